@@ -1,0 +1,1 @@
+"""Reusable pipeline components. They know no dataset and no orchestrator."""

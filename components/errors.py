@@ -1,0 +1,21 @@
+"""What a user did or has that cannot be worked with, as one clear line each.
+
+The command line prints the message of a `PenstockError` on stderr without a
+traceback and exits with its `exit_code`. Everything else that escapes is a bug.
+"""
+
+
+class PenstockError(Exception):
+    """Base of the errors that are the input's or the user's, not the code's."""
+
+    exit_code = 1
+
+
+class DataError(PenstockError):
+    """The data is bad: says what, where, what was expected and what to do."""
+
+
+class UsageError(PenstockError):
+    """An option, a name or a combination of them is wrong: lists the choices."""
+
+    exit_code = 2

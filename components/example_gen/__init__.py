@@ -1,0 +1,1 @@
+"""Source to Examples: a Beam transform, and a thin TFX node over it."""

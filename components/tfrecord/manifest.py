@@ -1,0 +1,192 @@
+"""The manifest of a set of shards: what was written, from what, and the account of rows.
+
+`manifest.json` stands beside the `Split-*/` folders and is written last: it is the
+commit. Without it there are no shards, whatever files lie there.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.components.errors import DataError
+
+MANIFEST_NAME = "manifest.json"
+MANIFEST_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One TFRecord file.
+
+    Attributes:
+        file: Its path relative to the manifest, `Split-train/data_tfrecord-00000-of-00004`.
+        rows: Records in it.
+        bytes: Its size on disk, compressed if it is.
+        sha256: Digest (hex) of the file's bytes.
+    """
+
+    file: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class RowAccount:
+    """Where every row that was read went.
+
+    Attributes:
+        read: Rows read, blank ones included.
+        written: Rows written, by split.
+        quarantined: Rows kept aside with a reason.
+        blank: Blank lines passed over.
+
+    Raises:
+        ValueError: The figures do not add up, which is a bug, never the data's fault.
+    """
+
+    read: int
+    written: Mapping[str, int]
+    quarantined: int = 0
+    blank: int = 0
+
+    def __post_init__(self) -> None:
+        total = sum(self.written.values()) + self.quarantined + self.blank
+        if self.read != total:
+            raise ValueError(
+                f"rows do not add up: read {self.read}, but written {dict(self.written)} "
+                f"+ quarantined {self.quarantined} + blank {self.blank} = {total}"
+            )
+
+
+@dataclass(frozen=True)
+class ManifestColumn:
+    """One feature as it was written: its name, kind (INT, FLOAT, BYTES) and whether a list."""
+
+    name: str
+    kind: str
+    is_list: bool = False
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything that a reader needs to trust a set of shards.
+
+    Attributes:
+        splits: The shards of each split, in order.
+        columns: The features, in the order of the source.
+        schema_sha256: Digest (hex) of the columns, equal when names and kinds are.
+        source_kind: `csv`, `parquet`, ...
+        source_fingerprint: The source's content digest.
+        source_files: Number of files that were read.
+        account: The account of rows.
+        compression: `""` or `"GZIP"`, as TensorFlow spells it.
+        plan: Why there are as many shards as there are, in words.
+        quarantine: Path of the rejected rows relative to the manifest, or None.
+    """
+
+    splits: Mapping[str, Sequence[Shard]]
+    columns: Sequence[ManifestColumn]
+    schema_sha256: str
+    source_kind: str
+    source_fingerprint: str
+    source_files: int
+    account: RowAccount
+    compression: str = ""
+    plan: str = ""
+    quarantine: str | None = None
+
+    @property
+    def shards(self) -> list[Shard]:
+        """All shards of all splits."""
+        return [shard for shards in self.splits.values() for shard in shards]
+
+    def to_json(self) -> str:
+        """The manifest as the text of `manifest.json`; equal manifests give equal text."""
+        return json.dumps({"version": MANIFEST_VERSION, **asdict(self)}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, path: str) -> "Manifest":
+        """Parse the text of a manifest.
+
+        Args:
+            text: The file's content.
+            path: Where it stands, for messages.
+
+        Raises:
+            DataError: It is not a manifest, or of a version that is not known here.
+        """
+        try:
+            raw = json.loads(text)
+            version = raw.pop("version")
+        except (json.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
+            raise DataError(f"{path}: not a Penstock manifest ({error!r})") from error
+        if version != MANIFEST_VERSION:
+            raise DataError(
+                f"{path}: manifest version {version}, this Penstock reads {MANIFEST_VERSION}; "
+                "ingest again or upgrade"
+            )
+        try:
+            return cls(**_typed(raw))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path}: damaged manifest ({error})") from error
+
+
+def _typed(raw: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **raw,
+        "splits": {k: tuple(Shard(**s) for s in v) for k, v in raw["splits"].items()},
+        "columns": tuple(ManifestColumn(**c) for c in raw["columns"]),
+        "account": RowAccount(**raw["account"]),
+    }
+
+
+def write_manifest(directory: str | os.PathLike[str], manifest: Manifest) -> None:
+    """Write `manifest.json` into `directory` in one step: readers see all of it or nothing."""
+    path = Path(directory) / MANIFEST_NAME
+    temporary = path.with_name(f".{MANIFEST_NAME}.{os.getpid()}")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(manifest.to_json())
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(path)
+
+
+def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
+    """Read the manifest of a set of shards.
+
+    Raises:
+        DataError: There is none, or it cannot be read.
+    """
+    path = Path(directory) / MANIFEST_NAME
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise DataError(
+            f"{directory}: no {MANIFEST_NAME}; the shards were never finished or are not Penstock's"
+        ) from error
+    return Manifest.from_json(text, str(path))
+
+
+def check_shards(directory: str | os.PathLike[str], manifest: Manifest) -> None:
+    """Refuse shards that are missing or of another size than the manifest says.
+
+    Quick: looks at sizes only; `verify` reads every byte.
+
+    Raises:
+        DataError: Names the first shard that differs.
+    """
+    for shard in manifest.shards:
+        path = Path(directory) / shard.file
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError as error:
+            raise DataError(f"{path}: shard is missing; the manifest lists it") from error
+        if size != shard.bytes:
+            raise DataError(
+                f"{path}: shard has {size} bytes, the manifest says {shard.bytes}; "
+                "it was cut or altered, ingest again"
+            )

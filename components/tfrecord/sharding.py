@@ -1,0 +1,104 @@
+"""How many shards, what they are called, and why: integers and names, nothing else."""
+
+import math
+import re
+from dataclasses import dataclass
+
+MIB = 2**20
+SHARD_PREFIX = "data_tfrecord"
+
+# 100-200 MB a shard is TensorFlow's advice for TFRecord on remote storage
+# (tensorflow.org/tutorials/load_data/tfrecord); 150 is its middle.
+TARGET_SHARD_BYTES = 150 * MIB
+# The same text: at least 10 MB a shard before the host rule may split further.
+MIN_SHARD_BYTES = 10 * MIB
+# The same text: ten times as many files as hosts that read them.
+SHARDS_PER_HOST = 10
+
+_NAME = re.compile(r"^(?P<stem>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>\.gz)?$")
+
+
+def shard_name(index: int, count: int, *, compression: str = "") -> str:
+    """`data_tfrecord-00000-of-00016`, with `.gz` where GZIP is the compression."""
+    if not 0 <= index < count:
+        raise ValueError(f"shard index {index} is not within 0..{count - 1}")
+    return f"{SHARD_PREFIX}-{index:05d}-of-{count:05d}{'.gz' if compression == 'GZIP' else ''}"
+
+
+def split_dir(split: str) -> str:
+    """`Split-train`, the folder that TFX readers expect a split in."""
+    return f"Split-{split}"
+
+
+def shard_index(name: str) -> tuple[int, int] | None:
+    """(index, count) of a shard's file name, or None where the name is not a shard's."""
+    match = _NAME.match(name)
+    return (int(match["index"]), int(match["count"])) if match else None
+
+
+@dataclass(frozen=True)
+class ShardOptions:
+    """What the number of shards is planned from.
+
+    Attributes:
+        shards: The number itself; None plans it.
+        reading_hosts: Hosts that will read the shards at the same time.
+        reader_parallelism: Files that one reader interleaves; never fewer shards than that.
+        target_shard_bytes: Size that shards have where there is enough data.
+        min_shard_bytes: Size below which the rule of ten shards a host splits no further.
+    """
+
+    shards: int | None = None
+    reading_hosts: int = 1
+    reader_parallelism: int = 4
+    target_shard_bytes: int = TARGET_SHARD_BYTES
+    min_shard_bytes: int = MIN_SHARD_BYTES
+
+    def __post_init__(self) -> None:
+        for name in ("reading_hosts", "reader_parallelism", "target_shard_bytes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.shards is not None and self.shards < 1:
+            raise ValueError(f"shards must be at least 1, got {self.shards}")
+        if not 0 < self.min_shard_bytes <= self.target_shard_bytes:
+            raise ValueError(
+                "min_shard_bytes must be within 1..target_shard_bytes "
+                f"({self.target_shard_bytes}), got {self.min_shard_bytes}"
+            )
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """The number of shards of every split, and the rule that gave it."""
+
+    shards: int
+    reason: str
+
+
+def plan_shards(estimated_bytes: int, options: ShardOptions) -> ShardPlan:
+    """Plan the number of shards of a split.
+
+    Args:
+        estimated_bytes: Uncompressed size of the largest split's records.
+        options: Hosts, parallelism and sizes.
+    """
+    if options.shards is not None:
+        return ShardPlan(options.shards, f"{options.shards} as asked for")
+    by_size = math.ceil(estimated_bytes / options.target_shard_bytes)
+    by_hosts = min(
+        SHARDS_PER_HOST * options.reading_hosts,
+        math.ceil(estimated_bytes / options.min_shard_bytes),
+    )
+    by_reader = options.reader_parallelism
+    shards = max(by_size, by_hosts, by_reader)
+    mebibytes = estimated_bytes / MIB
+    if shards == by_reader:
+        why = f"the reader interleaves {by_reader} files"
+    elif shards == by_size:
+        why = f"{options.target_shard_bytes / MIB:.0f} MiB a shard"
+    else:
+        why = (
+            f"{SHARDS_PER_HOST} for each of {options.reading_hosts} reading host(s), "
+            f"at least {options.min_shard_bytes / MIB:.0f} MiB a shard"
+        )
+    return ShardPlan(shards, f"{shards} for about {mebibytes:.1f} MiB: {why}")

@@ -1,0 +1,1 @@
+"""Training from TFRecord shards: input, loop, utilisation, export."""

@@ -1,0 +1,1 @@
+"""Pipelines, one folder a use case, and the ways to run them."""

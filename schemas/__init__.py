@@ -1,0 +1,1 @@
+"""Curated schemas, one `<use case>/schema.pbtxt` each, shipped as package data."""
