@@ -14,6 +14,8 @@ TARGET_SHARD_BYTES = 150 * MIB
 MIN_SHARD_BYTES = 10 * MIB
 # The same text: ten times as many files as hosts that read them.
 SHARDS_PER_HOST = 10
+# Files that a reader interleaves unless told otherwise (trainer/input_config.py uses it too).
+READER_PARALLELISM = 8
 
 _NAME = re.compile(r"^(?P<stem>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>\.gz)?$")
 
@@ -50,7 +52,7 @@ class ShardOptions:
 
     shards: int | None = None
     reading_hosts: int = 1
-    reader_parallelism: int = 4
+    reader_parallelism: int = READER_PARALLELISM
     target_shard_bytes: int = TARGET_SHARD_BYTES
     min_shard_bytes: int = MIN_SHARD_BYTES
 
