@@ -1,0 +1,201 @@
+"""Arrow record batches in, serialized `tf.train.Example`s out, a column at a time.
+
+Writes the bytes that protobuf's deterministic serialization writes (map entries sorted by
+key), so equal rows give equal bytes, equal splits and equal digests on every run; the
+encoder in tfx_bsl orders a row's features anew on every call and takes three times the
+CPU (benchmarks/ingest.py). Rows are never Python objects: each column becomes Arrow
+arrays of encoded pieces, and Arrow's C++ joins the pieces row by row.
+
+Wire format, from tensorflow/core/example/{example,feature}.proto (tags in hex):
+
+    Example   = 0A len Features
+    Features  = (0A len (0A len key, 12 len Feature)) for each key
+    Feature   = 0A len BytesList | 12 len FloatList | 1A len Int64List | nothing
+    BytesList = (0A len value) for each value
+    FloatList = Int64List = 0A len values, packed; nothing where there are none
+
+A null is a Feature that is nothing, as TFX's own ExampleGens write it.
+"""
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_TAG_1 = b"\x0a"
+_TAG_2 = b"\x12"
+_LIST_TAG = {pa.binary(): b"\x0a", pa.float32(): b"\x12", pa.int64(): b"\x1a"}
+
+Piece = Any  # pa.Array or pa.Scalar; pyarrow ships no types
+IntArray = npt.NDArray[np.int64]
+
+
+def encode_examples(batch: pa.RecordBatch) -> pa.BinaryArray:
+    """Encode the rows of a batch.
+
+    Args:
+        batch: Columns of int64, float32, binary, or lists of these. A null is a feature
+            without a value; a list holds no nulls. At most 2 GiB when encoded.
+
+    Returns:
+        One serialized `tf.train.Example` a row, no nulls.
+
+    Raises:
+        TypeError: A column has another type; names it.
+    """
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    pieces: list[Piece] = []
+    for name, column in sorted(columns, key=itemgetter(0)):
+        pieces += _map_entries(name, column)
+    features = _join(pieces, batch.num_rows)
+    header = _by_length(_lengths(features), lambda size: _TAG_1 + _varint(size))
+    return _join([header, features], batch.num_rows)
+
+
+def encode_features(column: pa.Array) -> pa.BinaryArray:
+    """Each value of a column as a serialized `tf.train.Feature`; empty where it is null."""
+    payload, head = _feature(column)
+    heads = _by_length(_lengths(payload), head)
+    if column.null_count:
+        heads = pc.if_else(column.is_valid(), heads, _scalar(b""))
+    return _join([heads, payload], len(column))
+
+
+def _map_entries(name: str, column: pa.Array) -> list[Piece]:
+    """The two pieces whose join is the column's map entry: all up to the values, the values."""
+    try:
+        payload, feature_head = _feature(column)
+    except TypeError as error:
+        raise TypeError(f"column {name!r}: {error}") from None
+    heads = _by_length(
+        _lengths(payload), lambda size: _entry_head(name.encode(), feature_head(size), size)
+    )
+    if column.null_count:
+        missing = _scalar(_entry_head(name.encode(), b"", 0))
+        heads = pc.if_else(column.is_valid(), heads, missing)
+    return [heads, payload]
+
+
+def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
+    """The values of each row on the wire, and what stands before `size` bytes of them."""
+    is_list = pa.types.is_list(column.type)
+    kind = column.type.value_type if is_list else column.type
+    if kind not in _LIST_TAG:
+        raise TypeError(f"type {column.type}; expected int64, float32, binary or a list of one")
+
+    def head(size: int) -> bytes:
+        if is_list and (kind == pa.binary() or size == 0):
+            values_head = b""  # every bytes value brings its own tag; no numbers, no packed run
+        else:
+            values_head = _TAG_1 + _varint(size)
+        return _LIST_TAG[kind] + _varint(len(values_head) + size) + values_head
+
+    return _list_payload(column) if is_list else _scalar_payload(column), head
+
+
+def _entry_head(key: bytes, feature_head: bytes, size: int) -> bytes:
+    """The map entry of `key` up to the last `size` bytes of its Feature."""
+    body = _TAG_1 + _varint(len(key)) + key + _TAG_2 + _varint(len(feature_head) + size)
+    body += feature_head
+    return _TAG_1 + _varint(len(body) + size) + body
+
+
+def _scalar_payload(column: pa.Array) -> pa.BinaryArray:
+    """The bytes of each row's value; none where it is null."""
+    if pa.types.is_binary(column.type):
+        return pc.fill_null(column, b"") if column.null_count else column
+    lengths, data = _number_bytes(column.drop_null() if column.null_count else column)
+    if column.null_count:
+        rows = np.zeros(len(column), np.int64)
+        rows[_numpy(column.is_valid())] = lengths
+        lengths = rows
+    return _binary_array(lengths, data)
+
+
+def _list_payload(column: pa.ListArray) -> pa.BinaryArray:
+    """The bytes of each row's values, one after the other; none where the list is null."""
+    values = column.flatten()
+    if pa.types.is_binary(values.type):
+        head = _by_length(_lengths(values), lambda size: _TAG_1 + _varint(size))
+        tagged = _join([head, values], len(values))
+        lengths, data = _lengths(tagged), _data(tagged)
+    else:
+        lengths, data = _number_bytes(values)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    counts = _numpy(pc.fill_null(pc.list_value_length(column), 0))
+    rows = np.concatenate([[0], np.cumsum(counts)])
+    return _binary_array(np.diff(ends[rows]), data)
+
+
+def _number_bytes(values: pa.Array) -> tuple[IntArray, npt.NDArray[np.uint8]]:
+    """Length of each number on the wire, and all of them one after the other."""
+    numbers = _numpy(values)
+    if pa.types.is_floating(values.type):
+        return np.full(len(numbers), 4), np.ascontiguousarray(numbers, "<f4").view(np.uint8)
+    return _varints(numbers)
+
+
+def _varints(numbers: npt.NDArray[np.int64]) -> tuple[IntArray, npt.NDArray[np.uint8]]:
+    """Base 128 varints, low group first; a negative number takes ten bytes."""
+    unsigned = numbers.view(np.uint64)
+    largest = int(unsigned.max(initial=0))
+    width = len(_varint(largest))
+    lengths = np.ones(len(numbers), np.int64)
+    groups = np.empty((len(numbers), width), np.uint8)
+    for i in range(width):
+        rest = unsigned >> np.uint64(7 * i)
+        more = rest >= 0x80
+        groups[:, i] = (rest & np.uint64(0x7F)) | (more.astype(np.uint64) << np.uint64(7))
+        lengths += more
+    return lengths, groups[np.arange(width) < lengths[:, None]]
+
+
+def _varint(number: int) -> bytes:
+    groups = bytearray()
+    while number >= 0x80:
+        groups.append(number & 0x7F | 0x80)
+        number >>= 7
+    groups.append(number)
+    return bytes(groups)
+
+
+def _by_length(lengths: IntArray, head: Callable[[int], bytes]) -> Piece:
+    """`head(length)` for each row, computed once a distinct length."""
+    distinct = pa.array(lengths).dictionary_encode()
+    heads = pa.array([head(size) for size in distinct.dictionary.to_pylist()], pa.binary())
+    return heads[0] if len(heads) == 1 else heads.take(distinct.indices)
+
+
+def _join(pieces: list[Piece], rows: int) -> pa.BinaryArray:
+    """The pieces of each row, one after the other."""
+    if rows == 0 or not pieces:
+        return pa.array([b""] * rows, pa.binary())
+    return pc.binary_join_element_wise(*pieces, _scalar(b""))
+
+
+def _scalar(data: bytes) -> pa.Scalar:
+    return pa.scalar(data, pa.binary())
+
+
+def _binary_array(lengths: IntArray, data: npt.NDArray[np.uint8]) -> pa.BinaryArray:
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(lengths), buffers)
+
+
+def _lengths(array: pa.BinaryArray) -> IntArray:
+    return _numpy(pc.binary_length(array)).astype(np.int64)
+
+
+def _data(array: pa.BinaryArray) -> npt.NDArray[np.uint8]:
+    """The bytes of all values; of an array that is no slice."""
+    return np.frombuffer(array.buffers()[2] or b"", np.uint8)
+
+
+def _numpy(array: pa.Array) -> npt.NDArray:
+    return array.to_numpy(zero_copy_only=False)
