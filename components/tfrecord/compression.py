@@ -1,0 +1,87 @@
+"""The bytes inside a file, decompressed as they are read: a file in, chunks of bytes out.
+
+What a file is compressed with is decided by its content, never by its name.
+"""
+
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from penstock.components.tfrecord.framing import HEADER_BYTES, masked_crc
+
+# Large enough that Python's cost for a chunk vanishes beside checking 1 MiB of records,
+# small enough that a hundred open readers do not matter.
+CHUNK_BYTES = 1 << 20
+
+_WBITS = {"GZIP": 16 + zlib.MAX_WBITS, "ZLIB": zlib.MAX_WBITS}
+
+
+class DamagedStreamError(Exception):
+    """Compressed data that does not decompress; says how, the caller knows where."""
+
+
+def compression_of(head: bytes) -> str:
+    """`""`, `"GZIP"` or `"ZLIB"`, as TensorFlow spells them, from a file's first bytes.
+
+    Args:
+        head: At least the first 12 bytes, fewer where the file has fewer.
+    """
+    if _is_frame(head):  # the length of a record of 559,903 bytes begins with GZIP's magic
+        return ""
+    if head.startswith(b"\x1f\x8b"):
+        return "GZIP"
+    if head[:1] == b"\x78" and int.from_bytes(head[:2], "big") % 31 == 0:
+        return "ZLIB"
+    return ""
+
+
+def _is_frame(head: bytes) -> bool:
+    """Whether a file begins with a record's length and the right checksum of it."""
+    stored = int.from_bytes(head[8:HEADER_BYTES], "little")
+    return len(head) >= HEADER_BYTES and masked_crc(head[:8]) == stored
+
+
+def read_chunks(file: BinaryIO, head: bytes, compression: str) -> Iterator[bytes]:
+    """The content of a file in chunks of at most about 1 MiB, none of them empty.
+
+    Args:
+        file: The file, read up to the end of `head`.
+        head: What was read from it before.
+        compression: What `compression_of` made of it.
+
+    Raises:
+        DamagedStreamError: It is cut or does not decompress; what came before was yielded.
+    """
+    raw = _raw_chunks(file, head)
+    return _inflate(raw, compression) if compression else raw
+
+
+def _raw_chunks(file: BinaryIO, head: bytes) -> Iterator[bytes]:
+    chunk = head
+    while chunk:
+        yield chunk
+        chunk = file.read(CHUNK_BYTES)
+
+
+def _inflate(raw: Iterator[bytes], compression: str) -> Iterator[bytes]:
+    """Decompress members that follow one another, as `cat a.gz b.gz` makes them."""
+    decoder = zlib.decompressobj(_WBITS[compression])
+    for chunk in raw:
+        data = chunk
+        while data:
+            if decoder.eof:
+                data = data.lstrip(b"\0")  # padding between or after members is allowed
+                if not data:
+                    break
+                decoder = zlib.decompressobj(_WBITS[compression])
+            try:
+                output = decoder.decompress(data, CHUNK_BYTES)
+            except zlib.error as error:
+                raise DamagedStreamError(f"is damaged ({error})") from error
+            if output:
+                yield output
+            data = decoder.unused_data if decoder.eof else decoder.unconsumed_tail
+    if rest := decoder.flush():
+        yield rest
+    if not decoder.eof:
+        raise DamagedStreamError("is cut: it ends without its end mark")
