@@ -1,0 +1,96 @@
+"""A folder of its own for each try at an output, which appears under its name by one rename.
+
+Readers see all of an output or nothing. A try that was killed leaves a folder that no
+process holds locked; the next try beside it removes it.
+"""
+
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from penstock.components.errors import UsageError
+
+_MARK = ".penstock-attempt-"
+_LOCK = ".lock"
+_REPLACED = "-replaced"
+
+
+@contextmanager
+def attempt(target: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
+    """A new, empty folder beside `target`; it becomes `target` if the block succeeds.
+
+    Args:
+        target: The output folder; must not exist yet, or be empty.
+        overwrite: Replace what stands there, once the new output is complete.
+
+    Yields:
+        The folder to write to.
+
+    Raises:
+        UsageError: `target` holds something and `overwrite` is off, or it is no local path.
+    """
+    if "://" in str(target):
+        raise UsageError(
+            f"{target}: output must be a local or mounted path; mount the bucket "
+            "(gcsfuse, a CSI driver) and name the mount point"
+        )
+    target = Path(os.path.abspath(target))
+    if not overwrite:
+        _refuse_occupied(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(target.parent)
+    folder = target.with_name(f".{target.name}{_MARK}{uuid.uuid4().hex}")
+    lock = folder.with_name(folder.name + _LOCK)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        folder.mkdir()
+        try:
+            yield folder
+            _publish(folder, target, overwrite=overwrite)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.unlink(missing_ok=True)
+
+
+def remove_abandoned(parent: Path) -> None:
+    """Remove the attempts in `parent` whose process is gone."""
+    for lock in parent.glob(f".*{_MARK}*{_LOCK}"):
+        try:
+            with lock.open("r+") as held:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _clear(lock.with_name(lock.name.removesuffix(_LOCK)))
+                lock.unlink(missing_ok=True)
+        except (BlockingIOError, FileNotFoundError):
+            continue  # at work, or gone meanwhile
+
+
+def _clear(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    replaced = folder.with_name(folder.name + _REPLACED)
+    target = folder.with_name(folder.name.split(_MARK)[0].removeprefix("."))
+    if replaced.exists() and not target.exists():
+        replaced.rename(target)  # killed between the two renames of _publish
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _refuse_occupied(target: Path) -> None:
+    if target.is_file() or (target.is_dir() and any(target.iterdir())):
+        raise UsageError(f"{target} exists already; name another output or pass --overwrite")
+
+
+def _publish(folder: Path, target: Path, *, overwrite: bool) -> None:
+    if not overwrite:
+        _refuse_occupied(target)
+    elif target.exists():
+        # A folder that is not empty cannot be renamed over; the old one steps aside first,
+        # under a name that the next attempt's clean-up knows.
+        old = folder.with_name(folder.name + _REPLACED)
+        target.rename(old)
+        folder.rename(target)
+        shutil.rmtree(old)
+        return
+    folder.rename(target)

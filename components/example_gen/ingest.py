@@ -1,0 +1,263 @@
+"""Sources in, an Examples folder out: plan, a Beam transform over shard tasks, commit.
+
+    output/
+      Split-train/data_tfrecord-00000-of-00008 ...
+      Split-eval/data_tfrecord-00000-of-00008 ...
+      quarantine/rejected-00003.jsonl ...        where rows were set aside
+      manifest.json                              written last
+
+The elements of the Beam pipeline are tasks, never rows, so any runner whose workers share
+the output folder does the same work and writes the same bytes.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+
+import apache_beam as beam
+
+from penstock.components.errors import DataError
+from penstock.components.example_gen.attempt import attempt
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.quarantine import QUARANTINE_DIR, first_quarantined
+from penstock.components.example_gen.shard_task import ShardTask, StrictError, run_task
+from penstock.components.example_gen.splits import SplitOptions
+from penstock.components.example_gen.task_board import TaskBoard, TaskResult
+from penstock.components.sources.base import Column, Source
+from penstock.components.tfrecord.encoder import encode_examples
+from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
+from penstock.components.tfrecord.manifest import (
+    Manifest,
+    ManifestColumn,
+    RowAccount,
+    Shard,
+    write_manifest,
+)
+from penstock.components.tfrecord.sharding import ShardPlan, plan_shards
+
+MakePipeline = Callable[[], AbstractContextManager[beam.Pipeline]]
+Watch = Callable[[TaskBoard], AbstractContextManager[object]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A source, the splits that its rows go to, and the number of shards of each."""
+
+    source: Source
+    splits: SplitOptions
+    plan: ShardPlan
+
+
+def plan_job(source: Source, splits: SplitOptions, options: IngestOptions) -> Job:
+    """Decide the number of shards from a sample of the source's rows.
+
+    Raises:
+        UsageError: The partition feature is not one of the source's.
+        StrictError: The source knows already of a row that does not fit, in strict mode.
+    """
+    splits.check(source.columns)
+    if source.rejected_by_scan and options.on_bad_row == "strict":
+        raise StrictError(source.rejected_by_scan[0])
+    estimate = int(_record_bytes(source) * source.rows * splits.largest_share)
+    return Job(source, splits, plan_shards(estimate, options.shards))
+
+
+class WriteShards(beam.PTransform):
+    """Runs the tasks of some jobs, each writing its own shards into `folder`."""
+
+    def __init__(self, jobs: Sequence[Job], options: IngestOptions, folder: Path) -> None:
+        super().__init__()
+        self._jobs = jobs
+        self._options = options
+        self._folder = folder
+
+    def expand(self, pbegin: beam.pvalue.PBegin) -> beam.PCollection:
+        """The numbers of the tasks that were done; what they did is on the `TaskBoard`."""
+        sources = [(job.source, job.splits) for job in self._jobs]
+        return (
+            pbegin
+            | "Tasks" >> beam.Create(shard_tasks(self._jobs))
+            | "Spread" >> beam.Reshuffle()
+            | "Write" >> beam.ParDo(_RunTask(sources, self._options, self._folder))
+        )
+
+
+class _RunTask(beam.DoFn):
+    def __init__(
+        self,
+        sources: Sequence[tuple[Source, SplitOptions]],
+        options: IngestOptions,
+        folder: Path,
+    ) -> None:
+        self._sources = sources
+        self._options = options
+        self._folder = folder
+
+    def process(self, task: ShardTask) -> list[int]:
+        source, splits = self._sources[task.source]
+        board = TaskBoard(self._folder)
+        try:
+            result = run_task(task, source, splits, self._options, self._folder)
+        except DataError as error:
+            board.store_error(task.number, error)
+            raise
+        board.store_result(task.number, result)
+        return [task.number]
+
+
+def shard_tasks(jobs: Sequence[Job]) -> list[ShardTask]:
+    """All tasks of the jobs, numbered."""
+    tasks: list[ShardTask] = []
+    for which, job in enumerate(jobs):
+        for index, pieces in enumerate(job.source.cut(job.plan.shards)):
+            tasks.append(ShardTask(len(tasks), which, index, job.plan.shards, pieces))
+    return tasks
+
+
+def _unwatched(board: TaskBoard) -> AbstractContextManager[object]:
+    del board
+    return nullcontext()
+
+
+def ingest(
+    jobs: Sequence[Job],
+    output: str | PathLike[str],
+    options: IngestOptions,
+    make_pipeline: MakePipeline,
+    *,
+    overwrite: bool = False,
+    watch: Watch = _unwatched,
+) -> Manifest:
+    """Write the shards of all jobs and their manifest; all of it appears at once, or nothing.
+
+    Args:
+        jobs: Sources with their splits; their columns must agree.
+        output: Folder to make; must not exist, or be empty, unless `overwrite`.
+        options: Compression, and what to do with bad rows.
+        make_pipeline: Gives the Beam pipeline that does the work.
+        overwrite: Replace what stands at `output`.
+        watch: Entered while the work runs, with the board, to show progress.
+
+    Raises:
+        DataError: The data is bad; nothing is left at `output`.
+        UsageError: `output` cannot be used.
+    """
+    _require_same_columns(jobs)
+    with attempt(output, overwrite=overwrite) as folder:
+        board = TaskBoard(folder)
+        _run(jobs, options, folder, make_pipeline, board, watch)
+        tasks = sum(job.plan.shards for job in jobs)
+        manifest = _manifest(jobs, options, board.results(tasks))
+        _check_account(manifest, options, folder)
+        board.clear()
+        write_manifest(folder, manifest)
+    return manifest
+
+
+def _run(
+    jobs: Sequence[Job],
+    options: IngestOptions,
+    folder: Path,
+    make_pipeline: MakePipeline,
+    board: TaskBoard,
+    watch: Watch,
+) -> None:
+    try:
+        with watch(board), make_pipeline() as pipeline:
+            _ = pipeline | WriteShards(jobs, options, folder)
+    except Exception as error:
+        in_data = board.first_error()
+        if in_data is None:
+            raise
+        raise in_data from error
+
+
+def _record_bytes(source: Source) -> float:
+    """Mean size of a row as a framed record, from the first batch that has rows."""
+    for pieces in source.cut(1):
+        for batch in source.read(pieces):
+            if batch.table.num_rows:
+                records = encode_examples(batch.table)
+                return records.nbytes / len(records) + HEADER_BYTES + FOOTER_BYTES
+    return 0.0
+
+
+def _manifest(
+    jobs: Sequence[Job], options: IngestOptions, results: Sequence[TaskResult]
+) -> Manifest:
+    splits = _shards_by_split(jobs, results)
+    quarantined = sum(result.quarantined for result in results)
+    columns = _manifest_columns(jobs[0].source.columns)
+    return Manifest(
+        splits=splits,
+        columns=columns,
+        schema_sha256=_digest(json.dumps([asdict(column) for column in columns])),
+        source_kind=jobs[0].source.kind,
+        source_fingerprint=_fingerprint(jobs),
+        source_files=sum(len(job.source.files) for job in jobs),
+        account=RowAccount(
+            read=sum(result.read for result in results),
+            written={name: sum(s.rows for s in shards) for name, shards in splits.items()},
+            quarantined=quarantined,
+            blank=sum(result.blank for result in results),
+        ),
+        compression=options.compression,
+        plan="; ".join(dict.fromkeys(job.plan.reason for job in jobs)),
+        quarantine=QUARANTINE_DIR if quarantined else None,
+    )
+
+
+def _shards_by_split(
+    jobs: Sequence[Job], results: Sequence[TaskResult]
+) -> Mapping[str, Sequence[Shard]]:
+    names = [split.name for job in jobs for split in job.splits.splits]
+    return {name: tuple(r.shards[name] for r in results if name in r.shards) for name in names}
+
+
+def _manifest_columns(columns: Sequence[Column]) -> tuple[ManifestColumn, ...]:
+    return tuple(ManifestColumn(c.name, c.kind.value, c.is_list) for c in columns)
+
+
+def _fingerprint(jobs: Sequence[Job]) -> str:
+    if len(jobs) == 1:
+        return jobs[0].source.fingerprint
+    return _digest("".join(job.source.fingerprint for job in jobs))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check_account(manifest: Manifest, options: IngestOptions, folder: Path) -> None:
+    account = manifest.account
+    rows = account.read - account.blank
+    if account.quarantined > options.max_quarantined_share * rows:
+        raise DataError(
+            f"{account.quarantined} of {rows} rows do not fit "
+            f"({account.quarantined / rows:.2%}), more than max_quarantined_share "
+            f"{options.max_quarantined_share:.2%} allows; the first is {first_quarantined(folder)}"
+        )
+
+
+def _require_same_columns(jobs: Sequence[Job]) -> None:
+    first = jobs[0]
+    kinds = {c.name: c for c in first.source.columns}
+    for job in jobs[1:]:
+        other = {c.name: c for c in job.source.columns}
+        for name in kinds.keys() | other.keys():
+            if kinds.get(name) != other.get(name):
+                raise DataError(
+                    f"column {name!r} is {_shown(kinds.get(name))} in split "
+                    f"{first.splits.splits[0].name!r} but {_shown(other.get(name))} in split "
+                    f"{job.splits.splits[0].name!r}; give both a schema, or mend the input"
+                )
+
+
+def _shown(column: Column | None) -> str:
+    if column is None:
+        return "missing"
+    return f"a list of {column.kind.value}" if column.is_list else column.kind.value

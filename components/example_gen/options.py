@@ -1,0 +1,41 @@
+"""What an ingest does with what it reads: shards, compression, bad rows."""
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.components.tfrecord.writer import COMPRESSIONS
+
+OnBadRow = Literal["strict", "quarantine"]
+
+
+@dataclass(frozen=True)
+class IngestOptions:
+    """How rows become shards.
+
+    Attributes:
+        shards: How many shards a split has.
+        compression: `""` or `"GZIP"`.
+        on_bad_row: `strict` stops at the first row that does not fit; `quarantine` keeps
+            it aside with its reason and goes on.
+        max_quarantined_share: Share of all rows above which quarantine stops the ingest.
+    """
+
+    shards: ShardOptions = field(default_factory=ShardOptions)
+    compression: str = ""
+    on_bad_row: OnBadRow = "strict"
+    max_quarantined_share: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.compression not in COMPRESSIONS:
+            raise ValueError(
+                f"compression must be one of {COMPRESSIONS}, got {self.compression!r}"
+            )
+        if self.on_bad_row not in get_args(OnBadRow):
+            raise ValueError(
+                f"on_bad_row must be one of {get_args(OnBadRow)}, got {self.on_bad_row!r}"
+            )
+        if not 0 <= self.max_quarantined_share <= 1:
+            raise ValueError(
+                f"max_quarantined_share must be within 0..1, got {self.max_quarantined_share}"
+            )

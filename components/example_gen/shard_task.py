@@ -1,0 +1,122 @@
+"""The unit of work: some pieces of a source in, one shard of each split out."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.components.errors import DataError
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.quarantine import QUARANTINE_DIR, QuarantineWriter
+from penstock.components.example_gen.splits import SplitOptions, assign_splits
+from penstock.components.example_gen.task_board import TaskBoard, TaskResult
+from penstock.components.sources.base import Batch, Piece, RejectedRow, Source
+from penstock.components.tfrecord.encoder import encode_examples
+from penstock.components.tfrecord.framing import frame_records
+from penstock.components.tfrecord.sharding import shard_name, split_dir
+from penstock.components.tfrecord.writer import ShardWriter
+
+# Batches of at most this many bytes are encoded at once: it bounds memory, and Arrow's
+# binary arrays end at 2 GiB.
+MAX_BATCH_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """One shard's worth of work.
+
+    Attributes:
+        number: The task's, among all of an ingest.
+        source: Index of the source that it reads, and of its splits.
+        index: The shard's number.
+        count: Number of shards of each split.
+        pieces: What to read.
+    """
+
+    number: int
+    source: int
+    index: int
+    count: int
+    pieces: tuple[Piece, ...]
+
+
+class StrictError(DataError):
+    """Strict mode met a row that does not fit."""
+
+    def __init__(self, row: RejectedRow) -> None:
+        super().__init__(f"{row}; mend it, or set it aside with --on-bad-row quarantine")
+
+
+def run_task(
+    task: ShardTask,
+    source: Source,
+    splits: SplitOptions,
+    options: IngestOptions,
+    folder: Path,
+) -> TaskResult:
+    """Read the task's pieces and write its shards.
+
+    Args:
+        task: The work.
+        source: Where the pieces come from.
+        splits: How its rows are divided.
+        options: Compression, and what to do with bad rows.
+        folder: Where the manifest will stand.
+
+    Raises:
+        StrictError: A row does not fit, in strict mode.
+    """
+    name = shard_name(task.index, task.count, compression=options.compression)
+    quarantine = QuarantineWriter(folder / QUARANTINE_DIR / f"rejected-{task.number:05d}.jsonl")
+    board = TaskBoard(folder)
+    read = blank = 0
+    with ExitStack() as stack:
+        writers = [
+            stack.enter_context(
+                ShardWriter(
+                    folder, f"{split_dir(split.name)}/{name}", compression=options.compression
+                )
+            )
+            for split in splits.splits
+        ]
+        for batch in source.read(task.pieces):
+            _set_aside(batch, options, quarantine)
+            for table in _bounded(batch.table):
+                _write(table, splits, writers)
+            read += batch.rows_read
+            blank += batch.blank
+            board.store_rows(task.number, read)
+        names = [split.name for split in splits.splits]
+        shards = {n: w.finish() for n, w in zip(names, writers, strict=True)}
+    return TaskResult(shards, read, quarantine.rows, blank)
+
+
+def _set_aside(batch: Batch, options: IngestOptions, quarantine: QuarantineWriter) -> None:
+    if batch.rejected and options.on_bad_row == "strict":
+        raise StrictError(batch.rejected[0])
+    quarantine.write(batch.rejected)
+
+
+def _write(table: pa.RecordBatch, options: SplitOptions, writers: Sequence[ShardWriter]) -> None:
+    records = encode_examples(table)
+    splits = assign_splits(table, records, options)
+    framed = frame_records(records)
+    if len(writers) == 1:
+        writers[0].write(framed)
+        return
+    for i, writer in enumerate(writers):
+        writer.write(framed.filter(pa.array(splits == i)))
+
+
+def _bounded(table: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """The table in slices of about `MAX_BATCH_BYTES`."""
+    if table.num_rows == 0:
+        return []
+    parts = max(1, -(-table.nbytes // MAX_BATCH_BYTES))
+    bounds = np.linspace(0, table.num_rows, min(parts, table.num_rows) + 1).astype(int).tolist()
+    return [
+        table.slice(start, end - start) for start, end in zip(bounds, bounds[1:], strict=False)
+    ]
