@@ -1,0 +1,142 @@
+"""Which files an input reads: patterns as TFX hands them over, or a Penstock Examples folder.
+
+Where a manifest stands, it decides: readers open what it lists and refuse shards that differ.
+"""
+
+import logging
+import os
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tensorflow as tf
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.tfrecord.manifest import (
+    MANIFEST_NAME,
+    check_shards,
+    read_manifest,
+)
+from penstock.components.tfrecord.sharding import split_dir
+
+logger = logging.getLogger(__name__)
+
+# A folder with a manifest, or file paths and patterns.
+Source = str | os.PathLike[str] | Sequence[str]
+
+
+@dataclass(frozen=True)
+class InputFiles:
+    """The files of one split.
+
+    Attributes:
+        files: Their paths, sorted.
+        rows: Rows in all of them, or None where no manifest says so.
+    """
+
+    files: tuple[str, ...]
+    rows: int | None
+
+    @property
+    def compressions(self) -> list[str]:
+        """`GZIP` or `""` for each file, by its name."""
+        return ["GZIP" if file.endswith(".gz") else "" for file in self.files]
+
+    def shard(self, workers: int, worker: int) -> "InputFiles":
+        """The files that one of several workers reads; each file has exactly one worker.
+
+        Raises:
+            DataError: There are fewer files than workers.
+        """
+        if len(self.files) < workers:
+            raise DataError(
+                f"{self.files[0]} and its like are {len(self.files)} file(s) for {workers} "
+                f"workers: write at least {workers} shards, or use fewer workers"
+            )
+        return InputFiles(self.files[worker::workers], self.rows if workers == 1 else None)
+
+
+def find_input(source: Source, *, split: str) -> InputFiles:
+    """Find what to read.
+
+    Args:
+        source: A folder with a manifest; or paths and patterns such as `.../Split-train/*`,
+            of which names that begin with `_` or `.` are passed over.
+        split: The split to take from a manifest.
+
+    Raises:
+        DataError: Nothing matches, the manifest is damaged, or a shard differs from it.
+        UsageError: The manifest has no such split.
+    """
+    if isinstance(source, str | os.PathLike):
+        return _from_manifest(os.fspath(source), split)
+    if isinstance(source, Sequence) and len(source) == 1:
+        examples_dir, name = _split_of_pattern(source[0])
+        if examples_dir is not None:
+            return _from_manifest(examples_dir, name)
+    return InputFiles(tuple(_matching(source)), rows=None)
+
+
+def count_rows(source: Source, *, split: str) -> int:
+    """Rows in a split: from its manifest, else by reading every record once (about 2 us each)."""
+    found = find_input(source, split=split)
+    if found.rows is not None:
+        return found.rows
+    pairs = zip(found.files, found.compressions, strict=True)
+    return sum(_count_file(file, compression) for file, compression in pairs)
+
+
+def steps_per_epoch(source: Source, *, batch_size: int, split: str = "train") -> int:
+    """Training steps that see every row at least once: rows / batch_size, rounded up."""
+    return max(1, -(-count_rows(source, split=split) // batch_size))
+
+
+def _from_manifest(directory: str, split: str) -> InputFiles:
+    manifest = read_manifest(directory)
+    check_shards(directory, manifest)
+    if split not in manifest.splits:
+        raise UsageError(f"{directory}: no split {split!r}; it has {', '.join(manifest.splits)}")
+    shards = [shard for shard in manifest.splits[split] if shard.rows > 0]
+    rows = sum(shard.rows for shard in shards)
+    if rows == 0:
+        raise DataError(
+            f"{directory}: split {split!r} has no rows; ingest more data or other splits"
+        )
+    return InputFiles(tuple(posixpath.join(directory, shard.file) for shard in shards), rows)
+
+
+def _split_of_pattern(pattern: str) -> tuple[str | None, str]:
+    """(Examples folder, split) of `DIR/Split-NAME/*` where DIR has a manifest, else (None, "")."""
+    directory, last = posixpath.split(pattern)
+    examples_dir, split = posixpath.split(directory)
+    prefix = split_dir("")
+    if last != "*" or not split.startswith(prefix) or "://" in examples_dir:
+        return None, ""
+    if not (Path(examples_dir) / MANIFEST_NAME).exists():
+        return None, ""
+    return examples_dir, split.removeprefix(prefix)
+
+
+def _matching(patterns: Sequence[str]) -> list[str]:
+    files: set[str] = set()
+    for pattern in patterns:
+        found = tf.io.gfile.glob(pattern)
+        shards = [file for file in found if posixpath.basename(file)[:1] not in ("_", ".")]
+        if not shards:
+            raise DataError(f"{pattern}: no such file, or nothing matches the pattern")
+        if len(shards) < len(found):
+            logger.info("%s: passed over %d hidden files", pattern, len(found) - len(shards))
+        files.update(shards)
+    if not files:
+        raise DataError("no files to read: the list of file patterns is empty")
+    return sorted(files)
+
+
+def _count_file(file: str, compression: str) -> int:
+    blocks = tf.data.TFRecordDataset(file, compression_type=compression).batch(1024)
+    zero = tf.constant(0, tf.int64)
+    try:
+        return int(blocks.reduce(zero, lambda n, block: n + tf.size(block, out_type=tf.int64)))
+    except tf.errors.DataLossError as error:
+        raise DataError(f"{file}: {error.message}; `penstock verify` says where") from error
