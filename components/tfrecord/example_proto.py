@@ -65,9 +65,10 @@ def is_example(payload: bytes) -> bool:
     fill the payload to its last byte. What is laid out in an unusual way, which protobuf
     permits, is parsed instead.
     """
-    end = _submessage_end(payload, 0, _CONTEXT_TAG)
-    if end == len(payload) > 4 or end and _submessage_end(payload, end, _LISTS_TAG) == len(payload):
-        return True
+    if len(payload) > 4:
+        end = _submessage_end(payload, 0, _CONTEXT_TAG)
+        if end == len(payload) or _submessage_end(payload, end, _LISTS_TAG) == len(payload):
+            return True
     return parse_example(payload) is not None
 
 
@@ -112,9 +113,7 @@ def _add_field(message: Any, name: str, number: int, type_name: str) -> None:
     if type_name.startswith("map<"):
         entry = message.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
         entry.options.map_entry = True
-        entry.field.add(
-            name="key", number=1, label=_Field.LABEL_OPTIONAL, type=_Field.TYPE_STRING
-        )
+        entry.field.add(name="key", number=1, label=_Field.LABEL_OPTIONAL, type=_Field.TYPE_STRING)
         _add_field(entry, "value", 2, type_name[len("map<") : -1])
         type_name = f"{message.name}.{entry.name}*"
     if type_name.endswith("*"):

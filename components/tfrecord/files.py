@@ -70,7 +70,4 @@ def _expand(pattern: str) -> tuple[list[Path], list[Path]]:
 
 
 def _is_other(name: str) -> bool:
-    return (
-        name.startswith((".", "_"))
-        or os.path.splitext(name)[1].lower() in _OTHER_SUFFIXES
-    )
+    return name.startswith((".", "_")) or os.path.splitext(name)[1].lower() in _OTHER_SUFFIXES

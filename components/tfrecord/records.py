@@ -136,10 +136,10 @@ class RecordReader:
             self._index += 1
             self._offset += HEADER_BYTES + length + FOOTER_BYTES
 
-    def next_frame(self) -> Frame | None:
-        """The layout of the next record without passing over it being damaged; None at the end.
+    def first_frame(self) -> Frame | None:
+        """The layout of a file's first record, right or not; None where there is no header.
 
-        Reads on to it; call it on a fresh reader for the first record of a file.
+        For a fresh reader, which is spent by it.
         """
         buffer = self._extend(b"", HEADER_BYTES)
         if len(buffer) < HEADER_BYTES:
