@@ -15,7 +15,7 @@ class DataError(PenstockError):
     """The data is bad: says what, where, what was expected and what to do."""
 
 
-class UsageError(PenstockError):
+class UsageError(PenstockError, ValueError):
     """An option, a name or a combination of them is wrong: lists the choices."""
 
     exit_code = 2

@@ -25,7 +25,8 @@ from penstock.components.example_gen.attempt import attempt
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR, first_quarantined
 from penstock.components.example_gen.shard_task import ShardTask, StrictError, run_task
-from penstock.components.example_gen.splits import SplitOptions
+from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.example_gen.splits import check_partition
 from penstock.components.example_gen.task_board import TaskBoard, TaskResult
 from penstock.components.sources.base import Column, Source
 from penstock.components.tfrecord.encoder import encode_examples
@@ -59,7 +60,7 @@ def plan_job(source: Source, splits: SplitOptions, options: IngestOptions) -> Jo
         UsageError: The partition feature is not one of the source's.
         StrictError: The source knows already of a row that does not fit, in strict mode.
     """
-    splits.check(source.columns)
+    check_partition(splits, source.columns)
     if source.rejected_by_scan and options.on_bad_row == "strict":
         raise StrictError(source.rejected_by_scan[0])
     estimate = int(_record_bytes(source) * source.rows * splits.largest_share)

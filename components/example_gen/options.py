@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from penstock.components.tfrecord.sharding import ShardOptions
-from penstock.components.tfrecord.writer import COMPRESSIONS
+from penstock.components.errors import UsageError
+from penstock.components.tfrecord.sharding import COMPRESSIONS, ShardOptions
 
 OnBadRow = Literal["strict", "quarantine"]
 
@@ -28,14 +28,12 @@ class IngestOptions:
 
     def __post_init__(self) -> None:
         if self.compression not in COMPRESSIONS:
-            raise ValueError(
-                f"compression must be one of {COMPRESSIONS}, got {self.compression!r}"
-            )
+            raise UsageError(f"compression must be one of {COMPRESSIONS}, got {self.compression!r}")
         if self.on_bad_row not in get_args(OnBadRow):
-            raise ValueError(
+            raise UsageError(
                 f"on_bad_row must be one of {get_args(OnBadRow)}, got {self.on_bad_row!r}"
             )
         if not 0 <= self.max_quarantined_share <= 1:
-            raise ValueError(
+            raise UsageError(
                 f"max_quarantined_share must be within 0..1, got {self.max_quarantined_share}"
             )

@@ -5,13 +5,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.components.errors import DataError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR, QuarantineWriter
-from penstock.components.example_gen.splits import SplitOptions, assign_splits
+from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.example_gen.splits import assign_splits
 from penstock.components.example_gen.task_board import TaskBoard, TaskResult
 from penstock.components.sources.base import Batch, Piece, RejectedRow, Source
 from penstock.components.tfrecord.encoder import encode_examples
@@ -113,10 +113,5 @@ def _write(table: pa.RecordBatch, options: SplitOptions, writers: Sequence[Shard
 
 def _bounded(table: pa.RecordBatch) -> list[pa.RecordBatch]:
     """The table in slices of about `MAX_BATCH_BYTES`."""
-    if table.num_rows == 0:
-        return []
-    parts = max(1, -(-table.nbytes // MAX_BATCH_BYTES))
-    bounds = np.linspace(0, table.num_rows, min(parts, table.num_rows) + 1).astype(int).tolist()
-    return [
-        table.slice(start, end - start) for start, end in zip(bounds, bounds[1:], strict=False)
-    ]
+    step = max(1, table.num_rows * MAX_BATCH_BYTES // max(1, table.nbytes))
+    return [table.slice(start, step) for start in range(0, table.num_rows, step)]

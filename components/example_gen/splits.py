@@ -7,72 +7,29 @@ stay together, and a move from CsvExampleGen keeps every row in its split.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.sources.base import Column, FeatureKind
 from penstock.components.tfrecord.encoder import encode_features
 
 
-@dataclass(frozen=True)
-class Split:
-    """A split and its share of the hash buckets."""
+def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
+    """Refuse a partition feature that the rows do not have or that cannot be hashed.
 
-    name: str
-    hash_buckets: int = 1
-
-    def __post_init__(self) -> None:
-        if not self.name or "/" in self.name:
-            raise ValueError(f"a split's name must be a folder's, got {self.name!r}")
-        if self.hash_buckets < 1:
-            raise ValueError(
-                f"split {self.name!r}: hash_buckets must be at least 1, got {self.hash_buckets}"
-            )
-
-
-@dataclass(frozen=True)
-class SplitOptions:
-    """How rows are divided.
-
-    Attributes:
-        splits: Names and shares; two train rows to one eval row is TFX's default.
-        partition_feature: Hash this feature alone, so that rows that share its value
-            share their split; None hashes the whole row.
+    Raises:
+        UsageError: Names the feature and the choices.
     """
-
-    splits: tuple[Split, ...] = (Split("train", 2), Split("eval", 1))
-    partition_feature: str | None = None
-
-    def __post_init__(self) -> None:
-        names = [split.name for split in self.splits]
-        if not names or len(set(names)) != len(names):
-            raise ValueError(f"splits need distinct names, got {names}")
-
-    @property
-    def largest_share(self) -> float:
-        """Share of all rows that the largest split is expected to get."""
-        buckets = [split.hash_buckets for split in self.splits]
-        return max(buckets) / sum(buckets)
-
-    def check(self, columns: Sequence[Column]) -> None:
-        """Refuse a partition feature that the rows do not have or that cannot be hashed.
-
-        Raises:
-            UsageError: Names the feature and the choices.
-        """
-        name = self.partition_feature
-        if name is None:
-            return
-        hashable = [c.name for c in columns if c.kind is not FeatureKind.FLOAT]
-        if name not in hashable:
-            raise UsageError(
-                f"partition feature {name!r} must be an INT or BYTES feature of the data; "
-                f"choices: {', '.join(hashable)}"
-            )
+    hashable = [c.name for c in columns if c.kind is not FeatureKind.FLOAT]
+    if options.partition_feature not in (None, *hashable):
+        raise UsageError(
+            f"partition feature {options.partition_feature!r} must be an INT or BYTES feature "
+            f"of the data; choices: {', '.join(hashable)}"
+        )
 
 
 def assign_splits(

@@ -4,8 +4,11 @@ import math
 import re
 from dataclasses import dataclass
 
+from penstock.components.errors import UsageError
+
 MIB = 2**20
 SHARD_PREFIX = "data_tfrecord"
+COMPRESSIONS = ("", "GZIP")  # as TensorFlow spells them
 
 # 100-200 MB a shard is TensorFlow's advice for TFRecord on remote storage
 # (tensorflow.org/tutorials/load_data/tfrecord); 150 is its middle.
@@ -59,11 +62,11 @@ class ShardOptions:
     def __post_init__(self) -> None:
         for name in ("reading_hosts", "reader_parallelism", "target_shard_bytes"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+                raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.shards is not None and self.shards < 1:
-            raise ValueError(f"shards must be at least 1, got {self.shards}")
+            raise UsageError(f"shards must be at least 1, got {self.shards}")
         if not 0 < self.min_shard_bytes <= self.target_shard_bytes:
-            raise ValueError(
+            raise UsageError(
                 "min_shard_bytes must be within 1..target_shard_bytes "
                 f"({self.target_shard_bytes}), got {self.min_shard_bytes}"
             )

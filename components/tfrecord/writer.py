@@ -15,7 +15,6 @@ from penstock.components.tfrecord.manifest import Shard
 # percent smaller (benchmarks/ingest.py).
 GZIP_LEVEL = 1
 _GZIP_WBITS = 16 + zlib.MAX_WBITS  # a gzip header without time stamp: equal rows, equal bytes
-COMPRESSIONS = ("", "GZIP")
 
 
 class ShardWriter:

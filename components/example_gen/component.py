@@ -1,0 +1,54 @@
+"""The TFX node: FileBasedExampleGen's inputs and splits, Penstock's shards and manifest."""
+
+from tfx.components.example_gen.component import FileBasedExampleGen
+from tfx.dsl.components.base import executor_spec
+from tfx.proto import example_gen_pb2, range_config_pb2
+
+from penstock.components.example_gen.driver import ContentDriver
+from penstock.components.example_gen.executor import Executor
+from penstock.components.example_gen.node_options import NodeOptions
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.sources.options import SourceOptions
+
+
+class ShardedExampleGen(FileBasedExampleGen):
+    """Turns outside files into sharded, checked TFRecords.
+
+    Takes what TFX's file-based ExampleGens take: an input folder, patterns with `{SPAN}`,
+    `{VERSION}` and dates, splits by input or by hash buckets, a partition feature. A row
+    is in the split in which CsvExampleGen puts it. Beyond that the number of shards is
+    planned, a manifest with an account of rows stands beside the splits, and the cache
+    key is the content of the files.
+
+    `outputs["examples"]`: `Examples` with `Split-*/data_tfrecord-*` and `manifest.json`.
+
+    Args:
+        input_base: Folder that holds the data.
+        input_config: Patterns below it; None takes everything in it as one split.
+        output_config: Splits; None gives train and eval two rows to one.
+        range_config: Which span to take; None takes the latest.
+        source: How the files are read and typed.
+        ingest: Shards, compression, and what happens to rows that do not fit.
+    """
+
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
+    DRIVER_CLASS = ContentDriver
+
+    def __init__(
+        self,
+        input_base: str,
+        *,
+        input_config: example_gen_pb2.Input | None = None,
+        output_config: example_gen_pb2.Output | None = None,
+        range_config: range_config_pb2.RangeConfig | None = None,
+        source: SourceOptions | None = None,
+        ingest: IngestOptions | None = None,
+    ) -> None:
+        options = NodeOptions(source or SourceOptions(), ingest or IngestOptions())
+        super().__init__(
+            input_base=input_base,
+            input_config=input_config,
+            output_config=output_config,
+            range_config=range_config,
+            custom_config=options.to_proto(),
+        )

@@ -1,0 +1,43 @@
+"""The driver of `ShardedExampleGen`: spans and versions by TFX, the cache key by content.
+
+TFX's own key is each file's size and time stamp in whole seconds, so an edit that keeps
+both is served from the cache.
+"""
+
+import hashlib
+from typing import Any
+
+from tfx.components.example_gen import driver, utils
+from tfx.orchestration import data_types
+
+from penstock.components.example_gen.node_options import NodeOptions, node_inputs
+from penstock.components.sources.files import content_digest, list_files
+
+
+class ContentDriver(driver.FileBasedDriver):
+    """Resolves the span and version, and puts a digest of all content into the cache key."""
+
+    def resolve_exec_properties(
+        self,
+        exec_properties: dict[str, Any],
+        pipeline_info: data_types.PipelineInfo,
+        component_info: data_types.ComponentInfo,
+    ) -> dict[str, Any]:
+        """Fill in span, version and fingerprint.
+
+        Raises:
+            DataError: A pattern matches no file.
+        """
+        properties = super().resolve_exec_properties(exec_properties, pipeline_info, component_info)
+        properties[utils.FINGERPRINT_PROPERTY_NAME] = _fingerprint(properties)
+        return properties
+
+
+def _fingerprint(properties: dict[str, Any]) -> str:
+    """Digest of the name and content of every file that decides the output."""
+    files = [file for part in node_inputs(properties) for file in list_files(part.pattern)]
+    schema = NodeOptions.from_properties(properties).source.schema_file
+    digest = hashlib.sha256()
+    for file in [*files, *([schema] if schema else [])]:
+        digest.update(f"{file}\0{content_digest(file)}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,43 @@
+"""The executor of `ShardedExampleGen`: from an execution's properties to an ingest."""
+
+import logging
+from typing import Any
+
+from tfx import types
+from tfx.components.util import examples_utils
+from tfx.dsl.components.base import base_beam_executor
+from tfx.proto import example_gen_pb2
+from tfx.types import artifact_utils, standard_component_specs
+
+from penstock.components.example_gen.ingest import Job, ingest, plan_job
+from penstock.components.example_gen.node_options import NodeOptions, node_inputs
+from penstock.components.sources.open import open_source
+
+
+class Executor(base_beam_executor.BaseBeamExecutor):
+    """Ingests into the `examples` artifact."""
+
+    def Do(  # noqa: N802, TFX's name
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        """Write the shards of all splits and their manifest.
+
+        Raises:
+            DataError: The data is bad; the artifact's folder stays empty.
+        """
+        del input_dict
+        options = NodeOptions.from_properties(exec_properties)
+        jobs: list[Job] = []
+        for part in node_inputs(exec_properties):
+            source = open_source(part.pattern, options.source)
+            jobs.append(plan_job(source, part.splits, options.ingest))
+            logging.info("Shards of %s: %s", part.pattern, jobs[-1].plan.reason)
+        examples = artifact_utils.get_single_instance(
+            output_dict[standard_component_specs.EXAMPLES_KEY]
+        )
+        manifest = ingest(jobs, examples.uri, options.ingest, self._make_beam_pipeline)
+        examples.split_names = artifact_utils.encode_split_names(list(manifest.splits))
+        examples_utils.set_payload_format(examples, example_gen_pb2.FORMAT_TF_EXAMPLE)

@@ -1,0 +1,78 @@
+"""The options of a `ShardedExampleGen` as TFX carries them: one proto, part of the cache key."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from google.protobuf import struct_pb2
+from tfx.proto import example_gen_pb2
+from tfx.types import standard_component_specs
+from tfx.utils import proto_utils
+
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.sources.options import SourceOptions
+from penstock.components.tfrecord.sharding import ShardOptions
+
+_FIELD = "penstock"
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """How files are read, and what becomes of their rows."""
+
+    source: SourceOptions = field(default_factory=SourceOptions)
+    ingest: IngestOptions = field(default_factory=IngestOptions)
+
+    def to_proto(self) -> example_gen_pb2.CustomConfig:
+        """The options as the node's `custom_config`."""
+        # JSON text within the Struct, because a Struct's own numbers are all doubles.
+        struct = struct_pb2.Struct()
+        struct[_FIELD] = json.dumps(asdict(self), sort_keys=True)
+        config = example_gen_pb2.CustomConfig()
+        config.custom_config.Pack(struct)
+        return config
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, Any]) -> "NodeOptions":
+        """The options from an execution's properties."""
+        config = _message(properties, "custom_config", example_gen_pb2.CustomConfig())
+        struct = struct_pb2.Struct()
+        config.custom_config.Unpack(struct)
+        raw = json.loads(struct[_FIELD])
+        ingest = {**raw["ingest"], "shards": ShardOptions(**raw["ingest"]["shards"])}
+        return cls(SourceOptions(**raw["source"]), IngestOptions(**ingest))
+
+
+@dataclass(frozen=True)
+class NodeInput:
+    """The files of one input split and the output splits that its rows go to."""
+
+    pattern: str
+    splits: SplitOptions
+
+
+def node_inputs(properties: Mapping[str, Any]) -> list[NodeInput]:
+    """What an execution reads: one input that is divided, or an input for each split.
+
+    Args:
+        properties: The execution's; the driver has filled in span and version.
+    """
+    base = properties[standard_component_specs.INPUT_BASE_KEY]
+    inputs = _message(properties, "input_config", example_gen_pb2.Input()).splits
+    output = _message(properties, "output_config", example_gen_pb2.Output()).split_config
+    if output.splits:
+        divided = SplitOptions(
+            tuple(Split(split.name, split.hash_buckets) for split in output.splits),
+            output.partition_feature_name or None,
+        )
+        return [NodeInput(f"{base}/{inputs[0].pattern}", divided)]
+    return [
+        NodeInput(f"{base}/{split.pattern}", SplitOptions((Split(split.name),))) for split in inputs
+    ]
+
+
+def _message(properties: Mapping[str, Any], key: str, message: Any) -> Any:
+    proto_utils.json_to_proto(properties[key], message)
+    return message

@@ -1,0 +1,29 @@
+"""Beam pipelines on this machine, for those who bring no runner of their own."""
+
+import os
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+# Below this the start of worker processes costs more than they bring.
+MIN_BYTES_FOR_WORKERS = 2**30
+
+
+def local_workers(input_bytes: int) -> int:
+    """Worker processes that pay for an input of this size on this machine."""
+    return len(os.sched_getaffinity(0)) if input_bytes >= MIN_BYTES_FOR_WORKERS else 1
+
+
+def local_pipeline(workers: int) -> beam.Pipeline:
+    """A pipeline on Beam's own local runner.
+
+    Args:
+        workers: Processes that work at the same time; 1 works in this process.
+    """
+    # Named, because Beam's DirectRunner first tries to download the Prism runner.
+    options = PipelineOptions(
+        runner="FnApiRunner",
+        direct_running_mode="in_memory" if workers == 1 else "multi_processing",
+        direct_num_workers=workers,
+    )
+    return beam.Pipeline(options=options)

@@ -1,0 +1,68 @@
+"""The `penstock` command: names, help and exit codes; each command's work is a module of its own.
+
+Exit codes: 0 done; 1 the data or the run failed, what and where on stderr; 2 wrong use.
+"""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from penstock.components.errors import PenstockError
+from penstock.pipelines.commands import ingest, inspect, run, verify
+
+app = typer.Typer(
+    name="penstock",
+    help="Outside data to sharded TFRecords, checked, trained from at full speed, and pushed.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command("run")(run.command)
+app.command("ingest")(ingest.command)
+app.command("inspect")(inspect.command)
+app.command("verify")(verify.command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"penstock {version('penstock')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    del version
+
+
+def main() -> None:
+    """Run the command; one line on stderr and an exit code for what is the user's to mend."""
+    # Read by TensorFlow's C++ when it is loaded; its start-up notices tell a user nothing.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    try:
+        app()
+    except PenstockError as error:
+        sys.exit(_complain(str(error), error.exit_code))
+    except OSError as error:
+        sys.exit(_complain(_os_error(error), 1))
+
+
+def _complain(text: str, code: int) -> int:
+    print(f"penstock: {text}", file=sys.stderr)
+    return code
+
+
+def _os_error(error: OSError) -> str:
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}"

@@ -1,0 +1,125 @@
+"""What `penstock ingest` does once its options are known: plan, show progress, report."""
+
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from penstock.components.example_gen.ingest import Job, ingest, plan_job
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.runners import local_pipeline, local_workers
+from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.example_gen.task_board import TaskBoard
+from penstock.components.sources.open import open_source
+from penstock.components.sources.options import SourceOptions
+from penstock.components.tfrecord.manifest import Manifest
+from penstock.components.tfrecord.sharding import MIB
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+def run_ingest(
+    inputs: Sequence[str],
+    output: Path,
+    source_options: SourceOptions,
+    splits: SplitOptions,
+    options: IngestOptions,
+    *,
+    workers: int | None,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Ingest `inputs` into `output`.
+
+    Raises:
+        DataError: The data is bad.
+        UsageError: An option or `output` cannot be used.
+    """
+    console = Console(stderr=True, highlight=False)
+    started = time.perf_counter()
+    source = open_source(inputs, source_options)
+    job = plan_job(source, splits, options)
+    workers = workers or local_workers(source.input_bytes)
+    console.print(
+        f"{source.rows:,} rows in {len(source.files)} {source.kind} file(s); "
+        f"shards of each split: {job.plan.reason}"
+    )
+    manifest = ingest(
+        [job],
+        output,
+        options,
+        lambda: local_pipeline(workers),
+        overwrite=overwrite,
+        watch=lambda board: _progress(board, source.rows, console),
+    )
+    if as_json:
+        sys.stdout.write(manifest.to_json())
+    else:
+        _report(manifest, job, output, time.perf_counter() - started)
+
+
+@contextmanager
+def _progress(board: TaskBoard, rows: int, console: Console) -> Iterator[None]:
+    """Rows, rate and time left while the block runs: a bar on a terminal, else lines."""
+    done = threading.Event()
+    show = _bar if console.is_terminal else _lines
+    watcher = threading.Thread(target=show, args=(board, rows, console, done), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _bar(board: TaskBoard, rows: int, console: Console, done: threading.Event) -> None:
+    columns = (
+        TextColumn("rows"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]:,.0f} rows/s"),
+        TimeRemainingColumn(),
+    )
+    started = time.perf_counter()
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("rows", total=rows, rate=0.0)
+        while not done.wait(_SECONDS_BETWEEN_LOOKS):
+            read = board.rows_done()
+            rate = read / (time.perf_counter() - started)
+            progress.update(task, completed=read, rate=rate)
+
+
+def _lines(board: TaskBoard, rows: int, console: Console, done: threading.Event) -> None:
+    started = time.perf_counter()
+    while not done.wait(_SECONDS_BETWEEN_LINES):
+        read = board.rows_done()
+        rate = read / (time.perf_counter() - started)
+        left = (rows - read) / rate if rate else 0.0
+        console.print(f"{read:,} of {rows:,} rows, {rate:,.0f} rows/s, {left:.0f} s left")
+
+
+def _report(manifest: Manifest, job: Job, output: Path, seconds: float) -> None:
+    console = Console(highlight=False)
+    account = manifest.account
+    table = Table("split", "rows", "shards", "MiB", box=None)
+    for name, shards in manifest.splits.items():
+        size = sum(shard.bytes for shard in shards) / MIB
+        table.add_row(name, f"{account.written[name]:,}", str(len(shards)), f"{size:.1f}")
+    console.print(table)
+    console.print(
+        f"{account.read:,} rows read = {sum(account.written.values()):,} written "
+        f"+ {account.quarantined:,} quarantined + {account.blank:,} blank, in {seconds:.1f} s"
+    )
+    if manifest.quarantine:
+        console.print(f"rows set aside: {output / manifest.quarantine}")
+    ignored = getattr(job.source, "ignored", ())
+    if ignored:
+        console.print(f"ignored: {', '.join(ignored)}")
+    console.print(f"look closer: penstock inspect {output}")

@@ -1,0 +1,76 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tfx.components.example_gen.base_example_gen_executor import _PartitionFn
+from tfx.proto import example_gen_pb2
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.example_gen.splits import assign_splits, check_partition
+from penstock.components.sources.base import Column, FeatureKind
+from penstock.components.tfrecord.encoder import encode_examples
+
+THREE = (Split("train", 7), Split("eval", 2), Split("test", 1))
+
+
+def rows_of(table):
+    import tensorflow as tf
+
+    return [tf.train.Example.FromString(r) for r in encode_examples(table).to_pylist()]
+
+
+def by_tfx(table, options):
+    config = example_gen_pb2.SplitConfig(
+        splits=[{"name": s.name, "hash_buckets": s.hash_buckets} for s in options.splits],
+        partition_feature_name=options.partition_feature,
+    )
+    buckets = np.cumsum([s.hash_buckets for s in options.splits]).tolist()
+    return [_PartitionFn(row, len(buckets), buckets, config) for row in rows_of(table)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.binary()), min_size=1, max_size=30))
+def test_every_row_is_in_the_split_that_tfx_gives_it(rows):
+    table = pa.record_batch(
+        [pa.array([i for i, _ in rows], pa.int64()), pa.array([b for _, b in rows], pa.binary())],
+        ["id", "name"],
+    )
+    for feature in (None, "id", "name"):
+        options = SplitOptions(THREE, partition_feature=feature)
+        splits = assign_splits(table, encode_examples(table), options)
+        assert splits.tolist() == by_tfx(table, options)
+
+
+def test_a_single_split_gets_all():
+    table = pa.record_batch([pa.array([1, 2], pa.int64())], ["id"])
+    options = SplitOptions((Split("all"),))
+    assert assign_splits(table, encode_examples(table), options).tolist() == [0, 0]
+
+
+def test_a_missing_partition_value_is_named():
+    table = pa.record_batch([pa.array([1, None], pa.int64())], ["user"])
+    options = SplitOptions(partition_feature="user")
+    with pytest.raises(DataError, match=r"partition feature 'user' has no value in 1 row"):
+        assign_splits(table, encode_examples(table), options)
+
+
+@pytest.mark.parametrize("feature", ["fare", "nobody"])
+def test_a_partition_feature_that_cannot_be_hashed_is_refused(feature):
+    columns = [Column("fare", FeatureKind.FLOAT), Column("user", FeatureKind.BYTES)]
+    with pytest.raises(UsageError, match=rf"'{feature}' must be an INT or BYTES .* choices: user"):
+        check_partition(SplitOptions(partition_feature=feature), columns)
+
+
+def test_options_refuse_what_makes_no_sense():
+    with pytest.raises(UsageError, match=r"'train': hash_buckets must be at least 1, got 0"):
+        Split("train", 0)
+    with pytest.raises(UsageError, match=r"distinct names, got \['a', 'a'\]"):
+        SplitOptions((Split("a"), Split("a")))
+    with pytest.raises(UsageError, match=r"a split's name must be a folder's, got 'a/b'"):
+        Split("a/b")
+
+
+def test_the_largest_share():
+    assert SplitOptions(THREE).largest_share == 0.7
