@@ -5,28 +5,17 @@ the type of each column and finds what would make the whole input unreadable. It
 pickled to Beam workers, which call `read` with the pieces that `cut` gave them.
 """
 
-import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 
-
-class FeatureKind(enum.Enum):
-    """The three kinds that a `tf.train.Feature` has, by their names in a TFMD schema."""
-
-    INT = "INT"
-    FLOAT = "FLOAT"
-    BYTES = "BYTES"
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        """The Arrow type that batches carry for this kind: int64, float32 or binary."""
-        return _ARROW_TYPES[self]
+from penstock.components.tfrecord.feature_kind import FeatureKind as FeatureKind
 
 
-_ARROW_TYPES = {
+# The Arrow type that batches carry for each kind.
+ARROW_TYPES = {
     FeatureKind.INT: pa.int64(),
     FeatureKind.FLOAT: pa.float32(),
     FeatureKind.BYTES: pa.binary(),
@@ -50,7 +39,8 @@ class Column:
     @property
     def arrow_type(self) -> pa.DataType:
         """The type of this column in a `Batch`."""
-        return pa.list_(self.kind.arrow_type) if self.is_list else self.kind.arrow_type
+        value = ARROW_TYPES[self.kind]
+        return pa.list_(value) if self.is_list else value
 
 
 @dataclass(frozen=True)

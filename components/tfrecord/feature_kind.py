@@ -1,0 +1,11 @@
+"""The three kinds of value that a `tf.train.Feature` holds."""
+
+import enum
+
+
+class FeatureKind(enum.Enum):
+    """A kind, by its name in a TFMD schema."""
+
+    INT = "INT"
+    FLOAT = "FLOAT"
+    BYTES = "BYTES"
