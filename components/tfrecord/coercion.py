@@ -102,8 +102,8 @@ def _coerce(value: Any, where: str, kind: FeatureKind | None) -> Coerced:
     if not items:
         if kind is None or len(shape) > 1:
             raise DataError(
-                f"{where}: an empty {type(value).__name__} has no kind; say which (kind=, or kinds= "
-                "of an Example), or give an empty array with a dtype"
+                f"{where}: an empty {type(value).__name__} has no kind; say which (kind=, or "
+                "kinds= of an Example), or give an empty array with a dtype"
             )
         return Coerced(kind, [])
     flat = _from_items(items, shape, where)

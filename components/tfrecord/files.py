@@ -47,7 +47,8 @@ def find_tfrecords(path: str) -> FoundFiles:
 
 
 def _walk(folder: str) -> tuple[list[Path], list[Path]]:
-    files, skipped = [], []
+    files: list[Path] = []
+    skipped: list[Path] = []
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
         for name in names:
@@ -61,7 +62,8 @@ def _expand(pattern: str) -> tuple[list[Path], list[Path]]:
     matches = glob.glob(pattern, recursive=True)
     if not matches:
         raise DataError(f"{pattern}: no such file or folder, and no file matches it as a pattern")
-    files, skipped = [], []
+    files: list[Path] = []
+    skipped: list[Path] = []
     for match in matches:
         if os.path.isdir(match):
             continue

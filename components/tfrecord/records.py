@@ -1,13 +1,14 @@
 """Any TFRecord file, record by record, checked, without TensorFlow: a file in, payloads out.
 
 Reads a file as a stream, whatever it is compressed with; memory stays with the greatest
-record. Indices count records from 0, as `Dataset.skip` does; offsets are bytes in the
+record. Records are numbered from 0, as `Dataset.skip` does; offsets are bytes in the
 uncompressed stream, which for an uncompressed file are those of the file.
 """
 
 import os
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
 from penstock.components.errors import DataError
@@ -42,17 +43,18 @@ class Record(NamedTuple):
     """One record whose frame and checksums are right.
 
     Attributes:
-        index: Its number in the file, from 0.
+        number: Which in the file, from 0.
         offset: Where its frame begins in the uncompressed stream, in bytes.
         payload: Its bytes.
     """
 
-    index: int
+    number: int
     offset: int
     payload: bytes
 
 
-class Frame(NamedTuple):
+@dataclass(frozen=True)
+class Frame:
     """The layout of one record as it stands in the file, right or not.
 
     Attributes:
@@ -71,6 +73,16 @@ class Frame(NamedTuple):
     payload_crc: int | None
     payload_crc_computed: int | None
 
+    @property
+    def is_length_right(self) -> bool:
+        """Whether the length has the checksum that is stored with it."""
+        return self.length_crc == self.length_crc_computed
+
+    @property
+    def is_payload_right(self) -> bool:
+        """Whether the payload is whole and has the checksum that is stored with it."""
+        return self.payload_crc is not None and self.payload_crc == self.payload_crc_computed
+
 
 class RecordReader:
     """Reads the records of one file, once.
@@ -88,7 +100,7 @@ class RecordReader:
         self.compression = compression_of(head)
         self._name = name
         self._chunks = read_chunks(file, head, self.compression)
-        self._index = 0
+        self._number = 0
         self._offset = 0
 
     def records(
@@ -126,14 +138,14 @@ class RecordReader:
             payload = buffer[start + HEADER_BYTES : footer]
             crc = int.from_bytes(buffer[footer : footer + FOOTER_BYTES], "little")
             if masked_crc(payload) == crc:
-                yield Record(self._index, self._offset, payload)
+                yield Record(self._number, self._offset, payload)
             else:
                 error = self._bad_payload(payload, crc)
                 if on_bad_payload is None:
                     raise error
                 on_bad_payload(error)
             start = footer + FOOTER_BYTES
-            self._index += 1
+            self._number += 1
             self._offset += HEADER_BYTES + length + FOOTER_BYTES
 
     def first_frame(self) -> Frame | None:
@@ -176,7 +188,7 @@ class RecordReader:
             raise self._cut(f"{len(header)} of the {HEADER_BYTES} bytes of its header")
         length, stored = struct.unpack("<QI", header)
         computed = masked_crc(header[:8])
-        if stored != computed and self._index == 0:
+        if stored != computed and self._number == 0:
             raise DataError(
                 f"{self._name}: not a TFRecord file{_looks_like(header)}; {self._place()} begins "
                 f"with length {length:,} whose CRC is {stored:#010x}, expected {computed:#010x}"
@@ -217,7 +229,7 @@ class RecordReader:
         )
 
     def _place(self) -> str:
-        return f"record {self._index} at offset {self._offset}"
+        return f"record {self._number} at offset {self._offset}"
 
 
 def read_records(path: str | os.PathLike[str]) -> Iterator[Record]:

@@ -58,7 +58,7 @@ def check_file(
     try:
         with open_file(path) as raw:
             file = _DigestingFile(raw, on_bytes)
-            reader = RecordReader(file, str(path))  # type: ignore[arg-type]
+            reader = RecordReader(file, str(path))
             content = _read(reader, str(path))
             file.drain()
     except DataError as error:
@@ -136,14 +136,14 @@ def _read(reader: RecordReader, name: str) -> _Content:
 
 
 def _is_example(record: Record) -> bool:
-    if record.index < _PARSED_FIRST or record.index % _PARSED_EVERY == 0:
+    if record.number < _PARSED_FIRST or record.number % _PARSED_EVERY == 0:
         return parse_example(record.payload) is not None
     return is_example(record.payload)
 
 
 def _foreign_fault(name: str, first: Record, count: int, good: int) -> str:
     return (
-        f"{name}: record {first.index} at offset {first.offset}: payload is neither a "
+        f"{name}: record {first.number} at offset {first.offset}: payload is neither a "
         f"tf.train.Example nor a SequenceExample, it begins with {first.payload[:16]!r}"
         f" ({count:,} of {good:,} records are so)"
     )

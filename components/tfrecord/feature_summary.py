@@ -1,0 +1,221 @@
+"""What a feature holds, over many records: protobuf Features in, a summary of each out."""
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from penstock.components.tfrecord.example_proto import tensor_header
+from penstock.components.tfrecord.image_header import image_header
+
+# Distinct values beyond this are not told apart: few is a vocabulary, many are free values.
+MAX_DISTINCT = 1000
+_SAMPLE_CHARACTERS = 40
+_SAMPLE_VALUES = 4
+# Numbers are folded into the summary in runs of this many: NumPy's cost for a run vanishes
+# and 512 KiB a feature is all that is kept.
+_RUN_NUMBERS = 2**16
+_TYPE_CODES = {"int64": "q", "float": "d"}
+
+
+@dataclass(frozen=True)
+class FeatureSummary:
+    """One feature over the records that were looked at.
+
+    Attributes:
+        name: Its name.
+        place: `features`, of a SequenceExample `context` or `feature_lists`.
+        kind: `int64`, `float`, `bytes`, several joined by `|`, or `""` where it never has a value.
+        present: Records in which it has at least one value (feature lists: a step).
+        records: Records that were looked at.
+        min_values: Fewest values of a record that has any (feature lists: of a step).
+        max_values: Most values.
+        min_steps: Fewest steps of a record that has the feature list; else None.
+        max_steps: Most steps.
+        minimum: Least finite number; None without numbers.
+        maximum: Greatest finite number.
+        mean: Mean of the finite numbers.
+        non_finite: NaN and infinite numbers.
+        min_bytes: Shortest bytes value; None without bytes.
+        max_bytes: Longest bytes value.
+        distinct: Distinct ints or bytes values, at most `MAX_DISTINCT`; None for floats.
+        contents: How many bytes values are an image (`PNG 8x8`) or a serialized tensor
+            (`tensor uint8 [8, 8]`), by what they are.
+        samples: Some values, distinct, short.
+    """
+
+    name: str
+    place: str
+    kind: str
+    present: int
+    records: int
+    min_values: int
+    max_values: int
+    min_steps: int | None
+    max_steps: int | None
+    minimum: float | None
+    maximum: float | None
+    mean: float | None
+    non_finite: int
+    min_bytes: int | None
+    max_bytes: int | None
+    distinct: int | None
+    contents: dict[str, int]
+    samples: tuple[str, ...]
+
+
+@dataclass
+class _Range:
+    """Least and greatest of the numbers that were added."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def add(self, low: float, high: float) -> None:
+        self.low = low if self.low is None else min(self.low, low)
+        self.high = high if self.high is None else max(self.high, high)
+
+
+@dataclass
+class FeatureTally:
+    """Adds up one feature, record by record, in bounded memory."""
+
+    name: str
+    place: str
+    max_samples: int
+    kinds: set[str] = field(default_factory=set)
+    present: int = 0
+    values: _Range = field(default_factory=_Range)
+    steps: _Range = field(default_factory=_Range)
+    lengths: _Range = field(default_factory=_Range)
+    numbers: _Range = field(default_factory=_Range)
+    finite: int = 0
+    total: float = 0.0
+    non_finite: int = 0
+    distinct: set[Any] = field(default_factory=set)
+    contents: Counter[str] = field(default_factory=Counter)
+    samples: list[str] = field(default_factory=list)
+    _runs: dict[str, array] = field(default_factory=dict)
+
+    def add_feature(self, feature: Any) -> None:
+        """Add the feature of one record."""
+        self.present += self._add(feature)
+
+    def add_steps(self, features: Any) -> None:
+        """Add the feature list of one record."""
+        self.steps.add(len(features), len(features))
+        self.present += len(features) > 0
+        for feature in features:
+            self._add(feature)
+
+    def summary(self, records: int) -> FeatureSummary:
+        """What it came to over that many records."""
+        for kind in self._runs:
+            self._fold(kind)
+        return FeatureSummary(
+            name=self.name,
+            place=self.place,
+            kind="|".join(sorted(self.kinds)),
+            present=self.present,
+            records=records,
+            min_values=int(self.values.low or 0),
+            max_values=int(self.values.high or 0),
+            min_steps=_int(self.steps.low),
+            max_steps=_int(self.steps.high),
+            minimum=self.numbers.low,
+            maximum=self.numbers.high,
+            mean=self.total / self.finite if self.finite else None,
+            non_finite=self.non_finite,
+            min_bytes=_int(self.lengths.low),
+            max_bytes=_int(self.lengths.high),
+            distinct=len(self.distinct) if self.kinds & {"bytes", "int64"} else None,
+            contents=dict(self.contents.most_common(10)),
+            samples=tuple(self.samples),
+        )
+
+    def _add(self, feature: Any) -> bool:
+        """Add the values of one Feature; False where it has none."""
+        which = feature.WhichOneof("kind")
+        values = getattr(feature, which).value if which else ()
+        if not values:
+            return False
+        kind = which.removesuffix("_list")
+        self.kinds.add(kind)
+        self.values.add(len(values), len(values))
+        if kind == "bytes":
+            self._add_bytes(values)
+        else:
+            run = self._runs.setdefault(kind, array(_TYPE_CODES[kind]))
+            run.extend(values)
+            if len(run) >= _RUN_NUMBERS:
+                self._fold(kind)
+        if len(self.samples) < self.max_samples:
+            sample = _sample(values)
+            if sample not in self.samples:
+                self.samples.append(sample)
+        return True
+
+    def _add_bytes(self, values: Iterable[bytes]) -> None:
+        for value in values:
+            self.lengths.add(len(value), len(value))
+            if len(self.distinct) < MAX_DISTINCT:
+                self.distinct.add(hash(value))
+            if content := _content(value):
+                self.contents[content] += 1
+
+    def _fold(self, kind: str) -> None:
+        """Move a run of numbers into the totals."""
+        run = np.frombuffer(self._runs[kind], self._runs[kind].typecode)
+        finite = run[np.isfinite(run)]
+        self.non_finite += len(run) - len(finite)
+        if len(finite):
+            self.numbers.add(finite.min().item(), finite.max().item())
+            self.finite += len(finite)
+            self.total += float(finite.sum(dtype=np.float64))
+        if kind == "int64" and len(self.distinct) < MAX_DISTINCT:
+            self.distinct.update(np.unique(run)[:MAX_DISTINCT].tolist())
+            while len(self.distinct) > MAX_DISTINCT:
+                self.distinct.pop()
+        self._runs[kind] = array(_TYPE_CODES[kind])
+
+
+def _int(number: float | None) -> int | None:
+    return None if number is None else int(number)
+
+
+def _content(value: bytes) -> str:
+    """What a bytes value is where that can be told from its first bytes, else `""`."""
+    if image := image_header(value):
+        return str(image)
+    if tensor := tensor_header(value):
+        return f"tensor {tensor[0]} {list(tensor[1])}"
+    return ""
+
+
+def _sample(values: Any) -> str:
+    shown = [_sample_value(value) for value in values[:_SAMPLE_VALUES]]
+    if len(values) == 1:
+        return shown[0]
+    more = f", ... ({len(values):,} values)" if len(values) > _SAMPLE_VALUES else ""
+    return f"[{', '.join(shown)}{more}]"
+
+
+def _sample_value(value: float | bytes) -> str:
+    if isinstance(value, float):
+        # Nine digits tell all float32 apart; fewer are shown where fewer say the same.
+        return str(np.float32(value)) if math.isfinite(value) else str(value)
+    if not isinstance(value, bytes):
+        return str(value)
+    if content := _content(value):
+        return f"<{content}, {len(value):,} bytes>"
+    try:
+        text = value[: 4 * _SAMPLE_CHARACTERS].decode()
+    except UnicodeDecodeError:
+        text = ""
+    if text.isprintable() and (text or not value):
+        return repr(text if len(text) <= _SAMPLE_CHARACTERS else text[:_SAMPLE_CHARACTERS] + "...")
+    return f"<{len(value):,} bytes, {value[:8].hex(' ')}{' ...' if len(value) > 8 else ''}>"

@@ -1,0 +1,74 @@
+"""What image a bytes value is, from its header: bytes in, format and size in pixels out."""
+
+import struct
+from typing import NamedTuple
+
+_BMP_HEADER_SIZES = {12, 40, 52, 56, 64, 108, 124}
+# Start-of-frame markers; C4, C8 and CC in their midst mean something else.
+_JPEG_FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+
+
+class ImageHeader(NamedTuple):
+    """An image's format (`JPEG`, `PNG`, `GIF`, `BMP`, `WebP`), width and height in pixels."""
+
+    format: str
+    width: int
+    height: int
+
+    def __str__(self) -> str:
+        return f"{self.format} {self.width}x{self.height}"
+
+
+def image_header(data: bytes) -> ImageHeader | None:
+    """The header of an image, or None where the bytes are none or its header is cut."""
+    try:
+        if data.startswith(b"\xff\xd8\xff"):
+            return _jpeg(data)
+        if data.startswith(b"\x89PNG\r\n\x1a\n"):
+            return ImageHeader("PNG", *struct.unpack_from(">II", data, 16))
+        if data.startswith((b"GIF87a", b"GIF89a")):
+            return ImageHeader("GIF", *struct.unpack_from("<HH", data, 6))
+        if data.startswith(b"BM"):
+            return _bmp(data)
+        if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+            return _webp(data)
+    except struct.error:
+        pass
+    return None
+
+
+def _jpeg(data: bytes) -> ImageHeader | None:
+    position = 2
+    while data[position : position + 1] == b"\xff":
+        marker, size = struct.unpack_from(">BH", data, position + 1)
+        if marker == 0xFF:  # a fill byte
+            position += 1
+        elif marker in _JPEG_FRAMES:
+            height, width = struct.unpack_from(">HH", data, position + 5)
+            return ImageHeader("JPEG", width, height)
+        else:
+            position += 2 + size
+    return None
+
+
+def _bmp(data: bytes) -> ImageHeader | None:
+    # Two letters are little to go by (a text can begin with "BM"): the header's size decides.
+    (size,) = struct.unpack_from("<I", data, 14)
+    if size not in _BMP_HEADER_SIZES:
+        return None
+    width, height = struct.unpack_from("<HH" if size == 12 else "<ii", data, 18)
+    return ImageHeader("BMP", width, abs(height))  # a negative height means top row first
+
+
+def _webp(data: bytes) -> ImageHeader | None:
+    kind = data[12:16]
+    if kind == b"VP8 ":
+        width, height = struct.unpack_from("<HH", data, 26)
+        return ImageHeader("WebP", width & 0x3FFF, height & 0x3FFF)
+    if kind == b"VP8L":
+        (bits,) = struct.unpack_from("<I", data, 21)
+        return ImageHeader("WebP", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
+    if kind == b"VP8X":
+        width, height = (int.from_bytes(data[i : i + 3], "little") for i in (24, 27))
+        return ImageHeader("WebP", width + 1, height + 1) if len(data) >= 30 else None
+    return None
