@@ -1,0 +1,192 @@
+"""Delimited text as a `Source`: byte ranges that begin at row starts, read by Arrow's CSV parser.
+
+Opening it reads every file once: headers are checked and mapped by name, rows are counted
+exactly, the content is hashed, types are fixed and quotes that never close are found.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from penstock.components.errors import DataError
+from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
+from penstock.components.sources.csv_header import Header, read_header
+from penstock.components.sources.csv_isolate import Place, broken_row, isolate
+from penstock.components.sources.csv_parse import Misfit, RowParser
+from penstock.components.sources.csv_rows import RowBlock, RowSplitter
+from penstock.components.sources.csv_sample import CsvSampler
+from penstock.components.sources.csv_scan import MAX_SCAN_REJECTED, CsvFile, scan_file
+from penstock.components.sources.layout import check_same_names, check_schema_names, fingerprint
+from penstock.components.sources.listing import Listing
+from penstock.components.sources.options import MIB, SourceOptions
+from penstock.components.sources.schema import SchemaColumn, read_schema
+
+MAX_BATCH_ROWS = 8192
+# Large enough that the few hundred microseconds that a block costs do not show, small
+# enough that a worker holds a few tens of MiB.
+SCAN_BLOCK_BYTES = 8 * MIB
+READ_BLOCK_BYTES = 4 * MIB
+
+
+@dataclass(frozen=True)
+class CsvSource:
+    """Files of delimited text, opened, checked and typed; see `Source` for its other attributes.
+
+    Attributes:
+        ignored: Stray files beside the data, left out.
+        rejected_by_scan: The first rows in which a quote opens that is not closed, found
+            before work starts. `read` gives these, and the others, when it comes to them.
+        options: How the files are understood.
+        scanned: The files as the scan found them, those without rows left out.
+    """
+
+    columns: tuple[Column, ...]
+    fingerprint: str
+    rows: int
+    files: tuple[str, ...]
+    input_bytes: int
+    ignored: tuple[str, ...]
+    rejected_by_scan: tuple[RejectedRow, ...]
+    options: SourceOptions
+    scanned: tuple[CsvFile, ...]
+
+    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
+        """The whole input as `parts` runs of byte ranges of about equal size, in order."""
+        splitter = _splitter(self.options, READ_BLOCK_BYTES)
+        total = sum(file.size - file.data_start for file in self.scanned)
+        runs: list[list[Piece]] = [[] for _ in range(parts)]
+        before = 0
+        for file in self.scanned:
+            size = file.size - file.data_start
+            starts = [
+                file.row_start_from(file.data_start + part * total // parts - before, splitter)
+                for part in range(parts)
+            ]
+            starts.append((file.size, 0, 0))
+            for part, (start, row, line) in enumerate(starts[:-1]):
+                if start < starts[part + 1][0]:
+                    runs[part].append(Piece(file.path, start, starts[part + 1][0], row, line))
+            before += size
+        return [tuple(run) for run in runs]
+
+    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
+        """The rows of the pieces, at most `MAX_BATCH_ROWS` good ones in a batch.
+
+        Raises:
+            DataError: A file has changed since it was scanned.
+        """
+        splitter = _splitter(self.options, READ_BLOCK_BYTES)
+        files = {file.path: file for file in self.scanned}
+        for piece in pieces:
+            file = files[piece.file]
+            parser = RowParser(file.names, self.columns, self.options)
+            row, line = piece.first_row, piece.first_line
+            with open(piece.file, "rb") as stream:
+                file.check_size(stream)
+                stream.seek(piece.start)
+                for block in splitter.split(stream, piece.start, piece.end, piece.file):
+                    yield from _batches(block, Place(piece.file, row, line), parser, splitter)
+                    row, line = row + block.rows, line + block.lines
+
+
+def _batches(
+    block: RowBlock, place: Place, parser: RowParser, splitter: RowSplitter
+) -> Iterator[Batch]:
+    """The rows of one block."""
+    if block.broken_at is not None:
+        yield Batch(parser.empty(), (broken_row(block, place),))
+        return
+    try:
+        table = parser.parse(block.data, block.rows, quoted=block.quoted)
+    except Misfit:
+        if block.rows <= MAX_BATCH_ROWS:
+            yield isolate(block, place, parser, splitter)
+            return
+    else:
+        for start in range(0, table.num_rows, MAX_BATCH_ROWS):
+            yield Batch(table.slice(start, MAX_BATCH_ROWS))
+        return
+    # Only the parts in which something does not fit are looked at closely.
+    for start in range(0, block.rows, MAX_BATCH_ROWS):
+        part = block.slice_rows(start, min(start + MAX_BATCH_ROWS, block.rows))
+        yield from _batches(part, place, parser, splitter)
+        place = Place(place.file, place.row + part.rows, place.line + part.lines)
+
+
+def open_csv(listing: Listing, options: SourceOptions) -> CsvSource:
+    """Check, scan and type files of delimited text.
+
+    Raises:
+        DataError: A file is not readable as such; names it, and the place in it.
+    """
+    splitter = _splitter(options, SCAN_BLOCK_BYTES)
+    schema = read_schema(options.schema_file) if options.schema_file else ()
+    known = {column.column.name for column in schema}
+    headers = [read_header(path, splitter, options, known) for path in listing.files]
+    filled = [header for header in headers if header.names]
+    columns = _schema_columns(schema, options) if schema else ()
+    _check_layouts(filled, schema, options)
+    sampler = None
+    if not schema and filled:
+        sampler = CsvSampler(filled[0].names, len(filled), splitter, options)
+    scanned, rejected = [], []
+    for header in headers:
+        file, broken = scan_file(header, splitter, sampler)
+        scanned.append(file)
+        rejected += broken
+    _check_rows(scanned, options)
+    if sampler:
+        columns = sampler.columns()
+    if not columns:
+        raise DataError(f"{listing.files[0]}: no file has a header, so there are no columns")
+    return CsvSource(
+        columns=columns,
+        fingerprint=fingerprint("csv", [(file.path, file.sha256) for file in scanned]),
+        rows=sum(file.rows for file in scanned),
+        files=listing.files,
+        input_bytes=sum(file.size for file in scanned),
+        ignored=listing.ignored,
+        rejected_by_scan=tuple(rejected[:MAX_SCAN_REJECTED]),
+        options=options,
+        scanned=tuple(file for file in scanned if file.rows),
+    )
+
+
+def _splitter(options: SourceOptions, block_bytes: int) -> RowSplitter:
+    return RowSplitter(
+        options.delimiter, block_bytes=block_bytes, max_row_bytes=options.max_row_bytes
+    )
+
+
+def _schema_columns(schema: Sequence[SchemaColumn], options: SourceOptions) -> tuple[Column, ...]:
+    for column in schema:
+        if column.column.is_list:
+            raise DataError(
+                f"{options.schema_file}: feature {column.column.name!r} holds lists, and a CSV "
+                "field one value; give it a shape of one value, or bring the data as Parquet"
+            )
+    return tuple(column.column for column in schema)
+
+
+def _check_layouts(
+    headers: Sequence[Header], schema: Sequence[SchemaColumn], options: SourceOptions
+) -> None:
+    """Refuse files whose columns are not the schema's, or else not the first file's."""
+    required = [column.column.name for column in schema if column.required]
+    known = {column.column.name for column in schema}
+    for header in headers:
+        if schema:
+            check_schema_names(header.path, header.names, required, known, options.extra_columns)
+        else:
+            check_same_names(header.path, header.names, headers[0].path, headers[0].names)
+
+
+def _check_rows(files: Sequence[CsvFile], options: SourceOptions) -> None:
+    """Refuse files without rows, unless they are allowed."""
+    if options.allow_empty:
+        return
+    for file in files:
+        if not file.rows:
+            what = "is empty (0 bytes)" if not file.size else "has a header and no rows"
+            raise DataError(
+                f"{file.path}: {what}; take it away, or set allow_empty to pass over such files"
+            )

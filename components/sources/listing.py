@@ -1,0 +1,92 @@
+"""Which files a user means by a path, a glob or a folder, and which stray ones are left out."""
+
+import glob
+import logging
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from penstock.components.errors import DataError, UsageError
+
+_LOG = logging.getLogger(__name__)
+
+EXTENSIONS = {
+    "csv": (".csv", ".tsv", ".psv", ".txt", ".tab"),
+    "parquet": (".parquet", ".pq", ".parq"),
+}
+_STRAY = re.compile(r"^[._]|^readme\b|^license\b|\.(crc|md|tmp|swp|bak|pbtxt|json|ya?ml)$|~$", re.I)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The data files in the order in which they are read, and what was left out beside them."""
+
+    files: tuple[str, ...]
+    ignored: tuple[str, ...]
+
+
+def list_files(pattern: str | Sequence[str], kind: str | None) -> Listing:
+    """Find the data files that `pattern` means.
+
+    A file that is named is taken whatever its name. Of the files that a glob or a folder
+    gives, hidden ones, markers (`_SUCCESS`), checksums and READMEs are ignored; of a
+    folder's, also those with another extension where some have one of the kind's.
+
+    Args:
+        pattern: A file, a folder (not recursive), a glob (`**` is), or several of them.
+        kind: `csv`, `parquet`, or None for either.
+
+    Raises:
+        DataError: Nothing matches.
+        UsageError: It is an address that is no path.
+    """
+    patterns = [pattern] if isinstance(pattern, str) else list(pattern)
+    if not patterns:
+        raise UsageError("no input: name a file, a folder or a glob")
+    files: dict[str, None] = {}
+    ignored: dict[str, None] = {}
+    for one in patterns:
+        listing = _list_one(os.fspath(one), kind)
+        files.update(dict.fromkeys(listing.files))
+        ignored.update(dict.fromkeys(listing.ignored))
+    if ignored:
+        _LOG.info("ignored %d stray file(s): %s", len(ignored), ", ".join(ignored))
+    return Listing(tuple(files), tuple(path for path in ignored if path not in files))
+
+
+def _list_one(pattern: str, kind: str | None) -> Listing:
+    if re.match(r"^[a-z][a-z0-9+.-]+://", pattern, re.I):
+        raise UsageError(
+            f"{pattern}: sources read paths; mount the bucket or copy the files, and name the path"
+        )
+    if os.path.isfile(pattern):
+        return Listing((pattern,), ())
+    if os.path.isdir(pattern):
+        found = (os.path.join(pattern, name) for name in os.listdir(pattern))
+        listing = _by_extension(_without_stray(found), kind)
+    elif glob.has_magic(pattern):
+        listing = _without_stray(glob.glob(pattern, recursive=True))
+    else:
+        raise DataError(f"{pattern}: no such file or folder")
+    if not listing.files:
+        beside = f" but {', '.join(listing.ignored)}, which are not data" if listing.ignored else ""
+        raise DataError(f"{pattern}: no data file matches{beside}; expected at least one")
+    return listing
+
+
+def _without_stray(paths: Iterable[str]) -> Listing:
+    """The files of `paths` in order of their names, stray ones apart."""
+    files = sorted(path for path in paths if os.path.isfile(path))
+    stray = {path for path in files if _STRAY.search(os.path.basename(path))}
+    return Listing(tuple(path for path in files if path not in stray), tuple(sorted(stray)))
+
+
+def _by_extension(listing: Listing, kind: str | None) -> Listing:
+    """Only the files with an extension of the kind's, where there are any."""
+    known = EXTENSIONS[kind] if kind else tuple(e for group in EXTENSIONS.values() for e in group)
+    files = tuple(path for path in listing.files if path.lower().endswith(known))
+    if not files:
+        return listing
+    others = tuple(path for path in listing.files if path not in files)
+    return Listing(files, tuple(sorted(listing.ignored + others)))

@@ -1,0 +1,112 @@
+"""What a user may say about outside files, as one value that travels in a node's properties."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.components.errors import UsageError
+
+MIB = 2**20
+KINDS = ("csv", "parquet")
+EXTRA_COLUMNS = ("reject", "drop")
+NON_FINITE = ("reject", "null", "keep")
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """How files are understood; the defaults suit a comma-separated file with a header.
+
+    Attributes:
+        kind: `csv` or `parquet`; None goes by extension, then by content.
+        schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the
+            columns; None infers them once from a sample (CSV) or takes the file's (Parquet).
+        extra_columns: What becomes of a column that the schema does not name: `reject`
+            stops and names it, `drop` leaves it out. Without a schema there are none.
+        delimiter: One ASCII character between the fields of a CSV row.
+        column_names: Names of a CSV's columns where its files have no header; None takes
+            the first row as the header.
+        null_tokens: Texts that mean "no value" in CSV columns of numbers, compared without
+            the spaces around them.
+        text_null_tokens: Texts that mean "no value" in CSV columns of text, compared as
+            they stand ("NA" is Namibia there).
+        non_finite: NaN and infinity in columns of floats: `reject` the row, read as
+            `null`, or `keep`. A finite number beyond float32 is always rejected.
+        sample_rows: CSV rows from the beginnings of the files that types are inferred from.
+        allow_empty: Whether a file without rows is passed over instead of being an error.
+        max_row_bytes: Longest CSV row. A quote that is not closed within it counts as
+            unbalanced; bounds the memory that a row takes.
+
+    Raises:
+        UsageError: A value is not one of the choices.
+    """
+
+    kind: str | None = None
+    schema_file: str | None = None
+    extra_columns: str = "reject"
+    delimiter: str = ","
+    column_names: tuple[str, ...] | None = None
+    null_tokens: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NULL", "null", "None", "?")
+    text_null_tokens: tuple[str, ...] = ("",)
+    non_finite: str = "reject"
+    sample_rows: int = 10_000
+    allow_empty: bool = False
+    max_row_bytes: int = 64 * MIB
+
+    def __post_init__(self) -> None:
+        for name in ("column_names", "null_tokens", "text_null_tokens"):
+            self._tuple_of_strings(name)
+        if self.kind is not None:
+            self._one_of("kind", KINDS)
+        self._one_of("extra_columns", EXTRA_COLUMNS)
+        self._one_of("non_finite", NON_FINITE)
+        delimiter = self.delimiter
+        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
+            raise UsageError(
+                f"delimiter must be one ASCII character other than a quote, a line end or NUL, "
+                f"got {delimiter!r}"
+            )
+        for name in ("sample_rows", "max_row_bytes"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise UsageError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if not isinstance(self.allow_empty, bool):
+            raise UsageError(f"allow_empty must be true or false, got {self.allow_empty!r}")
+
+    def _one_of(self, name: str, choices: tuple[str, ...]) -> None:
+        value = getattr(self, name)
+        if value not in choices:
+            raise UsageError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+    def _tuple_of_strings(self, name: str) -> None:
+        value = getattr(self, name)
+        if value is None and name == "column_names":
+            return
+        if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+            raise UsageError(f"{name} must be a list of strings, got {value!r}")
+        object.__setattr__(self, name, tuple(value))
+
+    def to_json(self) -> str:
+        """The options as one line of JSON; equal options give equal text."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "SourceOptions":
+        """The options from JSON; fields that are not there have their default.
+
+        Raises:
+            UsageError: It is not a JSON object, or a field or value of it is unknown.
+        """
+        try:
+            raw: Any = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise UsageError(f"source options are not JSON ({error}): {text!r}") from error
+        if not isinstance(raw, dict):
+            raise UsageError(f"source options must be a JSON object, got {text!r}")
+        names = [field.name for field in dataclasses.fields(cls)]
+        unknown = sorted(set(raw) - set(names))
+        if unknown:
+            raise UsageError(
+                f"unknown source option {', '.join(unknown)}; choose from {', '.join(names)}"
+            )
+        return cls(**raw)

@@ -1,0 +1,69 @@
+"""A TFMD schema as far as reading a file needs it: names, kinds and which columns must be there."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.components.errors import DataError
+from penstock.components.sources.base import Column, FeatureKind
+
+
+@dataclass(frozen=True)
+class SchemaColumn:
+    """A feature of the schema.
+
+    Attributes:
+        column: Its name, its kind, and whether a row holds a list of values.
+        required: Whether the schema wants it in every row, hence in every file.
+    """
+
+    column: Column
+    required: bool
+
+
+def read_schema(path: str) -> tuple[SchemaColumn, ...]:
+    """The features of a `schema.pbtxt`, in its order; deprecated ones are not data and left out.
+
+    Raises:
+        DataError: There is no such file, it is no schema, or a feature has a type that no
+            `tf.train.Feature` holds.
+    """
+    # Both import protobuf, which a source without a schema does not need.
+    from google.protobuf import text_format
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot read the schema ({error})") from error
+    schema = schema_pb2.Schema()
+    try:
+        text_format.Parse(text, schema)
+    except text_format.ParseError as error:
+        raise DataError(f"{path}: not a TFMD schema.pbtxt ({error})") from error
+    stages = (schema_pb2.DEPRECATED, schema_pb2.DISABLED)
+    features = [feature for feature in schema.feature if feature.lifecycle_stage not in stages]
+    if not features:
+        raise DataError(f"{path}: the schema has no feature; expected one for each column")
+    return tuple(_schema_column(feature, path, schema_pb2) for feature in features)
+
+
+def _schema_column(feature, path: str, schema_pb2) -> SchemaColumn:  # noqa: ANN001
+    kind = schema_pb2.FeatureType.Name(feature.type)
+    if kind not in FeatureKind.__members__:
+        raise DataError(
+            f"{path}: feature {feature.name!r} has type {kind}; "
+            f"expected one of {', '.join(FeatureKind.__members__)}"
+        )
+    presence = feature.presence
+    return SchemaColumn(
+        Column(feature.name, FeatureKind[kind], is_list=_is_list(feature)),
+        required=presence.min_fraction > 0 or presence.min_count > 0,
+    )
+
+
+def _is_list(feature) -> bool:  # noqa: ANN001
+    """Whether a row may hold several values: by its shape, or by its largest number of values."""
+    if feature.HasField("shape"):
+        return math.prod(dim.size for dim in feature.shape.dim) != 1
+    return feature.value_count.max > 1 or feature.HasField("value_counts")

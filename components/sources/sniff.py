@@ -1,0 +1,37 @@
+"""What the first bytes of a file look like, for those that are not what they are taken for."""
+
+PARQUET_MAGIC = b"PAR1"
+
+_MAGIC = (
+    (b"\x1f\x8b", "gzip", "decompress it first (gunzip): compressed text cannot be read in parts"),
+    (b"PK\x03\x04", "a zip archive or an Excel workbook", "unpack it, or export it as CSV"),
+    (b"BZh", "bzip2", "decompress it first (bunzip2)"),
+    (b"\xfd7zXZ\x00", "xz", "decompress it first (unxz)"),
+    (b"\x28\xb5\x2f\xfd", "zstd", "decompress it first (unzstd)"),
+    (PARQUET_MAGIC, "Parquet", "name it .parquet, or say kind='parquet'"),
+    (b"Obj\x01", "Avro", "export it as CSV or Parquet"),
+    (b"ORC", "ORC", "export it as CSV or Parquet"),
+    (b"%PDF-", "a PDF", "export the table as CSV"),
+    (b"\xff\xfe\x00\x00", "UTF-32", "convert it: iconv -f UTF-32 -t UTF-8"),
+    (b"\xff\xfe", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
+)
+
+# ASCII in UTF-16 has a NUL in every second byte; real text of other scripts still has many.
+_UTF16_NUL_SHARE = 0.4
+
+
+def not_text(head: bytes) -> str | None:
+    """What a file that should be UTF-8 text looks like and what to do; None if it may be text.
+
+    Args:
+        head: The first bytes of the file, a few hundred or more.
+    """
+    for magic, name, advice in _MAGIC:
+        if head.startswith(magic):
+            return f"looks like {name}; {advice}"
+    even, odd = head[::2], head[1::2]
+    for half, order in ((odd, "LE"), (even, "BE")):
+        if len(half) >= 2 and half.count(0) > _UTF16_NUL_SHARE * len(half):
+            return f"looks like UTF-16 without a mark; convert it: iconv -f UTF-16{order} -t UTF-8"
+    return None

@@ -1,0 +1,92 @@
+"""What a piece of text is as a number: one grammar for inferring types and for reading values."""
+
+import math
+import re
+
+import numpy as np
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+# Spaces and tabs around a number are passed over; Arrow's CSV reader does the same.
+SPACES = " \t"
+
+# Plain numbers: no plus sign and no leading zeros, so that they come back as they stood. Only these
+# make a column numeric when types are inferred ("02134" and "+49301234" are text).
+PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]*)"
+PLAIN_FLOAT = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+NON_FINITE = r"[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)"
+# Numbers that a column of numbers takes beyond the plain ones.
+ANY_INTEGER = r"[+-]?[0-9]+"
+ANY_FLOAT = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+
+_PLAIN = re.compile(f"{PLAIN_FLOAT}|{NON_FINITE}")
+_INTEGER = re.compile(ANY_INTEGER)
+_FLOAT = re.compile(ANY_FLOAT)
+_NON_FINITE = re.compile(NON_FINITE)
+
+# As much of a wrong value as a message repeats.
+_SHOWN_CHARACTERS = 40
+
+
+def show(text: str) -> str:
+    """`text` quoted and cut to a length that a message can hold."""
+    cut = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
+    return repr(cut)
+
+
+def is_plain_number(text: str) -> bool:
+    """Whether `text` is a number, NaN and infinity included, that could stand in data."""
+    return _PLAIN.fullmatch(text.strip(SPACES)) is not None
+
+
+def to_int64(text: str) -> int:
+    """The integer that `text` is, within int64.
+
+    Raises:
+        ValueError: It is none; the message says why.
+    """
+    text = text.strip(SPACES)
+    if not _INTEGER.fullmatch(text):
+        hint = "; a FLOAT column would hold it" if _FLOAT.fullmatch(text) else ""
+        raise ValueError(f"{show(text)} is not an integer{hint}")
+    # int() refuses thousands of digits, and 20 with the sign are enough to know.
+    digits = text.lstrip("+-").lstrip("0")
+    number = int(text) if len(digits) < 20 else INT64_MAX + 1
+    if not INT64_MIN <= number <= INT64_MAX:
+        raise ValueError(f"{show(text)} is beyond int64; as BYTES it would be kept")
+    return number
+
+
+def to_float32(text: str, non_finite: str) -> float | None:
+    """The number that `text` is, rounded to float32; None where it counts as no value.
+
+    Args:
+        text: What stands in the file.
+        non_finite: What becomes of NaN and infinity: `reject`, `null` or `keep`.
+
+    Raises:
+        ValueError: It is none, or beyond float32; the message says why.
+    """
+    text = text.strip(SPACES)
+    if _FLOAT.fullmatch(text):
+        with np.errstate(over="ignore", under="ignore"):
+            number = float(np.float32(text))
+        if math.isinf(number):
+            raise ValueError(f"{show(text)} is beyond float32 (3.4e38); as BYTES it would be kept")
+        return number
+    if not _NON_FINITE.fullmatch(text):
+        raise ValueError(f"{show(text)} is not a number")
+    return finite_or(float(text), non_finite)
+
+
+def finite_or(number: float, non_finite: str) -> float | None:
+    """NaN or infinity by policy: itself for `keep`, None for `null`.
+
+    Raises:
+        ValueError: The policy is `reject`.
+    """
+    if non_finite == "keep":
+        return number
+    if non_finite == "null":
+        return None
+    raise ValueError(f"{number} is not finite; non_finite='null' or 'keep' would let it in")
