@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.components.errors import DataError
-from penstock.components.sources.base import FeatureKind
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 _INT64 = np.iinfo(np.int64)
 _DTYPES = {FeatureKind.INT: np.int64, FeatureKind.FLOAT: np.float32, FeatureKind.BYTES: object}

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.components.errors import DataError
-from penstock.components.sources.base import FeatureKind
 from penstock.components.tfrecord.coercion import Coerced, coerce, unwrap
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -57,7 +57,8 @@ class InspectReport:
         skipped: Files passed over because of their names.
         payloads: How many of the records looked at are an `Example`, a `SequenceExample`,
             `empty`, or `other`.
-        first_frame: Layout of the first record; None where no file has one.
+        first_file: The file that `first_frame` is from; None where no file has a record.
+        first_frame: Layout of the first record.
         features: What each feature holds, sorted by place and name.
         hexdump: The beginning of the first payload that is `other`; else `""`.
     """
@@ -66,6 +67,7 @@ class InspectReport:
     files: tuple[InspectedFile, ...]
     skipped: tuple[str, ...]
     payloads: dict[str, int]
+    first_file: str | None
     first_frame: Frame | None
     features: tuple[FeatureSummary, ...]
     hexdump: str
@@ -119,12 +121,14 @@ def inspect(
         math.inf if max_records is None else _COUNT_BYTES / count,
     )
     files = tuple(_look_into(file, survey, limits) for file in found.files)
+    first_file, first_frame = _first_frame(files)
     return InspectReport(
         path=path,
         files=files,
         skipped=tuple(str(file) for file in found.skipped),
         payloads=dict(survey.payloads),
-        first_frame=_first_frame(files),
+        first_file=first_file,
+        first_frame=first_frame,
         features=survey.summaries(),
         hexdump=survey.hexdump,
     )
@@ -205,17 +209,20 @@ def _look_into(path: Path, survey: _Survey, limits: _Limits) -> InspectedFile:
     return InspectedFile(str(path), size, reader.compression, count, is_exact, fault)
 
 
-def _first_frame(files: tuple[InspectedFile, ...]) -> Frame | None:
-    """The layout of the first record of the first file that is not empty."""
+def _first_frame(files: tuple[InspectedFile, ...]) -> tuple[str | None, Frame | None]:
+    """File and layout of the first record there is; of a damaged one where all files begin so."""
+    damaged: tuple[str | None, Frame | None] = (None, None)
     for inspected in files:
         with open_file(inspected.file) as file:
             try:
                 frame = RecordReader(file, inspected.file).first_frame()
             except DataError:  # compressed data cut in the first record: the file's fault says it
                 continue
-        if frame is not None:
-            return frame
-    return None
+        if frame is not None and frame.is_length_right:
+            return inspected.file, frame
+        if frame is not None and damaged[1] is None:
+            damaged = inspected.file, frame
+    return damaged
 
 
 def _hexdump(payload: bytes) -> str:

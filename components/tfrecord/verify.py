@@ -5,8 +5,9 @@ the number of records that it says, and nothing else lies in the splits. With or
 one, every record's checksums are right and every payload is an Example or SequenceExample.
 """
 
+import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from penstock.components.errors import DataError
@@ -14,6 +15,8 @@ from penstock.components.tfrecord.files import find_tfrecords
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard, read_manifest
 from penstock.components.tfrecord.shard_check import FileReport, check_file
 from penstock.components.tfrecord.shard_sets import missing_members
+
+OnProgress = Callable[[int, int], None]
 
 _SPLIT_PREFIX = "Split-"
 _NO_MANIFEST = (
@@ -57,6 +60,11 @@ class VerifyReport:
         """Sizes of all files on disk."""
         return sum(file.bytes for file in self.files)
 
+    def to_json(self) -> str:
+        """The report as one JSON object."""
+        totals = {name: getattr(self, name) for name in ("faults", "records", "bytes")}
+        return json.dumps({**asdict(self), **totals}, indent=1)
+
     def raise_faults(self) -> None:
         """Raise one DataError with a line for each fault, if there is any."""
         if self.faults:
@@ -73,14 +81,29 @@ class _Scope:
     leftovers: tuple[Path, ...]
 
 
-def verify(path: str, *, on_bytes: Callable[[int], None] | None = None) -> VerifyReport:
+class _Meter:
+    """Tells how many bytes of all were read."""
+
+    def __init__(self, total: int, on_progress: OnProgress | None) -> None:
+        self._total = total
+        self._done = 0
+        self._on_progress = on_progress
+
+    def add(self, count: int) -> None:
+        self._done += count
+        if self._on_progress:
+            self._on_progress(self._done, self._total)
+
+
+def verify(path: str, *, on_progress: OnProgress | None = None) -> VerifyReport:
     """Check an Examples artifact, a folder of TFRecords, one file, or those that match a glob.
 
     A split's folder or a shard inside an artifact is held against the artifact's manifest.
 
     Args:
         path: What to check.
-        on_bytes: Called with the number of bytes each time some were read, for progress.
+        on_progress: Called after every read, 1 MiB or less, with the bytes read so far and
+            the bytes of all files.
 
     Returns:
         The report; `raise_faults` makes an error of what is in it.
@@ -91,11 +114,11 @@ def verify(path: str, *, on_bytes: Callable[[int], None] | None = None) -> Verif
     try:
         scope = _scope(Path(path))
     except DataError as error:  # a manifest that cannot be read: the files can
-        report = _verify_unlisted(path, on_bytes)
+        report = _verify_unlisted(path, on_progress)
         return replace(report, set_faults=(str(error), *report.set_faults), notes=())
     if scope is None:
-        return _verify_unlisted(path, on_bytes)
-    return _verify_listed(path, scope, on_bytes)
+        return _verify_unlisted(path, on_progress)
+    return _verify_listed(path, scope, on_progress)
 
 
 def _scope(path: Path) -> _Scope | None:
@@ -131,18 +154,17 @@ def _split_files(root: Path, path: Path) -> Iterator[Path]:
             yield from (file for file in split.rglob("*") if file.is_file() and file.name[0] != ".")
 
 
-def _verify_listed(
-    path: str, scope: _Scope, on_bytes: Callable[[int], None] | None
-) -> VerifyReport:
+def _verify_listed(path: str, scope: _Scope, on_progress: OnProgress | None) -> VerifyReport:
     manifest_path = str(scope.root / MANIFEST_NAME)
     faults = [*_account_faults(manifest_path, scope.manifest)]
     files = []
+    meter = _Meter(sum(shard.bytes for shard in scope.shards), on_progress)
     for shard in scope.shards:
         file = scope.root / shard.file
         if file.is_file():
             files.append(
                 check_file(
-                    file, shard=shard, compression=scope.manifest.compression, on_bytes=on_bytes
+                    file, shard=shard, compression=scope.manifest.compression, on_bytes=meter.add
                 )
             )
         else:
@@ -171,13 +193,14 @@ def _account_faults(path: str, manifest: Manifest) -> Iterator[str]:
         yield f"{path}: the rejected rows that it names, {quarantine}, are missing"
 
 
-def _verify_unlisted(path: str, on_bytes: Callable[[int], None] | None) -> VerifyReport:
+def _verify_unlisted(path: str, on_progress: OnProgress | None) -> VerifyReport:
     found = find_tfrecords(path)
     one_file = found.files == (Path(path),)
+    meter = _Meter(sum(file.stat().st_size for file in found.files), on_progress)
     return VerifyReport(
         path,
         None,
-        tuple(check_file(file, on_bytes=on_bytes) for file in found.files),
+        tuple(check_file(file, on_bytes=meter.add) for file in found.files),
         () if one_file else tuple(missing_members(found.files)),
         (_NO_MANIFEST,),
         tuple(str(file) for file in found.skipped),

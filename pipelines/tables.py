@@ -1,0 +1,53 @@
+"""Tables for people: Rich on a terminal, aligned lines elsewhere."""
+
+import os
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+def console() -> Console:
+    """A console on stdout that prints text as it is: data may hold what looks like markup."""
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def print_table(
+    out: Console, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    """Print a table; elsewhere than on a terminal a line a row that `grep` and `awk` can take.
+
+    Args:
+        out: Where to.
+        title: One line above it.
+        headers: Names of the columns.
+        rows: Cells of each row, as many as there are headers.
+    """
+    if out.is_terminal:
+        table = Table(*headers, title=title, title_justify="left", title_style="bold")
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        out.print(table, soft_wrap=False)
+        return
+    lines = [headers, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(headers))]
+    out.print(title)
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        out.print(f"  {'  '.join(cells).rstrip()}")
+
+
+def human_bytes(count: int) -> str:
+    """`999 B`, `1.4 KiB`, `150.0 MiB`."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def short_path(file: str, path: str) -> str:
+    """A file below the folder `path` as it is called there; any other as it stands."""
+    return os.path.relpath(file, path) if os.path.isdir(path) else file
