@@ -76,7 +76,7 @@ def read_header(
         names = tuple(field.decode("utf-8") for field in splitter.fields(row.data))
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path}: line {line}: the header is not UTF-8 (byte 0x{error.object[error.start]:02x}); "
+            f"{path}: line {line}: the header is not UTF-8 ({error.reason}); "
             "convert the file, from Latin-1: iconv -f LATIN1 -t UTF-8"
         ) from error
     _check_names(names, f"{path}: line {line}", options.delimiter, known_names)
@@ -105,7 +105,8 @@ def _check_names(
     blank = [str(at) for at, name in enumerate(names, 1) if not name.strip()]
     if blank:
         raise DataError(
-            f"{place}: blank name of column {', '.join(blank)} of {len(names)}; name it in the header"
+            f"{place}: blank name of column {', '.join(blank)} of {len(names)}; "
+            "name it in the header"
         )
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:

@@ -104,7 +104,7 @@ class _Isolation:
             self.faults[row] = (None, f"{counts[row]} {fields}, expected {expected}")
 
     def _parse(self, kept: np.ndarray) -> pa.RecordBatch:
-        """The good ones of the rows `kept` (int64, of the right width); the others become faults."""
+        """The good ones of the rows `kept`, all of the right width; the others become faults."""
         if not len(kept):
             return self.parser.empty()
         data = b"".join([self._raw(row) for row in kept])

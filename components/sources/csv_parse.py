@@ -111,7 +111,7 @@ class RowParser:
         return array
 
     def _check_finite(self, array: pa.Array) -> None:
-        """Raise `Misfit` where a float came out that the policy, or a look at its text, must judge."""
+        """Raise `Misfit` where the policy, or a look at its text, must judge a float."""
         numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
         keep = self.options.non_finite == "keep"
         # An infinity may be a finite number beyond float32; NaN is always written as such.

@@ -193,7 +193,7 @@ class RowSplitter:
         return np.diff(before, prepend=0) + 1
 
     def _regular(self, buffer: bytes, offset: int, *, last: bool) -> tuple[RowBlock, bool]:
-        """The rows from the beginning for which parity holds, and whether an odd quote ended them."""
+        """The rows at the beginning that parity holds for, and whether an odd quote ends them."""
         if b'"' not in buffer:
             data = buffer if last else buffer[: _last_line_end(buffer)]
             return RowBlock(offset, data, count_lines(data)), False

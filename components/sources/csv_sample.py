@@ -30,8 +30,7 @@ class CsvSampler:
         self._first_rows = max(_MIN_ROWS, options.sample_rows // files)
         self._splitter = splitter
         self._options = options
-        nulls = frozenset(options.null_tokens) | frozenset(options.text_null_tokens)
-        self._sample = TypeSample(nulls)
+        self._sample = TypeSample((*options.null_tokens, *options.text_null_tokens))
 
     def add(self, block: RowBlock, file_names: tuple[str, ...], *, is_first: bool) -> None:
         """Look at the first rows of a block of a file with the columns `file_names`."""

@@ -5,7 +5,8 @@ text, so that no single bad value changes a column's type: it is rejected where 
 """
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,17 +22,20 @@ from penstock.components.sources.tokens import (
     SPACES,
 )
 
-_CLASSES = re.compile(
-    f"(?P<integers>{PLAIN_INTEGER})|(?P<floats>{PLAIN_FLOAT})"
-    f"|(?P<padded>{ANY_FLOAT})|(?P<non_finite>{NON_FINITE})"
+# Tried in this order; a text is of the first class that it matches. 18 digits are surely
+# within int64, and what else is an integer is looked at one by one.
+_CLASSES = (
+    ("integers", r"-?(?:0|[1-9][0-9]{0,17})"),
+    ("long_integers", PLAIN_INTEGER),
+    ("floats", PLAIN_FLOAT),
+    ("padded", ANY_FLOAT),
+    ("non_finite", NON_FINITE),
 )
-# No integer with more characters is within int64 (19 digits and a sign).
-_INT64_CHARACTERS = 20
 
 
 @dataclass
 class Tally:
-    """How many texts of a column's sample are of each class; null ones are in none.
+    """How many texts of a column's sample are of each class.
 
     Attributes:
         integers: Integers within int64, without leading zeros or plus sign.
@@ -40,6 +44,7 @@ class Tally:
         padded: Numbers with leading zeros or a plus sign: codes and telephone numbers.
         non_finite: NaN and infinities.
         texts: Everything else.
+        nulls: What stands for no value.
     """
 
     integers: int = 0
@@ -48,6 +53,21 @@ class Tally:
     padded: int = 0
     non_finite: int = 0
     texts: int = 0
+    nulls: int = 0
+
+    def add(self, label: str, counts: pa.Array) -> None:
+        """Add up `counts` (int64) of one class."""
+        setattr(self, label, getattr(self, label) + (pc.sum(counts).as_py() or 0))
+
+    def add_integers(self, texts: pa.Array, counts: pa.Array) -> None:
+        """Add integers of 19 digits or more, by whether each is within int64."""
+        for text, count in zip(texts.to_pylist(), counts.to_pylist(), strict=True):
+            # int() refuses thousands of digits; a sign and 19 digits decide.
+            short = len(text.strip()) <= 20 and INT64_MIN <= int(text) <= INT64_MAX
+            if short:
+                self.integers += count
+            else:
+                self.long_integers += count
 
     def kind(self) -> FeatureKind:
         """The kind that keeps most and loses nothing.
@@ -65,17 +85,16 @@ class Tally:
         return FeatureKind.BYTES if self.long_integers > self.integers else FeatureKind.INT
 
 
-@dataclass
 class TypeSample:
     """Tallies of all columns, added to as parts of the sample are seen.
 
-    Attributes:
-        null_tokens: Texts that are no value, without the spaces around them.
-        tallies: By column name.
+    Args:
+        null_tokens: Texts that are no value; spaces around them do not matter.
     """
 
-    null_tokens: frozenset[str]
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    def __init__(self, null_tokens: Sequence[str]) -> None:
+        self._nulls = "|".join(re.escape(token) for token in null_tokens)
+        self._tallies: dict[str, Tally] = {}
 
     def add(self, name: str, values: pa.Array) -> None:
         """Count the values of one column of a part of the sample.
@@ -84,24 +103,18 @@ class TypeSample:
             name: The column's name.
             values: binary [rows], as they stand in the file.
         """
-        tally = self.tallies.setdefault(name, Tally())
-        for entry in pc.value_counts(values).to_pylist():
-            text = entry["values"].decode("utf-8", "replace").strip(SPACES)
-            if text not in self.null_tokens:
-                label = _class(text)
-                setattr(tally, label, getattr(tally, label) + entry["counts"])
+        tally = self._tallies.setdefault(name, Tally())
+        found = pc.value_counts(values)
+        texts, counts = found.field("values"), found.field("counts")
+        for label, pattern in (("nulls", self._nulls), *_CLASSES):
+            hit = pc.match_substring_regex(texts, f"^[{SPACES}]*(?:{pattern})[{SPACES}]*$")
+            if label == "long_integers":
+                tally.add_integers(texts.filter(hit), counts.filter(hit))
+            else:
+                tally.add(label, counts.filter(hit))
+            texts, counts = texts.filter(pc.invert(hit)), counts.filter(pc.invert(hit))
+        tally.add("texts", counts)
 
     def kind(self, name: str) -> FeatureKind:
         """The kind of a column; BYTES where nothing of it was seen."""
-        return self.tallies.get(name, Tally()).kind()
-
-
-def _class(text: str) -> str:
-    """The attribute of `Tally` that counts `text`."""
-    match = _CLASSES.fullmatch(text)
-    label = match.lastgroup if match else None
-    if label == "integers" and (
-        len(text) > _INT64_CHARACTERS or not INT64_MIN <= int(text) <= INT64_MAX
-    ):
-        return "long_integers"
-    return label or "texts"
+        return self._tallies.get(name, Tally()).kind()

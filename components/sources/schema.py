@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Column, FeatureKind
@@ -48,7 +49,7 @@ def read_schema(path: str) -> tuple[SchemaColumn, ...]:
     return tuple(_schema_column(feature, path, schema_pb2) for feature in features)
 
 
-def _schema_column(feature, path: str, schema_pb2) -> SchemaColumn:  # noqa: ANN001
+def _schema_column(feature: Any, path: str, schema_pb2: Any) -> SchemaColumn:
     kind = schema_pb2.FeatureType.Name(feature.type)
     if kind not in FeatureKind.__members__:
         raise DataError(
@@ -62,7 +63,7 @@ def _schema_column(feature, path: str, schema_pb2) -> SchemaColumn:  # noqa: ANN
     )
 
 
-def _is_list(feature) -> bool:  # noqa: ANN001
+def _is_list(feature: Any) -> bool:
     """Whether a row may hold several values: by its shape, or by its largest number of values."""
     if feature.HasField("shape"):
         return math.prod(dim.size for dim in feature.shape.dim) != 1
