@@ -1,0 +1,163 @@
+"""Checkpoints that survive a kill: each is one folder that appears by rename, or not at all.
+
+    resume-<digest>/step-00000400/variables.index, variables.data-*, epochs.json
+
+They hold plain lists of variables, so that they do not depend on how a version of Keras names
+and tracks them.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.training_record import EpochRecord, read_epochs
+
+logger = logging.getLogger(__name__)
+
+_STEP_DIR = re.compile(r"^step-(\d{8,})/?$")
+_VARIABLES = "variables"
+_EPOCHS = "epochs.json"
+
+
+def resume_dir(model_run_dir: str, key: Any) -> str:
+    """The folder for checkpoints that outlives one execution: beside its `model_run_dir`.
+
+    TFX gives every execution another output folder, so a run that goes on where a killed one
+    stopped has to find that one's checkpoints elsewhere.
+
+    Args:
+        model_run_dir: `fn_args.model_run_dir`.
+        key: All that the training depends on, as JSON values: input files, options, a digest of
+            the code. Another key is another training, which starts from scratch.
+
+    Raises:
+        UsageError: The key has a value that JSON cannot hold.
+    """
+    try:
+        text = json.dumps(key, sort_keys=True)
+    except TypeError as error:
+        raise UsageError(f"the key of a resume_dir must be JSON values only: {error}") from error
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return posixpath.join(posixpath.dirname(model_run_dir.rstrip("/")), f"resume-{digest}")
+
+
+class Checkpoints:
+    """Saves and restores a model, its optimizer and the records of its epochs.
+
+    Args:
+        directory: Where the checkpoints lie.
+        model: Built, with an optimizer that is built.
+        keep: Newest checkpoints that stay.
+    """
+
+    def __init__(self, directory: str, model: keras.Model, *, keep: int) -> None:
+        self.directory = directory
+        self._keep = keep
+        self._tracked = tf.train.Checkpoint(
+            model=[variable.value for variable in model.variables],
+            optimizer=[variable.value for variable in model.optimizer.variables],
+        )
+        self._model_variables = len(model.variables)
+
+    def save(self, step: int, epochs: Sequence[EpochRecord], *, best_step: int | None) -> None:
+        """Save the state after `step` steps, and drop what is old but for the best."""
+        final = self._path(step)
+        temporary = posixpath.join(self.directory, f".{posixpath.basename(final)}.tmp")
+        _remove(temporary)
+        tf.io.gfile.makedirs(temporary)
+        self._tracked.write(posixpath.join(temporary, _VARIABLES))
+        with tf.io.gfile.GFile(posixpath.join(temporary, _EPOCHS), "w") as file:
+            file.write(json.dumps([asdict(epoch) for epoch in epochs]))
+        _remove(final)
+        tf.io.gfile.rename(temporary, final)
+        kept = {*self._steps()[-self._keep :], best_step}
+        for old in self._steps():
+            if old not in kept:
+                _remove(self._path(old))
+
+    def restore(self) -> tuple[int, tuple[EpochRecord, ...]] | None:
+        """Restore the newest checkpoint that is whole.
+
+        Returns:
+            Its step and the epochs before it; None where there is no whole checkpoint.
+
+        Raises:
+            DataError: It is whole, but not of this model.
+        """
+        for step in reversed(self._steps()):
+            path = self._path(step)
+            try:
+                epochs = _read_whole(path)
+            except (tf.errors.OpError, RuntimeError, ValueError, TypeError, KeyError) as error:
+                logger.warning("%s: damaged checkpoint, trying the one before (%s)", path, error)
+                continue
+            try:
+                self._tracked.read(posixpath.join(path, _VARIABLES)).assert_consumed()
+            except (AssertionError, ValueError) as error:
+                raise DataError(
+                    f"{path}: the checkpoint is of another model ({_first_line(error)}); "
+                    f"remove {self.directory} or give resume_dir a key that covers the model"
+                ) from error
+            return step, epochs
+        return None
+
+    def model_values(self, step: int) -> list[np.ndarray]:
+        """The values of the model's variables in a checkpoint.
+
+        Raises:
+            DataError: It is missing or damaged.
+        """
+        path = self._path(step)
+        try:
+            reader = tf.train.load_checkpoint(posixpath.join(path, _VARIABLES))
+            return [
+                reader.get_tensor(f"model/{index}/.ATTRIBUTES/VARIABLE_VALUE")
+                for index in range(self._model_variables)
+            ]
+        except (tf.errors.OpError, RuntimeError, ValueError) as error:
+            raise DataError(
+                f"{path}: the checkpoint of the best epoch cannot be read "
+                f"({_first_line(error)}); remove {self.directory} and train again"
+            ) from error
+
+    def clear(self) -> None:
+        """Remove all checkpoints, and their folder."""
+        _remove(self.directory)
+
+    def _path(self, step: int) -> str:
+        return posixpath.join(self.directory, f"step-{step:08d}")
+
+    def _steps(self) -> list[int]:
+        if not tf.io.gfile.isdir(self.directory):
+            return []
+        names = [_STEP_DIR.match(name) for name in tf.io.gfile.listdir(self.directory)]
+        return sorted(int(match[1]) for match in names if match)
+
+
+def _read_whole(path: str) -> tuple[EpochRecord, ...]:
+    """Read every byte of a checkpoint, which verifies the checksum of each tensor."""
+    reader = tf.train.load_checkpoint(posixpath.join(path, _VARIABLES))
+    for name in reader.get_variable_to_shape_map():
+        reader.get_tensor(name)
+    with tf.io.gfile.GFile(posixpath.join(path, _EPOCHS)) as file:
+        return read_epochs(json.loads(file.read()))
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n", 1)[0]
+
+
+def _remove(path: str | os.PathLike[str]) -> None:
+    if tf.io.gfile.exists(path):
+        tf.io.gfile.rmtree(path)

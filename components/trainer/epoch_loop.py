@@ -1,0 +1,226 @@
+"""The loop itself: epochs of steps, each followed by evaluation, records and a checkpoint."""
+
+import logging
+import math
+import time
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from penstock.components.errors import DataError
+from penstock.components.trainer.best_epoch import best_epoch, should_stop
+from penstock.components.trainer.checkpoints import Checkpoints
+from penstock.components.trainer.interrupt import InterruptFlag, TrainingInterruptedError
+from penstock.components.trainer.step_clock import StepClock, next_call_steps
+from penstock.components.trainer.steps import Steps
+from penstock.components.trainer.train_options import EarlyStop, TrainOptions
+from penstock.components.trainer.training_record import EpochRecord
+
+logger = logging.getLogger(__name__)
+
+# Seconds that one call into TensorFlow runs for. The way there and back costs a millisecond;
+# a signal, and a loss that is not finite, are seen at the end of a call.
+_CALL_SECONDS = 0.2
+
+
+class EpochLoop:
+    """Runs a training to its end, and knows how far it is.
+
+    Args:
+        model: Compiled and built.
+        steps: Its training and evaluation steps.
+        options: How long, when to stop, how often to save.
+        checkpoints: Where to save; None saves nothing.
+        flag: Goes up when the process is told to stop.
+        batch_rows: Rows a step, for the rate; None where batches differ.
+
+    Attributes:
+        epochs: Records of the epochs that are over, those before a resumption included.
+        step: Steps done.
+        resumed_from: The step at which this run began; None from scratch.
+        first_step_seconds: How long the first step of this run took.
+        rule: The metric that decides which epoch is best.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        steps: Steps,
+        options: TrainOptions,
+        checkpoints: Checkpoints | None,
+        flag: InterruptFlag,
+        *,
+        batch_rows: int | None,
+    ) -> None:
+        self._model = model
+        self._steps = steps
+        self._options = options
+        self._checkpoints = checkpoints
+        self._flag = flag
+        self._batch_rows = batch_rows
+        self._runs_ahead = bool(tf.config.list_logical_devices("GPU"))
+        self._call_steps = 1
+        self._best_values: list[np.ndarray] | None = None
+        self.epochs: list[EpochRecord] = []
+        self.step = 0
+        self.resumed_from: int | None = None
+        self.first_step_seconds: float | None = None
+        self.rule = options.early_stop or EarlyStop(metric="val_loss" if steps.has_eval else "loss")
+
+    @property
+    def best(self) -> EpochRecord | None:
+        """The best epoch so far."""
+        return best_epoch(self.epochs, self.rule)
+
+    def resume(self) -> None:
+        """Go to where the newest whole checkpoint was saved, if there is one."""
+        restored = self._checkpoints.restore() if self._checkpoints else None
+        if restored is not None:
+            self.step, self.epochs = restored[0], list(restored[1])
+            self.resumed_from = self.step
+            logger.info("resumed at step %d of %d", self.step, self._options.total_steps)
+
+    def run(self, on_epoch: Callable[[EpochRecord], None]) -> str:
+        """Train until the end, an early stop or an interruption.
+
+        Returns:
+            Why it ended.
+        """
+        options = self._options
+        done = self.epochs[-1].epoch if self.epochs else 0
+        for epoch in range(done + 1, options.total_epochs + 1):
+            if options.early_stop and self.epochs and should_stop(self.epochs, options.early_stop):
+                rule = options.early_stop
+                return f"{rule.metric} no better for {rule.patience_epochs} epoch(s)"
+            record = self._run_epoch(epoch)
+            self.epochs.append(record)
+            if self.best is record and options.early_stop:
+                self._best_values = [variable.numpy() for variable in self._model.variables]
+            self._save()
+            on_epoch(record)
+        return f"all {options.total_steps} steps done"
+
+    def restore_best(self) -> int:
+        """Give the model the weights of its best epoch, where an early stop asks for them.
+
+        Returns:
+            The epoch whose weights the model has now.
+        """
+        best = self.best
+        if self._options.early_stop is None or best is None or best is self.epochs[-1]:
+            return self.epochs[-1].epoch
+        values = self._best_values
+        if values is None:
+            assert self._checkpoints is not None  # the best epoch was in a run before this one
+            values = self._checkpoints.model_values(best.step)
+        for variable, value in zip(self._model.variables, values, strict=True):
+            variable.assign(value)
+        return best.epoch
+
+    def stop_if_interrupted(self) -> None:
+        """Save and raise where the process was told to stop.
+
+        Raises:
+            TrainingInterruptedError: It was.
+        """
+        if self._flag.name is None:
+            return
+        place = f"{self._flag.name} at step {self.step} of {self._options.total_steps}"
+        if self._checkpoints is None:
+            raise TrainingInterruptedError(f"{place}: nothing is saved, train() has no resume_dir")
+        self._save()
+        raise TrainingInterruptedError(
+            f"{place}: saved in {self._checkpoints.directory}; run again to go on from there"
+        )
+
+    def _run_epoch(self, epoch: int) -> EpochRecord:
+        begin = self.step
+        end = min(epoch * self._options.epoch_steps, self._options.total_steps)
+        clock = StepClock(runs_ahead=self._runs_ahead)
+        self._model.reset_metrics()
+        while self.step < end:
+            self.stop_if_interrupted()
+            self._run_call(min(end, self._next_save()), clock)
+        metrics = self._metrics() if self.step > begin else {}
+        metrics |= self._evaluate()
+        rate = self._batch_rows and clock.steps and self._batch_rows * clock.steps / clock.seconds
+        return EpochRecord(
+            epoch=epoch,
+            step=self.step,
+            steps=self.step - begin,
+            metrics=metrics,
+            learning_rate=float(self._model.optimizer.learning_rate),
+            seconds=clock.seconds,
+            seconds_per_step=clock.seconds_per_step,
+            input_wait_share=clock.input_wait_share,
+            examples_per_second=rate or None,
+        )
+
+    def _run_call(self, end: int, clock: StepClock) -> None:
+        """Run as many steps as one call should have, at most to `end`."""
+        count = min(self._call_steps, end - self.step)
+        begin = time.perf_counter()
+        losses, waits = self._steps.train(count)
+        seconds = time.perf_counter() - begin
+        self._check_finite(losses)
+        self.step += count
+        if self.first_step_seconds is None:
+            self.first_step_seconds = seconds
+        else:
+            clock.add(seconds, waits.tolist())
+            self._call_steps = next_call_steps(count, seconds, target_seconds=_CALL_SECONDS)
+        every = self._options.checkpoint_every_steps
+        if every and self.step % every == 0 and self.step < self._options.total_steps:
+            self._save()
+
+    def _next_save(self) -> int:
+        every = self._options.checkpoint_every_steps
+        return (self.step // every + 1) * every if every else self._options.total_steps
+
+    def _evaluate(self) -> dict[str, float]:
+        if not self._steps.has_eval:
+            return {}
+        self._model.reset_metrics()
+        batches = self._steps.eval_batches()
+        left = self._options.eval_steps or math.inf
+        while left > 0:
+            self.stop_if_interrupted()
+            count = int(min(self._call_steps, left))
+            done = self._steps.evaluate(batches, count)
+            left = left - done if done == count else 0
+        metrics = {f"val_{name}": value for name, value in self._metrics().items()}
+        if not math.isfinite(metrics["val_loss"]):
+            self._fail(f"the evaluation loss is {metrics['val_loss']} after step {self.step}")
+        return metrics
+
+    def _metrics(self) -> dict[str, float]:
+        """Loss and metrics since they were reset; one with several values as `name_0`, ..."""
+        values = {}
+        for name, result in self._model.get_metrics_result().items():
+            parts = np.ravel(keras.ops.convert_to_numpy(result)).tolist()
+            names = [name] if len(parts) == 1 else [f"{name}_{i}" for i in range(len(parts))]
+            values.update(zip(names, parts, strict=True))
+        return values
+
+    def _check_finite(self, losses: np.ndarray) -> None:
+        # A running mean stays what it is once a step's loss was not finite: the first such value
+        # is of the very step.
+        bad = np.flatnonzero(~np.isfinite(losses))
+        if bad.size:
+            self._fail(f"the loss became {losses[bad[0]]} at step {self.step + int(bad[0]) + 1}")
+
+    def _fail(self, what: str) -> None:
+        # A checkpoint may already hold weights that lead here: resuming would never get out.
+        if self._checkpoints:
+            self._checkpoints.clear()
+        raise DataError(
+            f"{what}; nothing is exported. Look for NaN, inf or wrong scales in the features "
+            "(penstock inspect, the statistics), lower the learning rate or clip gradients"
+        )
+
+    def _save(self) -> None:
+        if self._checkpoints:
+            best = self.best if self._options.early_stop else None
+            self._checkpoints.save(self.step, self.epochs, best_step=best.step if best else None)

@@ -1,0 +1,122 @@
+"""A trained model in, a SavedModel out that serves, and that TFMA evaluates."""
+
+import os
+import posixpath
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.feature_spec import FeatureSpec
+
+Signature = Callable[[tf.Tensor], dict[str, tf.Tensor]]
+
+
+def export(
+    model: keras.Model,
+    serving_dir: str,
+    *,
+    label: str | None,
+    transform: Any | None = None,
+    spec: Mapping[str, FeatureSpec] | None = None,
+) -> None:
+    """Write a SavedModel that takes serialised `tf.train.Example` records.
+
+    | signature | in | out |
+    |---|---|---|
+    | `serving_default` | `examples`: string[N], the label not needed | the predictions |
+    | `transform_features` | `examples`: string[N] | the features that the model trains on, \
+and the label where the records have it; only with `transform` |
+
+    A model with one output gives it as `outputs`; one with a dict of outputs keeps its names.
+    TFMA reads the model with `signature_name='serving_default'`, `label_key` the transformed
+    label and `preprocessing_function_names=['transform_features']`.
+
+    Args:
+        model: Trained on the transformed features, or on those of `spec`.
+        serving_dir: `fn_args.serving_model_dir`; appears whole, by rename.
+        label: The label's name in the records, which serving does without; None if there is none.
+        transform: The `tft.TFTransformOutput` whose features the model takes; the records are
+            then raw ones.
+        spec: What to parse where there is no `transform`; give exactly one of the two.
+
+    Raises:
+        DataError: A weight is not finite, or `serving_dir` already holds something.
+        UsageError: Both or neither of `transform` and `spec` are given.
+    """
+    if (transform is None) == (spec is None):
+        raise UsageError("export needs either transform or spec")
+    check_finite(model)
+    if tf.io.gfile.exists(serving_dir) and tf.io.gfile.listdir(serving_dir):
+        raise DataError(f"{serving_dir}: already holds files; export to an empty place")
+    module = tf.Module()
+    module.model = model
+    if transform is not None:
+        module.transform = transform.transform_features_layer()
+        raw_spec = transform.raw_feature_spec()
+        signatures = {
+            "serving_default": _serve(model, _without(raw_spec, label), module.transform),
+            "transform_features": _transform(raw_spec, module.transform),
+        }
+    else:
+        assert spec is not None
+        signatures = {"serving_default": _serve(model, _without(spec, label), lambda x: x)}
+    _save(module, signatures, serving_dir)
+
+
+def check_finite(model: keras.Model) -> None:
+    """Refuse a model that would predict NaN.
+
+    Raises:
+        DataError: Names the first weight that holds NaN or inf.
+    """
+    for variable in model.variables:
+        value = keras.ops.convert_to_numpy(variable)
+        if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():
+            bad = int(np.size(value) - np.isfinite(value).sum())
+            raise DataError(
+                f"weight {variable.path!r} has {bad} of {value.size} values that are NaN or inf; "
+                "the model is not exported: lower the learning rate or clean the features"
+            )
+
+
+def _serve(
+    model: keras.Model, spec: Mapping[str, FeatureSpec], transform: Callable[[Any], Any]
+) -> Signature:
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+    def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        features = transform(tf.io.parse_example(examples, dict(spec)))
+        outputs = model(features, training=False)
+        return outputs if isinstance(outputs, dict) else {"outputs": outputs}
+
+    return serving_default
+
+
+def _transform(
+    spec: Mapping[str, FeatureSpec], transform: Callable[[Any], dict[str, tf.Tensor]]
+) -> Signature:
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+    def transform_features(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        return transform(tf.io.parse_example(examples, dict(spec)))
+
+    return transform_features
+
+
+def _without(spec: Mapping[str, FeatureSpec], label: str | None) -> dict[str, FeatureSpec]:
+    if label is not None and label not in spec:
+        raise UsageError(f"label {label!r} is not in the records; they have {', '.join(spec)}")
+    return {name: kind for name, kind in spec.items() if name != label}
+
+
+def _save(module: tf.Module, signatures: dict[str, Signature], serving_dir: str) -> None:
+    """Save to a sibling folder and rename it into place."""
+    parent, name = posixpath.split(os.fspath(serving_dir).rstrip("/"))
+    temporary = posixpath.join(parent, f".{name}.tmp")
+    for leftover in (temporary, serving_dir):
+        if tf.io.gfile.exists(leftover):
+            tf.io.gfile.rmtree(leftover)
+    tf.saved_model.save(module, temporary, signatures=signatures)
+    tf.io.gfile.rename(temporary, serving_dir)

@@ -1,0 +1,67 @@
+"""Makes the model in the right strategy scope and arithmetic."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import keras
+import tensorflow as tf
+
+from penstock.components.errors import UsageError
+
+BuildModel = Callable[[], keras.Model]
+
+
+def default_strategy() -> tf.distribute.Strategy:
+    """All GPUs of this machine where there are several, else the one device there is."""
+    if len(tf.config.list_logical_devices("GPU")) > 1:
+        return tf.distribute.MirroredStrategy()
+    return tf.distribute.get_strategy()
+
+
+def make_model(
+    build_model: BuildModel, *, strategy: tf.distribute.Strategy, mixed_precision: bool
+) -> keras.Model:
+    """Call `build_model` under the strategy and the precision policy.
+
+    Raises:
+        UsageError: It gives no compiled model of Keras 3 on TensorFlow.
+    """
+    if keras.backend.backend() != "tensorflow":
+        raise UsageError(
+            f"Keras runs on {keras.backend.backend()}, TFX needs tensorflow: "
+            "set KERAS_BACKEND=tensorflow before keras is imported"
+        )
+    with strategy.scope(), _dtype_policy(mixed_precision):
+        model = build_model()
+    if not isinstance(model, keras.Model):
+        raise UsageError(
+            f"build_model must return a keras.Model of Keras 3 (`import keras`), got {type(model)}"
+        )
+    if not model.compiled:
+        raise UsageError("build_model must return a compiled model: call model.compile(...) in it")
+    return model
+
+
+@contextmanager
+def _dtype_policy(mixed_precision: bool) -> Iterator[None]:
+    if not mixed_precision:
+        yield
+        return
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(_mixed_policy())
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def _mixed_policy() -> str:
+    """bfloat16 where the hardware has it: its range is float32's, so no loss needs scaling."""
+    for gpu in tf.config.list_physical_devices("GPU"):
+        # Ampere, compute capability 8.0, is the first with bfloat16.
+        if tf.config.experimental.get_device_details(gpu).get("compute_capability", (0, 0)) < (
+            8,
+            0,
+        ):
+            return "mixed_float16"
+    return "mixed_bfloat16"

@@ -1,0 +1,128 @@
+"""A compiled Keras model and its data in, steps run inside one TensorFlow call out.
+
+The call loops over steps in the graph and takes its batches there: starting a step from Python
+costs more than a small model's step itself (1.7 ms against 0.6 for 17 features in batches of
+40). How long each step waits for its batch is measured in the graph as well.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+
+class Steps:
+    """Runs training and evaluation steps of one model.
+
+    Args:
+        model: Compiled, made under `strategy.scope()`.
+        train_data: Endless batches.
+        eval_data: Batches of one evaluation, or None.
+        strategy: How batches are shared among devices.
+        xla: Whether to compile the training step with XLA.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        train_data: tf.data.Dataset,
+        eval_data: tf.data.Dataset | None,
+        *,
+        strategy: tf.distribute.Strategy,
+        xla: bool,
+    ) -> None:
+        self._model = model
+        self._strategy = strategy
+        self._eval_data = None if eval_data is None else _distribute(strategy, eval_data)
+        self._batches = iter(_distribute(strategy, train_data))
+        train_step = tf.function(model.train_step, jit_compile=True) if xla else model.train_step
+        self._train = _train_function(train_step, strategy)
+        self._evaluate = _eval_function(model.test_step, strategy)
+
+    @property
+    def has_eval(self) -> bool:
+        """Whether there is evaluation data."""
+        return self._eval_data is not None
+
+    def build(self) -> list[str]:
+        """Trace the training step, which makes the variables that are made on first use.
+
+        Returns:
+            The names of the loss and the metrics that the model reports.
+        """
+        with self._strategy.scope():
+            if self._model.built:
+                self._model.optimizer.build(self._model.trainable_variables)
+            self._train.get_concrete_function(self._batches, tf.TensorSpec([], tf.int32))
+        return list(self._model.get_metrics_result())
+
+    def train(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
+        """Run some training steps and wait until the device has finished them.
+
+        Returns:
+            float32[steps], the running mean of the loss since the metrics were reset, after
+            each step; and float64[steps], the seconds each waited for its batch.
+        """
+        losses, waits = self._train(self._batches, tf.constant(steps))
+        return losses.numpy(), waits.numpy()
+
+    def eval_batches(self) -> Any:
+        """An iterator over the evaluation data from its beginning."""
+        return iter(self._eval_data)
+
+    def evaluate(self, batches: Any, steps: int) -> int:
+        """Run up to `steps` evaluation steps; fewer than that where the data ended."""
+        return int(self._evaluate(batches, tf.constant(steps)))
+
+
+def _distribute(strategy: tf.distribute.Strategy, data: tf.data.Dataset) -> Any:
+    if strategy.num_replicas_in_sync == 1:
+        return data
+    return strategy.experimental_distribute_dataset(data)
+
+
+def _train_function(
+    train_step: Callable[[Any], dict[str, tf.Tensor]], strategy: tf.distribute.Strategy
+) -> Any:
+    @tf.function(reduce_retracing=True)
+    def train(batches: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        losses = tf.TensorArray(tf.float32, steps)
+        waits = tf.TensorArray(tf.float64, steps)
+        for step in tf.range(steps):
+            # One step after the other, else a wait would overlap with the step before.
+            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
+            begin = tf.timestamp()
+            with tf.control_dependencies([begin]):
+                batch = next(batches)
+            with tf.control_dependencies(_tensors(strategy, batch)):
+                waits = waits.write(step, tf.timestamp() - begin)
+            logs = strategy.run(train_step, args=(batch,))
+            loss = strategy.reduce(tf.distribute.ReduceOp.MEAN, logs["loss"], axis=None)
+            losses = losses.write(step, tf.cast(loss, tf.float32))
+        return losses.stack(), waits.stack()
+
+    return train
+
+
+def _eval_function(test_step: Callable[[Any], Any], strategy: tf.distribute.Strategy) -> Any:
+    @tf.function(reduce_retracing=True)
+    def evaluate(batches: Any, steps: tf.Tensor) -> tf.Tensor:
+        done = 0
+        for _ in tf.range(steps):
+            batch = batches.get_next_as_optional()
+            if not batch.has_value():
+                break
+            strategy.run(test_step, args=(batch.get_value(),))
+            done += 1
+        return done
+
+    return evaluate
+
+
+def _tensors(strategy: tf.distribute.Strategy, batch: Any) -> list[tf.Tensor]:
+    """The dense tensors of a batch, of all replicas."""
+    values = [strategy.experimental_local_results(value) for value in tf.nest.flatten(batch)]
+    parts = tf.nest.flatten(values, expand_composites=True)
+    return [part for part in parts if isinstance(part, tf.Tensor)]

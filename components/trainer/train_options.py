@@ -1,0 +1,112 @@
+"""How long to train, when to stop, how often to save, and in what arithmetic."""
+
+from dataclasses import dataclass
+
+from penstock.components.errors import UsageError
+
+MODES = ("min", "max")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlyStop:
+    """Stop when a metric gets no better, and keep the weights of its best epoch.
+
+    Attributes:
+        metric: Its name in `EpochRecord.metrics`; those of the evaluation begin with `val_`.
+        mode: `min` where less is better, `max` where more is.
+        patience_epochs: Epochs without improvement after which training stops.
+        min_delta: What a value must be better by to count; 0 or more.
+
+    Raises:
+        UsageError: A value is outside its range.
+    """
+
+    metric: str = "val_loss"
+    mode: str = "min"
+    patience_epochs: int = 3
+    min_delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise UsageError(
+                f"early_stop.mode must be one of {', '.join(MODES)}, got {self.mode!r}"
+            )
+        if self.patience_epochs < 1:
+            raise UsageError(
+                f"early_stop.patience_epochs must be at least 1, got {self.patience_epochs}"
+            )
+        if not self.min_delta >= 0:
+            raise UsageError(f"early_stop.min_delta must be at least 0, got {self.min_delta}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """What `train` is told. An epoch is `steps_per_epoch` steps, whatever the data's size.
+
+    Attributes:
+        max_steps: Steps in all; give either this or `epochs`.
+        epochs: Epochs in all.
+        steps_per_epoch: Steps between two evaluations; None makes all of `max_steps` one epoch.
+        eval_steps: Batches an evaluation reads; None reads all.
+        early_stop: When to stop before the end; None never does.
+        checkpoint_every_steps: Steps between checkpoints besides the one at the end of each
+            epoch; 0 leaves it at those.
+        keep_checkpoints: Checkpoints that are kept, at least 2, so that a damaged one has
+            another behind it.
+        mixed_precision: Compute in 16 bits, keep weights in 32; pays on GPUs only.
+        xla: Compile the training step with XLA; costs seconds at the start, and the step's
+            inputs must all be numbers.
+
+    Raises:
+        UsageError: A value is outside its range, or two do not go together.
+    """
+
+    max_steps: int | None = None
+    epochs: int | None = None
+    steps_per_epoch: int | None = None
+    eval_steps: int | None = None
+    early_stop: EarlyStop | None = None
+    checkpoint_every_steps: int = 0
+    keep_checkpoints: int = 2
+    mixed_precision: bool = False
+    xla: bool = False
+
+    def __post_init__(self) -> None:
+        least = {
+            "max_steps": 1,
+            "epochs": 1,
+            "steps_per_epoch": 1,
+            "eval_steps": 1,
+            "checkpoint_every_steps": 0,
+            "keep_checkpoints": 2,
+        }
+        for name, minimum in least.items():
+            value = getattr(self, name)
+            if value is not None and value < minimum:
+                raise UsageError(f"{name} must be at least {minimum}, got {value}")
+        if (self.max_steps is None) == (self.epochs is None):
+            raise UsageError(
+                f"give either max_steps or epochs, got max_steps={self.max_steps} "
+                f"and epochs={self.epochs}"
+            )
+        if self.epochs is not None and self.steps_per_epoch is None:
+            raise UsageError("epochs needs steps_per_epoch; trainer.steps_per_epoch() counts it")
+
+    @property
+    def total_steps(self) -> int:
+        """Steps in all, if nothing stops training before."""
+        if self.max_steps is not None:
+            return self.max_steps
+        assert self.epochs is not None
+        assert self.steps_per_epoch is not None
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    def epoch_steps(self) -> int:
+        """Steps an epoch."""
+        return min(self.steps_per_epoch or self.total_steps, self.total_steps)
+
+    @property
+    def total_epochs(self) -> int:
+        """Epochs in all; the last may be short."""
+        return -(-self.total_steps // self.epoch_steps)

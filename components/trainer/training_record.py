@@ -1,0 +1,164 @@
+"""What a training came to, as `training.json` in the ModelRun artifact."""
+
+import json
+import os
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from penstock.components.errors import DataError
+
+RECORD_NAME = "training.json"
+RECORD_VERSION = 1
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One epoch.
+
+    Attributes:
+        epoch: Its number, counted from 1.
+        step: Steps done in all at its end.
+        steps: Steps that its training metrics cover; fewer than an epoch's where training was
+            resumed in its middle.
+        metrics: Loss and metrics by name; those of the evaluation begin with `val_`.
+        learning_rate: At its end.
+        seconds: Wall time of its steady steps, input included; without the first step of a
+            run, which is compiled, and without evaluation.
+        seconds_per_step: Median over its steady steps; None where there were none.
+        input_wait_share: Share of `seconds` spent waiting for input, 0..1; None likewise.
+        examples_per_second: Rows a second of `seconds`; None likewise.
+    """
+
+    epoch: int
+    step: int
+    steps: int
+    metrics: Mapping[str, float]
+    learning_rate: float
+    seconds: float
+    seconds_per_step: float | None
+    input_wait_share: float | None
+    examples_per_second: float | None
+
+    def __str__(self) -> str:
+        """The log line."""
+        metrics = "  ".join(f"{name} {value:.4f}" for name, value in self.metrics.items())
+        line = f"epoch {self.epoch}  step {self.step}  {metrics}"
+        if self.seconds_per_step is None or self.input_wait_share is None:
+            return line
+        return (
+            f"{line}  {1000 * self.seconds_per_step:.2f} ms/step"
+            f"  {100 * self.input_wait_share:.0f}% waiting for input"
+        )
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """A whole training.
+
+    Attributes:
+        epochs: One record an epoch, in order, those before a resumption included.
+        steps: Steps done in all.
+        stopped: Why it ended.
+        best_epoch: The epoch with the best `best_metric`; None without an epoch that has it.
+        best_metric: The metric that decides: the early stop's, else `val_loss` or `loss`.
+        exported_epoch: The epoch whose weights the model has: the best one with an early stop,
+            else the last.
+        resumed_from: The step of the checkpoint that this run began from; None from scratch.
+        replicas: Devices that shared each batch.
+        seconds: Wall time of this run, compilation, evaluation and checkpoints included.
+        first_step_seconds: The first step alone; None where the run had nothing left to do.
+    """
+
+    epochs: Sequence[EpochRecord]
+    steps: int
+    stopped: str
+    best_epoch: int | None
+    best_metric: str
+    exported_epoch: int
+    resumed_from: int | None
+    replicas: int
+    seconds: float
+    first_step_seconds: float | None
+
+    @property
+    def input_wait_share(self) -> float | None:
+        """Share of all steady seconds spent waiting for input, 0..1."""
+        return _weighted([(e.input_wait_share, e.seconds) for e in self.epochs])
+
+    @property
+    def examples_per_second(self) -> float | None:
+        """Rows a second over all steady seconds."""
+        return _weighted([(e.examples_per_second, e.seconds) for e in self.epochs])
+
+    @property
+    def seconds_per_step(self) -> float | None:
+        """The epochs' medians, averaged by their steps."""
+        return _weighted([(e.seconds_per_step, e.steps) for e in self.epochs])
+
+    def to_json(self) -> str:
+        """The text of `training.json`, the figures over all epochs included."""
+        summary = {
+            "seconds_per_step": self.seconds_per_step,
+            "input_wait_share": self.input_wait_share,
+            "examples_per_second": self.examples_per_second,
+        }
+        return json.dumps({"version": RECORD_VERSION, **asdict(self), **summary}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, path: str) -> "TrainingRecord":
+        """Parse the text of a record that stands at `path`.
+
+        Raises:
+            DataError: It is not a record of this version.
+        """
+        try:
+            raw = json.loads(text)
+            if raw.pop("version") != RECORD_VERSION:
+                raise DataError(f"{path}: a training record of another version; train again")
+            for name in ("seconds_per_step", "input_wait_share", "examples_per_second"):
+                raw.pop(name)
+            return cls(**{**raw, "epochs": read_epochs(raw["epochs"])})
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path}: not a training record ({error!r})") from error
+
+
+def read_epochs(raw: Sequence[Mapping[str, Any]]) -> tuple[EpochRecord, ...]:
+    """Epoch records from their JSON form."""
+    return tuple(EpochRecord(**epoch) for epoch in raw)
+
+
+def write_training_record(directory: str | os.PathLike[str], record: TrainingRecord) -> None:
+    """Write `training.json` into `directory` in one step."""
+    import tensorflow as tf
+
+    path = posixpath.join(os.fspath(directory), RECORD_NAME)
+    temporary = f"{path}.tmp"
+    tf.io.gfile.makedirs(os.fspath(directory))
+    with tf.io.gfile.GFile(temporary, "w") as file:
+        file.write(record.to_json())
+    tf.io.gfile.rename(temporary, path, overwrite=True)
+
+
+def read_training_record(directory: str | os.PathLike[str]) -> TrainingRecord:
+    """Read the `training.json` of a ModelRun.
+
+    Raises:
+        DataError: There is none, or it cannot be read.
+    """
+    import tensorflow as tf
+
+    path = posixpath.join(os.fspath(directory), RECORD_NAME)
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            text = file.read()
+    except tf.errors.NotFoundError as error:
+        raise DataError(f"{directory}: no {RECORD_NAME}; the training did not end") from error
+    return TrainingRecord.from_json(text, path)
+
+
+def _weighted(pairs: Sequence[tuple[float | None, float]]) -> float | None:
+    known = [(value, weight) for value, weight in pairs if value is not None]
+    total = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / total if total else None
