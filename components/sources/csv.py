@@ -9,18 +9,20 @@ from dataclasses import dataclass
 
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
+from penstock.components.sources.batches import MAX_BATCH_ROWS, empty_batch
+from penstock.components.sources.content import check_size, fingerprint
 from penstock.components.sources.csv_header import Header, read_header
 from penstock.components.sources.csv_isolate import Place, broken_row, isolate
 from penstock.components.sources.csv_parse import Misfit, RowParser
 from penstock.components.sources.csv_rows import RowBlock, RowSplitter
 from penstock.components.sources.csv_sample import CsvSampler
 from penstock.components.sources.csv_scan import MAX_SCAN_REJECTED, CsvFile, scan_file
-from penstock.components.sources.layout import check_same_names, check_schema_names, fingerprint
+from penstock.components.sources.cutting import cut_files
+from penstock.components.sources.layout import check_same_names, check_schema_names
 from penstock.components.sources.listing import Listing
 from penstock.components.sources.options import MIB, SourceOptions
 from penstock.components.sources.schema import SchemaColumn, read_schema
 
-MAX_BATCH_ROWS = 8192
 # Large enough that the few hundred microseconds that a block costs do not show, small
 # enough that a worker holds a few tens of MiB.
 SCAN_BLOCK_BYTES = 8 * MIB
@@ -48,25 +50,12 @@ class CsvSource:
     rejected_by_scan: tuple[RejectedRow, ...]
     options: SourceOptions
     scanned: tuple[CsvFile, ...]
+    kind: str = "csv"
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The whole input as `parts` runs of byte ranges of about equal size, in order."""
         splitter = _splitter(self.options, READ_BLOCK_BYTES)
-        total = sum(file.size - file.data_start for file in self.scanned)
-        runs: list[list[Piece]] = [[] for _ in range(parts)]
-        before = 0
-        for file in self.scanned:
-            size = file.size - file.data_start
-            starts = [
-                file.row_start_from(file.data_start + part * total // parts - before, splitter)
-                for part in range(parts)
-            ]
-            starts.append((file.size, 0, 0))
-            for part, (start, row, line) in enumerate(starts[:-1]):
-                if start < starts[part + 1][0]:
-                    runs[part].append(Piece(file.path, start, starts[part + 1][0], row, line))
-            before += size
-        return [tuple(run) for run in runs]
+        return cut_files(self.scanned, parts, lambda file, at: file.row_start(at, splitter))
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The rows of the pieces, at most `MAX_BATCH_ROWS` good ones in a batch.
@@ -81,7 +70,7 @@ class CsvSource:
             parser = RowParser(file.names, self.columns, self.options)
             row, line = piece.first_row, piece.first_line
             with open(piece.file, "rb") as stream:
-                file.check_size(stream)
+                check_size(stream, file.size, file.path)
                 stream.seek(piece.start)
                 for block in splitter.split(stream, piece.start, piece.end, piece.file):
                     yield from _batches(block, Place(piece.file, row, line), parser, splitter)
@@ -93,7 +82,7 @@ def _batches(
 ) -> Iterator[Batch]:
     """The rows of one block."""
     if block.broken_at is not None:
-        yield Batch(parser.empty(), (broken_row(block, place),))
+        yield Batch(empty_batch(parser.columns), (broken_row(block, place),))
         return
     try:
         table = parser.parse(block.data, block.rows, quoted=block.quoted)
@@ -120,7 +109,7 @@ def open_csv(listing: Listing, options: SourceOptions) -> CsvSource:
     """
     splitter = _splitter(options, SCAN_BLOCK_BYTES)
     schema = read_schema(options.schema_file) if options.schema_file else ()
-    known = {column.column.name for column in schema}
+    known = {column.name for column in schema}
     headers = [read_header(path, splitter, options, known) for path in listing.files]
     filled = [header for header in headers if header.names]
     columns = _schema_columns(schema, options) if schema else ()
@@ -159,23 +148,21 @@ def _splitter(options: SourceOptions, block_bytes: int) -> RowSplitter:
 
 def _schema_columns(schema: Sequence[SchemaColumn], options: SourceOptions) -> tuple[Column, ...]:
     for column in schema:
-        if column.column.is_list:
+        if column.is_list:
             raise DataError(
-                f"{options.schema_file}: feature {column.column.name!r} holds lists, and a CSV "
+                f"{options.schema_file}: feature {column.name!r} holds lists, and a CSV "
                 "field one value; give it a shape of one value, or bring the data as Parquet"
             )
-    return tuple(column.column for column in schema)
+    return tuple(Column(column.name, column.kind) for column in schema)
 
 
 def _check_layouts(
     headers: Sequence[Header], schema: Sequence[SchemaColumn], options: SourceOptions
 ) -> None:
     """Refuse files whose columns are not the schema's, or else not the first file's."""
-    required = [column.column.name for column in schema if column.required]
-    known = {column.column.name for column in schema}
     for header in headers:
         if schema:
-            check_schema_names(header.path, header.names, required, known, options.extra_columns)
+            check_schema_names(header.path, header.names, schema, options.extra_columns)
         else:
             check_same_names(header.path, header.names, headers[0].path, headers[0].names)
 

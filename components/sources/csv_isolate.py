@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.components.sources.base import Batch, Column, FeatureKind, RejectedRow
-from penstock.components.sources.csv_parse import Misfit, RowParser, batch_of, null_texts
+from penstock.components.sources.batches import batch_of, empty_batch, take_rows
+from penstock.components.sources.csv_parse import Misfit, RowParser, null_texts
 from penstock.components.sources.csv_rows import RowBlock, RowSplitter, count_lines
 from penstock.components.sources.tokens import SPACES, to_float32, to_int64
 
@@ -106,7 +107,7 @@ class _Isolation:
     def _parse(self, kept: np.ndarray) -> pa.RecordBatch:
         """The good ones of the rows `kept`, all of the right width; the others become faults."""
         if not len(kept):
-            return self.parser.empty()
+            return empty_batch(self.parser.columns)
         data = b"".join([self._raw(row) for row in kept])
         quoted = self.block.quoted
         try:
@@ -116,11 +117,7 @@ class _Isolation:
         columns = self.parser.columns
         arrays = [self._convert(column, raw.get(column.name), kept) for column in columns]
         good = [at for at, row in enumerate(kept.tolist()) if row not in self.faults]
-        batch = batch_of(columns, arrays)
-        return pa.RecordBatch.from_arrays(
-            [array.take(pa.array(good, pa.int64())) for array in batch.columns],
-            schema=batch.schema,
-        )
+        return take_rows(batch_of(columns, arrays), good)
 
     def _convert(self, column: Column, values: pa.Array | None, kept: np.ndarray) -> pa.Array:
         """One column's values (binary [kept]) as its kind; null where it is at fault."""

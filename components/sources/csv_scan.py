@@ -5,7 +5,6 @@ Kept of it are 24 bytes for each block: a place where a row begins, with its num
 """
 
 import hashlib
-import os
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -17,6 +16,7 @@ from penstock.components.sources.csv_header import Header
 from penstock.components.sources.csv_isolate import Place, broken_row
 from penstock.components.sources.csv_rows import RowSplitter
 from penstock.components.sources.csv_sample import CsvSampler
+from penstock.components.sources.cutting import RowStart
 
 # Rejected rows that a scan keeps: enough to show, and bounded.
 MAX_SCAN_REJECTED = 100
@@ -45,39 +45,31 @@ class CsvFile:
     sha256: bytes
     checkpoints: np.ndarray
 
-    def row_start_from(self, byte: int, splitter: RowSplitter) -> tuple[int, int, int]:
-        """(byte, row, line) of the first row that starts at `byte` or after it."""
+    @property
+    def units(self) -> int:
+        """Bytes of data."""
+        return self.size - self.data_start
+
+    def row_start(self, units: int, splitter: RowSplitter) -> RowStart:
+        """The first row that starts at byte `units` of the data or after it, or the end."""
+        byte = self.data_start + units
         after = int(np.searchsorted(self.checkpoints[:, 0], byte, side="right"))
-        at = max(0, after - 1)  # A place before the data has the first row after it.
-        start, row, line = (int(value) for value in self.checkpoints[at])
-        if start >= byte or at + 1 == len(self.checkpoints):
-            return start, row, line
-        end = int(self.checkpoints[at + 1][0])
+        start, row, line = (int(value) for value in self.checkpoints[after - 1])
+        if start == byte:
+            return RowStart(start, row, line)
+        end = int(self.checkpoints[after, 0])
         with open(self.path, "rb") as stream:
             stream.seek(start)
             for block in splitter.split(stream, start, end, self.path):
                 if block.end >= byte:
                     rows = int(np.searchsorted(block.row_ends(), byte - block.offset)) + 1
                     head = block.slice_rows(0, rows)
-                    return head.end, row + rows, line + head.lines
+                    return RowStart(head.end, row + rows, line + head.lines)
                 row, line = row + block.rows, line + block.lines
         raise AssertionError(f"{self.path}: no row start from {byte} to {end}")
 
-    def check_size(self, stream: BinaryIO) -> None:
-        """Refuse a file that is not as long as it was.
 
-        Raises:
-            DataError: Names it.
-        """
-        size = os.fstat(stream.fileno()).st_size
-        if size != self.size:
-            raise DataError(
-                f"{self.path}: has {size} bytes, and had {self.size} when it was scanned; "
-                "it was changed in between, start again"
-            )
-
-
-class HashingStream:
+class _HashingStream:
     """Hashes what is read from a file."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -115,7 +107,7 @@ def scan_file(
     checkpoints = [(header.data_start, row, line)]
     rejected: list[RejectedRow] = []
     with open(header.path, "rb") as file:
-        stream = HashingStream(file)
+        stream = _HashingStream(file)
         stream.read(header.data_start)
         for block in splitter.split(stream, header.data_start, header.size, header.path):
             if block.broken_at is None:

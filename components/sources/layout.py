@@ -1,10 +1,9 @@
-"""Whether the columns of a file are those that are expected, and the digest of many files."""
+"""Whether the columns of a file are those that are expected."""
 
-import hashlib
-import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from penstock.components.errors import DataError
+from penstock.components.sources.schema import SchemaColumn
 
 
 def shown(names: Collection[str], limit: int = 8) -> str:
@@ -31,47 +30,30 @@ def check_same_names(path: str, names: Sequence[str], first: str, expected: Sequ
 
 
 def check_schema_names(
-    path: str, names: Sequence[str], required: Iterable[str], known: Collection[str], extra: str
+    path: str, names: Sequence[str], schema: Sequence[SchemaColumn], extra_columns: str
 ) -> None:
-    """Refuse a file that lacks a column the schema requires, or has one that it does not know.
+    """Refuse a file that lacks a column that the schema requires, or has one it does not know.
 
     Args:
         path: The file.
         names: Its columns.
-        required: Columns that the schema wants in every row.
-        known: All columns of the schema.
-        extra: What becomes of columns that the schema does not know: `reject` or `drop`.
+        schema: The columns of the schema.
+        extra_columns: What becomes of columns that are not there: `reject` or `drop`.
 
     Raises:
         DataError: Names the file and the columns.
     """
-    missing = [name for name in required if name not in set(names)]
+    known = {column.name for column in schema}
+    missing = [column.name for column in schema if column.required and column.name not in names]
     if missing:
         raise DataError(
             f"{path}: lacks {shown(missing)}, which the schema requires; it has {shown(names)}"
         )
-    unknown = [name for name in names if name not in set(known)]
-    if unknown and extra == "reject":
+    unknown = [name for name in names if name not in known]
+    if len(unknown) == len(names):
+        raise DataError(f"{path}: has no column of the schema; it has {shown(names)}")
+    if unknown and extra_columns == "reject":
         raise DataError(
             f"{path}: has {shown(unknown)}, which the schema does not name; "
             "add to the schema, or set extra_columns='drop'"
         )
-    if len(unknown) == len(names):
-        raise DataError(f"{path}: has no column of the schema; it has {shown(names)}")
-
-
-def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
-    """Digest (hex) of files' contents and names, in order.
-
-    Args:
-        kind: What the files are read as.
-        files: Path and sha256 of the content of each. Only what follows the folder that
-            all share counts of a path: a moved folder is equal.
-    """
-    files = list(files)
-    root = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path, _ in files])
-    digest = hashlib.sha256(kind.encode())
-    for path, content in files:
-        name = os.path.relpath(os.path.abspath(path), root)
-        digest.update(b"\0" + name.encode("utf-8", "surrogateescape") + b"\0" + content)
-    return digest.hexdigest()

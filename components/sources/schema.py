@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.components.errors import DataError
-from penstock.components.sources.base import Column, FeatureKind
+from penstock.components.sources.base import FeatureKind
 
 
 @dataclass(frozen=True)
@@ -14,11 +14,15 @@ class SchemaColumn:
     """A feature of the schema.
 
     Attributes:
-        column: Its name, its kind, and whether a row holds a list of values.
-        required: Whether the schema wants it in every row, hence in every file.
+        name: Its name.
+        kind: Its kind.
+        is_list: Whether a row holds several values; None where the schema does not say.
+        required: Whether the schema wants it in any row, hence in every file.
     """
 
-    column: Column
+    name: str
+    kind: FeatureKind
+    is_list: bool | None
     required: bool
 
 
@@ -58,13 +62,17 @@ def _schema_column(feature: Any, path: str, schema_pb2: Any) -> SchemaColumn:
         )
     presence = feature.presence
     return SchemaColumn(
-        Column(feature.name, FeatureKind[kind], is_list=_is_list(feature)),
+        feature.name,
+        FeatureKind[kind],
+        is_list=_is_list(feature),
         required=presence.min_fraction > 0 or presence.min_count > 0,
     )
 
 
-def _is_list(feature: Any) -> bool:
-    """Whether a row may hold several values: by its shape, or by its largest number of values."""
+def _is_list(feature: Any) -> bool | None:
+    """By the feature's shape, or else by its largest number of values."""
     if feature.HasField("shape"):
         return math.prod(dim.size for dim in feature.shape.dim) != 1
-    return feature.value_count.max > 1 or feature.HasField("value_counts")
+    if feature.HasField("value_counts"):
+        return True
+    return feature.value_count.max > 1 if feature.value_count.max else None

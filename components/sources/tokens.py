@@ -39,6 +39,16 @@ def is_plain_number(text: str) -> bool:
     return _PLAIN.fullmatch(text.strip(SPACES)) is not None
 
 
+def beyond_int64(shown: str) -> str:
+    """Why an integer is rejected."""
+    return f"{shown} is beyond int64; as BYTES it would be kept"
+
+
+def beyond_float32(shown: str) -> str:
+    """Why a finite number is rejected."""
+    return f"{shown} is beyond float32 (3.4e38); as BYTES it would be kept"
+
+
 def to_int64(text: str) -> int:
     """The integer that `text` is, within int64.
 
@@ -53,7 +63,7 @@ def to_int64(text: str) -> int:
     digits = text.lstrip("+-").lstrip("0")
     number = int(text) if len(digits) < 20 else INT64_MAX + 1
     if not INT64_MIN <= number <= INT64_MAX:
-        raise ValueError(f"{show(text)} is beyond int64; as BYTES it would be kept")
+        raise ValueError(beyond_int64(show(text)))
     return number
 
 
@@ -72,7 +82,7 @@ def to_float32(text: str, non_finite: str) -> float | None:
         with np.errstate(over="ignore", under="ignore"):
             number = float(np.float32(text))
         if math.isinf(number):
-            raise ValueError(f"{show(text)} is beyond float32 (3.4e38); as BYTES it would be kept")
+            raise ValueError(beyond_float32(show(text)))
         return number
     if not _NON_FINITE.fullmatch(text):
         raise ValueError(f"{show(text)} is not a number")
@@ -89,4 +99,4 @@ def finite_or(number: float, non_finite: str) -> float | None:
         return number
     if non_finite == "null":
         return None
-    raise ValueError(f"{number} is not finite; non_finite='null' or 'keep' would let it in")
+    raise ValueError(f"{number} is not finite; non_finite 'null' or 'keep' would let it in")

@@ -1,0 +1,197 @@
+"""Arrow values of any type to the three kinds that a `tf.train.Feature` holds.
+
+The mapping and what it loses is a table in docs/data_types.md. Everything is vectorised but
+the values that do not fit, each of which gets its reason.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from penstock.components.sources.base import ARROW_TYPES, Column, FeatureKind
+from penstock.components.sources.tokens import (
+    INT64_MAX,
+    beyond_float32,
+    beyond_int64,
+    finite_or,
+)
+
+# Multiplied and divided by, to come from an Arrow unit to microseconds.
+_TO_MICROSECONDS = {"s": (10**6, 1), "ms": (10**3, 1), "us": (1, 1), "ns": (1, 10**3)}
+# Beyond it float64 no longer holds every whole number.
+_EXACT_IN_FLOAT64 = 2**53
+
+Faults = dict[int, str]
+"""Reason by row of the array, for values that do not fit."""
+
+
+def feature_type(arrow_type: pa.DataType) -> tuple[FeatureKind | None, bool] | None:
+    """(kind, whether a list) of the feature that holds `arrow_type`; None where none does.
+
+    The kind is None where a column has no values at all (Arrow's null type).
+    """
+    is_list = _is_list(arrow_type)
+    value_type = arrow_type.value_type if is_list else arrow_type
+    if types.is_dictionary(value_type):
+        value_type = value_type.value_type
+    if types.is_null(value_type):
+        return None, is_list
+    for kind, holds in _HOLDS.items():
+        if any(test(value_type) for test in holds):
+            return kind, is_list
+    return None
+
+
+_HOLDS: dict[FeatureKind, tuple[Callable[[pa.DataType], bool], ...]] = {
+    FeatureKind.INT: (types.is_boolean, types.is_integer, types.is_temporal),
+    FeatureKind.FLOAT: (types.is_floating, types.is_decimal),
+    FeatureKind.BYTES: (
+        types.is_string,
+        types.is_large_string,
+        types.is_binary,
+        types.is_large_binary,
+        types.is_fixed_size_binary,
+    ),
+}
+
+
+def _is_list(arrow_type: pa.DataType) -> bool:
+    return (
+        types.is_list(arrow_type)
+        or types.is_large_list(arrow_type)
+        or types.is_fixed_size_list(arrow_type)
+    )
+
+
+def to_feature(array: pa.Array, column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
+    """Convert one column's values.
+
+    Args:
+        array: Values of a type for which `feature_type` knows a feature.
+        column: Where they go; of the kind of `feature_type`, or the other kind of number.
+        non_finite: What becomes of NaN and infinity: `reject`, `null` or `keep`.
+
+    Returns:
+        An array of the column's type and equal length, null where a value does not fit,
+        and the reasons of those.
+    """
+    if types.is_null(array.type):
+        return pa.nulls(len(array), column.arrow_type), {}
+    if column.is_list:
+        return _lists(array, column, non_finite)
+    return _values(array, column.kind, non_finite)
+
+
+def _values(array: pa.Array, kind: FeatureKind, non_finite: str) -> tuple[pa.Array, Faults]:
+    if types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if types.is_null(array.type):
+        return pa.nulls(len(array), ARROW_TYPES[kind]), {}
+    if kind is FeatureKind.BYTES:
+        return array.cast(pa.binary()), {}
+    if kind is FeatureKind.INT:
+        if types.is_floating(array.type):
+            return _whole_numbers(array, non_finite)
+        return _integers(array)
+    return _floats(array, non_finite)
+
+
+def _lists(array: pa.Array, column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
+    """Lists, value by value; a list with a value that does not fit, or a null, is at fault."""
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    ends = np.cumsum(lengths, dtype=np.int64)
+    children = array.flatten()
+    values, child_faults = _values(children, column.kind, non_finite)
+    faults: Faults = {}
+    for child in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
+        row = int(np.searchsorted(ends, child, side="right"))
+        at = child - int(ends[row] - lengths[row])
+        reason = child_faults.get(child, "null within a list, which no feature can hold")
+        faults.setdefault(row, f"value {at + 1} of the list: {reason}")
+    missing = array.is_null().to_numpy(zero_copy_only=False)
+    starts = np.concatenate([[0], ends]).astype(np.int32)
+    offsets = pa.array(starts, pa.int32(), mask=np.append(missing, [False]))
+    return pa.ListArray.from_arrays(offsets, values), faults
+
+
+def _integers(array: pa.Array) -> tuple[pa.Array, Faults]:
+    """int64 from booleans, integers, and dates and times as counted since 1970 or midnight."""
+    faults: Faults = {}
+    if types.is_uint64(array.type):
+        large = pc.greater(array, pa.scalar(INT64_MAX, pa.uint64()))
+        faults = {row: beyond_int64(str(array[row])) for row in _true_rows(large)}
+        array = pc.if_else(large, pa.scalar(None, array.type), array)
+    if types.is_date(array.type):
+        array = array.cast(pa.date32()).cast(pa.int32())
+    elif types.is_temporal(array.type):
+        return _microseconds(array)
+    return array.cast(pa.int64()), faults
+
+
+def _whole_numbers(array: pa.Array, non_finite: str) -> tuple[pa.Array, Faults]:
+    """int64 from floats that are whole and not so large that neighbours are missing."""
+    missing = array.is_null().to_numpy(zero_copy_only=False)
+    numbers = pc.fill_null(_full_floats(array), 0).to_numpy(zero_copy_only=False)
+    fits = (np.abs(numbers) <= _EXACT_IN_FLOAT64) & (np.floor(numbers) == numbers)
+    faults: Faults = {}
+    for row in np.flatnonzero(~fits).tolist():
+        number = float(numbers[row])
+        if np.isfinite(number) or non_finite != "null":
+            faults[row] = f"{number} is not a whole number within 2**53; expected an integer"
+    whole = np.where(fits, numbers, 0).astype(np.int64)
+    return pa.array(whole, pa.int64(), mask=missing | ~fits), faults
+
+
+def _full_floats(array: pa.Array) -> pa.Array:
+    """`array`, half floats widened: Arrow 10 has no cast from them."""
+    if not types.is_float16(array.type):
+        return array
+    missing = array.is_null().to_numpy(zero_copy_only=False)
+    wide = array.to_numpy(zero_copy_only=False).astype(np.float32)
+    return pa.array(wide, pa.float32(), mask=missing)
+
+
+def _microseconds(array: pa.Array) -> tuple[pa.Array, Faults]:
+    """int64 microseconds, nanoseconds cut off downwards."""
+    factor, divisor = _TO_MICROSECONDS[array.type.unit]
+    raw = array.cast(pa.int32()) if types.is_time32(array.type) else array
+    numbers = pc.fill_null(raw.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    large = np.abs(numbers // factor) >= INT64_MAX // factor if factor > 1 else numbers != numbers
+    missing = array.is_null().to_numpy(zero_copy_only=False)
+    faults = {
+        row: beyond_int64(f"{numbers[row]} {array.type.unit} in microseconds")
+        for row in np.flatnonzero(large & ~missing).tolist()
+    }
+    scaled = np.where(large, 0, numbers) * factor // divisor
+    return pa.array(scaled, pa.int64(), mask=missing | large), faults
+
+
+def _floats(array: pa.Array, non_finite: str) -> tuple[pa.Array, Faults]:
+    """float32; what is beyond it, and by policy what is not finite, does not fit."""
+    if types.is_decimal(array.type):
+        array = array.cast(pa.float64())
+    else:
+        array = _full_floats(array)
+    narrow = array.cast(pa.float32(), safe=False)
+    suspects = _true_rows(pc.invert(pc.is_finite(narrow)))
+    if not suspects:
+        return narrow, {}
+    faults: Faults = {}
+    nulls = np.zeros(len(array), np.bool_)
+    for row in suspects:
+        number = array[row].as_py()
+        try:
+            if np.isfinite(number):
+                raise ValueError(beyond_float32(str(number)))
+            nulls[row] = finite_or(number, non_finite) is None
+        except ValueError as error:
+            nulls[row], faults[row] = True, str(error)
+    return pc.if_else(pa.array(nulls), pa.scalar(None, pa.float32()), narrow), faults
+
+
+def _true_rows(mask: pa.Array) -> list[int]:
+    """The rows where `mask` is true, null being false."""
+    return np.flatnonzero(pc.fill_null(mask, False).to_numpy(zero_copy_only=False)).tolist()
