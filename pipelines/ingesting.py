@@ -42,7 +42,7 @@ def run_ingest(
         DataError: The data is bad.
         UsageError: An option or `output` cannot be used.
     """
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     started = time.perf_counter()
     source = open_source(inputs, source_options)
     job = plan_job(source, splits, options)
@@ -106,7 +106,7 @@ def _lines(board: TaskBoard, rows: int, console: Console, done: threading.Event)
 
 
 def _report(manifest: Manifest, job: Job, output: Path, seconds: float) -> None:
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     account = manifest.account
     table = Table("split", "rows", "shards", "MiB", box=None)
     for name, shards in manifest.splits.items():

@@ -15,10 +15,9 @@ class ShardedExampleGen(FileBasedExampleGen):
     """Turns outside files into sharded, checked TFRecords.
 
     Takes what TFX's file-based ExampleGens take: an input folder, patterns with `{SPAN}`,
-    `{VERSION}` and dates, splits by input or by hash buckets, a partition feature. A row
-    is in the split in which CsvExampleGen puts it. Beyond that the number of shards is
-    planned, a manifest with an account of rows stands beside the splits, and the cache
-    key is the content of the files.
+    `{VERSION}` and dates, splits by input or by hash buckets, a partition feature. Beyond
+    that the number of shards is planned, a manifest with an account of rows stands beside
+    the splits, and the cache key is the content of the files.
 
     `outputs["examples"]`: `Examples` with `Split-*/data_tfrecord-*` and `manifest.json`.
 

@@ -11,7 +11,9 @@ from tfx.components.example_gen import driver, utils
 from tfx.orchestration import data_types
 
 from penstock.components.example_gen.node_options import NodeOptions, node_inputs
-from penstock.components.sources.files import content_digest, list_files
+from penstock.components.sources.listing import list_files
+
+_BLOCK_BYTES = 2**20
 
 
 class ContentDriver(driver.FileBasedDriver):
@@ -35,9 +37,19 @@ class ContentDriver(driver.FileBasedDriver):
 
 def _fingerprint(properties: dict[str, Any]) -> str:
     """Digest of the name and content of every file that decides the output."""
-    files = [file for part in node_inputs(properties) for file in list_files(part.pattern)]
-    schema = NodeOptions.from_properties(properties).source.schema_file
+    source = NodeOptions.from_properties(properties).source
+    files = [source.schema_file] if source.schema_file else []
+    for part in node_inputs(properties):
+        files += list_files(part.pattern, source.kind).files
     digest = hashlib.sha256()
-    for file in [*files, *([schema] if schema else [])]:
-        digest.update(f"{file}\0{content_digest(file)}\n".encode())
+    for file in files:
+        digest.update(f"{file}\0{_content_digest(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def _content_digest(file: str) -> str:
+    digest = hashlib.sha256()
+    with open(file, "rb") as content:
+        while block := content.read(_BLOCK_BYTES):
+            digest.update(block)
     return digest.hexdigest()

@@ -22,6 +22,7 @@ def local_pipeline(workers: int) -> beam.Pipeline:
     """
     # Named, because Beam's DirectRunner first tries to download the Prism runner.
     options = PipelineOptions(
+        flags=[],  # else Beam reads this process's own arguments
         runner="FnApiRunner",
         direct_running_mode="in_memory" if workers == 1 else "multi_processing",
         direct_num_workers=workers,

@@ -2,7 +2,9 @@
 
 A row's split depends on its content alone, never on its place: the sha256 of the
 serialized Example (or of one feature of it) modulo the number of hash buckets. Equal rows
-stay together, and a move from CsvExampleGen keeps every row in its split.
+stay together. A move from CsvExampleGen keeps a row in its split if a partition feature
+decides, or if the row has no nulls: CsvExampleGen writes these as empty lists, which TFDV
+does not count as missing, Penstock as features without a value, which it does.
 """
 
 import hashlib

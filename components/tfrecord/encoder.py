@@ -14,7 +14,7 @@ Wire format, from tensorflow/core/example/{example,feature}.proto (tags in hex):
     BytesList = (0A len value) for each value
     FloatList = Int64List = 0A len values, packed; nothing where there are none
 
-A null is a Feature that is nothing, as TFX's own ExampleGens write it.
+A null is a Feature that is nothing: TFDV counts it as missing, which an empty list is not.
 """
 
 from collections.abc import Callable

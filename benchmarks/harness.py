@@ -1,0 +1,93 @@
+"""Contenders in processes of their own, in turn, several rounds; medians; a table or JSON.
+
+Each contender is a function of a benchmark's module that prepares (imports, opens), calls
+`measure` around what is to be measured, and returns what `measure` gave. CPU time counts
+the process and the children that it waited for; memory is the largest process's peak.
+"""
+
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run of one contender."""
+
+    rows: int
+    wall_seconds: float
+    cpu_seconds: float
+    peak_mib: float
+
+
+def measure(work: Callable[[], int]) -> Measured:
+    """Run `work`, which says how many rows it did."""
+    cpu, wall = _cpu_seconds(), time.perf_counter()
+    rows = work()
+    wall, cpu = time.perf_counter() - wall, _cpu_seconds() - cpu
+    return Measured(rows, wall, cpu, _peak_mib())
+
+
+def _cpu_seconds() -> float:
+    usages = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _peak_mib() -> float:
+    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return max(resource.getrusage(w).ru_maxrss for w in whose) / 1024
+
+
+def in_turn(
+    script: str, contenders: Sequence[tuple[str, Sequence[str]]], rounds: int
+) -> dict[str, Measured]:
+    """The median of each contender over the rounds, all contenders in each round.
+
+    Args:
+        script: The benchmark's file; called as `script --contender NAME ARGUMENTS`.
+        contenders: Names and their arguments.
+        rounds: How often.
+    """
+    runs: dict[str, list[Measured]] = {name: [] for name, _ in contenders}
+    for number in range(rounds):
+        for name, arguments in contenders:
+            print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
+            runs[name].append(_run(script, name, arguments))
+    return {name: _median(measured) for name, measured in runs.items()}
+
+
+def _run(script: str, name: str, arguments: Sequence[str]) -> Measured:
+    command = [sys.executable, script, "--contender", name, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{name} failed:\n{done.stderr[-2000:]}")
+    return Measured(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def _median(runs: Sequence[Measured]) -> Measured:
+    fields = [asdict(run) for run in runs]
+    return Measured(**{key: statistics.median(f[key] for f in fields) for key in fields[0]})
+
+
+def report(title: str, results: dict[str, Measured], base: str, *, as_json: bool) -> None:
+    """Print the medians, each with its CPU rate as a multiple of the contender `base`."""
+    if as_json:
+        print(json.dumps({name: asdict(result) for name, result in results.items()}, indent=1))
+        return
+    cores = len(os.sched_getaffinity(0))
+    print(f"{title}\n{platform.machine()}, {cores} cores, Python {platform.python_version()}\n")
+    print(f"{'':28} {'rows/s':>12} {'CPU us/row':>11} {'x per CPU s':>12} {'peak MiB':>9}")
+    reference = results[base].cpu_seconds / results[base].rows
+    for name, r in results.items():
+        per_row = r.cpu_seconds / r.rows
+        print(
+            f"{name:28} {r.rows / r.wall_seconds:12,.0f} {per_row * 1e6:11.2f} "
+            f"{reference / per_row:12.1f} {r.peak_mib:9,.0f}"
+        )

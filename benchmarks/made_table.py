@@ -1,0 +1,40 @@
+"""Made tables of realistic shape: 40 columns, 20 floats, 12 integers, 8 strings; fixed by seed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+
+FLOATS = tuple(f"f{i}" for i in range(20))
+INTS = tuple(f"i{i}" for i in range(12))
+STRINGS = tuple(f"s{i}" for i in range(8))
+COLUMNS = FLOATS + INTS + STRINGS
+_BLOCK_ROWS = 100_000
+
+
+def batches(rows: int, *, seed: int = 7) -> Iterator[pa.RecordBatch]:
+    """The table, in blocks of at most 100,000 rows."""
+    words = np.array([f"category {i} of many" for i in range(1000)], dtype=object)
+    for start in range(0, rows, _BLOCK_ROWS):
+        rng = np.random.default_rng((seed, start))
+        n = min(_BLOCK_ROWS, rows - start)
+        floats = [pa.array(rng.normal(0, 100, n).astype(np.float32)) for _ in FLOATS]
+        ints = [pa.array(rng.integers(0, 10 ** (1 + i % 6), n)) for i in range(len(INTS))]
+        strings = [pa.array(words[rng.zipf(1.3, n) % 1000], pa.string()) for _ in STRINGS]
+        yield pa.RecordBatch.from_arrays(floats + ints + strings, list(COLUMNS))
+
+
+def csv_file(folder: Path, rows: int) -> Path:
+    """A CSV of that many rows in `folder`, made unless it is there."""
+    path = folder / f"table-{rows}.csv"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".part")
+        schema = next(batches(1)).schema
+        with pc.CSVWriter(temporary, schema) as out:
+            for batch in batches(rows):
+                out.write_batch(batch)
+        temporary.rename(path)
+    return path

@@ -1,0 +1,174 @@
+"""The node in a real pipeline: LocalDagRunner, sqlite metadata, stock nodes around it."""
+
+import os
+import shutil
+
+import pytest
+import tensorflow as tf
+from tfx.components import CsvExampleGen
+from tfx.orchestration import metadata, pipeline
+from tfx.orchestration.local.local_dag_runner import LocalDagRunner
+from tfx.proto import example_gen_pb2, range_config_pb2
+
+from penstock.components.example_gen.component import ShardedExampleGen
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.sources.options import SourceOptions
+from penstock.components.tfrecord.manifest import read_manifest
+from penstock.components.tfrecord.sharding import ShardOptions
+
+TWO_SHARDS = IngestOptions(shards=ShardOptions(shards=2))
+
+
+def run(root, *nodes):
+    store = metadata.sqlite_metadata_connection_config(str(root / "metadata.sqlite"))
+    LocalDagRunner().run(
+        pipeline.Pipeline(
+            pipeline_name="test",
+            pipeline_root=str(root / "root"),
+            components=list(nodes),
+            enable_cache=True,
+            metadata_connection_config=store,
+        )
+    )
+    with metadata.Metadata(store) as handle:
+        return handle.store.get_artifacts_by_type("Examples")
+
+
+def split_records(uri, split):
+    files = tf.io.gfile.glob(f"{uri}/Split-{split}/*")
+    kind = "GZIP" if files[0].endswith(".gz") else ""
+    records = (r.numpy() for r in tf.data.TFRecordDataset(files, compression_type=kind))
+    # TFX's own nodes write a row's features in no fixed order.
+    rows = (tf.train.Example.FromString(record) for record in records)
+    return sorted(row.SerializeToString(deterministic=True) for row in rows)
+
+
+def ids(uri, split, name="id"):
+    rows = (tf.train.Example.FromString(r) for r in split_records(uri, split))
+    return sorted(row.features.feature[name].int64_list.value[0] for row in rows)
+
+
+def by_node(artifacts):
+    return {artifact.uri.split("/")[-3]: artifact for artifact in artifacts}
+
+
+@pytest.fixture
+def write(tmp_path):
+    (tmp_path / "data").mkdir()
+
+    def write_csv(name, first, last):
+        path = tmp_path / "data" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("id\n" + "".join(f"{i}\n" for i in range(first, last)))
+
+    return write_csv
+
+
+def test_rows_and_splits_are_those_of_csv_example_gen(tmp_path):
+    (tmp_path / "data").mkdir()
+    lines = [f"{i},{i / 8},name {i % 7}" for i in range(1000)]
+    (tmp_path / "data" / "a.csv").write_text("id,fare,name\n" + "\n".join(lines) + "\n")
+    artifacts = by_node(
+        run(
+            tmp_path,
+            CsvExampleGen(input_base=str(tmp_path / "data")),
+            ShardedExampleGen(str(tmp_path / "data"), ingest=TWO_SHARDS),
+        )
+    )
+    theirs, ours = artifacts["CsvExampleGen"].uri, artifacts["ShardedExampleGen"].uri
+    assert read_manifest(ours).account.written == {"train": 640, "eval": 360}
+    for split in ("train", "eval"):
+        assert split_records(ours, split) == split_records(theirs, split)
+
+
+def test_a_partition_feature_keeps_every_taxi_trip_in_its_split(tmp_path, taxi_csv):
+    (tmp_path / "data").mkdir()
+    shutil.copy(taxi_csv, tmp_path / "data")
+    output = example_gen_pb2.Output(
+        split_config=example_gen_pb2.SplitConfig(
+            splits=[{"name": "train", "hash_buckets": 2}, {"name": "eval", "hash_buckets": 1}],
+            partition_feature_name="trip_start_timestamp",
+        )
+    )
+    artifacts = by_node(
+        run(
+            tmp_path,
+            CsvExampleGen(input_base=str(tmp_path / "data"), output_config=output),
+            ShardedExampleGen(str(tmp_path / "data"), output_config=output, ingest=TWO_SHARDS),
+        )
+    )
+    theirs, ours = artifacts["CsvExampleGen"].uri, artifacts["ShardedExampleGen"].uri
+    for split in ("train", "eval"):
+        trips = ids(ours, split, name="trip_start_timestamp")
+        assert trips == ids(theirs, split, name="trip_start_timestamp")
+        assert len(trips) > 4_000
+
+
+def test_patterns_spans_and_versions(tmp_path, write):
+    for span, version in ((1, 1), (2, 1), (2, 2)):
+        for split in ("train", "eval"):
+            first = span * 1000 + version * 100 + (split == "eval") * 10
+            write(f"span{span}-v{version}-{split}.csv", first, first + 5)
+    inputs = example_gen_pb2.Input(
+        splits=[
+            {"name": "train", "pattern": "span{SPAN}-v{VERSION}-train.csv"},
+            {"name": "eval", "pattern": "span{SPAN}-v{VERSION}-eval.csv"},
+        ]
+    )
+    data = str(tmp_path / "data")
+    latest = ShardedExampleGen(data, input_config=inputs, ingest=TWO_SHARDS)
+    first = ShardedExampleGen(
+        data,
+        input_config=inputs,
+        ingest=TWO_SHARDS,
+        range_config=range_config_pb2.RangeConfig(
+            static_range={"start_span_number": 1, "end_span_number": 1}
+        ),
+    ).with_id("First")
+    artifacts = by_node(run(tmp_path, latest, first))
+    newest = artifacts["ShardedExampleGen"]
+    assert ids(newest.uri, "train") == [2200, 2201, 2202, 2203, 2204]
+    assert ids(newest.uri, "eval") == [2210, 2211, 2212, 2213, 2214]
+    assert ids(artifacts["First"].uri, "train") == [1100, 1101, 1102, 1103, 1104]
+    assert newest.custom_properties["span"].int_value == 2
+    assert newest.custom_properties["version"].int_value == 2
+    assert newest.properties["split_names"].string_value == '["train", "eval"]'
+
+
+def test_a_byte_that_keeps_size_and_time_is_seen(tmp_path, write):
+    def node():
+        return ShardedExampleGen(str(tmp_path / "data"), ingest=TWO_SHARDS)
+
+    write("a.csv", 100, 110)
+    file = tmp_path / "data" / "a.csv"
+    assert len(run(tmp_path, node())) == 1
+    assert len(run(tmp_path, node())) == 1  # served from the cache
+    stat = file.stat()
+    file.write_text(file.read_text().replace("105", "905"))
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert len(run(tmp_path, node())) == 2
+
+
+def test_a_changed_option_and_a_changed_schema_run_again(tmp_path, write):
+    schema = tmp_path / "schema.pbtxt"
+    schema.write_text('feature { name: "id" type: INT presence { min_fraction: 1.0 } }')
+
+    def node(**options):
+        source = SourceOptions(schema_file=str(schema), **options)
+        return ShardedExampleGen(str(tmp_path / "data"), source=source, ingest=TWO_SHARDS)
+
+    write("a.csv", 100, 110)
+    assert len(run(tmp_path, node())) == 1
+    assert len(run(tmp_path, node(allow_empty=True))) == 2
+    schema.write_text('feature { name: "id" type: FLOAT presence { min_fraction: 1.0 } }')
+    artifacts = run(tmp_path, node(allow_empty=True))
+    assert len(artifacts) == 3
+    assert read_manifest(artifacts[-1].uri).columns[0].kind == "FLOAT"
+
+
+def test_bad_data_stops_the_run_and_leaves_no_shards(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.csv").write_text("id,name\n1,a\n2\n")
+    with pytest.raises(Exception, match=r"a\.csv: line 3 \(row 2\)"):
+        run(tmp_path, ShardedExampleGen(str(tmp_path / "data"), ingest=TWO_SHARDS))
+    assert list((tmp_path / "root").rglob("data_tfrecord*")) == []

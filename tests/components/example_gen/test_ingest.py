@@ -1,0 +1,192 @@
+import json
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+import tensorflow as tf
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.example_gen.ingest import ingest, plan_job
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.runners import local_pipeline
+from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.sources.open import open_source
+from penstock.components.sources.options import SourceOptions
+from penstock.components.tfrecord.manifest import RowAccount, check_shards, read_manifest
+from penstock.components.tfrecord.sharding import ShardOptions
+
+ONE = SplitOptions((Split("all"),))
+
+
+def run(pattern, output, *, splits=ONE, workers=1, overwrite=False, **options):
+    options = {"shards": ShardOptions(shards=3), **options}
+    chosen = IngestOptions(**options)
+    job = plan_job(open_source(str(pattern), SourceOptions()), splits, chosen)
+    return ingest([job], output, chosen, lambda: local_pipeline(workers), overwrite=overwrite)
+
+
+def write_csv(path, rows, bad=()):
+    lines = [f"{i},{i / 4},name {i}" for i in range(rows)]
+    for i in bad:
+        lines[i] = f"{i},not a number,name {i}"
+    path.write_text("id,fare,name\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def records(output, manifest, split):
+    files = [str(output / shard.file) for shard in manifest.splits[split]]
+    dataset = tf.data.TFRecordDataset(files, compression_type=manifest.compression)
+    return [tf.train.Example.FromString(r.numpy()) for r in dataset]
+
+
+def digests(manifest):
+    return [shard.sha256 for shard in manifest.shards]
+
+
+def test_every_row_is_written_once_and_in_order(tmp_path):
+    manifest = run(write_csv(tmp_path / "a.csv", 100), tmp_path / "out")
+    rows = records(tmp_path / "out", manifest, "all")
+    assert [row.features.feature["id"].int64_list.value[0] for row in rows] == list(range(100))
+    assert rows[3].features.feature["fare"].float_list.value[0] == 0.75
+    assert rows[3].features.feature["name"].bytes_list.value[0] == b"name 3"
+    assert manifest.account == RowAccount(read=100, written={"all": 100})
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["Split-all", "manifest.json"]
+    assert sorted(p.name for p in (tmp_path / "out" / "Split-all").iterdir()) == [
+        "data_tfrecord-00000-of-00003",
+        "data_tfrecord-00001-of-00003",
+        "data_tfrecord-00002-of-00003",
+    ]
+
+
+def test_the_manifest_read_back_is_the_one_that_was_returned(tmp_path):
+    manifest = run(write_csv(tmp_path / "a.csv", 10), tmp_path / "out", compression="GZIP")
+    assert read_manifest(tmp_path / "out") == manifest
+    assert manifest.plan == "3 as asked for"
+    assert [(c.name, c.kind) for c in manifest.columns] == [
+        ("id", "INT"),
+        ("fare", "FLOAT"),
+        ("name", "BYTES"),
+    ]
+    check_shards(tmp_path / "out", manifest)
+    assert len(records(tmp_path / "out", manifest, "all")) == 10
+
+
+def test_worker_processes_write_the_same_bytes(tmp_path, taxi_csv):
+    alone = run(taxi_csv, tmp_path / "alone", splits=SplitOptions())
+    together = run(taxi_csv, tmp_path / "together", splits=SplitOptions(), workers=2)
+    assert alone == together
+
+
+def test_strict_mode_names_the_row_and_leaves_nothing(tmp_path):
+    path = write_csv(tmp_path / "a.csv", 100, bad=[70, 40])
+    with pytest.raises(DataError, match=r"a\.csv: line 42 \(row 41\), column 'fare': .*"):
+        run(path, tmp_path / "out")
+    assert os.listdir(tmp_path) == ["a.csv"]
+
+
+def test_quarantine_keeps_the_row_and_its_reason(tmp_path):
+    path = write_csv(tmp_path / "a.csv", 1000, bad=[40, 700])
+    manifest = run(path, tmp_path / "out", on_bad_row="quarantine")
+    assert manifest.account == RowAccount(read=1000, written={"all": 998}, quarantined=2)
+    kept = [
+        json.loads(line)
+        for file in sorted((tmp_path / "out" / manifest.quarantine).iterdir())
+        for line in file.read_text().splitlines()
+    ]
+    assert [(row["line"], row["row"], row["column"]) for row in kept] == [
+        (42, 41, "fare"),
+        (702, 701, "fare"),
+    ]
+    assert kept[0]["raw"].rstrip("\n") == "40,not a number,name 40"
+
+
+def test_too_many_bad_rows_stop_it(tmp_path):
+    path = write_csv(tmp_path / "a.csv", 100, bad=[40, 41])
+    text = (
+        r"2 of 100 rows do not fit \(2\.00%\), more than max_quarantined_share 1\.00% allows; "
+        r"the first is .*a\.csv: line 42 \(row 41\), column 'fare'"
+    )
+    with pytest.raises(DataError, match=text):
+        run(path, tmp_path / "out", on_bad_row="quarantine")
+    assert os.listdir(tmp_path) == ["a.csv"]
+
+
+def test_an_open_quote_is_found_before_work_starts(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('id,name\n1,a\n2,"b\n' + "3,c\n" * 100)
+    with pytest.raises(DataError, match=r"a\.csv: line 3 \(row 2\)"):
+        plan_job(open_source(str(path), SourceOptions()), ONE, IngestOptions())
+
+
+def test_an_output_that_exists_is_kept(tmp_path):
+    path = write_csv(tmp_path / "a.csv", 10)
+    first = run(path, tmp_path / "out")
+    with pytest.raises(UsageError, match=r"out exists already"):
+        run(path, tmp_path / "out")
+    assert read_manifest(tmp_path / "out") == first
+
+
+def test_another_number_of_shards_never_mixes_with_the_old(tmp_path):
+    path = write_csv(tmp_path / "a.csv", 10)
+    run(path, tmp_path / "out")
+    manifest = run(path, tmp_path / "out", overwrite=True, shards=ShardOptions(shards=2))
+    files = sorted(p.name for p in (tmp_path / "out" / "Split-all").iterdir())
+    assert files == ["data_tfrecord-00000-of-00002", "data_tfrecord-00001-of-00002"]
+    assert len(records(tmp_path / "out", manifest, "all")) == 10
+
+
+def test_fewer_rows_than_shards(tmp_path):
+    manifest = run(write_csv(tmp_path / "a.csv", 2), tmp_path / "out")
+    assert sorted(shard.rows for shard in manifest.shards) == [0, 1, 1]
+    assert len(records(tmp_path / "out", manifest, "all")) == 2
+
+
+def _slow_ingest(source, output):
+    from penstock.components.example_gen import shard_task
+
+    write = shard_task._write
+
+    def slow(*args):
+        write(*args)
+        time.sleep(30)
+
+    shard_task._write = slow
+    run(source, output)
+
+
+def test_killed_and_run_again_gives_the_digest_of_a_clean_run(tmp_path, taxi_csv):
+    clean = run(taxi_csv, tmp_path / "clean")
+    process = multiprocessing.get_context("fork").Process(
+        target=_slow_ingest, args=(taxi_csv, tmp_path / "out")
+    )
+    process.start()
+    deadline = time.monotonic() + 30
+    while not list(tmp_path.glob(".out.*/Split-all/.data*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert not (tmp_path / "out").exists()
+    assert len(list(tmp_path.glob(".out.*"))) == 2
+    again = run(taxi_csv, tmp_path / "out")
+    assert digests(again) == digests(clean)
+    assert sorted(os.listdir(tmp_path)) == ["clean", "out"]
+
+
+def test_sources_of_several_splits_must_agree(tmp_path):
+    (tmp_path / "train.csv").write_text("id,fare\n1,2.5\n")
+    (tmp_path / "eval.csv").write_text("id,fare\n1,2\n")
+    options = IngestOptions()
+    jobs = [
+        plan_job(
+            open_source(str(tmp_path / f"{name}.csv"), SourceOptions()),
+            SplitOptions((Split(name),)),
+            options,
+        )
+        for name in ("train", "eval")
+    ]
+    with pytest.raises(
+        DataError, match=r"column 'fare' is FLOAT in split 'train' but INT in split 'eval'"
+    ):
+        ingest(jobs, tmp_path / "out", options, lambda: local_pipeline(1))
