@@ -4,7 +4,7 @@ from penstock.components.tfrecord.feature_summary import MAX_DISTINCT, FeatureSu
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
 from penstock.components.tfrecord.inspect import InspectReport
 from penstock.components.tfrecord.records import Frame
-from penstock.pipelines.tables import console, human_bytes, print_table, short_path
+from penstock.pipelines.tables import console, human_bytes, print_table, short_path, short_paths
 
 # A screenful; --json has them all.
 _MAX_FILES = 20
@@ -30,9 +30,9 @@ def show_inspection(report: InspectReport) -> None:
     if len(report.files) > _MAX_FILES:
         out.print(f"  and {len(report.files) - _MAX_FILES} more files")
     if report.skipped:
-        out.print(f"passed over: {', '.join(report.skipped[:_MAX_FILES])}")
-    if report.first_frame:
-        title = f"\nfirst record of {report.first_file}"
+        out.print(f"passed over: {short_paths(report.skipped[:_MAX_FILES], report.path)}")
+    if report.first_file and report.first_frame:
+        title = f"\nfirst record of {short_path(report.first_file, report.path)}"
         print_table(out, title, _LAYOUT_COLUMNS, _layout(report.first_frame))
     if report.features:
         rows = [_feature(feature) for feature in report.features]

@@ -14,7 +14,7 @@ from rich.progress import (
 )
 
 from penstock.components.tfrecord.verify import OnProgress, VerifyReport
-from penstock.pipelines.tables import console, human_bytes, print_table, short_path
+from penstock.pipelines.tables import console, human_bytes, print_table, short_path, short_paths
 
 _SECONDS_BETWEEN_LINES = 10.0
 # A screenful; --json has them all. Files with a fault are on stderr in any case.
@@ -75,7 +75,7 @@ def show_verification(report: VerifyReport) -> None:
     if len(rows) > _MAX_FILES:
         out.print(f"  and {len(rows) - _MAX_FILES} more files")
     if report.skipped:
-        out.print(f"passed over: {', '.join(report.skipped[:_MAX_FILES])}")
+        out.print(f"passed over: {short_paths(report.skipped[:_MAX_FILES], report.path)}")
     for note in report.notes:
         out.print(f"note: {note}")
     count = len(report.faults)

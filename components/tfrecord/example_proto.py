@@ -12,6 +12,7 @@ One class serves both: an Example is a SequenceExample without feature lists on 
     SequenceExample = context:  Features = 1, feature_lists: FeatureLists = 2
 """
 
+import warnings
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -73,8 +74,10 @@ def parse_example(payload: bytes) -> Message | None:
     one feature is therefore none.
     """
     try:
-        message = SequenceExample.FromString(payload)
+        message = _parse_whole(payload)
     except DecodeError:
+        return None
+    if message is None:
         return None
     # Two empty submessages with their tags and lengths take 4 bytes.
     known = message.context.feature or message.feature_lists.feature_list or len(payload) <= 4
@@ -88,11 +91,24 @@ def is_example(payload: bytes) -> bool:
     fill the payload to its last byte. What is laid out in an unusual way, which protobuf
     permits, is parsed instead.
     """
-    if len(payload) > 4:
-        end = _submessage_end(payload, 0, _CONTEXT_TAG)
-        if end == len(payload) or _submessage_end(payload, end, _LISTS_TAG) == len(payload):
-            return True
-    return parse_example(payload) is not None
+    return (len(payload) > 4 and _is_filled(payload)) or parse_example(payload) is not None
+
+
+def _parse_whole(payload: bytes) -> Any:
+    """Parse a payload to its last byte; None where protobuf stops before."""
+    if _is_filled(payload):
+        return SequenceExample.FromString(payload)
+    # At an end-of-group tag protobuf 3.20 stops, warns and returns what it has.
+    with warnings.catch_warnings(record=True) as stopped:
+        warnings.simplefilter("always")
+        message = SequenceExample.FromString(payload)
+    return None if stopped else message
+
+
+def _is_filled(payload: bytes) -> bool:
+    """Whether the context, the feature lists or both of them make up the whole payload."""
+    end = _submessage_end(payload, 0, _CONTEXT_TAG)
+    return end == len(payload) or _submessage_end(payload, end, _LISTS_TAG) == len(payload)
 
 
 def _submessage_end(payload: bytes, start: int, tag: int) -> int:

@@ -197,7 +197,7 @@ class EpochLoop:
 
     def _metrics(self) -> dict[str, float]:
         """Loss and metrics since they were reset; one with several values as `name_0`, ..."""
-        values = {}
+        values: dict[str, float] = {}
         for name, result in self._model.get_metrics_result().items():
             parts = np.ravel(keras.ops.convert_to_numpy(result)).tolist()
             names = [name] if len(parts) == 1 else [f"{name}_{i}" for i in range(len(parts))]

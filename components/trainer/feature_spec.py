@@ -6,6 +6,7 @@ the schema fixes is `FixedLenFeature`, filled with a default where the schema le
 
 import os
 from collections.abc import Collection
+from typing import TypeAlias
 
 import tensorflow as tf
 from google.protobuf import text_format
@@ -13,7 +14,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from penstock.components.errors import DataError, UsageError
 
-FeatureSpec = tf.io.FixedLenFeature | tf.io.VarLenFeature
+FeatureSpec: TypeAlias = tf.io.FixedLenFeature | tf.io.VarLenFeature
 
 _DTYPES = {
     schema_pb2.INT: tf.int64,
