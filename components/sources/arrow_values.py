@@ -171,10 +171,8 @@ def _microseconds(array: pa.Array) -> tuple[pa.Array, Faults]:
 
 def _floats(array: pa.Array, non_finite: str) -> tuple[pa.Array, Faults]:
     """float32; what is beyond it, and by policy what is not finite, does not fit."""
-    if types.is_decimal(array.type):
-        array = array.cast(pa.float64())
-    else:
-        array = _full_floats(array)
+    is_decimal = types.is_decimal(array.type)
+    array = array.cast(pa.float64()) if is_decimal else _full_floats(array)
     narrow = array.cast(pa.float32(), safe=False)
     suspects = _true_rows(pc.invert(pc.is_finite(narrow)))
     if not suspects:

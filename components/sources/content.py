@@ -25,6 +25,18 @@ def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
     return digest.hexdigest()
 
 
+def open_data(path: str) -> BinaryIO:
+    """Open a data file for reading.
+
+    Raises:
+        DataError: It cannot be; names it and the reason.
+    """
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be opened ({error.strerror})") from error
+
+
 def check_size(stream: BinaryIO, size: int, path: str) -> None:
     """Refuse an open file that is not as long as it was when the source was opened.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, empty_batch
-from penstock.components.sources.content import check_size, fingerprint
+from penstock.components.sources.content import check_size, fingerprint, open_data
 from penstock.components.sources.csv_header import Header, read_header
 from penstock.components.sources.csv_isolate import Place, broken_row, isolate
 from penstock.components.sources.csv_parse import Misfit, RowParser
@@ -29,7 +29,7 @@ SCAN_BLOCK_BYTES = 8 * MIB
 READ_BLOCK_BYTES = 4 * MIB
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class CsvSource:
     """Files of delimited text, opened, checked and typed; see `Source` for its other attributes.
 
@@ -51,6 +51,7 @@ class CsvSource:
     options: SourceOptions
     scanned: tuple[CsvFile, ...]
     kind: str = "csv"
+    kind: str = "csv"
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The whole input as `parts` runs of byte ranges of about equal size, in order."""
@@ -69,7 +70,7 @@ class CsvSource:
             file = files[piece.file]
             parser = RowParser(file.names, self.columns, self.options)
             row, line = piece.first_row, piece.first_line
-            with open(piece.file, "rb") as stream:
+            with open_data(piece.file) as stream:
                 check_size(stream, file.size, file.path)
                 stream.seek(piece.start)
                 for block in splitter.split(stream, piece.start, piece.end, piece.file):
@@ -172,8 +173,9 @@ def _check_rows(files: Sequence[CsvFile], options: SourceOptions) -> None:
     if options.allow_empty:
         return
     for file in files:
-        if not file.rows:
-            what = "is empty (0 bytes)" if not file.size else "has a header and no rows"
+        if not file.has_data:
+            what = "has a header and no rows" if file.names else "holds only blank lines"
             raise DataError(
-                f"{file.path}: {what}; take it away, or set allow_empty to pass over such files"
+                f"{file.path}: {what if file.size else 'is empty (0 bytes)'}; "
+                "take it away, or set allow_empty to pass over such files"
             )

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from penstock.components.errors import DataError
-from penstock.components.sources.csv_rows import RowSplitter, count_lines
+from penstock.components.sources.content import open_data
+from penstock.components.sources.csv_rows import RowSplitter, line_breaks
 from penstock.components.sources.layout import shown
 from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.sniff import not_text
@@ -52,7 +53,7 @@ def read_header(
     Raises:
         DataError: It is not text, has no header, or one that cannot name columns.
     """
-    with open(path, "rb") as file:
+    with open_data(path) as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(_HEAD_BYTES)
     looks_like = not_text(head)
@@ -66,7 +67,7 @@ def read_header(
     if start == len(head) == size:
         return Header(path, (), size, 1, size)
     row = splitter.first_row(head[start:], last=len(head) == size)
-    line = count_lines(head[:start]) + 1 if start else 1
+    line = 1 + line_breaks(head[:start])
     if row is None or row.broken_at is not None:
         raise DataError(
             f"{path}: line {line}: unbalanced quote in the header, or no line end in "

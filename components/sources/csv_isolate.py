@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from penstock.components.sources.base import Batch, Column, FeatureKind, RejectedRow
 from penstock.components.sources.batches import batch_of, empty_batch, take_rows
 from penstock.components.sources.csv_parse import Misfit, RowParser, null_texts
-from penstock.components.sources.csv_rows import RowBlock, RowSplitter, count_lines
+from penstock.components.sources.csv_rows import RowBlock, RowSplitter, line_breaks
 from penstock.components.sources.tokens import SPACES, to_float32, to_int64
 
 BROKEN_QUOTE = (
@@ -34,7 +34,7 @@ class Place:
 
 def broken_row(block: RowBlock, place: Place) -> RejectedRow:
     """The one row of a block in which a quote opens that is not closed properly."""
-    line = place.line + _line_breaks(block.data[: block.broken_at])
+    line = place.line + line_breaks(block.data[: block.broken_at])
     raw = block.data.rstrip(b"\r\n")
     return RejectedRow(place.file, place.row, line, None, BROKEN_QUOTE, raw)
 
@@ -49,11 +49,6 @@ def isolate(block: RowBlock, place: Place, parser: RowParser, splitter: RowSplit
         splitter: Knows the delimiter.
     """
     return _Isolation(block, place, parser, splitter).batch()
-
-
-def _line_breaks(data: bytes) -> int:
-    """Number of line ends in `data`, which does not end within a CRLF."""
-    return count_lines(data + b"_") - 1
 
 
 @dataclass
@@ -89,7 +84,7 @@ class _Isolation:
 
     def _rejected(self, row: int) -> RejectedRow:
         start = int(self.starts[row])
-        line = self.place.line + _line_breaks(self.block.data[:start])
+        line = self.place.line + line_breaks(self.block.data[:start])
         column, reason = self.faults[row]
         raw = self._raw(row).rstrip(b"\r\n")
         return RejectedRow(self.place.file, self.place.row + row, line, column, reason, raw)
@@ -162,7 +157,9 @@ class _Isolation:
                 return str(to_int64(stripped))
             number = to_float32(stripped, options.non_finite)
         except ValueError as error:
-            self.faults.setdefault(row, (column.name, str(error)))
+            by = "the sample" if options.schema_file is None else "the schema"
+            reason = f"{error} ({column.kind.value} by {by})"
+            self.faults.setdefault(row, (column.name, reason))
             return None
         return None if number is None else stripped.lstrip("+")
 

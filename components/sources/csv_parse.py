@@ -104,18 +104,22 @@ class RowParser:
     def _finished(self, values: pa.ChunkedArray, column: Column) -> pa.Array:
         array = _one_chunk(values)
         if column.kind is FeatureKind.FLOAT:
-            self._check_finite(array)
+            return self._finite(array)
         if column.kind is FeatureKind.BYTES:
             return null_texts(array.view(pa.binary()), self.options.text_null_tokens)
         return array
 
-    def _check_finite(self, array: pa.Array) -> None:
-        """Raise `Misfit` where the policy, or a look at its text, must judge a float."""
+    def _finite(self, array: pa.Array) -> pa.Array:
+        """float32 [rows] after the policy for NaN; `Misfit` where a text must be looked at."""
         numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
-        keep = self.options.non_finite == "keep"
-        # An infinity may be a finite number beyond float32; NaN is always written as such.
-        if np.isinf(numbers).any() if keep else not np.isfinite(numbers).all():
+        if np.isfinite(numbers).all():
+            return array
+        # An infinity may be a finite number beyond float32. NaN is always written as such.
+        if self.options.non_finite == "reject" or np.isinf(numbers).any():
             raise Misfit
+        if self.options.non_finite == "keep":
+            return array
+        return pc.if_else(pa.array(np.isnan(numbers)), pa.scalar(None, pa.float32()), array)
 
 
 def _has_0x(data: bytes) -> bool:

@@ -17,7 +17,7 @@ walk goes on with the next line.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Protocol
 
 import numpy as np
 
@@ -35,7 +35,15 @@ _LINE_END = re.compile(rb"\r\n?|\n")
 _UNKNOWN, _BROKEN = -1, -2
 
 
-@dataclass(frozen=True)
+class Readable(Protocol):
+    """What bytes are read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next `size` bytes, fewer only at the end."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
 class RowBlock:
     """Whole rows of a file.
 
@@ -96,6 +104,11 @@ def count_lines(data: bytes) -> int:
     return lines + (not data.endswith((b"\n", b"\r")) if data else 0)
 
 
+def line_breaks(data: bytes) -> int:
+    """Number of line ends in `data`, which does not end within a CRLF."""
+    return count_lines(data + b"_") - 1
+
+
 def line_ends(data: bytes) -> np.ndarray:
     """Where the line ends of `data` end: int64, ascending, one past each LF, CRLF or lone CR."""
     values = np.frombuffer(data, np.uint8)
@@ -131,7 +144,7 @@ class RowSplitter:
         self._beside_quote = np.zeros(256, np.bool_)
         self._beside_quote[[ord(delimiter), _LF, _CR, _QUOTE]] = True
 
-    def split(self, stream: BinaryIO, start: int, end: int, path: str) -> Iterator[RowBlock]:
+    def split(self, stream: Readable, start: int, end: int, path: str) -> Iterator[RowBlock]:
         """Yield the rows between two row starts.
 
         Args:
@@ -312,7 +325,7 @@ class RowSplitter:
         return self._walk(buffer, 0, offset, 1, last=True)
 
 
-def _read(stream: BinaryIO, size: int, path: str) -> bytes:
+def _read(stream: Readable, size: int, path: str) -> bytes:
     """The next `size` bytes, none where it is negative."""
     data = stream.read(max(0, size))
     if len(data) < size:

@@ -28,24 +28,31 @@ class CsvSampler:
     ) -> None:
         self._names = names
         self._first_rows = max(_MIN_ROWS, options.sample_rows // files)
+        self._wanted_rows = 0
+        self._parser = RowParser((), (), options)
         self._splitter = splitter
         self._options = options
         self._sample = TypeSample((*options.null_tokens, *options.text_null_tokens))
 
-    def add(self, block: RowBlock, file_names: tuple[str, ...], *, is_first: bool) -> None:
-        """Look at the first rows of a block of a file with the columns `file_names`."""
-        rows = min(block.rows, self._first_rows if is_first else _MIN_ROWS)
+    def begin_file(self, file_names: tuple[str, ...]) -> None:
+        """The blocks that follow are of a file with these columns, in this order."""
+        self._wanted_rows = self._first_rows
+        columns = tuple(Column(name, FeatureKind.BYTES) for name in self._names)
+        self._parser = RowParser(file_names, columns, self._options)
+
+    def add(self, block: RowBlock) -> None:
+        """Look at the first rows of a block, whose rows are none of them broken."""
+        rows = min(block.rows, max(_MIN_ROWS, self._wanted_rows))
+        self._wanted_rows -= rows
         block = block.slice_rows(0, rows)
         ends = block.row_ends()
         starts = np.concatenate([[0], ends[:-1]])
-        right = self._splitter.field_counts(block) == len(file_names)
+        right = self._splitter.field_counts(block) == len(self._parser.names)
         kept = [block.data[s:e] for s, e in zip(starts[right], ends[right], strict=True)]
         data = b"".join(kept)
         if not data.strip(b"\r\n"):
             return
-        columns = tuple(Column(name, FeatureKind.BYTES) for name in self._names)
-        parser = RowParser(file_names, columns, self._options)
-        for name, values in parser.parse_raw(data, quoted=block.quoted).items():
+        for name, values in self._parser.parse_raw(data, quoted=block.quoted).items():
             self._sample.add(name, values)
 
     def columns(self) -> tuple[Column, ...]:

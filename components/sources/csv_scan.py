@@ -12,6 +12,7 @@ import numpy as np
 
 from penstock.components.errors import DataError
 from penstock.components.sources.base import RejectedRow
+from penstock.components.sources.content import open_data
 from penstock.components.sources.csv_header import Header
 from penstock.components.sources.csv_isolate import Place, broken_row
 from penstock.components.sources.csv_rows import RowSplitter
@@ -22,7 +23,7 @@ from penstock.components.sources.cutting import RowStart
 MAX_SCAN_REJECTED = 100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CsvFile:
     """A file as the scan found it.
 
@@ -32,6 +33,7 @@ class CsvFile:
         size: Its size in bytes.
         data_start: First byte after the header.
         rows: Data rows, blank ones included.
+        has_data: Whether any of them is not blank.
         sha256: Digest of the whole content.
         checkpoints: int64 [blocks + 1, 3]: byte, row number and line of a row start,
             ascending; the last is the end of the file.
@@ -42,6 +44,7 @@ class CsvFile:
     size: int
     data_start: int
     rows: int
+    has_data: bool
     sha256: bytes
     checkpoints: np.ndarray
 
@@ -58,7 +61,7 @@ class CsvFile:
         if start == byte:
             return RowStart(start, row, line)
         end = int(self.checkpoints[after, 0])
-        with open(self.path, "rb") as stream:
+        with open_data(self.path) as stream:
             stream.seek(start)
             for block in splitter.split(stream, start, end, self.path):
                 if block.end >= byte:
@@ -76,7 +79,7 @@ class _HashingStream:
         self._stream = stream
         self._digest = hashlib.sha256()
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int, /) -> bytes:
         """The next `size` bytes."""
         data = self._stream.read(size)
         self._digest.update(data)
@@ -106,15 +109,19 @@ def scan_file(
     row, line = 1, header.first_line
     checkpoints = [(header.data_start, row, line)]
     rejected: list[RejectedRow] = []
-    with open(header.path, "rb") as file:
+    has_data = False
+    if sampler:
+        sampler.begin_file(header.names)
+    with open_data(header.path) as file:
         stream = _HashingStream(file)
         stream.read(header.data_start)
         for block in splitter.split(stream, header.data_start, header.size, header.path):
             if block.broken_at is None:
                 if sampler:
-                    sampler.add(block, header.names, is_first=row == 1)
+                    sampler.add(block)
             elif len(rejected) < MAX_SCAN_REJECTED:
                 rejected.append(broken_row(block, Place(header.path, row, line)))
+            has_data = has_data or bool(block.data.strip(b"\r\n"))
             row, line = row + block.rows, line + block.lines
             checkpoints.append((block.end, row, line))
         if file.read(1):
@@ -127,6 +134,7 @@ def scan_file(
         size=header.size,
         data_start=header.data_start,
         rows=row - 1,
+        has_data=has_data,
         sha256=stream.digest(),
         checkpoints=np.array(checkpoints, np.int64),
     ), rejected

@@ -44,15 +44,18 @@ def list_files(pattern: str | Sequence[str], kind: str | None) -> Listing:
     patterns = [pattern] if isinstance(pattern, str) else list(pattern)
     if not patterns:
         raise UsageError("no input: name a file, a folder or a glob")
-    files: dict[str, None] = {}
-    ignored: dict[str, None] = {}
-    for one in patterns:
-        listing = _list_one(os.fspath(one), kind)
-        files.update(dict.fromkeys(listing.files))
-        ignored.update(dict.fromkeys(listing.ignored))
+    listings = [_list_one(os.fspath(one), kind) for one in patterns]
+    files = _once(path for listing in listings for path in listing.files)
+    ignored = _once(path for listing in listings for path in listing.ignored)
+    ignored = {place: path for place, path in ignored.items() if place not in files}
     if ignored:
-        _LOG.info("ignored %d stray file(s): %s", len(ignored), ", ".join(ignored))
-    return Listing(tuple(files), tuple(path for path in ignored if path not in files))
+        _LOG.info("ignored %d stray file(s): %s", len(ignored), ", ".join(ignored.values()))
+    return Listing(tuple(files.values()), tuple(ignored.values()))
+
+
+def _once(paths: Iterable[str]) -> dict[str, str]:
+    """Absolute to given path, a file that several patterns match only once."""
+    return {os.path.abspath(path): path for path in paths}
 
 
 def _list_one(pattern: str, kind: str | None) -> Listing:

@@ -10,6 +10,8 @@ from penstock.components.errors import UsageError
 MIB = 2**20
 KINDS = ("csv", "parquet")
 EXTRA_COLUMNS = ("reject", "drop")
+# Arrow's offsets within a block of text are int32.
+MAX_ROW_BYTES = 2**30
 NON_FINITE = ("reject", "null", "keep")
 
 
@@ -70,6 +72,15 @@ class SourceOptions:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise UsageError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if self.max_row_bytes > MAX_ROW_BYTES:
+            raise UsageError(
+                f"max_row_bytes must be at most {MAX_ROW_BYTES}, got {self.max_row_bytes}"
+            )
+        names = self.column_names
+        if names is not None and (
+            not names or len(set(names)) < len(names) or not all(name.strip() for name in names)
+        ):
+            raise UsageError(f"column_names must be different and not blank, got {names!r}")
         if not isinstance(self.allow_empty, bool):
             raise UsageError(f"allow_empty must be true or false, got {self.allow_empty!r}")
 

@@ -15,7 +15,7 @@ from penstock.components.errors import DataError
 from penstock.components.sources.arrow_values import to_feature
 from penstock.components.sources.base import Batch, Column, FeatureKind, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of, take_rows
-from penstock.components.sources.content import check_size, fingerprint
+from penstock.components.sources.content import check_size, fingerprint, open_data
 from penstock.components.sources.cutting import RowStart, cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
 from penstock.components.sources.listing import Listing
@@ -30,7 +30,7 @@ MAX_BATCH_BYTES = 64 * MIB
 _SNAP_SHARE = 0.25
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ParquetSource:
     """Parquet files, opened, checked and typed; see `Source` for its other attributes.
 
@@ -50,6 +50,7 @@ class ParquetSource:
     options: SourceOptions
     inspected: tuple[ParquetFile, ...]
     rejected_by_scan: tuple[RejectedRow, ...] = ()
+    kind: str = "parquet"
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The whole input as `parts` runs of row ranges of about equal length, in order."""
@@ -72,7 +73,7 @@ class ParquetSource:
         row = ends[groups[0] - 1] if groups[0] else 0
         batch_rows = min(MAX_BATCH_ROWS, max(1, MAX_BATCH_BYTES // file.row_bytes))
         names = [column.name for column in self.columns if column.name in file.names]
-        with open(piece.file, "rb") as stream:
+        with open_data(piece.file) as stream:
             check_size(stream, file.size, file.path)
             batches = open_reader(stream, file.path).iter_batches(
                 batch_rows, groups, names, use_threads=False

@@ -17,6 +17,7 @@ import pyarrow_hotfix  # noqa: F401 - CVE-2023-47248: Arrow 10 runs pickled code
 from penstock.components.errors import DataError
 from penstock.components.sources.arrow_values import feature_type
 from penstock.components.sources.base import Column, FeatureKind
+from penstock.components.sources.content import open_data
 from penstock.components.sources.layout import shown
 from penstock.components.sources.options import MIB
 from penstock.components.sources.sniff import PARQUET_MAGIC, not_text
@@ -121,7 +122,7 @@ def inspect_file(path: str) -> ParquetFile:
     Raises:
         DataError: It is empty, truncated, damaged or not Parquet, or has two columns of a name.
     """
-    with open(path, "rb") as stream:
+    with open_data(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         _check_ends(stream, size, path)
         reader = open_reader(stream, path)

@@ -11,6 +11,7 @@ _MAGIC = (
     (PARQUET_MAGIC, "Parquet", "name it .parquet, or say kind='parquet'"),
     (b"Obj\x01", "Avro", "export it as CSV or Parquet"),
     (b"ORC", "ORC", "export it as CSV or Parquet"),
+    (b"version https://git-lfs", "a Git LFS pointer", "fetch the file: git lfs pull"),
     (b"%PDF-", "a PDF", "export the table as CSV"),
     (b"\xff\xfe\x00\x00", "UTF-32", "convert it: iconv -f UTF-32 -t UTF-8"),
     (b"\xff\xfe", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
@@ -30,6 +31,11 @@ def not_text(head: bytes) -> str | None:
     for magic, name, advice in _MAGIC:
         if head.startswith(magic):
             return f"looks like {name}; {advice}"
+    start = head.lstrip()[:15].lower()
+    if start.startswith((b"<!doctype html", b"<html", b"<?xml")):
+        return "looks like HTML or XML, perhaps an error page; download the data again"
+    if start.startswith((b'{"', b'[{"')):
+        return "looks like JSON; export the table as CSV"
     even, odd = head[::2], head[1::2]
     for half, order in ((odd, "LE"), (even, "BE")):
         if len(half) >= 2 and half.count(0) > _UTF16_NUL_SHARE * len(half):

@@ -16,11 +16,11 @@ PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]*)"
 PLAIN_FLOAT = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 NON_FINITE = r"[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)"
 # Numbers that a column of numbers takes beyond the plain ones.
-ANY_INTEGER = r"[+-]?[0-9]+"
+WHOLE = r"([+-]?[0-9]+)(?:\.0*)?"
 ANY_FLOAT = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
 _PLAIN = re.compile(f"{PLAIN_FLOAT}|{NON_FINITE}")
-_INTEGER = re.compile(ANY_INTEGER)
+_WHOLE = re.compile(WHOLE)
 _FLOAT = re.compile(ANY_FLOAT)
 _NON_FINITE = re.compile(NON_FINITE)
 
@@ -50,18 +50,19 @@ def beyond_float32(shown: str) -> str:
 
 
 def to_int64(text: str) -> int:
-    """The integer that `text` is, within int64.
+    """The whole number that `text` is, within int64; "8.0" is one (pandas writes such).
 
     Raises:
         ValueError: It is none; the message says why.
     """
     text = text.strip(SPACES)
-    if not _INTEGER.fullmatch(text):
+    match = _WHOLE.fullmatch(text)
+    if not match:
         hint = "; a FLOAT column would hold it" if _FLOAT.fullmatch(text) else ""
         raise ValueError(f"{show(text)} is not an integer{hint}")
-    # int() refuses thousands of digits, and 20 with the sign are enough to know.
-    digits = text.lstrip("+-").lstrip("0")
-    number = int(text) if len(digits) < 20 else INT64_MAX + 1
+    # int() refuses thousands of digits, and 20 are enough to know.
+    digits = match[1].lstrip("+-").lstrip("0")
+    number = int(match[1]) if len(digits) < 20 else INT64_MAX + 1
     if not INT64_MIN <= number <= INT64_MAX:
         raise ValueError(beyond_int64(show(text)))
     return number
