@@ -151,7 +151,7 @@ class EpochLoop:
             step=self.step,
             steps=self.step - begin,
             metrics=metrics,
-            learning_rate=float(self._model.optimizer.learning_rate),
+            learning_rate=float(tf.convert_to_tensor(self._model.optimizer.learning_rate)),
             seconds=clock.seconds,
             seconds_per_step=clock.seconds_per_step,
             input_wait_share=clock.input_wait_share,

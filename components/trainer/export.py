@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.feature_spec import FeatureSpec
+from penstock.components.trainer.model_setup import input_names
 
 Signature = Callable[[tf.Tensor], dict[str, tf.Tensor]]
 
@@ -111,9 +112,14 @@ class _TransformGraph(tf.Module):
 def _serve(
     model: keras.Model, spec: Mapping[str, FeatureSpec], transform: Callable[[Any], Any]
 ) -> Signature:
+    names = input_names(model)
+
     @_on_examples
     def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
         features = transform(tf.io.parse_example(examples, dict(spec)))
+        if names is not None:
+            # Keras goes by position where there are more features than the model takes.
+            features = {name: features[name] for name in names}
         outputs = model(features, training=False)
         return outputs if isinstance(outputs, dict) else {"outputs": outputs}
 

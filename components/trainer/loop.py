@@ -16,7 +16,12 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.checkpoints import Checkpoints
 from penstock.components.trainer.epoch_loop import EpochLoop
 from penstock.components.trainer.interrupt import interrupts
-from penstock.components.trainer.model_setup import BuildModel, default_strategy, make_model
+from penstock.components.trainer.model_setup import (
+    BuildModel,
+    check_features,
+    default_strategy,
+    make_model,
+)
 from penstock.components.trainer.steps import Steps
 from penstock.components.trainer.tensorboard import TensorBoard
 from penstock.components.trainer.train_options import TrainOptions
@@ -67,12 +72,21 @@ def train(
 
     Raises:
         DataError: The loss is not finite, or the input cannot be read.
-        UsageError: The model is not compiled, a metric does not exist, or `train_data` ends.
+        UsageError: The model is not compiled or takes other features, a metric does not exist,
+            XLA is asked for on several devices, or `train_data` ends.
         TrainingInterruptedError: SIGTERM or Ctrl-C; the state is saved in `resume_dir`.
     """
     begin = time.perf_counter()
     strategy = strategy or default_strategy()
     model = make_model(build_model, strategy=strategy, mixed_precision=options.mixed_precision)
+    if options.xla and strategy.num_replicas_in_sync > 1:
+        raise UsageError(
+            f"xla compiles for one device, there are {strategy.num_replicas_in_sync} replicas: "
+            "train without it, or on one device"
+        )
+    for data in (train_data, eval_data):
+        if data is not None:
+            check_features(model, data)
     steps = Steps(model, train_data, eval_data, strategy=strategy, xla=options.xla)
     with interrupts() as flag:
         names = steps.build()

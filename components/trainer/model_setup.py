@@ -42,6 +42,35 @@ def make_model(
     return model
 
 
+def input_names(model: keras.Model) -> tuple[str, ...] | None:
+    """The features that a functional model takes by name; None for any other model."""
+    try:
+        inputs = model.input
+    except (AttributeError, ValueError):
+        return None
+    return tuple(inputs) if isinstance(inputs, dict) else None
+
+
+def check_features(model: keras.Model, data: tf.data.Dataset) -> None:
+    """Refuse data whose features are not the model's inputs.
+
+    Keras goes by position where the names differ, and would train on the wrong columns.
+
+    Raises:
+        UsageError: Names what is missing and what is too much.
+    """
+    names = input_names(model)
+    features = data.element_spec[0] if isinstance(data.element_spec, tuple) else data.element_spec
+    if names is None or not isinstance(features, dict) or set(features) == set(names):
+        return
+    missing = sorted(set(names) - set(features))
+    surplus = sorted(set(features) - set(names))
+    raise UsageError(
+        f"the model's inputs and the data's features differ: missing {missing}, not taken "
+        f"{surplus}; give the input functions a spec of the model's inputs and the label"
+    )
+
+
 @contextmanager
 def _dtype_policy(mixed_precision: bool) -> Iterator[None]:
     if not mixed_precision:
