@@ -4,7 +4,14 @@ from penstock.components.tfrecord.feature_summary import MAX_DISTINCT, FeatureSu
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
 from penstock.components.tfrecord.inspect import InspectReport
 from penstock.components.tfrecord.records import Frame
-from penstock.pipelines.tables import console, human_bytes, print_table, short_path, short_paths
+from penstock.pipelines.tables import (
+    console,
+    counted,
+    human_bytes,
+    print_table,
+    short_path,
+    short_paths,
+)
 
 # A screenful; --json has them all.
 _MAX_FILES = 20
@@ -38,7 +45,7 @@ def show_inspection(report: InspectReport) -> None:
         rows = [_feature(feature) for feature in report.features]
         print_table(out, f"\n{_features_title(report)}", _FEATURE_COLUMNS, rows)
     if report.hexdump:
-        out.print(f"\n{report.payloads['other']:,} payloads are no Example; the first begins")
+        out.print(f"\npayloads that are no Example: {report.payloads['other']:,}; the first begins")
         out.print(report.hexdump)
 
 
@@ -47,8 +54,8 @@ def _headline(report: InspectReport) -> str:
     how = "counted" if report.is_exact else "about, from a part of each file"
     if report.faults:
         how = "up to where a file is damaged"
-    files = f"{len(report.files)} file" + ("s" if len(report.files) > 1 else "")
-    return f"{report.path}: {files}, {size}, {report.records:,} records ({how})"
+    files, records = counted(len(report.files), "file"), counted(report.records, "record")
+    return f"{report.path}: {files}, {size}, {records} ({how})"
 
 
 def _files(report: InspectReport) -> list[tuple[str, ...]]:
@@ -97,7 +104,7 @@ def _features_title(report: InspectReport) -> str:
     whole = report.is_exact and report.records_looked_at == report.records
     first = "the first" if len(report.files) == 1 else "the first of each file:"
     part = "all" if whole else first
-    return f"features, over {part} {report.records_looked_at:,} records ({kinds})"
+    return f"features, over {part} {counted(report.records_looked_at, 'record')} ({kinds})"
 
 
 def _feature(feature: FeatureSummary) -> tuple[str, ...]:

@@ -14,7 +14,14 @@ from rich.progress import (
 )
 
 from penstock.components.tfrecord.verify import OnProgress, VerifyReport
-from penstock.pipelines.tables import console, human_bytes, print_table, short_path, short_paths
+from penstock.pipelines.tables import (
+    console,
+    counted,
+    human_bytes,
+    print_table,
+    short_path,
+    short_paths,
+)
 
 _SECONDS_BETWEEN_LINES = 10.0
 # A screenful; --json has them all. Files with a fault are on stderr in any case.
@@ -62,7 +69,7 @@ def show_verification(report: VerifyReport) -> None:
             human_bytes(file.bytes),
             file.compression or "none",
             f"{file.records:,}",
-            f"{len(file.faults)} faults" if file.faults else "ok",
+            counted(len(file.faults), "fault") if file.faults else "ok",
         )
         for file in report.files
     ]
@@ -78,9 +85,7 @@ def show_verification(report: VerifyReport) -> None:
         out.print(f"passed over: {short_paths(report.skipped[:_MAX_FILES], report.path)}")
     for note in report.notes:
         out.print(f"note: {note}")
-    count = len(report.faults)
-    verdict = "no faults" if not count else "1 fault" if count == 1 else f"{count:,} faults"
     out.print(
-        f"{len(report.files)} files, {human_bytes(report.bytes)}, {report.records:,} records: "
-        f"{verdict}"
+        f"{counted(len(report.files), 'file')}, {human_bytes(report.bytes)}, "
+        f"{counted(report.records, 'record')}: {counted(len(report.faults), 'fault')}"
     )

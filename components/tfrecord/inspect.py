@@ -15,6 +15,7 @@ from penstock.components.errors import DataError
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.feature_summary import FeatureSummary, FeatureTally
 from penstock.components.tfrecord.files import find_tfrecords
+from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
 from penstock.components.tfrecord.records import Frame, RecordReader, open_file
 
 # Parsing and adding up take 50-100 us a record: a tenth of a second.
@@ -198,7 +199,7 @@ def _look_into(path: Path, survey: _Survey, limits: _Limits) -> InspectedFile:
                 elif end >= limits.count_bytes:
                     break
                 count += 1
-                end = record.offset + len(record.payload)
+                end = record.offset + HEADER_BYTES + len(record.payload) + FOOTER_BYTES
             else:
                 is_exact = True
         except DataError as error:

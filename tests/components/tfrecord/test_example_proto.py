@@ -1,0 +1,130 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.components.tfrecord.example_proto import (
+    SequenceExample,
+    is_example,
+    parse_example,
+    tensor_header,
+)
+from penstock.components.tfrecord.records import read_records
+
+
+def tf_example():
+    import tensorflow as tf
+
+    features = {
+        "i": tf.train.Feature(int64_list=tf.train.Int64List(value=[-1, 2**63 - 1])),
+        "f": tf.train.Feature(float_list=tf.train.FloatList(value=[0.5])),
+        "b": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"x", b""])),
+        "none": tf.train.Feature(),
+    }
+    return tf.train.Example(features=tf.train.Features(feature=features))
+
+
+def test_reads_tensorflows_example():
+    message = parse_example(tf_example().SerializeToString())
+    feature = message.context.feature
+    assert list(feature["i"].int64_list.value) == [-1, 2**63 - 1]
+    assert list(feature["f"].float_list.value) == [0.5]
+    assert list(feature["b"].bytes_list.value) == [b"x", b""]
+    assert feature["none"].WhichOneof("kind") is None
+    assert not message.feature_lists.feature_list
+
+
+def test_reads_real_sequence_examples(tfx_data):
+    (file,) = (tfx_data / "tfrecord_sequence").iterdir()
+    _, _, payload = next(read_records(file))
+    message = parse_example(payload)
+    assert sorted(message.context.feature) == ["f", "i"]
+    steps = message.feature_lists.feature_list["s"].feature
+    assert [list(step.bytes_list.value) for step in steps] == [[b"0"], [b"1"]]
+
+
+@pytest.mark.parametrize("check", [is_example, parse_example])
+@pytest.mark.parametrize("folder", ["tfrecord", "tfrecord_sequence"])
+def test_every_real_record_is_an_example(tfx_data, folder, check):
+    for file in (tfx_data / folder).iterdir():
+        assert all(check(record.payload) for record in read_records(file))
+
+
+# An Example whose Features come twice, and one with a field that is not known: both legal.
+TWICE = b"\x0a\x07\x0a\x05\x0a\x01a\x12\x00" + b"\x0a\x07\x0a\x05\x0a\x01b\x12\x00"
+UNKNOWN_FIELD = b"\x0a\x07\x0a\x05\x0a\x01a\x12\x00" + b"\x18\x01"
+# A sound Example, and then the end of a group that never began.
+END_OF_GROUP = b"\x0a\x07\x0a\x05\x0a\x01a\x12\x00" + b"\x6c\x00"
+ONLY_LISTS = b"\x12\x07\x0a\x05\x0a\x01a\x12\x00"
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"\x0a\x00", b"\x0a\x00\x12\x00", TWICE, UNKNOWN_FIELD, ONLY_LISTS]
+)
+def test_unusual_examples_are_examples(payload):
+    assert is_example(payload)
+    assert parse_example(payload) is not None
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"hello world",
+        b"\x89PNG\r\n\x1a\n",
+        b"\x00" * 20,
+        b'{"id": 1}',
+        b"\x0a\xff\xff\xff\xff\x0f",
+        END_OF_GROUP,
+    ],
+)
+def test_other_bytes_are_not(payload):
+    assert not is_example(payload)
+    assert parse_example(payload) is None
+
+
+def test_a_serialized_tensor_is_not_an_example():
+    import tensorflow as tf
+
+    payload = tf.io.serialize_tensor(np.zeros((2, 3), np.uint8)).numpy()
+    assert not is_example(payload)
+    assert parse_example(payload) is None
+
+
+@given(st.binary(max_size=40))
+def test_the_quick_check_refuses_no_example(payload):
+    if parse_example(payload) is not None:
+        assert is_example(payload)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [("float32", (28, 28)), ("uint8", (2, 0)), ("int64", ()), ("bool", (1,)), ("string", (1, 2))],
+)
+def test_serialized_tensors_are_recognised(dtype, shape):
+    import tensorflow as tf
+
+    value = tf.io.serialize_tensor(tf.cast(tf.zeros(shape), dtype) if dtype != "string" else
+                                   tf.fill(shape, "x")).numpy()  # fmt: skip
+    assert tensor_header(value) == (dtype, shape)
+
+
+@pytest.mark.parametrize("value", [b"", b"\x08", b"\x08\x01", b"\x08\x63\x12\x00", b"hello"])
+def test_other_bytes_are_no_tensor(value):
+    assert tensor_header(value) is None
+
+
+def test_lives_beside_tensorflows_own_message():
+    assert SequenceExample.DESCRIPTOR.full_name == "penstock.tfrecord.SequenceExample"
+    assert parse_example(tf_example().SerializeToString()) is not None
+
+
+def test_reading_takes_no_tensorflow():
+    code = (
+        "import sys, penstock.components.tfrecord.inspect, penstock.components.tfrecord.verify; "
+        "print('tensorflow' in sys.modules)"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert output.stdout == b"False\n"

@@ -1,0 +1,244 @@
+import gzip
+import struct
+import tracemalloc
+import zlib
+
+import google_crc32c
+import pytest
+
+from penstock.components.errors import DataError
+from penstock.components.tfrecord.compression import CHUNK_BYTES
+from penstock.components.tfrecord.records import Frame, RecordReader, open_file, read_records
+
+
+def error_of(path):
+    with pytest.raises(DataError) as caught:
+        list(read_records(path))
+    return str(caught.value)
+
+
+def test_reads_number_offset_and_payload(tfrecord):
+    path = tfrecord("a", [b"penstock", b"", b"abc"])
+    assert list(read_records(path)) == [(0, 0, b"penstock"), (1, 24, b""), (2, 40, b"abc")]
+
+
+def test_offsets_of_gzip_count_the_uncompressed_stream(tfrecord):
+    path = tfrecord("a.gz", [b"penstock", b"abc"])
+    assert list(read_records(path)) == [(0, 0, b"penstock"), (1, 24, b"abc")]
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
+def test_reads_what_tensorflow_writes(tmp_path, compression):
+    import tensorflow as tf
+
+    payloads = [b"x" * size for size in (0, 1, 500, CHUNK_BYTES, 3 * CHUNK_BYTES + 1, 7)]
+    path = str(tmp_path / "tf")
+    with tf.io.TFRecordWriter(path, compression) as writer:
+        for payload in payloads:
+            writer.write(payload)
+    with open_file(path) as file:
+        reader = RecordReader(file, path)
+        assert [record.payload for record in reader.records()] == payloads
+        assert reader.compression == compression
+
+
+def test_compression_is_decided_by_content_not_by_name(tmp_path, tfrecord):
+    plain = tfrecord("plain", [b"a"]).rename(tmp_path / "plain.gz")
+    packed = tfrecord("packed.gz", [b"a"]).rename(tmp_path / "packed")
+    assert list(read_records(plain)) == list(read_records(packed)) == [(0, 0, b"a")]
+
+
+def test_a_length_that_begins_like_gzip_is_a_length(tfrecord):
+    payload = bytes(0x08_8B1F)
+    path = tfrecord("a", [payload])
+    assert path.read_bytes()[:3] == b"\x1f\x8b\x08"
+    assert [record.payload for record in read_records(path)] == [payload]
+
+
+def test_gzip_members_follow_one_another_with_padding(tmp_path, frame):
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(frame(b"a")) + gzip.compress(frame(b"b")) + bytes(512))
+    assert [record.payload for record in read_records(path)] == [b"a", b"b"]
+
+
+def test_a_record_larger_than_many_chunks_that_compresses_to_nothing(tfrecord):
+    payloads = [bytes(5 * CHUNK_BYTES), b"end"]
+    assert [r.payload for r in read_records(tfrecord("a.gz", payloads))] == payloads
+
+
+def test_an_empty_file_has_no_records(tmp_path):
+    (tmp_path / "a").touch()
+    assert list(read_records(tmp_path / "a")) == []
+
+
+def test_a_flipped_payload_byte_is_named(tfrecord):
+    path = tfrecord("a", [b"penstock", b"abc"])
+    data = bytearray(path.read_bytes())
+    data[24 + 12] ^= 1
+    path.write_bytes(data)
+    assert error_of(path) == (
+        f"{path}: record 1 at offset 24: payload of 3 bytes has CRC 0x21f1576e, expected "
+        "0xfe1610ed; the record is damaged"
+    )
+
+
+def test_a_flipped_payload_crc_is_named(tfrecord):
+    path = tfrecord("a", [b"abc"])
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 0xFF
+    path.write_bytes(data)
+    assert error_of(path) == (
+        f"{path}: record 0 at offset 0: payload of 3 bytes has CRC 0xdef1576e, expected "
+        "0x21f1576e; the record is damaged"
+    )
+
+
+def test_reading_goes_on_behind_damaged_payloads_where_they_are_taken(tfrecord):
+    path = tfrecord("a", [b"one", b"two", b"three"])
+    data = bytearray(path.read_bytes())
+    data[12] ^= 1
+    data[19 + 12] ^= 1
+    path.write_bytes(data)
+    errors = []
+    with open_file(path) as file:
+        records = list(RecordReader(file, "a").records(on_bad_payload=errors.append))
+    assert records == [(2, 38, b"three")]
+    assert [str(error).split(": payload")[0] for error in errors] == [
+        "a: record 0 at offset 0",
+        "a: record 1 at offset 19",
+    ]
+
+
+def test_a_flipped_length_is_named_and_ends_the_reading(tfrecord):
+    path = tfrecord("a", [b"abc", b"abc"])
+    data = bytearray(path.read_bytes())
+    data[19 + 7] ^= 0x10
+    path.write_bytes(data)
+    assert error_of(path) == (
+        f"{path}: record 1 at offset 19: length 1,152,921,504,606,846,979 has CRC 0x0e4999b0, "
+        "expected 0x879b793d; the header is damaged and nothing after it can be read"
+    )
+
+
+def test_an_absurd_length_with_the_right_crc_allocates_nothing(tmp_path, frame):
+    length = struct.pack("<Q", 2**60)
+    crc = google_crc32c.value(length)
+    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32
+    path = tmp_path / "a"
+    path.write_bytes(frame(b"abc") + length + struct.pack("<I", masked) + b"abc")
+    tracemalloc.start()
+    message = error_of(path)
+    assert tracemalloc.get_traced_memory()[1] < 4 * CHUNK_BYTES
+    tracemalloc.stop()
+    assert message == (
+        f"{path}: record 1 at offset 19: length 1,152,921,504,606,846,976 is above the "
+        "2,147,483,647 bytes that a record can have; nothing after it can be read"
+    )
+
+
+@pytest.mark.parametrize(
+    ("keep", "part"),
+    [
+        (19 + 5, "5 of the 12 bytes of its header"),
+        (19 + 12, "0 of the 8 bytes of its payload"),
+        (19 + 15, "3 of the 8 bytes of its payload"),
+        (19 + 22, "2 of the 4 bytes of its payload CRC"),
+    ],
+)
+def test_a_cut_record_is_named(tfrecord, keep, part):
+    path = tfrecord("a", [b"abc", b"penstock"])
+    path.write_bytes(path.read_bytes()[:keep])
+    assert error_of(path) == (
+        f"{path}: record 1 at offset 19: the file is cut, it has {part}; write or copy the "
+        "file again"
+    )
+
+
+def test_a_cut_gzip_is_named_at_the_record_that_is_missing(tfrecord, frame):
+    path = tfrecord("a.gz", [b"abc", b"penstock"])
+    packer = zlib.compressobj(wbits=31)
+    whole = packer.compress(frame(b"abc")) + packer.flush(zlib.Z_FULL_FLUSH)
+    path.write_bytes(whole)
+    assert error_of(path) == (
+        f"{path}: GZIP data is cut: it ends without its end mark, at or after record 1 at "
+        "offset 19; write or copy the file again"
+    )
+
+
+def test_a_gzip_without_its_trailer_is_cut(tfrecord):
+    path = tfrecord("a.gz", [b"abc"])
+    path.write_bytes(path.read_bytes()[:-4])
+    assert error_of(path) == (
+        f"{path}: GZIP data is cut: it ends without its end mark, at or after record 1 at "
+        "offset 19; write or copy the file again"
+    )
+
+
+def test_a_damaged_gzip_is_named(tfrecord):
+    path = tfrecord("a.gz", [b"abc"])
+    data = bytearray(path.read_bytes())
+    data[-8] ^= 1  # the CRC of the uncompressed bytes
+    path.write_bytes(data)
+    assert error_of(path) == (
+        f"{path}: GZIP data is damaged (Error -3 while decompressing data: incorrect data check), "
+        "at or after record 0 at offset 0; write or copy the file again"
+    )
+
+
+def test_garbage_behind_gzip_is_damage(tfrecord):
+    path = tfrecord("a.gz", [b"abc"])
+    path.write_bytes(path.read_bytes() + b"garbage")
+    assert "GZIP data is damaged (Error -3 while decompressing data: incorrect header check)" in (
+        error_of(path)
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"trip_miles,fare\n1.0,2.0\n", ", it looks like text"),
+        (b"PAR1" + bytes(20), ", it looks like Parquet"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(20), ", it looks like a PNG image"),
+        (b"\x01" + bytes(20), ""),
+    ],
+)
+def test_a_file_of_another_kind_is_recognised(tmp_path, content, kind):
+    path = tmp_path / "a"
+    path.write_bytes(content)
+    assert error_of(path).startswith(
+        f"{path}: not a TFRecord file{kind}; record 0 at offset 0 begins with length "
+    )
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path):
+    assert error_of(tmp_path / "no") == f"{tmp_path}/no: cannot be read: No such file or directory"
+    assert error_of(tmp_path) == f"{tmp_path}: cannot be read: Is a directory"
+
+
+def test_memory_stays_with_the_greatest_record(tfrecord):
+    path = tfrecord("a.gz", [bytes(100_000)] * 400)
+    tracemalloc.start()
+    assert sum(1 for _ in read_records(path)) == 400
+    assert tracemalloc.get_traced_memory()[1] < 8 * CHUNK_BYTES
+    tracemalloc.stop()
+
+
+def test_the_first_frame_is_shown_right_or_wrong(tfrecord):
+    path = tfrecord("a", [b"abc"])
+    right = Frame(0, 3, 0x0E4999B0, 0x0E4999B0, 0x21F1576E, 0x21F1576E)
+    assert first_frame(path) == right
+    assert right.is_length_right
+    assert right.is_payload_right
+    data = bytearray(path.read_bytes())
+    data[12] ^= 1
+    path.write_bytes(data)
+    assert not first_frame(path).is_payload_right
+    path.write_bytes(data[:14])
+    assert first_frame(path) == Frame(0, 3, 0x0E4999B0, 0x0E4999B0, None, None)
+    path.write_bytes(data[:11])
+    assert first_frame(path) is None
+
+
+def first_frame(path):
+    with open_file(path) as file:
+        return RecordReader(file, str(path)).first_frame()

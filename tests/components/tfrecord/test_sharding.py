@@ -1,0 +1,139 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.components.tfrecord.sharding import (
+    MIB,
+    ShardOptions,
+    ShardPlan,
+    plan_shards,
+    shard_index,
+    shard_name,
+    split_dir,
+)
+
+SIZES = st.integers(0, 10**14)
+HOSTS = st.integers(1, 100)
+PARALLELISM = st.integers(1, 64)
+
+
+def options_of(hosts, parallelism, **others):
+    return ShardOptions(reading_hosts=hosts, reader_parallelism=parallelism, **others)
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "hosts", "plan"),
+    [
+        (0, 1, ShardPlan(8, "8 for about 0.0 MiB: the reader interleaves 8 files")),
+        (1, 1, ShardPlan(8, "8 for about 1.0 MiB: the reader interleaves 8 files")),
+        (
+            100,
+            1,
+            ShardPlan(
+                10,
+                "10 for about 100.0 MiB: 10 for each of 1 reading host(s), at least 10 MiB a shard",
+            ),
+        ),
+        (
+            400,
+            16,
+            ShardPlan(
+                40,
+                "40 for about 400.0 MiB: 10 for each of 16 reading host(s), at least "
+                "10 MiB a shard",
+            ),
+        ),
+        (3000, 1, ShardPlan(20, "20 for about 3000.0 MiB: 150 MiB a shard")),
+        (3001, 1, ShardPlan(21, "21 for about 3001.0 MiB: 150 MiB a shard")),
+    ],
+)
+def test_plans_and_says_why(mebibytes, hosts, plan):
+    assert plan_shards(mebibytes * MIB, ShardOptions(reading_hosts=hosts)) == plan
+
+
+def test_the_number_asked_for_is_taken():
+    assert plan_shards(10**12, ShardOptions(shards=3)) == ShardPlan(3, "3 as asked for")
+
+
+@given(SIZES, HOSTS, PARALLELISM)
+def test_never_fewer_shards_than_the_reader_interleaves(size, hosts, parallelism):
+    assert plan_shards(size, options_of(hosts, parallelism)).shards >= parallelism
+
+
+@given(SIZES, HOSTS, PARALLELISM)
+def test_no_shard_is_larger_than_the_target(size, hosts, parallelism):
+    options = options_of(hosts, parallelism)
+    assert plan_shards(size, options).shards * options.target_shard_bytes >= size
+
+
+@given(SIZES, HOSTS, PARALLELISM)
+def test_hosts_split_no_further_than_the_least_size(size, hosts, parallelism):
+    options = options_of(hosts, parallelism)
+    shards = plan_shards(size, options).shards
+    if shards > max(parallelism, math.ceil(size / options.target_shard_bytes)):
+        assert (shards - 1) * options.min_shard_bytes < size
+
+
+@given(SIZES, HOSTS, PARALLELISM)
+def test_ten_shards_a_host_where_there_is_enough_data(size, hosts, parallelism):
+    options = options_of(hosts, parallelism)
+    if size >= 10 * hosts * options.min_shard_bytes:
+        assert plan_shards(size, options).shards >= 10 * hosts
+
+
+@given(SIZES, SIZES, HOSTS)
+def test_more_data_never_gets_fewer_shards(size, more, hosts):
+    options = options_of(hosts, 8)
+    assert plan_shards(size + more, options).shards >= plan_shards(size, options).shards
+
+
+@given(st.data(), st.integers(1, 10**6), st.sampled_from(["", "GZIP"]))
+def test_names_round_trip_and_sort_in_order(data, count, compression):
+    index = data.draw(st.integers(0, count - 1))
+    other = data.draw(st.integers(0, count - 1))
+    name = shard_name(index, count, compression=compression)
+    assert shard_index(name) == (index, count)
+    if len(str(count - 1)) <= 5:
+        assert (name < shard_name(other, count, compression=compression)) == (index < other)
+
+
+def test_names_are_tensorflows():
+    assert shard_name(0, 16) == "data_tfrecord-00000-of-00016"
+    assert shard_name(15, 16, compression="GZIP") == "data_tfrecord-00015-of-00016.gz"
+    assert split_dir("train") == "Split-train"
+
+
+@pytest.mark.parametrize("name", ["_SUCCESS", "part-r-00000", "a-0-of-1", "a-00000-of-00001.bz2"])
+def test_other_names_are_no_shard(name):
+    assert shard_index(name) is None
+
+
+@pytest.mark.parametrize("index", [-1, 4])
+def test_an_index_outside_is_refused(index):
+    with pytest.raises(ValueError, match=rf"shard index {index} is not within 0\.\.3"):
+        shard_name(index, 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shards": 0}, "shards must be at least 1, got 0"),
+        ({"reading_hosts": 0}, "reading_hosts must be at least 1, got 0"),
+        ({"reader_parallelism": -1}, "reader_parallelism must be at least 1, got -1"),
+        ({"target_shard_bytes": 0}, "target_shard_bytes must be at least 1, got 0"),
+        (
+            {"min_shard_bytes": 0},
+            "min_shard_bytes must be within 1..target_shard_bytes (157286400), got 0",
+        ),
+        (
+            {"min_shard_bytes": 200, "target_shard_bytes": 100},
+            "min_shard_bytes must be within 1..target_shard_bytes (100), got 200",
+        ),
+    ],
+)
+def test_options_check_themselves(options, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is compared whole
+        ShardOptions(**options)
+    assert str(caught.value) == message
