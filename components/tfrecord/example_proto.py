@@ -73,10 +73,7 @@ def parse_example(payload: bytes) -> Message | None:
     keeping what it does not know; a payload of more than empty submessages and without
     one feature is therefore none.
     """
-    try:
-        message = _parse_whole(payload)
-    except DecodeError:
-        return None
+    message = _parse(SequenceExample, payload, warns=not _is_filled(payload))
     if message is None:
         return None
     # Two empty submessages with their tags and lengths take 4 bytes.
@@ -94,14 +91,23 @@ def is_example(payload: bytes) -> bool:
     return (len(payload) > 4 and _is_filled(payload)) or parse_example(payload) is not None
 
 
-def _parse_whole(payload: bytes) -> Any:
-    """Parse a payload to its last byte; None where protobuf stops before."""
-    if _is_filled(payload):
-        return SequenceExample.FromString(payload)
-    # At an end-of-group tag protobuf 3.20 stops, warns and returns what it has.
-    with warnings.catch_warnings(record=True) as stopped:
-        warnings.simplefilter("always")
-        message = SequenceExample.FromString(payload)
+def _parse(message_class: Any, data: bytes, *, warns: bool = True) -> Any:
+    """Parse a message that takes all of `data`; None where it does not.
+
+    Args:
+        message_class: The message.
+        data: Its bytes.
+        warns: Whether there may be an end-of-group tag on the outermost layer, at which
+            protobuf 3.20 stops, warns and returns what it has. To listen costs 5 us.
+    """
+    try:
+        if not warns:
+            return message_class.FromString(data)
+        with warnings.catch_warnings(record=True) as stopped:
+            warnings.simplefilter("always")
+            message = message_class.FromString(data)
+    except DecodeError:
+        return None
     return None if stopped else message
 
 
@@ -132,9 +138,8 @@ def tensor_header(value: bytes) -> tuple[str, tuple[int, ...]] | None:
     # dtype and then shape, each with one byte of tag: what every serialized tensor begins with.
     if value[:1] != b"\x08" or value[2:3] != b"\x12" or value[1] not in _DTYPES:
         return None
-    try:
-        message = _Tensor.FromString(value)
-    except DecodeError:
+    message = _parse(_Tensor, value)
+    if message is None or message.dtype not in _DTYPES:
         return None
     return _DTYPES[message.dtype], tuple(dim.size for dim in message.tensor_shape.dim)
 

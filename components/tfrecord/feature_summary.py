@@ -204,10 +204,18 @@ def _sample(values: Any) -> str:
     return f"[{', '.join(shown)}{more}]"
 
 
+def _sample_float(value: float) -> str:
+    """The fewest digits that tell a float32 from all others."""
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0 or 1e-4 <= abs(value) < 1e16:
+        return np.format_float_positional(np.float32(value), trim="0")
+    return np.format_float_scientific(np.float32(value), trim="-")
+
+
 def _sample_value(value: float | bytes) -> str:
     if isinstance(value, float):
-        # Nine digits tell all float32 apart; fewer are shown where fewer say the same.
-        return str(np.float32(value)) if math.isfinite(value) else str(value)
+        return _sample_float(value)
     if not isinstance(value, bytes):
         return str(value)
     if content := _content(value):

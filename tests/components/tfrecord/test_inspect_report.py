@@ -140,6 +140,12 @@ def test_samples_of_bytes_are_text_where_they_are_text(tfrecord):
     )
 
 
+def test_samples_of_floats_have_the_digits_that_they_need(tfrecord):
+    rows = [example({"x": [0.1, -7.0, 17031839744.0, 1e30]}).SerializeToString()]
+    (feature,) = inspect(str(tfrecord("a", rows))).features
+    assert feature.samples == ("[0.1, -7.0, 17031840000.0, 1e+30]",)
+
+
 def test_other_payloads_are_shown_in_hex(tfrecord):
     report = inspect(str(tfrecord("a", [b"hello world, this is no Example", b"more"])))
     assert report.payloads == {"other": 2}
