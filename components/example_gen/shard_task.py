@@ -15,7 +15,7 @@ from penstock.components.example_gen.splits import assign_splits
 from penstock.components.example_gen.task_board import TaskBoard, TaskResult
 from penstock.components.sources.base import Batch, Piece, RejectedRow, Source
 from penstock.components.tfrecord.encoder import encode_examples
-from penstock.components.tfrecord.framing import frame_records
+from penstock.components.tfrecord.frame_batch import frame_records
 from penstock.components.tfrecord.sharding import shard_name, split_dir
 from penstock.components.tfrecord.writer import ShardWriter
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from penstock.components.tfrecord.feature_kind import FeatureKind as FeatureKind
 
-
 # The Arrow type that batches carry for each kind.
 ARROW_TYPES = {
     FeatureKind.INT: pa.int64(),

@@ -131,7 +131,7 @@ class Manifest:
             )
         try:
             return cls(**_typed(raw))
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: damaged manifest ({error})") from error
 
 
@@ -168,6 +168,8 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
         raise DataError(
             f"{directory}: no {MANIFEST_NAME}; the shards were never finished or are not Penstock's"
         ) from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not a Penstock manifest ({error})") from error
     return Manifest.from_json(text, str(path))
 
 

@@ -41,7 +41,7 @@ class ShardWriter:
         self._bytes = 0
 
     def write(self, framed: pa.BinaryArray) -> None:
-        """Append records that `framing.frame_records` framed."""
+        """Append records that `frame_batch.frame_records` framed."""
         if len(framed) == 0:
             return
         self._rows += len(framed)

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from penstock.components.tfrecord.framing import frame_records
+from penstock.components.tfrecord.frame_batch import frame_records
 from penstock.components.tfrecord.writer import ShardWriter
 
 RECORDS = [b"", b"one", b"two" * 1000]
