@@ -1,1 +1,8 @@
 """Curated schemas, one `<use case>/schema.pbtxt` each, shipped as package data."""
+
+from pathlib import Path
+
+
+def schema_file(use_case: str) -> str:
+    """Path of a use case's curated schema."""
+    return str(Path(__file__).parent / use_case / "schema.pbtxt")

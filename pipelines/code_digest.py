@@ -1,0 +1,75 @@
+"""A digest of user code for cache keys.
+
+TFX's key of a node that is given a function by dotted path holds the path, not the code, so
+an edited `preprocessing_fn` is served from the cache. This digest covers the source of the
+function's module and, transitively, of the modules that it imports from the same package.
+"""
+
+import ast
+import hashlib
+import importlib.util
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+from penstock.components.errors import UsageError
+
+
+def code_digest(function: str) -> str:
+    """sha256 (hex) of the code behind `package.module.function`; nothing of it is run.
+
+    Modules of other packages count by nothing: their versions belong to the environment.
+    Penstock's own count, since its code is often edited beside a pipeline's.
+
+    Raises:
+        UsageError: There is no such module.
+    """
+    module = function.rpartition(".")[0]
+    root = module.partition(".")[0]
+    sources: dict[str, bytes] = {}
+    _collect(module, root, sources)
+    digest = hashlib.sha256()
+    for name, source in sorted(sources.items()):
+        digest.update(f"{name}\0{hashlib.sha256(source).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def _collect(module: str, root: str, sources: dict[str, bytes]) -> None:
+    if module in sources:
+        return
+    spec = _find(module)
+    if spec is None:
+        raise UsageError(f"no module {module!r}; is its folder on the Python path?")
+    if spec.origin is None or not spec.origin.endswith(".py"):
+        return  # a namespace package, or compiled
+    source = Path(spec.origin).read_bytes()
+    sources[module] = source
+    for name in _imported(ast.parse(source), module, spec.submodule_search_locations is not None):
+        if name.partition(".")[0] == root and _find(name) is not None:
+            _collect(name, root, sources)
+
+
+def _find(module: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(module)
+    except (ModuleNotFoundError, ValueError):
+        return None
+
+
+def _imported(tree: ast.Module, module: str, is_package: bool) -> Iterator[str]:
+    """Names that may be modules: of `from a.b import c` both `a.b` and `a.b.c`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(node, module, is_package)
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _absolute(node: ast.ImportFrom, module: str, is_package: bool) -> str:
+    if not node.level:
+        return node.module or ""
+    parents = module.split(".")
+    kept = parents[: len(parents) - node.level + is_package]
+    return ".".join([*kept, *([node.module] if node.module else [])])
