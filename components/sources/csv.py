@@ -51,7 +51,6 @@ class CsvSource:
     options: SourceOptions
     scanned: tuple[CsvFile, ...]
     kind: str = "csv"
-    kind: str = "csv"
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The whole input as `parts` runs of byte ranges of about equal size, in order."""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from penstock.components.sources.base import Batch, Column, FeatureKind, RejectedRow
 from penstock.components.sources.batches import batch_of, empty_batch, take_rows
 from penstock.components.sources.csv_parse import Misfit, RowParser, null_texts
-from penstock.components.sources.csv_rows import RowBlock, RowSplitter, line_breaks
+from penstock.components.sources.csv_rows import RowBlock, RowSplitter, line_breaks, line_ends
 from penstock.components.sources.tokens import SPACES, to_float32, to_int64
 
 BROKEN_QUOTE = (
@@ -77,17 +77,26 @@ class _Isolation:
         ragged = np.zeros(self.block.rows, np.bool_)
         ragged[list(self.faults)] = True
         table = self._parse(np.flatnonzero(~(blank | ragged)))
-        rejected = [self._rejected(row) for row in sorted(self.faults)]
+        rejected = self._rejected(sorted(self.faults))
         batch = Batch(table, rejected, int(blank.sum()))
         assert batch.rows_read == self.block.rows, (self.place, batch.rows_read, self.block.rows)
         return batch
 
-    def _rejected(self, row: int) -> RejectedRow:
-        start = int(self.starts[row])
-        line = self.place.line + line_breaks(self.block.data[:start])
-        column, reason = self.faults[row]
-        raw = self._raw(row).rstrip(b"\r\n")
-        return RejectedRow(self.place.file, self.place.row + row, line, column, reason, raw)
+    def _rejected(self, rows: list[int]) -> list[RejectedRow]:
+        if not rows:
+            return []
+        place = self.place
+        lines = np.searchsorted(line_ends(self.block.data), self.starts[rows], side="right")
+        return [
+            RejectedRow(
+                place.file,
+                place.row + row,
+                place.line + int(line),
+                *self.faults[row],
+                self._raw(row).rstrip(b"\r\n"),
+            )
+            for row, line in zip(rows, lines, strict=True)
+        ]
 
     def _raw(self, row: int) -> bytes:
         return self.block.data[self.starts[row] : self.ends[row]]

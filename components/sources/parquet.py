@@ -75,9 +75,8 @@ class ParquetSource:
         names = [column.name for column in self.columns if column.name in file.names]
         with open_data(piece.file) as stream:
             check_size(stream, file.size, file.path)
-            batches = open_reader(stream, file.path).iter_batches(
-                batch_rows, groups, names, use_threads=False
-            )
+        with open_reader(file.path) as reader:
+            batches = reader.iter_batches(batch_rows, groups, names, use_threads=False)
             for batch in _damage_named(batches, file.path, piece):
                 begin = max(0, piece.start - row)
                 part = batch.slice(begin, max(0, piece.end - row - begin))

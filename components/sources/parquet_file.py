@@ -97,14 +97,17 @@ class ParquetFile:
             )
 
 
-def open_reader(stream: BinaryIO, path: str) -> pq.ParquetFile:
-    """A reader of an open file, its footer parsed.
+def open_reader(path: str) -> pq.ParquetFile:
+    """A reader of a file, its footer parsed; to be used as a context manager.
+
+    Arrow opens the file itself: a Python stream that its threads let go of while the
+    interpreter ends would abort the process (see `csv_parse`).
 
     Raises:
         DataError: It is not Parquet, is damaged, or wants pickled code to be run.
     """
     try:
-        return pq.ParquetFile(stream)
+        return pq.ParquetFile(path)
     except RuntimeError as error:
         if "extension" not in str(error):
             raise
@@ -125,12 +128,11 @@ def inspect_file(path: str) -> ParquetFile:
     with open_data(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         _check_ends(stream, size, path)
-        reader = open_reader(stream, path)
-        schema, metadata = reader.schema_arrow, reader.metadata
         digest = hashlib.sha256()
-        stream.seek(0)
         while block := stream.read(_HASH_BLOCK_BYTES):
             digest.update(block)
+    with open_reader(path) as reader:
+        schema, metadata = reader.schema_arrow, reader.metadata
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise DataError(f"{path}: duplicate column {shown(twice)}; names must differ, rename one")
