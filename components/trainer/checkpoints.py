@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 _STEP_DIR = re.compile(r"^step-(\d{8,})/?$")
 _VARIABLES = "variables"
 _EPOCHS = "epochs.json"
+# What TensorFlow's reader and JSON raise for files that are cut, altered or missing.
+_DAMAGED = (tf.errors.OpError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
 
 def resume_dir(model_run_dir: str, key: Any) -> str:
@@ -99,7 +101,7 @@ class Checkpoints:
             path = self._path(step)
             try:
                 epochs = _read_whole(path)
-            except (tf.errors.OpError, RuntimeError, ValueError, TypeError, KeyError) as error:
+            except _DAMAGED as error:
                 logger.warning("%s: damaged checkpoint, trying the one before (%s)", path, error)
                 continue
             try:
@@ -125,7 +127,7 @@ class Checkpoints:
                 reader.get_tensor(f"model/{index}/.ATTRIBUTES/VARIABLE_VALUE")
                 for index in range(self._model_variables)
             ]
-        except (tf.errors.OpError, RuntimeError, ValueError) as error:
+        except _DAMAGED as error:
             raise DataError(
                 f"{path}: the checkpoint of the best epoch cannot be read "
                 f"({_first_line(error)}); remove {self.directory} and train again"

@@ -139,7 +139,7 @@ def _run(loop: EpochLoop, log_dir: str, on_epoch: OnEpoch | None) -> str:
         if "IteratorGetNext" not in str(error):
             raise
         raise DataError(
-            f"the input cannot be read after step {loop.step}: {_one_line(error.message)}; "
+            f"the input cannot be read after step {loop.step}: {_cause(error.message)}; "
             "`penstock verify` names the shard and the offset"
         ) from error
     finally:
@@ -164,5 +164,7 @@ def _batch_rows(data: tf.data.Dataset) -> int | None:
     return first.shape[0] if first.shape.rank else None
 
 
-def _one_line(message: str) -> str:
-    return " ".join(message.split())[:300]
+def _cause(message: str) -> str:
+    """What went wrong, of a message that begins with the graph's traceback and ends with a node."""
+    lines = [line.strip() for line in message.splitlines()]
+    return [line for line in lines if line and not line.startswith("[[")][-1]

@@ -1,0 +1,113 @@
+import keras
+import numpy as np
+import pytest
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.checkpoints import Checkpoints, resume_dir
+from penstock.components.trainer.training_record import EpochRecord
+
+
+def make_model(units=1):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(units)])
+    model.compile(keras.optimizers.Adam(), loss="mse")
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def epochs(count):
+    return [
+        EpochRecord(n, 4 * n, 4, {"loss": 1 / n}, 0.1, 2.0, 0.5, 0.25, 100.0)
+        for n in range(1, count + 1)
+    ]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Checkpoints at steps 4 and 8, at which every weight and moment was 4 and 8."""
+    model = make_model()
+    checkpoints = Checkpoints(str(tmp_path / "resume"), model, keep=2)
+    for step in (4, 8):
+        for variable in [*model.variables, *model.optimizer.variables]:
+            variable.assign(np.full(variable.shape, step))
+        checkpoints.save(step, epochs(step // 4), best_step=None)
+    return tmp_path / "resume"
+
+
+def test_the_newest_is_restored_with_the_optimizer_and_the_epochs(saved):
+    model = make_model()
+    assert Checkpoints(str(saved), model, keep=2).restore() == (8, tuple(epochs(2)))
+    for variable in [*model.variables, *model.optimizer.variables]:
+        assert (variable.numpy() == 8).all()
+
+
+@pytest.mark.parametrize("damage", ["cut", "emptied", "flipped", "missing", "index", "no epochs"])
+def test_a_damaged_one_falls_back_to_the_one_before(saved, caplog, damage):
+    newest = saved / "step-00000008"
+    variables = newest / "variables.data-00000-of-00001"
+    content = variables.read_bytes()
+    if damage == "cut":
+        variables.write_bytes(content[:-10])
+    elif damage == "emptied":
+        variables.write_bytes(b"")
+    elif damage == "flipped":
+        variables.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    elif damage == "missing":
+        variables.unlink()
+    elif damage == "index":
+        (newest / "variables.index").write_bytes(b"not an index")
+    else:
+        (newest / "epochs.json").write_text("[")
+    model = make_model()
+    assert Checkpoints(str(saved), model, keep=2).restore() == (4, tuple(epochs(1)))
+    assert (model.weights[0].numpy() == 4).all()
+    assert f"{newest}: damaged checkpoint, trying the one before" in caplog.text
+
+
+def test_without_a_whole_one_the_model_stays_as_it_was(saved):
+    for data in saved.glob("*/variables.data*"):
+        data.write_bytes(b"x")
+    model = make_model()
+    before = model.get_weights()[0]
+    assert Checkpoints(str(saved), model, keep=2).restore() is None
+    np.testing.assert_array_equal(model.get_weights()[0], before)
+
+
+def test_one_of_another_model_is_refused(saved):
+    message = r"step-00000008: the checkpoint is of another model .* remove .*resume or give"
+    with pytest.raises(DataError, match=message):
+        Checkpoints(str(saved), make_model(units=3), keep=2).restore()
+
+
+def test_the_newest_and_the_best_are_kept(tmp_path):
+    checkpoints = Checkpoints(str(tmp_path), make_model(), keep=2)
+    for step in (2, 4, 6, 8, 10):
+        checkpoints.save(step, [], best_step=4 if step >= 4 else None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "step-00000004",
+        "step-00000008",
+        "step-00000010",
+    ]
+
+
+def test_values_of_an_earlier_one_can_be_read(saved):
+    checkpoints = Checkpoints(str(saved), make_model(), keep=2)
+    assert [value.tolist() for value in checkpoints.model_values(4)] == [[[4.0], [4.0]], [4.0]]
+    with pytest.raises(DataError, match="step-00000006: the checkpoint of the best epoch cannot"):
+        checkpoints.model_values(6)
+
+
+def test_a_leftover_of_a_killed_save_is_written_over(tmp_path):
+    leftover = tmp_path / ".step-00000002.tmp"
+    leftover.mkdir()
+    (leftover / "variables.index").write_text("half")
+    Checkpoints(str(tmp_path), make_model(), keep=2).save(2, [], best_step=None)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
+
+
+def test_the_folder_is_beside_the_execution_and_depends_on_the_key():
+    first = resume_dir("/root/Trainer/model_run/7", {"files": ["a"], "steps": 3})
+    assert first == resume_dir("/root/Trainer/model_run/8/", {"steps": 3, "files": ["a"]})
+    assert first.startswith("/root/Trainer/model_run/resume-")
+    assert first != resume_dir("/root/Trainer/model_run/7", {"files": ["b"], "steps": 3})
+    with pytest.raises(UsageError, match="the key of a resume_dir must be JSON values only"):
+        resume_dir("/root/1", {"model": object()})

@@ -1,0 +1,153 @@
+import apache_beam as beam
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_transform as tft
+import tensorflow_transform.beam as tft_beam
+from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.export import export
+from penstock.components.trainer.feature_spec import feature_spec
+
+RAW = {
+    "size": tf.io.FixedLenFeature([1], tf.float32),
+    "color": tf.io.FixedLenFeature([1], tf.string),
+    "sold": tf.io.FixedLenFeature([1], tf.float32),
+}
+
+
+def raw_example(**values):
+    feature = {
+        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+        if isinstance(value, bytes)
+        else tf.train.Feature(float_list=tf.train.FloatList(value=[value]))
+        for name, value in values.items()
+    }
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+
+@pytest.fixture(scope="module")
+def transform(tmp_path_factory):
+    """What Transform writes, with a vocabulary and a feature that the model does not take."""
+    folder = tmp_path_factory.mktemp("transform")
+    rows = [{"size": [1.0], "color": [c], "sold": [0.0]} for c in ("red", "red", "green")]
+    metadata = dataset_metadata.DatasetMetadata.from_feature_spec(RAW)
+
+    def preprocessing_fn(inputs):
+        return {
+            "another_xf": inputs["size"] + 100,
+            "color_xf": tft.compute_and_apply_vocabulary(inputs["color"], num_oov_buckets=1),
+            "size_xf": inputs["size"] / 2,
+            "sold_xf": tf.cast(inputs["sold"] > 0, tf.int64),
+        }
+
+    with (
+        beam.Pipeline(runner="FnApiRunner") as pipeline,
+        tft_beam.Context(temp_dir=str(folder / "temporary")),
+    ):
+        raw = (pipeline | beam.Create(rows), metadata)
+        graph = raw | tft_beam.AnalyzeDataset(preprocessing_fn)
+        graph | tft_beam.WriteTransformFn(str(folder / "graph"))
+    metadata_io.write_metadata(metadata, str(folder / "graph" / "metadata"))
+    return tft.TFTransformOutput(str(folder / "graph"))
+
+
+def make_model(outputs=None):
+    """size_xf + 10 * color_xf."""
+    inputs = {
+        "size_xf": keras.Input((1,), name="size_xf"),
+        "color_xf": keras.Input((1,), name="color_xf", dtype="int64"),
+    }
+    scaled = keras.ops.cast(inputs["color_xf"], "float32") * 10
+    dense = keras.layers.Dense(1, kernel_initializer="ones", name="dense")
+    result = dense(inputs["size_xf"]) + scaled
+    return keras.Model(inputs, {name: result for name in outputs} if outputs else result)
+
+
+def test_serving_takes_raw_records_without_the_label(transform, tmp_path):
+    target = tmp_path / "model" / "1" / "Format-Serving"
+    export(make_model(), str(target), label="sold", transform=transform)
+    serve = tf.saved_model.load(str(target)).signatures["serving_default"]
+    examples = [
+        raw_example(size=4.0, color=b"green"),
+        raw_example(size=6.0, color=b"blue", sold=1.0),
+    ]
+    assert serve(tf.constant(examples))["outputs"].numpy().tolist() == [[12.0], [23.0]]
+    assert serve(examples=tf.constant(examples[:0], tf.string))["outputs"].shape == (0, 1)
+    assert [path.name for path in target.parent.iterdir()] == ["Format-Serving"]
+
+
+def test_the_model_brings_its_vocabulary_along(transform, tmp_path):
+    export(make_model(), str(tmp_path / "model"), label="sold", transform=transform)
+    (vocabulary,) = (tmp_path / "model" / "assets").iterdir()
+    assert vocabulary.read_text().split() == ["red", "green"]
+    vocabulary.write_text("green\nred\n")
+    serve = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
+    assert (
+        serve(tf.constant([raw_example(size=0.0, color=b"green")]))["outputs"].numpy().item() == 0.0
+    )
+
+
+def test_transform_features_gives_the_label_too(transform, tmp_path):
+    export(make_model(), str(tmp_path / "model"), label="sold", transform=transform)
+    signatures = tf.saved_model.load(str(tmp_path / "model")).signatures
+    features = signatures["transform_features"](
+        tf.constant([raw_example(size=4.0, color=b"green", sold=1.0)])
+    )
+    assert {name: value.numpy().tolist() for name, value in features.items()} == {
+        "another_xf": [[104.0]],
+        "color_xf": [[1]],
+        "size_xf": [[2.0]],
+        "sold_xf": [[1]],
+    }
+
+
+def test_the_transformed_schema_parses_what_the_model_takes(transform):
+    spec = feature_spec(transform.transformed_metadata.schema)
+    assert spec["size_xf"] == tf.io.FixedLenFeature([1], tf.float32)
+    assert spec["sold_xf"] == tf.io.FixedLenFeature([1], tf.int64)
+
+
+def test_without_transform_the_records_are_the_features(tmp_path):
+    spec = {
+        "size_xf": tf.io.FixedLenFeature([1], tf.float32, [0.0]),
+        "color_xf": tf.io.FixedLenFeature([1], tf.int64, [0]),
+        "sold": tf.io.FixedLenFeature([1], tf.float32),
+    }
+    export(make_model(["price"]), str(tmp_path / "model"), label="sold", spec=spec)
+    signatures = tf.saved_model.load(str(tmp_path / "model")).signatures
+    assert list(signatures) == ["serving_default"]
+    outputs = signatures["serving_default"](tf.constant([raw_example(size_xf=3.0)]))
+    assert {name: value.numpy().tolist() for name, value in outputs.items()} == {"price": [[3.0]]}
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_refused(transform, tmp_path, value):
+    model = make_model()
+    model.get_layer("dense").kernel.assign([[value]])
+    with pytest.raises(DataError, match="weight 'dense/kernel' has 1 of 1 values that are NaN"):
+        export(model, str(tmp_path / "model"), label="sold", transform=transform)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_holds_something_is_refused(transform, tmp_path):
+    (tmp_path / "saved_model.pb").touch()
+    with pytest.raises(DataError, match="already holds files; export to an empty place"):
+        export(make_model(), str(tmp_path), label="sold", transform=transform)
+
+
+def test_an_empty_place_and_a_leftover_are_used(transform, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / ".model.tmp").mkdir()
+    (tmp_path / ".model.tmp" / "saved_model.pb").touch()
+    export(make_model(), str(tmp_path / "model"), label="sold", transform=transform)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_arguments_that_do_not_go_together_are_refused(transform, tmp_path):
+    with pytest.raises(UsageError, match="export needs either transform or spec"):
+        export(make_model(), str(tmp_path / "model"), label="sold")
+    with pytest.raises(UsageError, match="label 'price' is not in the records; they have color"):
+        export(make_model(), str(tmp_path / "model"), label="price", transform=transform)

@@ -1,0 +1,396 @@
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.interrupt import TrainingInterruptedError
+from penstock.components.trainer.loop import train
+from penstock.components.trainer.train_options import EarlyStop, TrainOptions
+from penstock.components.trainer.training_record import read_training_record
+
+
+class Run:
+    """Trains the toy model; each call is another execution with its own output folder."""
+
+    def __init__(self, folder, toy):
+        self.root = folder / "model_run"
+        self.resume_dir = self.root / "resume-1"
+        self.toy = toy
+        self.execution = 0
+
+    @property
+    def model_run_dir(self):
+        return self.root / str(self.execution)
+
+    @property
+    def checkpoints(self):
+        return sorted(path.name for path in self.resume_dir.glob("*"))
+
+    def __call__(self, build_model=None, train_data=None, eval_data=None, resume=True, **options):
+        self.execution += 1
+        arguments = {key: options.pop(key) for key in ("on_epoch", "strategy") if key in options}
+        return train(
+            build_model or self.toy.build_model,
+            self.toy.dataset().repeat() if train_data is None else train_data,
+            self.toy.dataset() if eval_data is None else eval_data,
+            options=TrainOptions(**{"epochs": 3, "steps_per_epoch": 4, **options}),
+            model_run_dir=str(self.model_run_dir),
+            resume_dir=str(self.resume_dir) if resume else None,
+            **arguments,
+        )
+
+
+@pytest.fixture
+def run(tmp_path, toy):
+    return Run(tmp_path, toy)
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory, toy):
+    """A training of 12 steps that was told to stop after 8, with its checkpoints."""
+    run = Run(tmp_path_factory.mktemp("interrupted"), toy)
+    with pytest.raises(TrainingInterruptedError) as error:
+        run(on_epoch=stop_after(2))
+    return run, str(error.value)
+
+
+@pytest.fixture
+def next_run(interrupted, tmp_path, toy):
+    """The run after it, in a copy of its folder."""
+    shutil.copytree(interrupted[0].root, tmp_path / "model_run")
+    return Run(tmp_path, toy)
+
+
+def stop_after(epoch, number=signal.SIGTERM):
+    def on_epoch(record):
+        if record.epoch == epoch:
+            os.kill(os.getpid(), number)
+
+    return on_epoch
+
+
+def test_a_model_learns_and_every_epoch_is_recorded(run):
+    seen = []
+    record = run(on_epoch=seen.append).record
+    assert [(e.epoch, e.step, e.steps) for e in record.epochs] == [(1, 4, 4), (2, 8, 4), (3, 12, 4)]
+    assert seen == list(record.epochs)
+    assert set(seen[0].metrics) == {"loss", "accuracy", "val_loss", "val_accuracy"}
+    assert seen[2].metrics["val_loss"] < seen[1].metrics["val_loss"] < seen[0].metrics["val_loss"]
+    assert seen[2].learning_rate == pytest.approx(0.1)
+    assert (record.steps, record.stopped) == (12, "all 12 steps done")
+    assert (record.best_metric, record.best_epoch, record.exported_epoch) == ("val_loss", 3, 3)
+    assert (record.resumed_from, record.replicas) == (None, 1)
+    assert 0 <= record.input_wait_share <= 1
+    assert 0 < record.seconds_per_step < record.first_step_seconds < record.seconds
+    assert read_training_record(run.model_run_dir) == record
+
+
+def test_the_metrics_are_those_of_keras(run, toy):
+    record = run(epochs=2).record
+    model = toy.build_model()
+    history = model.fit(
+        toy.dataset().repeat(),
+        epochs=2,
+        steps_per_epoch=4,
+        validation_data=toy.dataset(),
+        verbose=0,
+    ).history
+    for name, values in history.items():
+        assert [e.metrics[name] for e in record.epochs] == pytest.approx(values, rel=1e-4)
+
+
+def test_the_first_step_is_not_timed_with_the_others(run):
+    record = run(max_steps=1, epochs=None, steps_per_epoch=None).record
+    assert record.epochs[0].seconds_per_step is None
+    assert record.input_wait_share is None
+
+
+def test_the_last_epoch_may_be_short_and_evaluation_may_be_limited(run, toy):
+    # The third batch of the evaluation would not pass.
+    x = tf.concat([tf.ones([16, 1]), tf.fill([16, 1], np.nan)], 0)
+    record = run(max_steps=6, epochs=None, eval_data=toy.dataset(x), eval_steps=2).record
+    assert [(e.epoch, e.step, e.steps) for e in record.epochs] == [(1, 4, 4), (2, 6, 2)]
+
+
+def test_tensorboard_gets_loss_metrics_rate_and_wait(run):
+    run()
+    tags = {}
+    for side in ("train", "validation"):
+        (file,) = (run.model_run_dir / side).iterdir()
+        events = tf.compat.v1.train.summary_iterator(str(file))
+        tags[side] = {(value.tag, event.step) for event in events for value in event.summary.value}
+    assert {
+        ("epoch_loss", 4),
+        ("epoch_loss", 12),
+        ("epoch_accuracy", 12),
+        ("epoch_learning_rate", 12),
+        ("epoch_input_wait_share", 12),
+        ("epoch_seconds_per_step", 12),
+    } <= tags["train"]
+    assert ("epoch_loss", 12) in tags["validation"]
+
+
+def test_checkpoints_are_kept_until_the_end_and_then_removed(run):
+    kept = []
+    handler = signal.getsignal(signal.SIGTERM)
+    run(checkpoint_every_steps=3, on_epoch=lambda _: kept.append(run.checkpoints))
+    assert kept == [
+        ["step-00000003", "step-00000004"],
+        ["step-00000006", "step-00000008"],
+        ["step-00000009", "step-00000012"],
+    ]
+    assert not run.resume_dir.exists()
+    assert signal.getsignal(signal.SIGTERM) is handler
+
+
+def test_sigterm_saves_and_the_next_run_resumes_at_its_step(interrupted, next_run):
+    before, message = interrupted
+    saved = f"SIGTERM at step 8 of 12: saved in {before.resume_dir}; run again to go on from there"
+    assert message == saved
+    assert not (before.model_run_dir / "training.json").exists()
+    record = next_run().record
+    assert (record.resumed_from, record.steps) == (8, 12)
+    assert [(e.epoch, e.step) for e in record.epochs] == [(1, 4), (2, 8), (3, 12)]
+    assert not next_run.resume_dir.exists()
+
+
+def test_a_resumed_training_ends_as_one_that_was_not_stopped(run):
+    # The data's order does not matter here: a batch is all there is.
+    one_batch = run.toy.dataset().unbatch().batch(32).repeat()
+    whole = run(train_data=one_batch)
+    with pytest.raises(TrainingInterruptedError):
+        run(train_data=one_batch, on_epoch=stop_after(2))
+    resumed = run(train_data=one_batch)
+    assert resumed.record.resumed_from == 8
+    for ours, theirs in zip(resumed.model.weights, whole.model.weights, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    assert resumed.model.optimizer.iterations.numpy() == 12
+    assert [e.metrics for e in resumed.record.epochs] == [e.metrics for e in whole.record.epochs]
+
+
+def test_ctrl_c_without_a_resume_dir_says_that_nothing_is_saved(run):
+    with pytest.raises(TrainingInterruptedError, match="SIGINT at step 4 of 12: nothing is saved"):
+        run(resume=False, on_epoch=stop_after(1, signal.SIGINT))
+
+
+def test_an_interruption_in_evaluation_goes_on_with_it(run, toy):
+    def rows():
+        os.kill(os.getpid(), signal.SIGTERM)
+        yield from toy.dataset().as_numpy_iterator()
+
+    interrupted = tf.data.Dataset.from_generator(rows, output_signature=toy.dataset().element_spec)
+    with pytest.raises(TrainingInterruptedError, match="SIGTERM at step 4 of 4"):
+        run(epochs=1, eval_data=interrupted)
+    record = run(epochs=1).record
+    assert (record.resumed_from, record.epochs[0].steps) == (4, 0)
+    assert set(record.epochs[0].metrics) == {"val_loss", "val_accuracy"}
+
+
+def test_an_early_stop_keeps_the_best_weights(run, toy):
+    # Labels of the evaluation are turned round: learning makes it worse from the start.
+    worse = toy.dataset().map(lambda x, y: (x, 1 - y))
+    stop = EarlyStop(metric="val_loss", patience_epochs=2)
+    best = run(epochs=1, eval_data=worse).model.get_weights()
+    trained = run(epochs=9, eval_data=worse, early_stop=stop)
+    record = trained.record
+    assert record.stopped == "val_loss no better for 2 epoch(s)"
+    assert (len(record.epochs), record.steps) == (3, 12)
+    assert (record.best_epoch, record.exported_epoch) == (1, 1)
+    np.testing.assert_array_equal(trained.model.get_weights()[0], best[0])
+
+
+def test_the_best_weights_survive_a_resumption(run, toy):
+    worse = toy.dataset().map(lambda x, y: (x, 1 - y))
+    options = {
+        "epochs": 9,
+        "eval_data": worse,
+        "early_stop": EarlyStop(metric="val_accuracy", mode="max", patience_epochs=4),
+    }
+    best = run(epochs=1, eval_data=worse).model.get_weights()
+    with pytest.raises(TrainingInterruptedError):
+        run(**options, on_epoch=stop_after(4))
+    assert run.checkpoints == ["step-00000004", "step-00000012", "step-00000016"]
+    trained = run(**options)
+    assert (trained.record.resumed_from, trained.record.exported_epoch) == (16, 1)
+    np.testing.assert_array_equal(trained.model.get_weights()[0], best[0])
+
+
+def test_an_early_stop_on_a_metric_that_is_not_there_is_refused_at_once(run):
+    message = "early_stop.metric 'val_auc' is not reported; there are accuracy, loss, val_accuracy"
+    with pytest.raises(UsageError, match=message):
+        run(early_stop=EarlyStop(metric="val_auc"))
+
+
+def test_a_loss_that_is_not_finite_stops_at_its_step(run, toy):
+    x = tf.reshape(tf.linspace(-1.0, 1.0, 32), [-1, 1])
+    poisoned = tf.concat([x[:20], [[np.nan]], x[21:]], 0)
+    data = toy.dataset().concatenate(toy.dataset(poisoned)).repeat()
+    with pytest.raises(DataError, match="the loss became nan at step 7; nothing is exported"):
+        run(train_data=data, checkpoint_every_steps=5)
+    assert not run.resume_dir.exists()
+    assert not (run.model_run_dir / "training.json").exists()
+
+
+def test_an_evaluation_loss_that_is_not_finite_stops(run, toy):
+    with pytest.raises(DataError, match="the evaluation loss is nan after step 4"):
+        run(eval_data=toy.dataset(tf.fill([32, 1], np.nan)))
+
+
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(next_run, caplog):
+    newest = next_run.resume_dir / "step-00000008"
+    variables = newest / "variables.data-00000-of-00001"
+    variables.write_bytes(variables.read_bytes()[:-10])
+    record = next_run().record
+    assert (record.resumed_from, record.steps) == (4, 12)
+    assert [(e.epoch, e.step) for e in record.epochs] == [(1, 4), (2, 8), (3, 12)]
+    assert f"{newest}: damaged checkpoint, trying the one before" in caplog.text
+
+
+def test_a_checkpoint_that_was_never_finished_is_no_checkpoint(run):
+    (run.resume_dir / ".step-00000008.tmp").mkdir(parents=True)
+    assert run().record.resumed_from is None
+    assert not run.resume_dir.exists()
+
+
+def test_training_data_that_ends_is_refused(run, toy):
+    with pytest.raises(UsageError, match="train_data ended after step 4: it must be endless"):
+        run(train_data=toy.dataset(), steps_per_epoch=100)
+
+
+def test_input_that_breaks_is_the_datas_fault(run, tmp_path, toy):
+    path = tmp_path / "records"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for _ in range(100):
+            writer.write(b"x" * 100)
+    path.write_bytes(path.read_bytes()[:-50])
+    x = toy.dataset().unbatch().repeat()
+    broken = tf.data.Dataset.zip((x, tf.data.TFRecordDataset(str(path)))).map(lambda a, b: a)
+    with pytest.raises(
+        DataError,
+        match=r"the input cannot be read after step \d+: truncated record at 11484' failed",
+    ):
+        run(train_data=broken.batch(8), steps_per_epoch=100)
+
+
+def test_features_that_the_model_would_take_by_position_are_refused(run, toy):
+    data = toy.dataset().map(lambda x, y: ({"a": x["x"], **x}, y))
+    message = r"missing \[\], not taken \['a'\]; give the input functions a spec"
+    with pytest.raises(UsageError, match=message):
+        run(train_data=data.repeat())
+
+
+@pytest.mark.parametrize(
+    ("build_model", "message"),
+    [
+        (lambda: keras.Sequential([keras.layers.Dense(1)]), "must return a compiled model"),
+        (lambda: "model", "must return a keras.Model of Keras 3"),
+    ],
+)
+def test_what_is_no_compiled_model_is_refused(run, build_model, message):
+    with pytest.raises(UsageError, match=message):
+        run(build_model)
+
+
+def test_mixed_precision_and_xla_train_as_well(run):
+    policies = []
+
+    def build_model():
+        policies.append(keras.config.dtype_policy().name)
+        return run.toy.build_model()
+
+    record = run(build_model, mixed_precision=True, xla=True).record
+    assert policies[0].startswith("mixed_")
+    assert keras.config.dtype_policy().name == "float32"
+    assert record.epochs[2].metrics["val_loss"] < record.epochs[0].metrics["val_loss"]
+
+
+def test_a_model_that_is_built_by_its_first_batch_trains_and_resumes(run):
+    @keras.saving.register_keras_serializable("test")
+    class Lazy(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(1, activation="sigmoid")
+
+        def call(self, features):
+            return self.dense(features["x"])
+
+    def build_model():
+        model = Lazy()
+        model.compile("adam", "binary_crossentropy")
+        return model
+
+    with pytest.raises(TrainingInterruptedError):
+        run(build_model, on_epoch=stop_after(1))
+    assert run(build_model).record.resumed_from == 4
+
+
+# Two devices have to be set up before TensorFlow starts, and a process can be killed only once.
+OTHER_PROCESS = """
+    import importlib.util, json, os, signal, sys
+    import tensorflow as tf
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    from penstock.components.trainer.loop import train
+    from penstock.components.trainer.train_options import TrainOptions
+    spec = importlib.util.spec_from_file_location("conftest", sys.argv[1])
+    conftest = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(conftest)
+    toy = conftest.Toy
+
+    def run(resume_dir, on_epoch=None, strategy=None):
+        return train(
+            toy.build_model, toy.dataset().repeat(), toy.dataset(),
+            options=TrainOptions(epochs=3, steps_per_epoch=4), model_run_dir=sys.argv[2],
+            resume_dir=resume_dir, on_epoch=on_epoch, strategy=strategy,
+        ).record
+
+    two = run(None, strategy=tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
+    print(json.dumps([two.replicas, [dict(epoch.metrics) for epoch in two.epochs]]), flush=True)
+    run(sys.argv[3], lambda e: e.epoch == 3 and os.kill(os.getpid(), signal.SIGKILL))
+"""
+
+
+@pytest.fixture(scope="module")
+def other_process(tmp_path_factory, toy):
+    run = Run(tmp_path_factory.mktemp("killed"), toy)
+    conftest = Path(__file__).with_name("conftest.py")
+    arguments = [str(conftest), str(run.root / "0"), str(run.resume_dir)]
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(OTHER_PROCESS), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return run, done
+
+
+def test_kill_9_and_run_again_goes_on_from_the_checkpoint(other_process):
+    run, done = other_process
+    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+    assert run.checkpoints == ["step-00000008", "step-00000012"]
+    record = run(epochs=4).record
+    assert (record.resumed_from, record.steps) == (12, 16)
+    assert [(e.epoch, e.step, e.steps) for e in record.epochs] == [
+        (1, 4, 4),
+        (2, 8, 4),
+        (3, 12, 4),
+        (4, 16, 4),
+    ]
+
+
+def test_two_replicas_train_as_one_does(other_process, tmp_path, toy):
+    replicas, epochs = json.loads(other_process[1].stdout.splitlines()[0])
+    assert replicas == 2
+    alone = Run(tmp_path, toy)().record
+    for ours, theirs in zip(epochs, alone.epochs, strict=True):
+        assert ours == pytest.approx(dict(theirs.metrics), rel=1e-4)
