@@ -1,0 +1,81 @@
+"""A TFX node that stops the run where the data is unfit to train on.
+
+In: statistics, anomalies and Examples. Out: a verdict that later nodes wait for
+(`transform.add_upstream_node(gate)`). The ExampleValidator only writes down what it finds;
+this node acts on it.
+"""
+
+import json
+import os
+
+from tensorflow_metadata.proto.v0 import anomalies_pb2
+from tfx.components.example_validator.executor import DEFAULT_FILE_NAME as ANOMALIES_FILE
+from tfx.components.statistics_gen.stats_artifact_utils import load_statistics
+from tfx.dsl.component.experimental.annotations import InputArtifact, OutputDict, Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.dsl.io import fileio
+from tfx.types import artifact_utils
+from tfx.types.standard_artifacts import ExampleAnomalies, Examples, ExampleStatistics
+
+from penstock.components.errors import DataError
+from penstock.components.gate_checks import GateOptions, find_problems
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
+
+
+@component
+def ValidationGate(  # noqa: N802 - TFX names a node after its function
+    statistics: InputArtifact[ExampleStatistics],
+    anomalies: InputArtifact[ExampleAnomalies],
+    examples: InputArtifact[Examples],
+    label: Parameter[str] = "",
+    max_quarantined_share: Parameter[float] = 0.01,
+) -> OutputDict(verdict=str):
+    """Let the run go on, or stop it with a list of all that is wrong.
+
+    Args:
+        statistics: From StatisticsGen.
+        anomalies: From ExampleValidator.
+        examples: From any ExampleGen; rows are accounted for where there is a manifest.
+        label: See `GateOptions`.
+        max_quarantined_share: See `GateOptions`.
+
+    Returns:
+        `verdict`: JSON with the rows of each split that was let through.
+
+    Raises:
+        DataError: The data is unfit; lists why.
+    """
+    by_split = {
+        split: load_statistics(statistics, split).proto().datasets[0]
+        for split in artifact_utils.decode_split_names(statistics.split_names)
+    }
+    problems = find_problems(
+        by_split,
+        _read_anomalies(anomalies),
+        _read_manifest(examples),
+        GateOptions(label=label, max_quarantined_share=max_quarantined_share),
+    )
+    if problems:
+        raise DataError(
+            f"the data is unfit to train on, {len(problems)} problem(s):\n  - "
+            + "\n  - ".join(problems)
+        )
+    rows = {split: statistics.num_examples for split, statistics in by_split.items()}
+    return {"verdict": json.dumps({"rows": rows})}
+
+
+def _read_anomalies(artifact: ExampleAnomalies) -> dict[str, anomalies_pb2.Anomalies]:
+    by_split = {}
+    for split in artifact_utils.decode_split_names(artifact.split_names):
+        path = os.path.join(artifact_utils.get_split_uri([artifact], split), ANOMALIES_FILE)
+        with fileio.open(path, "rb") as file:
+            by_split[split] = anomalies_pb2.Anomalies.FromString(file.read())
+    return by_split
+
+
+def _read_manifest(examples: Examples) -> Manifest | None:
+    path = os.path.join(examples.uri, MANIFEST_NAME)
+    if not fileio.exists(path):
+        return None
+    with fileio.open(path, "r") as file:
+        return Manifest.from_json(file.read(), path)
