@@ -4,6 +4,7 @@ The mapping and what it loses is a table in docs/data_types.md. Everything is ve
 the values that do not fit, each of which gets its reason.
 """
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -21,6 +22,7 @@ from penstock.components.sources.tokens import (
 
 # Multiplied and divided by, to come from an Arrow unit to microseconds.
 _TO_MICROSECONDS = {"s": (10**6, 1), "ms": (10**3, 1), "us": (1, 1), "ns": (1, 10**3)}
+_UNIT = re.compile(r"\[(s|ms|us|ns)\b")
 # Beyond it float64 no longer holds every whole number.
 _EXACT_IN_FLOAT64 = 2**53
 
@@ -156,13 +158,15 @@ def _full_floats(array: pa.Array) -> pa.Array:
 
 def _microseconds(array: pa.Array) -> tuple[pa.Array, Faults]:
     """int64 microseconds, nanoseconds cut off downwards."""
-    factor, divisor = _TO_MICROSECONDS[array.type.unit]
+    unit = _UNIT.findall(str(array.type))[0]  # Arrow 10's times have no attribute for it.
+    factor, divisor = _TO_MICROSECONDS[unit]
     raw = array.cast(pa.int32()) if types.is_time32(array.type) else array
     numbers = pc.fill_null(raw.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
-    large = np.abs(numbers // factor) >= INT64_MAX // factor if factor > 1 else numbers != numbers
+    limit = INT64_MAX // factor
+    large = (numbers > limit) | (numbers < -limit) if factor > 1 else np.zeros(len(array), np.bool_)
     missing = array.is_null().to_numpy(zero_copy_only=False)
     faults = {
-        row: beyond_int64(f"{numbers[row]} {array.type.unit} in microseconds")
+        row: beyond_int64(f"{numbers[row]} {unit} in microseconds")
         for row in np.flatnonzero(large & ~missing).tolist()
     }
     scaled = np.where(large, 0, numbers) * factor // divisor

@@ -134,10 +134,18 @@ def _row_json(batch: pa.RecordBatch, row: int) -> bytes:
         return str(value)
 
     values = {
-        name: array[row].as_py()
+        name: _python_value(array.slice(row, 1))
         for name, array in zip(batch.schema.names, batch.columns, strict=True)
     }
     return json.dumps(values, default=as_text, ensure_ascii=False).encode()
+
+
+def _python_value(one: pa.Array) -> object:
+    """The only value of an array; as Arrow prints it where Python has none (the year 36812)."""
+    try:
+        return one[0].as_py()
+    except (OverflowError, ValueError):
+        return " ".join(str(one).split())
 
 
 def _row_start(file: ParquetFile, row: int, snap_rows: float) -> RowStart:

@@ -1,0 +1,66 @@
+import pytest
+
+from penstock.components.errors import UsageError
+from penstock.components.sources.options import SourceOptions
+
+
+def test_json_round_trip():
+    options = SourceOptions(
+        kind="csv", delimiter=";", column_names=("a", "b"), null_tokens=(), allow_empty=True
+    )
+    assert SourceOptions.from_json(options.to_json()) == options
+    assert SourceOptions.from_json("{}") == SourceOptions()
+    assert SourceOptions.from_json('{"column_names": ["a"]}').column_names == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"kind": "json"}, "kind must be one of csv, parquet, got 'json'"),
+        ({"non_finite": "drop"}, "non_finite must be one of reject, null, keep, got 'drop'"),
+        ({"extra_columns": "keep"}, "extra_columns must be one of reject, drop, got 'keep'"),
+        (
+            {"delimiter": "||"},
+            "delimiter must be one ASCII character other than a quote, a line end or NUL, got '||'",
+        ),
+        ({"sample_rows": 0}, "sample_rows must be a whole number of at least 1, got 0"),
+        (
+            {"max_row_bytes": 2**31},
+            "max_row_bytes must be at most 1073741824, got 2147483648",
+        ),
+        ({"null_tokens": "NA"}, "null_tokens must be a list of strings, got 'NA'"),
+        ({"column_names": [1]}, "column_names must be a list of strings, got [1]"),
+        (
+            {"column_names": ["a", "a"]},
+            "column_names must be different and not blank, got ('a', 'a')",
+        ),
+        ({"allow_empty": "no"}, "allow_empty must be true or false, got 'no'"),
+    ],
+)
+def test_bad_values_are_named(values, message):
+    with pytest.raises(UsageError) as error:
+        SourceOptions(**values)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "source options must be a JSON object, got '[]'"),
+        (
+            '{"delimeter": ";"}',
+            "unknown source option delimeter; choose from kind, schema_file, extra_columns, "
+            "delimiter, column_names, null_tokens, text_null_tokens, non_finite, sample_rows, "
+            "allow_empty, max_row_bytes",
+        ),
+    ],
+)
+def test_bad_json_is_named(text, message):
+    with pytest.raises(UsageError) as error:
+        SourceOptions.from_json(text)
+    assert str(error.value) == message
+
+
+def test_text_that_is_not_json():
+    with pytest.raises(UsageError, match=r"source options are not JSON \(Expecting .*\): 'x'"):
+        SourceOptions.from_json("x")

@@ -1,0 +1,65 @@
+import pytest
+
+from penstock.components.errors import DataError
+from penstock.components.sources.base import FeatureKind
+from penstock.components.sources.schema import SchemaColumn, read_schema
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write_schema(text):
+        (tmp_path / "schema.pbtxt").write_text(text)
+        return "schema.pbtxt"
+
+    return write_schema
+
+
+def test_reads_names_kinds_lists_and_presence(write):
+    path = write(
+        """
+        feature { name: "a" type: INT presence { min_fraction: 1.0 } }
+        feature { name: "b" type: FLOAT value_count { min: 1 max: 1 } }
+        feature { name: "c" type: BYTES shape { dim { size: 1 } } presence { min_count: 1 } }
+        feature { name: "d" type: FLOAT shape { dim { size: 2 } dim { size: 3 } } }
+        feature { name: "e" type: INT value_count { min: 0 max: 5 } }
+        feature { name: "f" type: INT shape { } }
+        feature { name: "old" type: INT lifecycle_stage: DEPRECATED }
+        """
+    )
+    assert read_schema(path) == (
+        SchemaColumn("a", FeatureKind.INT, None, True),
+        SchemaColumn("b", FeatureKind.FLOAT, False, False),
+        SchemaColumn("c", FeatureKind.BYTES, False, True),
+        SchemaColumn("d", FeatureKind.FLOAT, True, False),
+        SchemaColumn("e", FeatureKind.INT, True, False),
+        SchemaColumn("f", FeatureKind.INT, False, False),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "schema.pbtxt: the schema has no feature; expected one for each column"),
+        (
+            'feature { name: "s" type: STRUCT }',
+            "schema.pbtxt: feature 's' has type STRUCT; expected one of INT, FLOAT, BYTES",
+        ),
+        (
+            'feature { name: "s" }',
+            "schema.pbtxt: feature 's' has type TYPE_UNKNOWN; expected one of INT, FLOAT, BYTES",
+        ),
+    ],
+)
+def test_unfit_schemas_are_named(write, text, message):
+    with pytest.raises(DataError) as error:
+        read_schema(write(text))
+    assert str(error.value) == message
+
+
+def test_what_is_no_schema_is_named(write):
+    with pytest.raises(DataError, match=r"^schema.pbtxt: not a TFMD schema.pbtxt \(1:"):
+        read_schema(write("feature [ name ]"))
+    with pytest.raises(DataError, match=r"^nowhere.pbtxt: cannot read the schema \("):
+        read_schema("nowhere.pbtxt")
