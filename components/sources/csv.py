@@ -11,10 +11,11 @@ from penstock.components.errors import DataError
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, empty_batch
 from penstock.components.sources.content import check_size, fingerprint, open_data
+from penstock.components.sources.csv_blocks import RowBlock
 from penstock.components.sources.csv_header import Header, read_header
 from penstock.components.sources.csv_isolate import Place, broken_row, isolate
 from penstock.components.sources.csv_parse import Misfit, RowParser
-from penstock.components.sources.csv_rows import RowBlock, RowSplitter
+from penstock.components.sources.csv_rows import RowSplitter
 from penstock.components.sources.csv_sample import CsvSampler
 from penstock.components.sources.csv_scan import MAX_SCAN_REJECTED, CsvFile, scan_file
 from penstock.components.sources.cutting import cut_files

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from penstock.components.errors import DataError
 from penstock.components.sources.content import open_data
-from penstock.components.sources.csv_rows import RowSplitter, line_breaks
+from penstock.components.sources.csv_blocks import line_breaks
+from penstock.components.sources.csv_rows import RowSplitter
 from penstock.components.sources.layout import shown
 from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.sniff import not_text

@@ -3,8 +3,9 @@
 import numpy as np
 
 from penstock.components.sources.base import Column, FeatureKind
+from penstock.components.sources.csv_blocks import RowBlock
 from penstock.components.sources.csv_parse import RowParser
-from penstock.components.sources.csv_rows import RowBlock, RowSplitter
+from penstock.components.sources.csv_rows import RowSplitter
 from penstock.components.sources.infer import TypeSample
 from penstock.components.sources.options import SourceOptions
 

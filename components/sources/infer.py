@@ -107,6 +107,8 @@ class TypeSample:
         found = pc.value_counts(values)
         texts, counts = found.field("values"), found.field("counts")
         for label, pattern in (("nulls", self._nulls), *_CLASSES):
+            if not len(texts):
+                return
             hit = pc.match_substring_regex(texts, f"^[{SPACES}]*(?:{pattern})[{SPACES}]*$")
             if label == "long_integers":
                 tally.add_integers(texts.filter(hit), counts.filter(hit))
