@@ -1,4 +1,4 @@
-"""The intermediate representation (IR) of a TFX pipeline: made, read, cut to one node, carried as text.
+"""The intermediate representation (IR) of a TFX pipeline: made, read, cut to a node, sent as text.
 
 A node's container needs no file from outside: its part of the IR travels in its arguments, as
 base64 of gzip of the proto (`encode`). That is about 2 kB for a stock node, where a volume or a

@@ -58,7 +58,7 @@ class MySqlStore:
         database: Name of the database, made where there is none.
     """
 
-    host: str
+    host: str = ""
     port: int = 3306
     database: str = "penstock"
 

@@ -1,0 +1,203 @@
+"""A plan and a placement as a Kubeflow Pipelines v2 YAML: one container task a node.
+
+Each task runs `penstock node`, so drivers, resolvers, conditions and the cache are TFX's own.
+KFP adds the order, the retries and the place, and its own cache stays off. Its run id is TFX's.
+"""
+
+import inspect
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kfp import compiler, dsl, kubernetes
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.kubeflow_plan import Parameter, Plan, Task
+from penstock.pipelines.metadata_store import MYSQL_PASSWORD, MYSQL_USER
+from penstock.pipelines.placement import Placement, Toleration
+
+_BY_DIGEST = re.compile(r"^[^\s@]+@sha256:[0-9a-f]{64}$")
+# etcd takes no object above 1.5 MiB, and KFP's workflow holds more than this file.
+_MAX_YAML_BYTES = 1 << 20
+
+
+def write_kubeflow(
+    plan: Plan, out: Path, *, image: str, placement: Placement, allow_mutable_tag: bool = False
+) -> None:
+    """Compile a plan to a YAML file, which appears whole or not at all.
+
+    Args:
+        plan: The tasks.
+        out: The file, `.yaml`.
+        image: The image that all tasks run, by digest.
+        placement: Where they run.
+        allow_mutable_tag: Take an image by tag, too.
+
+    Raises:
+        UsageError: The image or the placement does not fit.
+    """
+    _check_image(image, allow_mutable_tag)
+    placement.check_nodes(task.node_id for task in plan.tasks)
+    if out.suffix not in (".yaml", ".yml"):
+        raise UsageError(f"{out}: Kubeflow reads files that end in .yaml")
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
+        temporary = Path(folder, "pipeline.yaml")
+        compiler.Compiler().compile(_pipeline(plan, image, placement), str(temporary))
+        size = temporary.stat().st_size
+        if size > _MAX_YAML_BYTES:
+            raise UsageError(
+                f"the compiled pipeline takes {size:,} bytes, Kubernetes holds "
+                f"{_MAX_YAML_BYTES:,} of them; split the pipeline"
+            )
+        os.replace(temporary, out)
+
+
+def _check_image(image: str, allow_mutable_tag: bool) -> None:
+    if not image or re.search(r"[\s{}]", image):
+        raise UsageError(f"not the name of an image: {image!r}")
+    if not allow_mutable_tag and not _BY_DIGEST.match(image):
+        raise UsageError(
+            f"image {image!r} may change between two runs; give it by digest "
+            "(NAME@sha256:...), or pass --allow-mutable-tag"
+        )
+
+
+def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
+    """The pipeline as kfp wants it: a function that makes the tasks."""
+
+    def build(*channels: Any) -> None:
+        values = {p.name: value for p, value in zip(plan.parameters, channels, strict=True)}
+        made: dict[str, dsl.PipelineTask] = {}
+        for task in plan.tasks:
+            step = _step(task, plan, image, placement, values)
+            made[task.name] = step.after(*(made[name] for name in task.upstream))
+
+    _set_signature(build, plan.name, plan.parameters)
+    return dsl.pipeline(name=plan.name)(build)
+
+
+def _step(
+    task: Task, plan: Plan, image: str, placement: Placement, values: Mapping[str, Any]
+) -> dsl.PipelineTask:
+    component = _component(task, image, _arguments(task, plan, placement))
+    step = component(
+        run_id=dsl.PIPELINE_JOB_ID_PLACEHOLDER,
+        **{parameter.kfp_name: values[parameter.name] for parameter in task.parameters},
+    )
+    step.set_display_name(task.node_id)
+    # TFX's cache knows what KFP's cannot: the content of the data and the blessed model.
+    step.set_caching_options(False)
+    _place(step, task, placement)
+    return step
+
+
+def _arguments(task: Task, plan: Plan, placement: Placement) -> list[str]:
+    """What `penstock node` is called with in every run, but for the parameters."""
+    root = f"{placement.pipeline_root.rstrip('/')}/{plan.name}"
+    mysql = placement.metadata_mysql
+    store = (
+        ["--metadata-sqlite", placement.metadata_sqlite]
+        if mysql is None
+        else [
+            *("--metadata-mysql-host", mysql.host),
+            *("--metadata-mysql-port", str(mysql.port)),
+            *("--metadata-mysql-database", mysql.database),
+        ]
+    )
+    return [task.node_id, "--pipeline-root", root, *store]
+
+
+def _component(task: Task, image: str, arguments: list[str]) -> Any:
+    inputs = (Parameter("run_id", "run_id", str, None), *task.parameters)
+
+    def container(*placeholders: Any) -> dsl.ContainerSpec:
+        run_id, *values = placeholders
+        given = [
+            argument
+            for parameter, value in zip(task.parameters, values, strict=True)
+            for argument in ("--parameter", f"{parameter.name}={value}")
+        ]
+        return dsl.ContainerSpec(
+            image=image,
+            command=["penstock", "node"],
+            # The IR comes last: nobody reads it, and it is long.
+            args=[*arguments, "--run-id", run_id, *given, "--inline-ir", task.inline_ir],
+        )
+
+    _set_signature(container, task.name, inputs, defaults=False)
+    return dsl.container_component(container)
+
+
+def _place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
+    resources, retry = placement.resources_of(task.node_id), placement.retry
+    step.set_cpu_request(resources.cpu_request).set_cpu_limit(resources.cpu_limit)
+    step.set_memory_request(resources.memory_request).set_memory_limit(resources.memory_limit)
+    if retry.times:
+        step.set_retry(
+            num_retries=retry.times,
+            backoff_duration=f"{retry.wait_seconds}s",
+            backoff_factor=retry.factor,
+            backoff_max_duration=f"{retry.max_wait_seconds}s",
+        )
+    if placement.volume:
+        kubernetes.mount_pvc(
+            step, pvc_name=placement.volume.claim, mount_path=placement.volume.mount_path
+        )
+    if placement.metadata_mysql:
+        secret = placement.mysql_secret
+        kubernetes.use_secret_as_env(
+            step,
+            secret_name=secret.name,
+            secret_key_to_env={
+                secret.user_key: MYSQL_USER,
+                secret.password_key: MYSQL_PASSWORD,
+            },
+        )
+    gpu = placement.gpu
+    if gpu and gpu.is_for(task.node_id, task.component):
+        step.set_accelerator_type(gpu.resource).set_accelerator_limit(gpu.count)
+        for key, value in gpu.node_selector.items():
+            kubernetes.add_node_selector(step, label_key=key, label_value=value)
+        # kfp-kubernetes 1.0 has no function for tolerations, and would drop them if it came later.
+        step.platform_config.setdefault("kubernetes", {})["tolerations"] = [
+            _toleration(toleration) for toleration in gpu.tolerations
+        ]
+
+
+def _toleration(toleration: Toleration) -> dict[str, str]:
+    fields = {
+        "key": toleration.key,
+        "operator": toleration.operator,
+        "value": toleration.value,
+        "effect": toleration.effect,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _set_signature(
+    function: Callable[..., Any],
+    name: str,
+    parameters: tuple[Parameter, ...],
+    *,
+    defaults: bool = True,
+) -> None:
+    """Make kfp, which reads names and types off a function, see these."""
+    function.__name__ = name
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                parameter.kfp_name,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=parameter.kind,
+                default=(
+                    parameter.default
+                    if defaults and parameter.default is not None
+                    else inspect.Parameter.empty
+                ),
+            )
+            for parameter in parameters
+        ]
+    )

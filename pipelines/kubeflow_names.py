@@ -1,0 +1,60 @@
+"""Names that Kubeflow and Kubernetes take, for names that TFX takes: none lost, none doubled."""
+
+import re
+from collections.abc import Iterable
+
+# With what KFP and Argo put before and after it, a name stays below Kubernetes' 63 characters.
+_MAX_TASK_CHARS = 40
+_MAX_PIPELINE_CHARS = 63
+# KFP's own name for the outermost graph.
+_RESERVED_TASKS = ("root",)
+# The input that every task has, see `kubeflow`.
+RESERVED_PARAMETERS = ("run_id",)
+
+
+def task_names(node_ids: Iterable[str]) -> dict[str, str]:
+    """A task name of `[a-z0-9-]` for each node id; ids that would become the same get numbers."""
+    return _unique({i: _task_name(i) for i in node_ids}, _RESERVED_TASKS, "-", _MAX_TASK_CHARS)
+
+
+def parameter_names(names: Iterable[str]) -> dict[str, str]:
+    """A parameter name of `[a-z0-9_]` for each name of a runtime parameter."""
+    wanted = {name: _parameter_name(name) for name in names}
+    return _unique(wanted, RESERVED_PARAMETERS, "_", 60)
+
+
+def pipeline_name(name: str) -> str:
+    """A pipeline name of `[a-z0-9-]`."""
+    return _dashed(name)[:_MAX_PIPELINE_CHARS].strip("-") or "pipeline"
+
+
+def _task_name(node_id: str) -> str:
+    # KFP takes `comp-` and `exec-` out of names wherever it finds them.
+    name = re.sub(r"(comp|exec)-", r"\1", _dashed(node_id))
+    return name[:_MAX_TASK_CHARS].strip("-") or "node"
+
+
+def _parameter_name(name: str) -> str:
+    text = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+    return text if text[:1].isalpha() else f"p_{text}"
+
+
+def _dashed(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _unique(
+    wanted: dict[str, str], reserved: Iterable[str], delimiter: str, max_chars: int
+) -> dict[str, str]:
+    # A name that is wanted as it is goes to who wants it, a number to who would become it.
+    taken = set(reserved)
+    given: dict[str, str] = {}
+    for original in sorted(wanted, key=lambda name: (wanted[name] != name, name)):
+        name, number = wanted[original], 2
+        while name in taken:
+            suffix = f"{delimiter}{number}"
+            name = wanted[original][: max_chars - len(suffix)].rstrip(delimiter) + suffix
+            number += 1
+        taken.add(name)
+        given[original] = name
+    return {original: given[original] for original in wanted}
