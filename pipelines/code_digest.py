@@ -50,6 +50,13 @@ def _collect(module: str, root: str, sources: dict[str, bytes]) -> None:
 
 
 def _find(module: str) -> ModuleSpec | None:
+    """The module's spec. Its packages are imported for it, which is why they should be light."""
+    parent = module.rpartition(".")[0]
+    if parent:
+        parent_spec = _find(parent)
+        # Of `from a.b import c`, where `a.b` is no package: to look for `a.b.c` would run `a.b`.
+        if parent_spec is None or parent_spec.submodule_search_locations is None:
+            return None
     try:
         return importlib.util.find_spec(module)
     except (ModuleNotFoundError, ValueError):

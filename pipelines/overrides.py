@@ -33,13 +33,12 @@ def override(config: Config, changes: Mapping[str, Any], *, where: str = "") -> 
     hints = typing.get_type_hints(type(config))
     converted = {}
     for name, value in changes.items():
-        path = f"{where}.{name}" if where else name
-        if name not in hints:
-            raise UsageError(f"{path}: no such option{_nearest(name, hints)}")
-        converted[name] = _convert(value, hints[name], getattr(config, name), path)
+        path = _join(where, name)
+        hint = _hint(hints, name, path)
+        converted[name] = _convert(value, hint, getattr(config, name), path)
     try:
         return dataclasses.replace(config, **converted)  # type: ignore[type-var]
-    except ValueError as error:
+    except (UsageError, ValueError) as error:
         raise UsageError(f"{where}: {error}" if where else str(error)) from error
 
 
@@ -130,15 +129,25 @@ def _convert_dataclass(value: Any, hint: type, current: Any, path: str) -> Any:
 
 
 def _build(hint: type[Config], values: Mapping[str, Any], where: str) -> Config:
+    hints = typing.get_type_hints(hint)
+    converted = {
+        name: _convert(value, _hint(hints, name, _join(where, name)), None, _join(where, name))
+        for name, value in values.items()
+    }
     try:
-        plain = hint()
-    except TypeError as error:
-        raise UsageError(f"{where}: {error}") from error
-    except ValueError:
-        # Its defaults alone are no valid config (one of two fields must be given, say).
-        hints = typing.get_type_hints(hint)
-        return hint(**{k: _convert(v, hints[k], None, f"{where}.{k}") for k, v in values.items()})
-    return override(plain, values, where=where)
+        return hint(**converted)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{where}: {error}" if where else str(error)) from error
+
+
+def _hint(hints: Mapping[str, Any], name: str, path: str) -> Any:
+    if name not in hints:
+        raise UsageError(f"{path}: no such option{_nearest(name, hints)}")
+    return hints[name]
+
+
+def _join(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name
 
 
 def _convert_tuple(value: Any, arguments: tuple[Any, ...], path: str) -> tuple[Any, ...]:

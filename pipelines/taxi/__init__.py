@@ -1,0 +1,1 @@
+"""Chicago taxi: will the passenger tip well?"""

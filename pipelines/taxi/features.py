@@ -1,0 +1,42 @@
+"""The columns of the taxi data and what each becomes: names and sizes, no TensorFlow.
+
+Flows in: the raw features of `schemas/taxi/schema.pbtxt`. Flows out, to `preprocessing` and
+`model`: two tensors a trip, `numeric_xf` float32 [len(NUMERIC)] and `category_xf` int64
+[len(category_sizes())], and the label `big_tipper_xf` int64 [1].
+"""
+
+NUMERIC = ("trip_miles", "fare", "trip_seconds")
+"""Scaled to mean 0 and variance 1."""
+
+BUCKETED = ("pickup_latitude", "pickup_longitude", "dropoff_latitude", "dropoff_longitude")
+"""Replaced by the number of the quantile, 0..BUCKETS - 1."""
+
+BUCKETS = 10
+
+VOCABULARY = ("payment_type", "company")
+"""Replaced by the rank in the training split's vocabulary."""
+
+# The data has 7 payment types and 61 companies.
+VOCABULARY_SIZE = 100
+OUT_OF_VOCABULARY_BUCKETS = 10
+
+COUNTED = {"trip_start_hour": 24, "trip_start_day": 8, "trip_start_month": 13}
+"""Used as they are: integers 0..size - 1."""
+
+TIPS = "tips"
+FARE = "fare"
+BIG_TIP_SHARE_OF_FARE = 0.2
+
+NUMERIC_XF = "numeric_xf"
+CATEGORY_XF = "category_xf"
+LABEL_XF = "big_tipper_xf"
+
+
+def category_sizes() -> dict[str, int]:
+    """Number of values of each column of `category_xf`, in the order of its columns."""
+    vocabulary_size = VOCABULARY_SIZE + OUT_OF_VOCABULARY_BUCKETS
+    return {
+        **dict.fromkeys(BUCKETED, BUCKETS),
+        **dict.fromkeys(VOCABULARY, vocabulary_size),
+        **COUNTED,
+    }

@@ -1,0 +1,173 @@
+"""The Chicago taxi pipeline: trips in CSV in, a pushed model that predicts big tips out."""
+
+import os
+from dataclasses import asdict, replace
+
+import tensorflow_model_analysis as tfma
+from tfx.components import (
+    Evaluator,
+    ExampleValidator,
+    Pusher,
+    SchemaGen,
+    StatisticsGen,
+    Trainer,
+    Transform,
+)
+from tfx.dsl.components.common.resolver import Resolver
+from tfx.orchestration.metadata import sqlite_metadata_connection_config
+from tfx.orchestration.pipeline import Pipeline
+from tfx.proto import pusher_pb2, trainer_pb2
+from tfx.types import Channel
+from tfx.types.standard_artifacts import Model, ModelBlessing
+
+from penstock.components.baseline import LatestOtherBlessedModelStrategy
+from penstock.components.curated_schema import CuratedSchema
+from penstock.components.example_gen.component import ShardedExampleGen
+from penstock.components.validation_gate import ValidationGate
+from penstock.pipelines.beam_args import LOCAL_BEAM_ARGS
+from penstock.pipelines.code_digest import code_digest
+from penstock.pipelines.taxi import features
+from penstock.pipelines.taxi.config import EvaluationOptions, TaxiConfig
+
+PREPROCESSING_FN = "penstock.pipelines.taxi.preprocessing.preprocessing_fn"
+RUN_FN = "penstock.pipelines.taxi.run_fn.run_fn"
+
+
+def create_pipeline(config: TaxiConfig) -> Pipeline:
+    """The whole pipeline; each node's outputs are in the line above it."""
+    root = os.path.abspath(config.root)
+
+    # Examples: Split-train, Split-eval, manifest.json
+    example_gen = ShardedExampleGen(
+        config.data,
+        source=replace(config.source, schema_file=config.schema),
+        ingest=config.ingest,
+    )
+    examples = example_gen.outputs["examples"]
+
+    # ExampleStatistics of each split
+    statistics_gen = StatisticsGen(examples=examples)
+    statistics = statistics_gen.outputs["statistics"]
+
+    # Schema
+    schema_gen = CuratedSchema(config.schema) if config.schema else SchemaGen(statistics=statistics)
+    schema = schema_gen.outputs["schema"]
+
+    # ExampleAnomalies of each split
+    example_validator = ExampleValidator(statistics=statistics, schema=schema)
+
+    # verdict: String; stops the run where the data is unfit
+    gate = ValidationGate(
+        statistics=statistics,
+        anomalies=example_validator.outputs["anomalies"],
+        examples=examples,
+        **asdict(config.gate),
+    )
+
+    # TransformGraph; Examples of the model's inputs and the label
+    transform = Transform(
+        examples=examples,
+        schema=schema,
+        preprocessing_fn=PREPROCESSING_FN,
+        custom_config={"code": code_digest(PREPROCESSING_FN)},
+        # Statistics before and after, and a cache for the next span, cost as much as the rest.
+        disable_statistics=True,
+        disable_analyzer_cache=True,
+    )
+    transform.add_upstream_node(gate)
+
+    # Model; ModelRun with training.json and TensorBoard logs
+    trainer = Trainer(
+        run_fn=RUN_FN,
+        examples=transform.outputs["transformed_examples"],
+        transform_graph=transform.outputs["transform_graph"],
+        schema=schema,
+        train_args=trainer_pb2.TrainArgs(),
+        eval_args=trainer_pb2.EvalArgs(),
+        custom_config={
+            "model": asdict(config.model),
+            "input": asdict(config.input),
+            "train": asdict(config.train),
+            "code": code_digest(RUN_FN),
+        },
+    )
+    model = trainer.outputs["model"]
+
+    # Model, ModelBlessing: the latest blessed that is not this run's
+    baseline = Resolver(
+        strategy_class=LatestOtherBlessedModelStrategy,
+        model=Channel(type=Model),
+        model_blessing=Channel(type=ModelBlessing),
+        candidate=model,
+    ).with_id("Baseline")
+
+    # ModelEvaluation; ModelBlessing
+    evaluator = Evaluator(
+        examples=examples,
+        model=model,
+        baseline_model=baseline.outputs["model"],
+        eval_config=eval_config(config.evaluation),
+    )
+
+    # PushedModel
+    pusher = Pusher(
+        model=model,
+        model_blessing=evaluator.outputs["blessing"],
+        push_destination=pusher_pb2.PushDestination(
+            filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=f"{root}/serving_model")
+        ),
+    )
+    return Pipeline(
+        pipeline_name="taxi",
+        pipeline_root=f"{root}/pipeline",
+        components=[
+            example_gen,
+            statistics_gen,
+            schema_gen,
+            example_validator,
+            gate,
+            transform,
+            trainer,
+            baseline,
+            evaluator,
+            pusher,
+        ],
+        enable_cache=True,
+        metadata_connection_config=sqlite_metadata_connection_config(f"{root}/metadata.sqlite"),
+        beam_pipeline_args=LOCAL_BEAM_ARGS,
+    )
+
+
+def eval_config(options: EvaluationOptions) -> tfma.EvalConfig:
+    """Metrics with their thresholds, overall and by hour and payment."""
+    threshold = tfma.MetricThreshold(
+        value_threshold=tfma.GenericValueThreshold(lower_bound={"value": options.min_accuracy}),
+        change_threshold=tfma.GenericChangeThreshold(
+            direction=tfma.MetricDirection.HIGHER_IS_BETTER,
+            absolute={"value": -options.max_accuracy_drop},
+        ),
+    )
+    return tfma.EvalConfig(
+        model_specs=[
+            tfma.ModelSpec(
+                signature_name="serving_default",
+                label_key=features.LABEL_XF,
+                preprocessing_function_names=["transform_features"],
+            )
+        ],
+        slicing_specs=[
+            tfma.SlicingSpec(),
+            tfma.SlicingSpec(feature_keys=["trip_start_hour"]),
+            tfma.SlicingSpec(feature_keys=["payment_type"]),
+        ],
+        metrics_specs=[
+            tfma.MetricsSpec(
+                metrics=[
+                    tfma.MetricConfig(class_name="ExampleCount"),
+                    tfma.MetricConfig(class_name="BinaryAccuracy", threshold=threshold),
+                    tfma.MetricConfig(class_name="AUC"),
+                    tfma.MetricConfig(class_name="BinaryCrossentropy"),
+                ]
+            )
+        ],
+    )

@@ -1,0 +1,85 @@
+"""Raw trips to model inputs: the `preprocessing_fn` that Transform runs and serving repeats.
+
+Columns of a kind are stacked before they are analysed: one analyzer of three columns costs
+what one of one column does, and the graph that TensorFlow Transform traces again and again
+stays small.
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from penstock.pipelines.taxi import features
+
+
+def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[str, tf.Tensor]:
+    """Turn raw features into the model's inputs and the label.
+
+    Args:
+        inputs: Raw features by name; [batch, 1] or sparse [batch, <=1]; int64, float32 or string.
+
+    Returns:
+        `numeric_xf` float32 [batch, 3], `category_xf` int64 [batch, 9] and
+        `big_tipper_xf` int64 [batch, 1] in {0, 1}.
+    """
+    dense = {name: _dense(tensor) for name, tensor in inputs.items()}
+    categories = [
+        *_bucketed(dense),
+        *(_vocabulary_ids(dense[name], name) for name in features.VOCABULARY),
+        *(_bounded(dense[name], size) for name, size in features.COUNTED.items()),
+    ]
+    return {
+        features.NUMERIC_XF: tft.scale_to_z_score(
+            _stack(dense, features.NUMERIC), elementwise=True
+        ),
+        features.CATEGORY_XF: tf.concat(categories, axis=1),
+        features.LABEL_XF: _big_tipper(dense[features.TIPS], dense[features.FARE]),
+    }
+
+
+def _dense(tensor: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
+    """[batch, 1]; 0 or the empty string where a trip has no value."""
+    if not isinstance(tensor, tf.SparseTensor):
+        return tensor
+    one_column = tf.SparseTensor(tensor.indices, tensor.values, [tensor.dense_shape[0], 1])
+    dense = tf.sparse.to_dense(one_column, "" if tensor.dtype == tf.string else 0)
+    return tf.ensure_shape(dense, [None, 1])
+
+
+def _stack(dense: Mapping[str, tf.Tensor], names: tuple[str, ...]) -> tf.Tensor:
+    """float32 [batch, len(names)]."""
+    return tf.concat([tf.cast(dense[name], tf.float32) for name in names], axis=1)
+
+
+def _bucketed(dense: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+    """int64 [batch, 1] of each column of `BUCKETED`, in 0..BUCKETS - 1."""
+    boundaries = tft.quantiles(
+        _stack(dense, features.BUCKETED),
+        num_buckets=features.BUCKETS,
+        epsilon=0.01,
+        reduce_instance_dims=False,
+    )
+    return [
+        tft.apply_buckets(tf.cast(dense[name], tf.float32), boundaries[index : index + 1])
+        for index, name in enumerate(features.BUCKETED)
+    ]
+
+
+def _vocabulary_ids(values: tf.Tensor, name: str) -> tf.Tensor:
+    return tft.compute_and_apply_vocabulary(
+        values,
+        top_k=features.VOCABULARY_SIZE,
+        num_oov_buckets=features.OUT_OF_VOCABULARY_BUCKETS,
+        vocab_filename=name,
+    )
+
+
+def _bounded(values: tf.Tensor, size: int) -> tf.Tensor:
+    """The values, with 0 in place of what is not within 0..size - 1."""
+    return tf.where((values >= 0) & (values < size), values, tf.zeros_like(values))
+
+
+def _big_tipper(tips: tf.Tensor, fare: tf.Tensor) -> tf.Tensor:
+    """int64 [batch, 1]: 1 where the tip is more than a fifth of the fare."""
+    return tf.cast(tips > features.BIG_TIP_SHARE_OF_FARE * fare, tf.int64)

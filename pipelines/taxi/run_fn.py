@@ -1,0 +1,42 @@
+"""What the Trainer runs: transformed trips in, a SavedModel that takes raw ones out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow_transform as tft
+from tfx.components.trainer.fn_args_utils import FnArgs
+
+from penstock.components.trainer.checkpoints import resume_dir
+from penstock.components.trainer.export import export
+from penstock.components.trainer.feature_spec import feature_spec
+from penstock.components.trainer.input_config import InputOptions
+from penstock.components.trainer.input_fn import eval_input_fn, train_input_fn
+from penstock.components.trainer.loop import train
+from penstock.components.trainer.train_options import TrainOptions
+from penstock.pipelines.overrides import from_mapping
+from penstock.pipelines.taxi import features
+from penstock.pipelines.taxi.model import build_model
+
+
+def run_fn(fn_args: FnArgs) -> None:
+    """Train and export.
+
+    Args:
+        fn_args: From TFX; `custom_config` has the options as `pipeline.py` puts them there.
+    """
+    config: Mapping[str, Any] = fn_args.custom_config
+    reading = from_mapping(InputOptions, config["input"])
+    transform = tft.TFTransformOutput(fn_args.transform_graph_path)
+    spec = feature_spec(transform.transformed_metadata.schema)
+    if reading.seed is not None:
+        keras.utils.set_random_seed(reading.seed)
+    trained = train(
+        lambda: build_model(**config["model"]),
+        train_input_fn(fn_args.train_files, spec, label=features.LABEL_XF, options=reading),
+        eval_input_fn(fn_args.eval_files, spec, label=features.LABEL_XF, options=reading),
+        options=from_mapping(TrainOptions, config["train"]),
+        model_run_dir=fn_args.model_run_dir,
+        resume_dir=resume_dir(fn_args.model_run_dir, [fn_args.train_files, dict(config)]),
+    )
+    export(trained.model, fn_args.serving_model_dir, label=features.TIPS, transform=transform)
