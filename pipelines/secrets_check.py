@@ -6,7 +6,7 @@ Kubernetes secret or an environment variable of the container; the pipeline name
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ _SECRET_WORD = (
 )
 _SECRET_KEY = re.compile(rf"^-*{_SECRET_WORD}$", re.IGNORECASE)
 _ASSIGNMENT = re.compile(
-    rf"(?:^|[^\w.-])({_SECRET_WORD})\s*[=:]\s*(\"[^\"]*\"|'[^']*'|[^\s\"'&;,)\]}}]+)",
+    rf"(?:^|[^\w.-])({_SECRET_WORD})\s*[=:]\s*(\"[^\"]*\"|'[^']*'|<[^>]*>|[^\s\"'&;,)\]}}]+)",
     re.IGNORECASE,
 )
 _IDENTIFIED_BY = re.compile(r"\bidentified\s+by\s+('[^']+'|\"[^\"]+\")", re.IGNORECASE)
@@ -46,7 +46,14 @@ _URL_LOGIN = re.compile(r"\b[a-z][a-z0-9+.-]*://[^/\s:@'\"]*:([^/\s@'\"]+)@", re
 
 # Fields of the IR that say nothing to who wrote the pipeline.
 _PASSED_THROUGH = frozenset(
-    ("parameters", "field_value", "string_value", "proto_value", "runtime_parameter")
+    (
+        "parameters",
+        "field_value",
+        "string_value",
+        "proto_value",
+        "runtime_parameter",
+        "default_value",
+    )
 )
 
 
@@ -92,10 +99,10 @@ def _secret_in(text: _Text) -> str | None:
         return "a password"
     last_key = text.field.rsplit(".", 1)[-1]
     if _SECRET_KEY.match(last_key) and _is_value(text.value):
-        return f"the value of {last_key!r}"
+        return f"the value of {last_key.lstrip('-')!r}"
     for name, value in _ASSIGNMENT.findall(text.value):
         if _is_value(value.strip("\"'")):
-            return f"the value of {name!r}"
+            return f"the value of {name.lstrip('-.')!r}"
     return None
 
 
@@ -117,7 +124,7 @@ def _texts(message: Message, path: str) -> Iterator[_Text]:
                 yield from _texts_of_value(item, _join(path, str(key)))
         elif isinstance(value, (str, bytes, Message)):
             yield from _texts_of_value(value, place)
-        elif hasattr(value, "__iter__"):
+        elif isinstance(value, Sequence):
             yield from _texts_of_list(value, place)
 
 
