@@ -139,7 +139,7 @@ def create_pipeline(config: TaxiConfig) -> Pipeline:
 
 
 def eval_config(options: EvaluationOptions) -> tfma.EvalConfig:
-    """Metrics with their thresholds, overall and by hour and payment."""
+    """Metrics overall, by hour and by payment; thresholds for all trips together."""
     threshold = tfma.MetricThreshold(
         value_threshold=tfma.GenericValueThreshold(lower_bound={"value": options.min_accuracy}),
         change_threshold=tfma.GenericChangeThreshold(
@@ -147,6 +147,7 @@ def eval_config(options: EvaluationOptions) -> tfma.EvalConfig:
             absolute={"value": -options.max_accuracy_drop},
         ),
     )
+    overall = tfma.PerSliceMetricThreshold(slicing_specs=[tfma.SlicingSpec()], threshold=threshold)
     return tfma.EvalConfig(
         model_specs=[
             tfma.ModelSpec(
@@ -164,7 +165,7 @@ def eval_config(options: EvaluationOptions) -> tfma.EvalConfig:
             tfma.MetricsSpec(
                 metrics=[
                     tfma.MetricConfig(class_name="ExampleCount"),
-                    tfma.MetricConfig(class_name="BinaryAccuracy", threshold=threshold),
+                    tfma.MetricConfig(class_name="BinaryAccuracy", per_slice_thresholds=[overall]),
                     tfma.MetricConfig(class_name="AUC"),
                     tfma.MetricConfig(class_name="BinaryCrossentropy"),
                 ]
