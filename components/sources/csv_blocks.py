@@ -48,6 +48,15 @@ class RowBlock:
         """`ends`, found now if nobody has looked yet."""
         return self.ends if self.ends is not None else with_end(line_ends(self.data), self.data)
 
+    def head(self, rows: int) -> "RowBlock":
+        """The first rows, `rows` of them or somewhat fewer, without a look at all the others."""
+        if self.ends is not None:
+            return self.slice_rows(0, rows)
+        ends = line_ends(self.data[: 2 * rows * len(self.data) // self.rows])[:rows]
+        if not len(ends):
+            return self.slice_rows(0, rows)
+        return RowBlock(self.offset, self.data[: int(ends[-1])], len(ends), self.quoted, ends)
+
     def slice_rows(self, begin: int, end: int) -> "RowBlock":
         """Rows `begin` up to `end` as a block of their own."""
         ends = self.row_ends()

@@ -4,6 +4,7 @@ Flows in: the bytes of whole rows. Flows out: a record batch, one column a `Colu
 Python runs per row. Bytes that do not fit raise `Misfit`, and `csv_isolate.py` finds out why.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,9 +54,8 @@ class RowParser:
         Raises:
             Misfit: A row has another number of fields, or a value of another kind.
         """
-        kinds = {column.kind for column in self.columns}
-        if FeatureKind.INT in kinds and _has_0x(data):
-            raise Misfit  # Perhaps text, perhaps a hexadecimal integer, which Arrow would read.
+        if _has_0x(data):
+            self._refuse_hexadecimal(data, quoted=quoted)
         types = {column.name: _PARSED_TYPES[column.kind] for column in self.columns}
         table = self._read(data, types, self.options.null_tokens, quoted=quoted)
         if table.num_rows != rows:
@@ -63,15 +63,25 @@ class RowParser:
         arrays = [self._finished(table[column.name], column) for column in self.columns]
         return batch_of(self.columns, arrays)
 
-    def parse_raw(self, data: bytes, *, quoted: bool) -> dict[str, pa.Array]:
-        """The columns' values as they stand: name to binary [rows], nothing null.
+    def parse_raw(
+        self, data: bytes, *, quoted: bool, kinds: Collection[FeatureKind] = tuple(FeatureKind)
+    ) -> dict[str, pa.Array]:
+        """Values of the columns of some kinds as they stand: name to binary [rows], none null.
 
         Raises:
             Misfit: A row has another number of fields.
         """
-        names = [column.name for column in self.columns if column.name in self.names]
+        names = [c.name for c in self.columns if c.kind in kinds and c.name in self.names]
+        if not names:
+            return {}
         table = self._read(data, dict.fromkeys(names, pa.binary()), (), quoted=quoted)
         return {name: _one_chunk(table[name]) for name in names}
+
+    def _refuse_hexadecimal(self, data: bytes, *, quoted: bool) -> None:
+        """Raise `Misfit` where a column of integers has "0x10", which Arrow would read as 16."""
+        for values in self.parse_raw(data, quoted=quoted, kinds=(FeatureKind.INT,)).values():
+            if pc.any(pc.match_substring(values, "0x", ignore_case=True)).as_py():
+                raise Misfit
 
     def _read(
         self, data: bytes, types: dict[str, pa.DataType], nulls: tuple[str, ...], *, quoted: bool

@@ -45,7 +45,7 @@ class CsvSampler:
         """Look at the first rows of a block, whose rows are none of them broken."""
         rows = min(block.rows, max(_MIN_ROWS, self._wanted_rows))
         self._wanted_rows -= rows
-        block = block.slice_rows(0, rows)
+        block = block.head(rows)
         ends = block.row_ends()
         starts = np.concatenate([[0], ends[:-1]])
         right = self._splitter.field_counts(block) == len(self._parser.names)

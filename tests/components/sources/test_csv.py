@@ -176,6 +176,18 @@ def test_schema_decides_and_bad_numbers_reject_only_their_row(write, schema, rea
     ]
 
 
+@pytest.mark.parametrize("text", ["0x10", "0XFFFFFFFFFFFFFFFF", "x"])
+def test_hexadecimal_integers_are_not_read_as_others(write, read_out, text):
+    out = read_out(open_source(write(f"i,s\n1,0xabc\n2,x\n{text},y\n")))
+    assert out.rows == [[1, b"0xabc"], [2, b"x"]]
+    assert out.rejected[0].reason == f"{text!r} is not an integer (INT by the sample)"
+
+
+def test_hexadecimal_text_beside_integers_is_read_without_a_closer_look(write, read_out):
+    source = open_source(write("i,s\n1,0xabc\n2,0Xdef\n"))
+    assert read_out(source).rows == [[1, b"0xabc"], [2, b"0Xdef"]]
+
+
 def test_one_bad_number_does_not_change_the_type_of_a_column(write, read_out):
     source = open_source(write("n\n1\n2\noops\n4\n"))
     assert source.columns == (Column("n", INT),)
