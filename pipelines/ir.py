@@ -6,7 +6,6 @@ bucket would have to be filled before a run and kept in step with it.
 """
 
 import base64
-import binascii
 import gzip
 import zlib
 from collections.abc import Iterator, Mapping
@@ -108,11 +107,14 @@ def decode(text: str) -> pipeline_pb2.Pipeline:
         DataError: The text was cut or altered.
     """
     try:
-        return _parse(gzip.decompress(base64.urlsafe_b64decode(text)))
-    except (binascii.Error, EOFError, OSError, zlib.error, DecodeError) as error:
+        ir = _parse(gzip.decompress(base64.b64decode(text, altchars=b"-_", validate=True)))
+    except (ValueError, EOFError, OSError, zlib.error, DecodeError) as error:
         raise DataError(
             f"the pipeline in the arguments is damaged ({error}); compile it again"
         ) from error
+    if not ir.nodes:
+        raise DataError("the pipeline in the arguments is damaged (empty); compile it again")
+    return ir
 
 
 def read_ir(path: Path) -> pipeline_pb2.Pipeline:
