@@ -31,7 +31,7 @@ class InputFiles:
     """The files of one split.
 
     Attributes:
-        files: Their paths, sorted.
+        files: Their paths, sorted; those without rows are left out where a manifest says so.
         rows: Rows in all of them, or None where no manifest says so.
     """
 
@@ -70,12 +70,16 @@ def find_input(source: Source, *, split: str) -> InputFiles:
         UsageError: The manifest has no such split.
     """
     if isinstance(source, str | os.PathLike):
-        return _from_manifest(os.fspath(source), split)
-    if isinstance(source, Sequence) and len(source) == 1:
-        examples_dir, name = _split_of_pattern(source[0])
-        if examples_dir is not None:
-            return _from_manifest(examples_dir, name)
-    return InputFiles(tuple(_matching(source)), rows=None)
+        parts = [_from_manifest(os.fspath(source), split)]
+    else:
+        parts = [_from_pattern(pattern) for pattern in source]
+    files = sorted({file for part in parts for file in part.files})
+    rows = [part.rows for part in parts if part.rows is not None]
+    if not parts:
+        raise DataError("no files to read: the list of file patterns is empty")
+    if not files:
+        raise DataError(f"{source}: split {split!r} has no rows; ingest more data or other splits")
+    return InputFiles(tuple(files), sum(rows) if len(rows) == len(parts) else None)
 
 
 def count_rows(source: Source, *, split: str) -> int:
@@ -98,12 +102,21 @@ def _from_manifest(directory: str, split: str) -> InputFiles:
     if split not in manifest.splits:
         raise UsageError(f"{directory}: no split {split!r}; it has {', '.join(manifest.splits)}")
     shards = [shard for shard in manifest.splits[split] if shard.rows > 0]
-    rows = sum(shard.rows for shard in shards)
-    if rows == 0:
-        raise DataError(
-            f"{directory}: split {split!r} has no rows; ingest more data or other splits"
-        )
-    return InputFiles(tuple(posixpath.join(directory, shard.file) for shard in shards), rows)
+    files = tuple(posixpath.join(directory, shard.file) for shard in shards)
+    return InputFiles(files, sum(shard.rows for shard in shards))
+
+
+def _from_pattern(pattern: str) -> InputFiles:
+    examples_dir, split = _split_of_pattern(pattern)
+    if examples_dir is not None:
+        return _from_manifest(examples_dir, split)
+    found = tf.io.gfile.glob(pattern)
+    shards = [file for file in found if posixpath.basename(file)[:1] not in ("_", ".")]
+    if not shards:
+        raise DataError(f"{pattern}: no such file, or nothing matches the pattern")
+    if len(shards) < len(found):
+        logger.info("%s: passed over %d hidden files", pattern, len(found) - len(shards))
+    return InputFiles(tuple(shards), rows=None)
 
 
 def _split_of_pattern(pattern: str) -> tuple[str | None, str]:
@@ -116,21 +129,6 @@ def _split_of_pattern(pattern: str) -> tuple[str | None, str]:
     if not (Path(examples_dir) / MANIFEST_NAME).exists():
         return None, ""
     return examples_dir, split.removeprefix(prefix)
-
-
-def _matching(patterns: Sequence[str]) -> list[str]:
-    files: set[str] = set()
-    for pattern in patterns:
-        found = tf.io.gfile.glob(pattern)
-        shards = [file for file in found if posixpath.basename(file)[:1] not in ("_", ".")]
-        if not shards:
-            raise DataError(f"{pattern}: no such file, or nothing matches the pattern")
-        if len(shards) < len(found):
-            logger.info("%s: passed over %d hidden files", pattern, len(found) - len(shards))
-        files.update(shards)
-    if not files:
-        raise DataError("no files to read: the list of file patterns is empty")
-    return sorted(files)
 
 
 def _count_file(file: str, compression: str) -> int:

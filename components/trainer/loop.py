@@ -148,7 +148,7 @@ def _run(loop: EpochLoop, log_dir: str, on_epoch: OnEpoch | None) -> str:
 
 def _check_metric(options: TrainOptions, names: list[str], *, has_eval: bool) -> None:
     """Refuse an early stop on a metric that will never come, before hours of training."""
-    known = names + [f"val_{name}" for name in names] * has_eval
+    known = sorted(names + [f"val_{name}" for name in names] * has_eval)
     if "loss" not in names:
         raise UsageError(f"the model's train_step must report 'loss', it has {', '.join(names)}")
     if options.early_stop and options.early_stop.metric not in known:

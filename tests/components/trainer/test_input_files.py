@@ -27,6 +27,19 @@ def test_a_manifest_decides_which_files_are_read(tmp_path, data):
         assert found.rows == 5
 
 
+def test_several_patterns_are_read_together(tmp_path, data):
+    first = data.write_examples(tmp_path / "1", (3, 2))
+    second = data.write_examples(tmp_path / "2", (0, 4))
+    data.write_shards(tmp_path / "3", (5,))
+    patterns = [str(folder / "Split-train" / "*") for folder in (first, second, tmp_path / "3")]
+    found = find_input(patterns[:2], split="train")
+    assert (len(found.files), found.rows) == (3, 9)
+    assert (len(find_input(patterns, split="train").files), count_rows(patterns, split="")) == (
+        4,
+        14,
+    )
+
+
 def test_a_shard_that_differs_from_the_manifest_is_refused(tmp_path, data):
     directory = data.write_examples(tmp_path / "examples", (3, 2))
     shard = directory / "Split-train" / "data_tfrecord-00001-of-00002"
