@@ -164,7 +164,8 @@ class _Isolation:
             return None
         try:
             if column.kind is FeatureKind.INT:
-                return str(to_int64(stripped))
+                whole = to_int64(stripped, options.non_finite)
+                return None if whole is None else str(whole)
             number = to_float32(stripped, options.non_finite)
         except ValueError as error:
             by = "the sample" if options.schema_file is None else "the schema"

@@ -15,6 +15,7 @@ EXTENSIONS = {
     "csv": (".csv", ".tsv", ".psv", ".txt", ".tab"),
     "parquet": (".parquet", ".pq", ".parq"),
 }
+_COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
 _STRAY = re.compile(r"^[._]|^readme\b|^license\b|\.(crc|md|tmp|swp|bak|pbtxt|json|ya?ml)$|~$", re.I)
 
 
@@ -88,7 +89,9 @@ def _without_stray(paths: Iterable[str]) -> Listing:
 def _by_extension(listing: Listing, kind: str | None) -> Listing:
     """Only the files with an extension of the kind's, where there are any."""
     known = EXTENSIONS[kind] if kind else tuple(e for group in EXTENSIONS.values() for e in group)
-    files = tuple(path for path in listing.files if path.lower().endswith(known))
+    # Compressed data are refused by what they are, not passed over.
+    plain = {path: _COMPRESSED.sub("", path.lower()) for path in listing.files}
+    files = tuple(path for path in listing.files if plain[path].endswith(known))
     if not files:
         return listing
     others = tuple(path for path in listing.files if path not in files)

@@ -5,12 +5,11 @@ PARQUET_MAGIC = b"PAR1"
 _MAGIC = (
     (b"\x1f\x8b", "gzip", "decompress it first (gunzip): compressed text cannot be read in parts"),
     (b"PK\x03\x04", "a zip archive or an Excel workbook", "unpack it, or export it as CSV"),
-    (b"BZh", "bzip2", "decompress it first (bunzip2)"),
+    (b"BZh9", "bzip2", "decompress it first (bunzip2)"),
     (b"\xfd7zXZ\x00", "xz", "decompress it first (unxz)"),
     (b"\x28\xb5\x2f\xfd", "zstd", "decompress it first (unzstd)"),
     (PARQUET_MAGIC, "Parquet", "name it .parquet, or say kind='parquet'"),
     (b"Obj\x01", "Avro", "export it as CSV or Parquet"),
-    (b"ORC", "ORC", "export it as CSV or Parquet"),
     (b"version https://git-lfs", "a Git LFS pointer", "fetch the file: git lfs pull"),
     (b"%PDF-", "a PDF", "export the table as CSV"),
     (b"\xff\xfe\x00\x00", "UTF-32", "convert it: iconv -f UTF-32 -t UTF-8"),

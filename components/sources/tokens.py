@@ -48,8 +48,12 @@ def beyond_float32(shown: str) -> str:
     return f"{shown} is beyond float32 (3.4e38); as BYTES it would be kept"
 
 
-def to_int64(text: str) -> int:
-    """The whole number that `text` is, within int64; "8.0" is one (pandas writes such).
+def to_int64(text: str, non_finite: str) -> int | None:
+    """The whole number that `text` is, within int64; None where it counts as no value.
+
+    Args:
+        text: What stands in the file; "8.0" is a whole number (pandas writes such).
+        non_finite: NaN and infinity are no value if it is `null`, else no integers.
 
     Raises:
         ValueError: It is none; the message says why.
@@ -57,6 +61,8 @@ def to_int64(text: str) -> int:
     text = text.strip(SPACES)
     match = _WHOLE.fullmatch(text)
     if not match:
+        if non_finite == "null" and _NON_FINITE.fullmatch(text):
+            return None
         hint = "; a FLOAT column would hold it" if _FLOAT.fullmatch(text) else ""
         raise ValueError(f"{show(text)} is not an integer{hint}")
     # int() refuses thousands of digits, and 20 are enough to know.

@@ -227,6 +227,14 @@ def test_nan_and_infinity_by_policy(write, read_out, policy, rows, errors):
     assert out.errors == errors
 
 
+def test_nan_among_integers_is_null_or_rejected(write, read_out):
+    path = write("i\n1\nNaN\n3\n")
+    assert read_out(open_source(path, SourceOptions(non_finite="null"))).rows == [[1], [None], [3]]
+    kept = read_out(open_source(path, SourceOptions(non_finite="keep")))
+    assert kept.rows == [[1], [3]]
+    assert kept.rejected[0].reason == "'NaN' is not an integer (INT by the sample)"
+
+
 def test_nan_alone_is_null_or_kept_without_a_closer_look(write, read_out):
     path = write("f\n1.5\nNaN\n")
     assert read_out(open_source(path, SourceOptions(non_finite="null"))).rows == [[1.5], [None]]
@@ -331,6 +339,11 @@ def test_what_is_not_text_is_named_by_its_looks(write, content, message):
 )
 def test_headers_that_name_no_columns(write, header, message):
     assert refusal(write(f"\n{header}\n1,2\n")) == f"data.csv: line 2: {message}"
+
+
+def test_names_that_begin_like_other_formats_are_names(write):
+    source = open_source(write("ORCID,PK,Object\n1,2,3\n"))
+    assert [column.name for column in source.columns] == ["ORCID", "PK", "Object"]
 
 
 def test_header_in_latin1_is_named(write):

@@ -36,6 +36,13 @@ def test_folder_without_known_extensions_gives_all_that_is_not_stray(tree):
     assert listing.ignored == ("d/.part-00000.crc", "d/README")
 
 
+def test_compressed_data_of_a_folder_are_not_passed_over(tree):
+    tree("d/1.csv", "d/2.csv.gz", "d/3.gz")
+    listing = list_files("d", None)
+    assert listing.files == ("d/1.csv", "d/2.csv.gz")
+    assert listing.ignored == ("d/3.gz",)
+
+
 def test_globs_and_recursion(tree):
     tree("d/1.csv", "d/sub/2.csv", "d/sub/_SUCCESS", "d/sub/deep/3.csv")
     assert list_files("d/*", None).files == ("d/1.csv",)
