@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.kubeflow_plan import Plan, plan_pipeline
+from penstock.pipelines.kubeflow_plan import Plan
+from penstock.pipelines.kubeflow_planner import plan_pipeline
 from penstock.pipelines.placement import Placement
 from penstock.pipelines.registry import find_pipeline
 

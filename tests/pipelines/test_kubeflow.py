@@ -16,7 +16,7 @@ from tfx.types.standard_artifacts import Examples
 from penstock.components.errors import UsageError
 from penstock.pipelines import ir as irs
 from penstock.pipelines.kubeflow import write_kubeflow
-from penstock.pipelines.kubeflow_plan import plan_pipeline
+from penstock.pipelines.kubeflow_planner import plan_pipeline
 from penstock.pipelines.metadata_store import MySqlStore
 from penstock.pipelines.placement import Gpu, Placement, Resources, Retry, Toleration
 
