@@ -167,7 +167,8 @@ def eval_config(options: EvaluationOptions) -> tfma.EvalConfig:
                     tfma.MetricConfig(class_name="ExampleCount"),
                     tfma.MetricConfig(class_name="BinaryAccuracy", per_slice_thresholds=[overall]),
                     tfma.MetricConfig(class_name="AUC"),
-                    tfma.MetricConfig(class_name="BinaryCrossentropy"),
+                    tfma.MetricConfig(class_name="Precision"),
+                    tfma.MetricConfig(class_name="Recall"),
                 ]
             )
         ],

@@ -1,0 +1,87 @@
+"""What libraries print, kept off the screen and in a file.
+
+TensorFlow, TFX and Beam write through Python's logging, Python's warnings, and from C++
+straight to the process's stderr; so the file descriptors themselves are turned.
+"""
+
+import atexit
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+
+class Noise:
+    """Where the noise goes, and the screen that is free of it.
+
+    Attributes:
+        screen: The stderr that a person sees.
+        log: The file that the noise goes to; a temporary one until `keep_in`.
+        is_kept: Whether it will be there afterwards.
+    """
+
+    def __init__(self, screen: TextIO, log: Path) -> None:
+        self.screen = screen
+        self.log = log
+        self.is_kept = False
+
+    def keep_in(self, log: Path) -> None:
+        """Go on in another file, with what there is so far."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(self.log, log)
+        self.log.unlink()
+        self.log = log
+        self.is_kept = True
+        _turn_to(log)
+
+
+@contextmanager
+def noise_to_log() -> Iterator[Noise]:
+    """Send stdout and stderr of the whole process to a file while the block runs."""
+    stdout, stderr = os.dup(1), os.dup(2)
+    handle, name = tempfile.mkstemp(prefix="penstock-", suffix=".log")
+    os.close(handle)
+    noise = Noise(os.fdopen(os.dup(stderr), "w", buffering=1), Path(name))
+    _turn_to(noise.log)
+    _log_all()
+    try:
+        yield noise
+    finally:
+        _flush()
+        os.dup2(stdout, 1)
+        os.dup2(stderr, 2)
+        os.close(stdout)
+        os.close(stderr)
+        noise.screen.close()
+        if not noise.is_kept:
+            noise.log.unlink()
+        # TensorFlow's finalizers print tracebacks when the interpreter takes its modules down.
+        atexit.register(_turn_to, noise.log if noise.is_kept else Path(os.devnull))
+
+
+def _turn_to(log: Path) -> None:
+    _flush()
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+def _log_all() -> None:
+    """Let INFO through; TFX says there which execution it runs and why."""
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=os.fdopen(os.dup(2), "w", buffering=1),
+        force=True,
+    )
+
+
+def _flush() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()

@@ -1,0 +1,69 @@
+"""The work of `penstock run`: configure, run with the noise in a log, sum up."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.pipelines.noise import Noise, noise_to_log
+from penstock.pipelines.overrides import load_overrides
+from penstock.pipelines.progress import Progress, make_progress
+from penstock.pipelines.registry import find_pipeline
+
+if TYPE_CHECKING:
+    from penstock.pipelines.summary import RunSummary
+
+logger = logging.getLogger(__name__)
+
+
+def run_pipeline(
+    name: str,
+    config_file: Path | None,
+    assignments: Sequence[str],
+    *,
+    root: Path | None,
+    as_json: bool,
+) -> None:
+    """Run a pipeline and print its summary; the arguments are those of the command.
+
+    Raises:
+        UsageError: There is no such pipeline or option.
+        DataError: Another run is at work, or the metadata cannot be used.
+        NodeFailedError: A node failed; names the log.
+    """
+    changes = load_overrides(config_file, assignments)
+    if root is not None:
+        changes["root"] = str(root)
+    with noise_to_log() as noise, make_progress(noise.screen, f"penstock run {name}") as progress:
+        summary = _run(name, changes, noise, progress)
+    if as_json:
+        print(summary.to_json(), end="")
+        return
+    from penstock.pipelines.summary_text import show_summary
+
+    show_summary(summary)
+    print(f"log         {noise.log}")
+
+
+def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress) -> "RunSummary":
+    pipeline = find_pipeline(name, changes).make()
+
+    # After the pipeline, whose imports these are too: what is wrong with it shows first.
+    from penstock.pipelines.local import NodeFailedError, run_locally
+    from penstock.pipelines.run_folder import metadata_file, open_store
+    from penstock.pipelines.summary import collect
+
+    connection = pipeline.metadata_connection_config
+    noise.keep_in(_log_file(metadata_file(connection).parent))
+    try:
+        run_locally(pipeline, progress)
+    except NodeFailedError as error:
+        logger.exception("the run failed")
+        raise NodeFailedError(f"{error}\n  log: {noise.log}") from error
+    with open_store(connection) as handle:
+        return collect(handle.store, pipeline.pipeline_name)
+
+
+def _log_file(folder: Path) -> Path:
+    return folder / "logs" / time.strftime("%Y-%m-%d_%H-%M-%S.log")
