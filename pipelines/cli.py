@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 the data or the run failed, what and where on stderr; 2 wr
 
 import os
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -50,6 +51,8 @@ def main() -> None:
     """Run the command; one line on stderr and an exit code for what is the user's to mend."""
     # Read by TensorFlow's C++ when it is loaded; its start-up notices tell a user nothing.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # Google's clients warn of Python 3.10 at every import, a dozen times.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="google")
     try:
         app()
     except PenstockError as error:

@@ -101,11 +101,14 @@ class _RunTask(beam.DoFn):
     def process(self, task: ShardTask) -> list[int]:
         source, splits = self._sources[task.source]
         board = TaskBoard(self._folder)
+        if board.first_error():
+            return []
         try:
             result = run_task(task, source, splits, self._options, self._folder)
         except DataError as error:
+            # Not raised: Beam would log it as a crash, retry it, and pass on only a text.
             board.store_error(task.number, error)
-            raise
+            return []
         board.store_result(task.number, result)
         return [task.number]
 
@@ -167,14 +170,11 @@ def _run(
     board: TaskBoard,
     watch: Watch,
 ) -> None:
-    try:
-        with watch(board), make_pipeline() as pipeline:
-            _ = pipeline | WriteShards(jobs, options, folder)
-    except Exception as error:
-        in_data = board.first_error()
-        if in_data is None:
-            raise
-        raise in_data from error
+    with watch(board), make_pipeline() as pipeline:
+        _ = pipeline | WriteShards(jobs, options, folder)
+    error = board.first_error()
+    if error:
+        raise error
 
 
 def _record_bytes(source: Source) -> float:

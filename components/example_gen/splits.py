@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.split_options import SplitOptions
-from penstock.components.sources.base import Column, FeatureKind
+from penstock.components.sources.base import Column
 from penstock.components.tfrecord.encoder import encode_features
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
 def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:

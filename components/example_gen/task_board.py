@@ -50,7 +50,7 @@ class TaskBoard:
         self._replace(f"{task:05d}.json", json.dumps(asdict(result)))
 
     def store_error(self, task: int, error: DataError) -> None:
-        """Say what in the data stopped a task; of an exception Beam passes on only a text."""
+        """Say what in the data stopped a task."""
         self._replace(f"{task:05d}.error", str(error))
 
     def store_rows(self, task: int, rows: int) -> None:

@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from penstock.components.sources.base import ARROW_TYPES, Column, FeatureKind
+from penstock.components.sources.base import ARROW_TYPES, Column
 from penstock.components.sources.tokens import (
     INT64_MAX,
     beyond_float32,
     beyond_int64,
     finite_or,
 )
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # Multiplied and divided by, to come from an Arrow unit to microseconds.
 _TO_MICROSECONDS = {"s": (10**6, 1), "ms": (10**3, 1), "us": (1, 1), "ns": (1, 10**3)}

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from penstock.components.tfrecord.feature_kind import FeatureKind as FeatureKind
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # The Arrow type that batches carry for each kind.
 ARROW_TYPES = {

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.components.sources.base import Batch, Column, FeatureKind, RejectedRow
+from penstock.components.sources.base import Batch, Column, RejectedRow
 from penstock.components.sources.batches import batch_of, empty_batch, take_rows
 from penstock.components.sources.csv_blocks import RowBlock, line_breaks, line_ends
 from penstock.components.sources.csv_parse import Misfit, RowParser, null_texts
 from penstock.components.sources.csv_rows import RowSplitter
 from penstock.components.sources.tokens import SPACES, to_float32, to_int64
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 BROKEN_QUOTE = (
     "unbalanced quote: the field that opens here is not closed by a quote that a delimiter or a "

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from penstock.components.sources.base import Column, FeatureKind
+from penstock.components.sources.base import Column
 from penstock.components.sources.batches import batch_of
 from penstock.components.sources.csv_header import BOM
 from penstock.components.sources.options import SourceOptions
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # Text goes through Arrow's string type, which checks that it is UTF-8.
 _PARSED_TYPES = {

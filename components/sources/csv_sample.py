@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from penstock.components.sources.base import Column, FeatureKind
+from penstock.components.sources.base import Column
 from penstock.components.sources.csv_blocks import RowBlock
 from penstock.components.sources.csv_parse import RowParser
 from penstock.components.sources.csv_rows import RowSplitter
 from penstock.components.sources.infer import TypeSample
 from penstock.components.sources.options import SourceOptions
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # At least as many rows from the beginning of each of many files, and from each later block
 # (of 8 MiB: about 1 row in 500, at a tenth of the scan's own cost).

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.components.sources.base import FeatureKind
 from penstock.components.sources.tokens import (
     ANY_FLOAT,
     INT64_MAX,
@@ -21,6 +20,7 @@ from penstock.components.sources.tokens import (
     PLAIN_INTEGER,
     SPACES,
 )
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # Tried in this order; a text is of the first class that it matches. 18 digits are surely
 # within int64, and what else is an integer is looked at one by one.

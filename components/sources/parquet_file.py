@@ -16,11 +16,12 @@ import pyarrow_hotfix  # noqa: F401 - CVE-2023-47248: Arrow 10 runs pickled code
 
 from penstock.components.errors import DataError
 from penstock.components.sources.arrow_values import feature_type
-from penstock.components.sources.base import Column, FeatureKind
+from penstock.components.sources.base import Column
 from penstock.components.sources.content import open_data
 from penstock.components.sources.layout import shown
 from penstock.components.sources.options import MIB
 from penstock.components.sources.sniff import PARQUET_MAGIC, not_text
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 _HASH_BLOCK_BYTES = 8 * MIB
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.components.errors import DataError
-from penstock.components.sources.base import FeatureKind
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
 @dataclass(frozen=True)

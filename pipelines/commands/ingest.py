@@ -74,14 +74,15 @@ def command(
 
     Example: penstock ingest trips.csv shards --split train=9 --split eval=1
     """
-    splits = SplitOptions(*([_splits(split)] if split else []), partition_feature=partition_feature)
+    chosen = tuple(_split(text) for text in split) if split else SplitOptions.splits
+    splits = SplitOptions(chosen, partition_feature=partition_feature)
     source_options = SourceOptions(
         kind=kind,
         schema_file=str(schema) if schema else None,
         extra_columns=extra_columns,
         delimiter=delimiter,
         column_names=tuple(column_name) if column_name else None,
-        **({"null_tokens": tuple(null_token)} if null_token else {}),
+        null_tokens=tuple(null_token) if null_token else SourceOptions.null_tokens,
         non_finite=non_finite,
         allow_empty=allow_empty,
     )
@@ -104,10 +105,6 @@ def command(
         overwrite=overwrite,
         as_json=as_json,
     )
-
-
-def _splits(texts: list[str]) -> tuple[Split, ...]:
-    return tuple(_split(text) for text in texts)
 
 
 def _split(text: str) -> Split:

@@ -9,8 +9,9 @@ from tfx.proto import example_gen_pb2
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.example_gen.splits import assign_splits, check_partition
-from penstock.components.sources.base import Column, FeatureKind
+from penstock.components.sources.base import Column
 from penstock.components.tfrecord.encoder import encode_examples
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 THREE = (Split("train", 7), Split("eval", 2), Split("test", 1))
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from penstock.components.errors import DataError
-from penstock.components.sources.base import Column, FeatureKind, Piece
+from penstock.components.sources.base import Column, Piece
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
 

@@ -1,8 +1,8 @@
 import pyarrow as pa
 import pytest
 
-from penstock.components.sources.base import FeatureKind
 from penstock.components.sources.infer import TypeSample
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.components.errors import DataError
-from penstock.components.sources.base import Column, FeatureKind, Piece
+from penstock.components.sources.base import Column, Piece
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
 UTC = datetime.timezone.utc

@@ -1,8 +1,8 @@
 import pytest
 
 from penstock.components.errors import DataError
-from penstock.components.sources.base import FeatureKind
 from penstock.components.sources.schema import SchemaColumn, read_schema
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
 @pytest.fixture
