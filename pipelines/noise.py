@@ -48,9 +48,9 @@ def noise_to_log() -> Iterator[Noise]:
     os.close(handle)
     noise = Noise(os.fdopen(os.dup(stderr), "w", buffering=1), Path(name))
     _turn_to(noise.log)
-    _log_all()
     try:
-        yield noise
+        with _logging():
+            yield noise
     finally:
         _flush()
         os.dup2(stdout, 1)
@@ -72,14 +72,24 @@ def _turn_to(log: Path) -> None:
     os.close(descriptor)
 
 
-def _log_all() -> None:
-    """Let INFO through; TFX says there which execution it runs and why."""
-    logging.basicConfig(
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=os.fdopen(os.dup(2), "w", buffering=1),
-        force=True,
-    )
+@contextmanager
+def _logging() -> Iterator[None]:
+    """Let INFO through: TFX says there which execution it runs, on what, and why."""
+    from absl import logging as absl_logging
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    levels = root.level, absl_logging.get_verbosity()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    absl_logging.set_verbosity(absl_logging.INFO)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(levels[0])
+        absl_logging.set_verbosity(levels[1])
 
 
 def _flush() -> None:
