@@ -33,7 +33,10 @@ def compile_ir(pipeline: Pipeline) -> pipeline_pb2.Pipeline:
     Raises:
         UsageError: The pipeline has what no runner of single nodes can run.
     """
-    ir = compiler.Compiler().compile(pipeline)
+    try:
+        ir = compiler.Compiler().compile(pipeline)
+    except ValueError as error:
+        raise UsageError(f"TFX cannot compile the pipeline: {_one_line(error)}") from error
     for node in nodes(ir):
         _restore_falsy_defaults(node, pipeline)
     return ir
@@ -197,8 +200,10 @@ def _typed(parameter: pipeline_pb2.RuntimeParameter, text: str) -> str | int | f
 
 def _restore_falsy_defaults(node: pipeline_pb2.PipelineNode, pipeline: Pipeline) -> None:
     """Put back defaults of 0 and "", which TFX's compiler takes for none."""
-    (component,) = (c for c in pipeline.components if c.id == node.node_info.id)
-    for key, value in component.exec_properties.items():
+    components = {component.id: component for component in pipeline.components}
+    if node.node_info.id not in components:
+        return  # made by the compiler itself
+    for key, value in components[node.node_info.id].exec_properties.items():
         if isinstance(value, RuntimeParameter) and value.default is not None and not value.default:
             parameter = node.parameters.parameters[key].runtime_parameter
             kinds = {int: "int_value", float: "double_value", str: "string_value"}

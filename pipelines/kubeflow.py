@@ -15,13 +15,21 @@ from typing import Any
 from kfp import compiler, dsl, kubernetes
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.kubeflow_plan import Parameter, Plan, Task
+from penstock.pipelines.kubeflow_outputs import HTML, METRICS, MODEL_URI
+from penstock.pipelines.kubeflow_plan import Plan, Task
 from penstock.pipelines.metadata_store import MYSQL_PASSWORD, MYSQL_USER
 from penstock.pipelines.placement import Placement, Toleration
 
 _BY_DIGEST = re.compile(r"^[^\s@]+@sha256:[0-9a-f]{64}$")
 # etcd takes no object above 1.5 MiB, and KFP's workflow holds more than this file.
 _MAX_YAML_BYTES = 1 << 20
+# KFP's launcher puts JSON in its place: where it wants which outputs.
+_EXECUTOR_INPUT = "{{$}}"
+_VIEW_TYPES = {
+    METRICS: dsl.Output[dsl.Metrics],
+    MODEL_URI: dsl.OutputPath(str),
+    HTML: dsl.Output[dsl.HTML],
+}
 
 
 def write_kubeflow(
@@ -75,7 +83,12 @@ def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
             step = _step(task, plan, image, placement, values)
             made[task.name] = step.after(*(made[name] for name in task.upstream))
 
-    _set_signature(build, plan.name, plan.parameters)
+    _set_signature(
+        build,
+        plan.name,
+        {parameter.kfp_name: parameter.kind for parameter in plan.parameters},
+        {p.kfp_name: p.default for p in plan.parameters if p.default is not None},
+    )
     return dsl.pipeline(name=plan.name)(build)
 
 
@@ -111,23 +124,30 @@ def _arguments(task: Task, plan: Plan, placement: Placement) -> list[str]:
 
 
 def _component(task: Task, image: str, arguments: list[str]) -> Any:
-    inputs = (Parameter("run_id", "run_id", str, None), *task.parameters)
+    inputs = {"run_id": str, **{p.kfp_name: p.kind for p in task.parameters}}
 
     def container(*placeholders: Any) -> dsl.ContainerSpec:
-        run_id, *values = placeholders
+        run_id, *values = placeholders[: len(inputs)]
         given = [
             argument
             for parameter, value in zip(task.parameters, values, strict=True)
             for argument in ("--parameter", f"{parameter.name}={value}")
         ]
+        outputs = ["--kfp-executor-input", _EXECUTOR_INPUT] if task.views else []
         return dsl.ContainerSpec(
             image=image,
             command=["penstock", "node"],
             # The IR comes last: nobody reads it, and it is long.
-            args=[*arguments, "--run-id", run_id, *given, "--inline-ir", task.inline_ir],
+            args=[
+                *arguments,
+                *("--run-id", run_id),
+                *given,
+                *outputs,
+                *("--inline-ir", task.inline_ir),
+            ],
         )
 
-    _set_signature(container, task.name, inputs, defaults=False)
+    _set_signature(container, task.name, {**inputs, **{v: _VIEW_TYPES[v] for v in task.views}}, {})
     return dsl.container_component(container)
 
 
@@ -180,24 +200,19 @@ def _toleration(toleration: Toleration) -> dict[str, str]:
 def _set_signature(
     function: Callable[..., Any],
     name: str,
-    parameters: tuple[Parameter, ...],
-    *,
-    defaults: bool = True,
+    types: Mapping[str, Any],
+    defaults: Mapping[str, Any],
 ) -> None:
     """Make kfp, which reads names and types off a function, see these."""
     function.__name__ = name
     function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(
-                parameter.kfp_name,
+                parameter,
                 inspect.Parameter.KEYWORD_ONLY,
-                annotation=parameter.kind,
-                default=(
-                    parameter.default
-                    if defaults and parameter.default is not None
-                    else inspect.Parameter.empty
-                ),
+                annotation=kind,
+                default=defaults.get(parameter, inspect.Parameter.empty),
             )
-            for parameter in parameters
+            for parameter, kind in types.items()
         ]
     )

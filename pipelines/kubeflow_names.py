@@ -8,8 +8,8 @@ _MAX_TASK_CHARS = 40
 _MAX_PIPELINE_CHARS = 63
 # KFP's own name for the outermost graph.
 _RESERVED_TASKS = ("root",)
-# The input that every task has, see `kubeflow`.
-RESERVED_PARAMETERS = ("run_id",)
+# What tasks have besides the user's parameters, see `kubeflow` and `kubeflow_outputs`.
+_RESERVED_PARAMETERS = ("run_id", "metrics", "model_uri", "html")
 
 
 def task_names(node_ids: Iterable[str]) -> dict[str, str]:
@@ -20,7 +20,7 @@ def task_names(node_ids: Iterable[str]) -> dict[str, str]:
 def parameter_names(names: Iterable[str]) -> dict[str, str]:
     """A parameter name of `[a-z0-9_]` for each name of a runtime parameter."""
     wanted = {name: _parameter_name(name) for name in names}
-    return _unique(wanted, RESERVED_PARAMETERS, "_", 60)
+    return _unique(wanted, _RESERVED_PARAMETERS, "_", 60)
 
 
 def pipeline_name(name: str) -> str:

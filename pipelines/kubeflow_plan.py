@@ -31,7 +31,7 @@ class Task:
         inline_ir: Its part of the IR, see `ir.encode`.
         parameters: The runtime parameters that it uses.
         upstream: Names of the tasks that come before it.
-        produces: Names of the artifact types that it makes.
+        views: What a person sees of it in Kubeflow's UI, of `kubeflow_outputs.VIEWS`.
     """
 
     node_id: str
@@ -40,7 +40,7 @@ class Task:
     inline_ir: str
     parameters: tuple[Parameter, ...]
     upstream: tuple[str, ...]
-    produces: frozenset[str]
+    views: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
 from penstock.components.errors import UsageError
 from penstock.pipelines import ir as irs
 from penstock.pipelines.kubeflow_names import parameter_names, pipeline_name, task_names
+from penstock.pipelines.kubeflow_outputs import VIEWS
 from penstock.pipelines.kubeflow_plan import Parameter, Plan, Task
 from penstock.pipelines.secrets_check import check_no_secrets
 
@@ -75,7 +76,7 @@ def _task(
             f"argument of its container, the limit is {_MAX_ARGUMENT_CHARS:,}; "
             "move large options into a file of the image"
         )
-    outputs = node.outputs.outputs.values()
+    made = {output.artifact_spec.type.name for output in node.outputs.outputs.values()}
     return Task(
         node_id=node_id,
         name=names[node_id],
@@ -83,7 +84,7 @@ def _task(
         inline_ir=inline_ir,
         parameters=tuple(parameters[name] for name in irs.runtime_parameters(node)),
         upstream=tuple(names[upstream] for upstream in node.upstream_nodes),
-        produces=frozenset(output.artifact_spec.type.name for output in outputs),
+        views=tuple(sorted({VIEWS[kind] for kind in made & VIEWS.keys()})),
     )
 
 

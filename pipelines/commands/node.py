@@ -42,6 +42,9 @@ def command(
     metadata_mysql_database: Annotated[
         str, typer.Option(help="Its database.")
     ] = MySqlStore.database,
+    kfp_executor_input: Annotated[
+        str | None, typer.Option(hidden=True, help="What Kubeflow expects of this task, JSON.")
+    ] = None,
 ) -> None:
     """Run one node of a TFX pipeline.
 
@@ -70,6 +73,10 @@ def command(
         parameters=parameters,
         pipeline_root=pipeline_root,
     )
+    if kfp_executor_input is not None:
+        from penstock.pipelines.kubeflow_outputs import write_kubeflow_outputs
+
+        write_kubeflow_outputs(kfp_executor_input, result.outputs)
     typer.echo(f"{node_id}: {result.state.value}")
     for key, artifacts in result.outputs.items():
         for artifact in artifacts:

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 import yaml
 from kfp import components
+from tfx.components.statistics_gen.component import StatisticsGen
 from tfx.components.trainer.component import Trainer
 from tfx.dsl.component.experimental.annotations import Parameter
 from tfx.dsl.component.experimental.container_component import create_container_component
@@ -139,6 +140,41 @@ def test_every_task_has_limits_retries_and_the_volume_and_no_kfp_cache(small_pla
         (mount,) = platform[name]["pvcMount"]
         assert (mount["constant"], mount["mountPath"]) == ("penstock", "/penstock")
         assert "secretAsEnv" not in platform[name]
+
+
+def test_a_trainer_shows_the_address_of_its_model(small_plan, tmp_path):
+    spec, _ = _compiled(small_plan, tmp_path)
+
+    outputs = {name: c.get("outputDefinitions") for name, c in spec["components"].items()}
+    assert outputs == {
+        "comp-import-schema-v1": None,
+        "comp-last-schema": None,
+        "comp-make-numbers": None,
+        "comp-trainer": {"parameters": {"model_uri": {"parameterType": "STRING"}}},
+        "comp-make-numbers-2": {"parameters": {"model_uri": {"parameterType": "STRING"}}},
+    }
+    args = spec["deploymentSpec"]["executors"]["exec-trainer"]["container"]["args"]
+    assert args[-4:-1] == ["--kfp-executor-input", "{{$}}", "--inline-ir"]
+
+
+def test_statistics_are_shown_as_html_and_a_training_as_metrics(tmp_path):
+    examples = Importer("/data", Examples).with_id("import")
+    statistics = StatisticsGen(examples=examples.outputs["result"])
+    trainer = Trainer(
+        run_fn="mine.run_fn",
+        examples=examples.outputs["result"],
+        train_args=trainer_pb2.TrainArgs(),
+        eval_args=trainer_pb2.EvalArgs(),
+    )
+    pipeline = Pipeline("p", "/r", components=[examples, statistics, trainer])
+    spec, _ = _compiled(plan_pipeline(pipeline), tmp_path)
+
+    shown = {
+        name: definition["artifactType"]["schemaTitle"]
+        for component in spec["components"].values()
+        for name, definition in component.get("outputDefinitions", {}).get("artifacts", {}).items()
+    }
+    assert shown == {"html": "system.HTML", "metrics": "system.Metrics"}
 
 
 def test_only_the_trainer_is_on_a_gpu(small_plan, tmp_path):

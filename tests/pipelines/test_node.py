@@ -146,6 +146,9 @@ def test_runs_a_pipeline_node_by_node(nodes):
     (pushed,) = (nodes.root / "pipeline/make_numbers/pushed").glob("*/saved_model")
     assert pushed.read_text().split() == ["0.0", "0.5", "1.0", "1.5", "2.0", "2.5", "3.0"]
 
+    shown = nodes.root / "kfp" / "model_uri"
+    wanted = {"outputs": {"parameters": {"model_uri": {"outputFile": str(shown)}}}}
+    more += ("--kfp-executor-input", json.dumps(wanted))
     third = [nodes.run(node, "r3", *more) for node in NODES]
 
     assert [done.out.splitlines()[0] for done in third] == [
@@ -155,6 +158,7 @@ def test_runs_a_pipeline_node_by_node(nodes):
         "Trainer: served from the cache",
         "make_numbers: served from the cache",
     ]
+    assert shown.read_text() == str(pushed.parent)
 
 
 def test_says_in_one_line_why_a_node_failed_and_runs_it_again_afresh(nodes):
