@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from penstock.components.errors import PenstockError
-from penstock.pipelines.commands import ingest, inspect, run, verify
+from penstock.pipelines.commands import compile as compile_
+from penstock.pipelines.commands import ingest, inspect, node, run, submit, verify
 
 app = typer.Typer(
     name="penstock",
@@ -25,6 +26,9 @@ app.command("run")(run.command)
 app.command("ingest")(ingest.command)
 app.command("inspect")(inspect.command)
 app.command("verify")(verify.command)
+app.command("compile")(compile_.command)
+app.command("submit")(submit.command)
+app.command("node")(node.command)
 
 
 def _print_version(wanted: bool) -> None:
