@@ -53,7 +53,7 @@ def read_evaluation(directory: str) -> EvaluationResult:
         if name.startswith("metrics"):
             for record in read_records(os.path.join(directory, name)):
                 message = metrics_for_slice_pb2.MetricsForSlice.FromString(record.payload)
-                metrics[_slice_name(message.slice_key)] = dict(_values(message))
+                metrics.setdefault(_slice_name(message.slice_key), {}).update(_values(message))
     validation = _read_validation(directory)
     deciding, higher = _deciding_metric(directory, metrics.get(OVERALL, {}))
     return EvaluationResult(metrics, tuple(_failures(validation)), deciding, higher)
