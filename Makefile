@@ -3,8 +3,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.penstock-set-up
 TYPED := build/typed
+IMAGE ?= penstock:dev
 
-.PHONY: run test test-fast check typecheck format setup clean
+.PHONY: run test test-fast check typecheck format setup clean image base-image
 
 run: setup
 	$(BIN)/penstock run taxi
@@ -38,6 +39,14 @@ $(STAMP): pyproject.toml uv.lock .python-version
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet "uv>=0.5"
 	UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --locked --inexact --compile-bytecode --quiet
 	@touch $@
+
+# debian:trixie-slim by debootstrap, where no registry can be reached; needs root.
+base-image:
+	k8s/base-image.sh
+
+# The image of k8s/Dockerfile; needs a Docker daemon, and a network while it is built.
+image:
+	docker build --network host --file k8s/Dockerfile --tag $(IMAGE) .
 
 clean:
 	rm -rf $(VENV) build runs
