@@ -83,13 +83,13 @@ def _row_problems(manifest: Manifest, options: GateOptions) -> Iterator[str]:
 def _anomaly_problems(split: str, anomalies: anomalies_pb2.Anomalies | None) -> Iterator[str]:
     if anomalies is None:
         return
-    found = dict(anomalies.anomaly_info)
+    found = {f"feature '{name}'": info for name, info in sorted(anomalies.anomaly_info.items())}
     if anomalies.HasField("dataset_anomaly_info"):
         found["the data set"] = anomalies.dataset_anomaly_info
-    for name, anomaly in sorted(found.items()):
+    for where, anomaly in found.items():
         if anomaly.severity == anomalies_pb2.AnomalyInfo.ERROR:
             what = anomaly.description or anomaly.short_description
-            yield f"split '{split}', feature '{name}': {' '.join(what.split())}"
+            yield f"split '{split}', {where}: {' '.join(what.split())}"
 
 
 def _feature_problems(

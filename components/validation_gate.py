@@ -7,11 +7,12 @@ this node acts on it.
 
 import json
 import os
+from typing import TypedDict
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 from tfx.components.example_validator.executor import DEFAULT_FILE_NAME as ANOMALIES_FILE
 from tfx.components.statistics_gen.stats_artifact_utils import load_statistics
-from tfx.dsl.component.experimental.annotations import InputArtifact, OutputDict, Parameter
+from tfx.dsl.component.experimental.annotations import InputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
@@ -22,6 +23,12 @@ from penstock.components.gate_checks import GateOptions, find_problems
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
 
 
+class GateOutputs(TypedDict):
+    """What the gate gives: JSON with the rows of each split that it let through."""
+
+    verdict: str
+
+
 @component
 def ValidationGate(  # noqa: N802 - TFX names a node after its function
     statistics: InputArtifact[ExampleStatistics],
@@ -29,7 +36,7 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
     examples: InputArtifact[Examples],
     label: Parameter[str] = "",
     max_quarantined_share: Parameter[float] = 0.01,
-) -> OutputDict(verdict=str):
+) -> GateOutputs:
     """Let the run go on, or stop it with a list of all that is wrong.
 
     Args:
@@ -40,7 +47,7 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
         max_quarantined_share: See `GateOptions`.
 
     Returns:
-        `verdict`: JSON with the rows of each split that was let through.
+        `verdict`, see `GateOutputs`.
 
     Raises:
         DataError: The data is unfit; lists why.
