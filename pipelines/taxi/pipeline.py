@@ -4,6 +4,7 @@ import os
 from dataclasses import asdict, replace
 
 import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.proto import config_pb2
 from tfx.components import (
     Evaluator,
     ExampleValidator,
@@ -147,7 +148,9 @@ def eval_config(options: EvaluationOptions) -> tfma.EvalConfig:
             absolute={"value": -options.max_accuracy_drop},
         ),
     )
-    overall = tfma.PerSliceMetricThreshold(slicing_specs=[tfma.SlicingSpec()], threshold=threshold)
+    overall = config_pb2.PerSliceMetricThreshold(
+        slicing_specs=[tfma.SlicingSpec()], threshold=threshold
+    )
     return tfma.EvalConfig(
         model_specs=[
             tfma.ModelSpec(
