@@ -2,7 +2,8 @@
 
 TFX's key of a node that is given a function by dotted path holds the path, not the code, so
 an edited `preprocessing_fn` is served from the cache. This digest covers the source of the
-function's module and, transitively, of the modules that it imports from the same package.
+function's module and, transitively, of the modules that it imports from the same package and
+from Penstock.
 """
 
 import ast
@@ -16,25 +17,33 @@ from penstock.components.errors import UsageError
 
 
 def code_digest(function: str) -> str:
-    """sha256 (hex) of the code behind `package.module.function`; nothing of it is run.
+    """sha256 (hex) of the code behind `package.module.function`.
 
-    Modules of other packages count by nothing: their versions belong to the environment.
-    Penstock's own count, since its code is often edited beside a pipeline's.
+    Modules of other packages than the function's and Penstock count by nothing: their
+    versions belong to the environment.
+
+    Raises:
+        UsageError: There is no such module.
+    """
+    digest = hashlib.sha256()
+    for name, source in sorted(modules_behind(function).items()):
+        digest.update(f"{name}\0{hashlib.sha256(source).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def modules_behind(function: str) -> dict[str, bytes]:
+    """The sources of all modules that count, by name; none of them is run.
 
     Raises:
         UsageError: There is no such module.
     """
     module = function.rpartition(".")[0]
-    root = module.partition(".")[0]
     sources: dict[str, bytes] = {}
-    _collect(module, root, sources)
-    digest = hashlib.sha256()
-    for name, source in sorted(sources.items()):
-        digest.update(f"{name}\0{hashlib.sha256(source).hexdigest()}\n".encode())
-    return digest.hexdigest()
+    _collect(module, {module.partition(".")[0], "penstock"}, sources)
+    return sources
 
 
-def _collect(module: str, root: str, sources: dict[str, bytes]) -> None:
+def _collect(module: str, roots: set[str], sources: dict[str, bytes]) -> None:
     if module in sources:
         return
     spec = _find(module)
@@ -44,9 +53,11 @@ def _collect(module: str, root: str, sources: dict[str, bytes]) -> None:
         return  # a namespace package, or compiled
     source = Path(spec.origin).read_bytes()
     sources[module] = source
+    if spec.parent and spec.parent != module:
+        _collect(spec.parent, roots, sources)  # to import a module runs its package first
     for name in _imported(ast.parse(source), module, spec.submodule_search_locations is not None):
-        if name.partition(".")[0] == root and _find(name) is not None:
-            _collect(name, root, sources)
+        if name.partition(".")[0] in roots and _find(name) is not None:
+            _collect(name, roots, sources)
 
 
 def _find(module: str) -> ModuleSpec | None:

@@ -5,10 +5,8 @@ import re
 from penstock.components.errors import PenstockError
 
 # In-process Beam workers hand an exception over as the text of its traceback.
-_QUOTED = re.compile(
-    r"^penstock\.\S*?Error: (?P<text>.*?)(?: \[while running .*)?$(?!.*^penstock\.\S*?Error: )",
-    re.MULTILINE | re.DOTALL,
-)
+_OWN_ERROR = re.compile(r"^penstock\.[\w.]+Error: ", re.MULTILINE)
+_BEAM_STEP = re.compile(r" \[while running '[^']*'\]$")
 
 
 def reason(error: BaseException) -> str:
@@ -17,9 +15,10 @@ def reason(error: BaseException) -> str:
     while seen is not None:
         if isinstance(seen, PenstockError):
             return str(seen)
-        seen = seen.__cause__ or seen.__context__
-    quoted = _QUOTED.search(str(error))
-    if quoted:
-        return quoted["text"].strip()
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        seen = seen.__cause__
+    text = _BEAM_STEP.sub("", str(error).strip())
+    *_, own = _OWN_ERROR.split(text)
+    if own != text:
+        return own
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__

@@ -14,7 +14,7 @@ from tfx.proto.orchestration import pipeline_pb2
 from penstock.components.errors import PenstockError
 from penstock.pipelines.failures import reason
 from penstock.pipelines.progress import FAILED, Progress
-from penstock.pipelines.run_folder import clean_up, metadata_file, only_run
+from penstock.pipelines.run_folder import check_store, clean_up, metadata_file, only_run
 
 
 class NodeFailedError(PenstockError):
@@ -35,7 +35,9 @@ def run_locally(pipeline: Pipeline, progress: Progress) -> None:
         DataError: Another run is at work in the same folder, or the metadata cannot be used.
         UsageError: The pipeline's metadata is not in an sqlite file.
     """
-    with only_run(metadata_file(pipeline.metadata_connection_config).parent):
+    file = metadata_file(pipeline.metadata_connection_config)
+    with only_run(file.parent):
+        check_store(file)
         _WatchedRunner(pipeline.metadata_connection_config, progress).run(pipeline)
 
 

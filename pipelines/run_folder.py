@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,9 @@ from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines import attempts
+
+# A reader such as a notebook holds the lock for milliseconds.
+_LOCK_WAIT_SECONDS = 2.0
 
 
 def metadata_file(connection: Any) -> Path:
@@ -55,20 +59,41 @@ def only_run(folder: Path) -> Iterator[None]:
         yield
 
 
+def check_store(file: Path) -> None:
+    """Look whether the metadata can be written; TFX itself would retry for five minutes.
+
+    Raises:
+        DataError: Another process holds the file locked, or it is no metadata store.
+    """
+    if not file.exists():
+        return
+    store = sqlite3.connect(file, timeout=_LOCK_WAIT_SECONDS)
+    try:
+        store.execute("begin immediate")
+        store.rollback()
+    except sqlite3.DatabaseError as error:
+        raise DataError(
+            f"{file}: the metadata store cannot be written ({error}); if another process "
+            "holds it locked, end that one"
+        ) from error
+    finally:
+        store.close()
+
+
 @contextmanager
 def open_store(connection: Any) -> Iterator[metadata.Metadata]:
     """The metadata store, entered.
 
     Raises:
-        DataError: It cannot be used: another process holds it, or it is damaged.
+        DataError: It cannot be used.
     """
     try:
         with metadata.Metadata(connection) as handle:
             yield handle
     except (mlmd_errors.StatusError, RuntimeError) as error:
         raise DataError(
-            f"{connection.sqlite.filename_uri}: the metadata store cannot be used, another "
-            f"process may hold it locked ({' '.join(str(error).split())})"
+            f"{connection.sqlite.filename_uri}: the metadata store cannot be used "
+            f"({' '.join(str(error).split())})"
         ) from error
 
 
