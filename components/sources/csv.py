@@ -21,8 +21,9 @@ from penstock.components.sources.csv_scan import MAX_SCAN_REJECTED, CsvFile, sca
 from penstock.components.sources.cutting import cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
 from penstock.components.sources.listing import Listing
-from penstock.components.sources.options import MIB, SourceOptions
+from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.schema import SchemaColumn, read_schema
+from penstock.components.tfrecord.sharding import MIB
 
 # Large enough that the few hundred microseconds that a block costs do not show, small
 # enough that a worker holds a few tens of MiB.

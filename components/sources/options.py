@@ -1,13 +1,10 @@
 """What a user may say about outside files, as one value that travels in a node's properties."""
 
-import dataclasses
-import json
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.components.errors import UsageError
+from penstock.components.tfrecord.sharding import MIB
 
-MIB = 2**20
 KINDS = ("csv", "parquet")
 EXTRA_COLUMNS = ("reject", "drop")
 # Arrow's offsets within a block of text are int32.
@@ -96,28 +93,3 @@ class SourceOptions:
         if isinstance(value, str) or not all(isinstance(item, str) for item in value):
             raise UsageError(f"{name} must be a list of strings, got {value!r}")
         object.__setattr__(self, name, tuple(value))
-
-    def to_json(self) -> str:
-        """The options as one line of JSON; equal options give equal text."""
-        return json.dumps(dataclasses.asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> "SourceOptions":
-        """The options from JSON; fields that are not there have their default.
-
-        Raises:
-            UsageError: It is not a JSON object, or a field or value of it is unknown.
-        """
-        try:
-            raw: Any = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise UsageError(f"source options are not JSON ({error}): {text!r}") from error
-        if not isinstance(raw, dict):
-            raise UsageError(f"source options must be a JSON object, got {text!r}")
-        names = [field.name for field in dataclasses.fields(cls)]
-        unknown = sorted(set(raw) - set(names))
-        if unknown:
-            raise UsageError(
-                f"unknown source option {', '.join(unknown)}; choose from {', '.join(names)}"
-            )
-        return cls(**raw)

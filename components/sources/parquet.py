@@ -19,10 +19,11 @@ from penstock.components.sources.content import check_size, fingerprint, open_da
 from penstock.components.sources.cutting import RowStart, cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
 from penstock.components.sources.listing import Listing
-from penstock.components.sources.options import MIB, SourceOptions
+from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.parquet_file import ParquetFile, inspect_file, open_reader
 from penstock.components.sources.schema import SchemaColumn, read_schema
 from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.sharding import MIB
 
 # Fewer rows a batch where rows are large (images): bounds what a batch takes.
 MAX_BATCH_BYTES = 64 * MIB

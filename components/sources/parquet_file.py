@@ -19,9 +19,9 @@ from penstock.components.sources.arrow_values import feature_type
 from penstock.components.sources.base import Column
 from penstock.components.sources.content import open_data
 from penstock.components.sources.layout import shown
-from penstock.components.sources.options import MIB
 from penstock.components.sources.sniff import PARQUET_MAGIC, not_text
 from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.sharding import MIB
 
 _HASH_BLOCK_BYTES = 8 * MIB
 

@@ -4,15 +4,6 @@ from penstock.components.errors import UsageError
 from penstock.components.sources.options import SourceOptions
 
 
-def test_json_round_trip():
-    options = SourceOptions(
-        kind="csv", delimiter=";", column_names=("a", "b"), null_tokens=(), allow_empty=True
-    )
-    assert SourceOptions.from_json(options.to_json()) == options
-    assert SourceOptions.from_json("{}") == SourceOptions()
-    assert SourceOptions.from_json('{"column_names": ["a"]}').column_names == ("a",)
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -41,26 +32,3 @@ def test_bad_values_are_named(values, message):
     with pytest.raises(UsageError) as error:
         SourceOptions(**values)
     assert str(error.value) == message
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[]", "source options must be a JSON object, got '[]'"),
-        (
-            '{"delimeter": ";"}',
-            "unknown source option delimeter; choose from kind, schema_file, extra_columns, "
-            "delimiter, column_names, null_tokens, text_null_tokens, non_finite, sample_rows, "
-            "allow_empty, max_row_bytes",
-        ),
-    ],
-)
-def test_bad_json_is_named(text, message):
-    with pytest.raises(UsageError) as error:
-        SourceOptions.from_json(text)
-    assert str(error.value) == message
-
-
-def test_text_that_is_not_json():
-    with pytest.raises(UsageError, match=r"source options are not JSON \(Expecting .*\): 'x'"):
-        SourceOptions.from_json("x")
