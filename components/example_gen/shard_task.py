@@ -13,15 +13,17 @@ from penstock.components.example_gen.quarantine import QUARANTINE_DIR, Quarantin
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.splits import assign_splits
 from penstock.components.example_gen.task_board import TaskBoard, TaskResult
-from penstock.components.sources.base import Batch, Piece, RejectedRow, Source
+from penstock.components.sources.base import (
+    MAX_BATCH_BYTES,
+    Batch,
+    Piece,
+    RejectedRow,
+    Source,
+)
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.frame_batch import frame_records
 from penstock.components.tfrecord.sharding import shard_name, split_dir
 from penstock.components.tfrecord.writer import ShardWriter
-
-# Batches of at most this many bytes are encoded at once: it bounds memory, and Arrow's
-# binary arrays end at 2 GiB.
-MAX_BATCH_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)

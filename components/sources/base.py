@@ -12,7 +12,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.sharding import MIB
 
+# About as many bytes are in a batch at most, fewer rows where these are large (images): bounds
+# memory, and Arrow's binary arrays end at 2 GiB.
+MAX_BATCH_BYTES = 64 * MIB
 # The Arrow type that batches carry for each kind.
 ARROW_TYPES = {
     FeatureKind.INT: pa.int64(),

@@ -13,7 +13,13 @@ import pyarrow as pa
 
 from penstock.components.errors import DataError
 from penstock.components.sources.arrow_values import to_feature
-from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
+from penstock.components.sources.base import (
+    MAX_BATCH_BYTES,
+    Batch,
+    Column,
+    Piece,
+    RejectedRow,
+)
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of, take_rows
 from penstock.components.sources.content import check_size, fingerprint, open_data
 from penstock.components.sources.cutting import RowStart, cut_files
@@ -23,10 +29,7 @@ from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.parquet_file import ParquetFile, inspect_file, open_reader
 from penstock.components.sources.schema import SchemaColumn, read_schema
 from penstock.components.tfrecord.feature_kind import FeatureKind
-from penstock.components.tfrecord.sharding import MIB
 
-# Fewer rows a batch where rows are large (images): bounds what a batch takes.
-MAX_BATCH_BYTES = 64 * MIB
 # A cut wanted within this share of a part from the beginning of a row group is made there: a
 # group that two workers share is decompressed by both.
 _SNAP_SHARE = 0.25
