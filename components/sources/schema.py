@@ -3,10 +3,13 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.feature_kind import FeatureKind
+
+if TYPE_CHECKING:
+    from tensorflow_metadata.proto.v0 import schema_pb2
 
 
 @dataclass(frozen=True)
@@ -27,33 +30,28 @@ class SchemaColumn:
 
 
 def read_schema(path: str) -> tuple[SchemaColumn, ...]:
-    """The features of a `schema.pbtxt`, in its order; deprecated ones are not data and left out.
+    """The features of a `schema.pbtxt` that are in use, in its order.
 
     Raises:
         DataError: There is no such file, it is no schema, or a feature has a type that no
             `tf.train.Feature` holds.
     """
-    # Both import protobuf, which a source without a schema does not need.
-    from google.protobuf import text_format
-    from tensorflow_metadata.proto.v0 import schema_pb2
+    # Imports protobuf, which a source without a schema does not need.
+    from penstock.components.schema_features import is_used, parse_schema
 
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot read the schema ({error})") from error
-    schema = schema_pb2.Schema()
-    try:
-        text_format.Parse(text, schema)
-    except text_format.ParseError as error:
-        raise DataError(f"{path}: not a TFMD schema.pbtxt ({error})") from error
-    stages = (schema_pb2.DEPRECATED, schema_pb2.DISABLED)
-    features = [feature for feature in schema.feature if feature.lifecycle_stage not in stages]
+    features = [feature for feature in parse_schema(text, path).feature if is_used(feature)]
     if not features:
         raise DataError(f"{path}: the schema has no feature; expected one for each column")
-    return tuple(_schema_column(feature, path, schema_pb2) for feature in features)
+    return tuple(_schema_column(feature, path) for feature in features)
 
 
-def _schema_column(feature: Any, path: str, schema_pb2: Any) -> SchemaColumn:
+def _schema_column(feature: "schema_pb2.Feature", path: str) -> SchemaColumn:
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
     kind = schema_pb2.FeatureType.Name(feature.type)
     if kind not in FeatureKind.__members__:
         raise DataError(
@@ -69,7 +67,7 @@ def _schema_column(feature: Any, path: str, schema_pb2: Any) -> SchemaColumn:
     )
 
 
-def _is_list(feature: Any) -> bool | None:
+def _is_list(feature: "schema_pb2.Feature") -> bool | None:
     """By the feature's shape, or else by its largest number of values."""
     if feature.HasField("shape"):
         return math.prod(dim.size for dim in feature.shape.dim) != 1

@@ -9,10 +9,10 @@ from collections.abc import Collection
 from typing import TypeAlias
 
 import tensorflow as tf
-from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.schema_features import is_used, parse_schema
 
 FeatureSpec: TypeAlias = tf.io.FixedLenFeature | tf.io.VarLenFeature
 
@@ -22,16 +22,6 @@ _DTYPES = {
     schema_pb2.BYTES: tf.string,
 }
 _DEFAULTS = {tf.int64: 0, tf.float32: 0.0, tf.string: ""}
-# The stages that TFDV and TFX's own readers leave out as well.
-_UNUSED_STAGES = frozenset(
-    {
-        schema_pb2.PLANNED,
-        schema_pb2.ALPHA,
-        schema_pb2.DEPRECATED,
-        schema_pb2.DEBUG_ONLY,
-        schema_pb2.DISABLED,
-    }
-)
 
 
 def feature_spec(
@@ -59,7 +49,7 @@ def feature_spec(
     if not isinstance(schema, schema_pb2.Schema):
         schema = read_schema(schema)
     _require_dense_or_varlen(schema)
-    features = [f for f in schema.feature if _is_used(f)]
+    features = [f for f in schema.feature if is_used(f)]
     names = [f.name for f in features]
     if unknown := sorted(set(var_len) - set(names)):
         raise UsageError(
@@ -77,15 +67,12 @@ def read_schema(path: str | os.PathLike[str]) -> schema_pb2.Schema:
     """
     try:
         with tf.io.gfile.GFile(os.fspath(path)) as file:
-            return text_format.Parse(file.read(), schema_pb2.Schema())
+            text = file.read()
     except tf.errors.OpError as error:
         raise DataError(f"{path}: the schema cannot be read ({error.message})") from error
-    except (text_format.ParseError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise DataError(f"{path}: not a schema in text form ({error})") from error
-
-
-def _is_used(feature: schema_pb2.Feature) -> bool:
-    return not feature.deprecated and feature.lifecycle_stage not in _UNUSED_STAGES
+    return parse_schema(text, os.fspath(path))
 
 
 def _spec(feature: schema_pb2.Feature, *, var_len: bool) -> FeatureSpec:

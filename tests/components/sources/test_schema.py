@@ -25,7 +25,6 @@ def test_reads_names_kinds_lists_and_presence(write):
         feature { name: "d" type: FLOAT shape { dim { size: 2 } dim { size: 3 } } }
         feature { name: "e" type: INT value_count { min: 0 max: 5 } }
         feature { name: "f" type: INT shape { } }
-        feature { name: "old" type: INT lifecycle_stage: DEPRECATED }
         """
     )
     assert read_schema(path) == (
@@ -36,6 +35,16 @@ def test_reads_names_kinds_lists_and_presence(write):
         SchemaColumn("e", FeatureKind.INT, True, False),
         SchemaColumn("f", FeatureKind.INT, False, False),
     )
+
+
+@pytest.mark.parametrize("stage", ["PLANNED", "ALPHA", "DEPRECATED", "DEBUG_ONLY", "DISABLED"])
+def test_features_in_a_stage_without_data_are_left_out(write, stage):
+    path = write(
+        f'feature {{ name: "a" type: INT lifecycle_stage: {stage} }}'
+        'feature { name: "b" type: INT deprecated: true }'
+        'feature { name: "c" type: INT lifecycle_stage: BETA }'
+    )
+    assert read_schema(path) == (SchemaColumn("c", FeatureKind.INT, None, False),)
 
 
 @pytest.mark.parametrize(

@@ -96,5 +96,5 @@ def test_a_file_that_is_no_schema_is_named(tmp_path):
     with pytest.raises(DataError, match=r"schema\.pbtxt: the schema cannot be read"):
         feature_spec(path)
     path.write_text("feature [")
-    with pytest.raises(DataError, match=r"schema\.pbtxt: not a schema in text form"):
+    with pytest.raises(DataError, match=r"schema\.pbtxt: not a TFMD schema.pbtxt \(1:"):
         feature_spec(path)

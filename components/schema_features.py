@@ -1,0 +1,38 @@
+"""TFMD schemas as every reader of records takes them: from text, and which features are in use."""
+
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from penstock.components.errors import DataError
+
+# The stages that TFDV and TFX's own readers leave out as well.
+_UNUSED_STAGES = frozenset(
+    {
+        schema_pb2.PLANNED,
+        schema_pb2.ALPHA,
+        schema_pb2.DEPRECATED,
+        schema_pb2.DEBUG_ONLY,
+        schema_pb2.DISABLED,
+    }
+)
+
+
+def parse_schema(text: str, path: str) -> schema_pb2.Schema:
+    """The schema that a `schema.pbtxt` holds.
+
+    Args:
+        text: Its content.
+        path: Where it stands; for the message.
+
+    Raises:
+        DataError: It is no schema.
+    """
+    try:
+        return text_format.Parse(text, schema_pb2.Schema())
+    except text_format.ParseError as error:
+        raise DataError(f"{path}: not a TFMD schema.pbtxt ({error})") from error
+
+
+def is_used(feature: schema_pb2.Feature) -> bool:
+    """Whether data have the feature: it is neither deprecated nor in a stage without data."""
+    return not feature.deprecated and feature.lifecycle_stage not in _UNUSED_STAGES
