@@ -19,3 +19,10 @@ class UsageError(PenstockError, ValueError):
     """An option, a name or a combination of them is wrong: lists the choices."""
 
     exit_code = 2
+
+
+def one_line(error: Exception) -> str:
+    """The error for a person: the system's own say which file and what, not their numbers."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.components.errors import PenstockError
+from penstock.components.errors import PenstockError, one_line
 from penstock.pipelines.commands import compile as compile_
 from penstock.pipelines.commands import ingest, inspect, node, run, submit, verify
 
@@ -53,8 +53,8 @@ def _options(
 
 def main() -> None:
     """Run the command; one line on stderr and an exit code for what is the user's to mend."""
-    # Read by TensorFlow's C++ when it is loaded; its start-up notices tell a user nothing.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # Read by TensorFlow's C++ when it is loaded; what it prints at its start tells a user nothing.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # Google's clients warn of Python 3.10 at every import, a dozen times.
     warnings.filterwarnings("ignore", category=FutureWarning, module="google")
     try:
@@ -62,14 +62,9 @@ def main() -> None:
     except PenstockError as error:
         sys.exit(_complain(str(error), error.exit_code))
     except OSError as error:
-        sys.exit(_complain(_os_error(error), 1))
+        sys.exit(_complain(one_line(error), 1))
 
 
 def _complain(text: str, code: int) -> int:
     print(f"penstock: {text}", file=sys.stderr)
     return code
-
-
-def _os_error(error: OSError) -> str:
-    place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{error.strerror or error}"

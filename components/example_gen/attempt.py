@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.components.errors import UsageError
+from penstock.components.tfrecord.manifest import MANIFEST_NAME
 
 _MARK = ".penstock-attempt-"
 _LOCK = ".lock"
@@ -31,7 +32,8 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
         The folder to write to.
 
     Raises:
-        UsageError: `target` holds something and `overwrite` is off, or it is no local path.
+        UsageError: `target` holds something and `overwrite` is off, or holds something else
+            than an ingest's output, or it is no local path.
     """
     if "://" in str(target):
         raise UsageError(
@@ -39,20 +41,22 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
             "(gcsfuse, a CSI driver) and name the mount point"
         )
     target = Path(os.path.abspath(target))
-    if not overwrite:
-        _refuse_occupied(target)
+    _refuse_occupied(target, overwrite=overwrite)
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(target.parent)
     folder = target.with_name(f".{target.name}{_MARK}{uuid.uuid4().hex}")
     lock = folder.with_name(folder.name + _LOCK)
-    with lock.open("w") as held:
+    # Locked before it has the name that `remove_abandoned` looks for.
+    unnamed = lock.with_name(lock.name + ".new")
+    with unnamed.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        folder.mkdir()
+        unnamed.rename(lock)
         try:
+            folder.mkdir()
             yield folder
             _publish(folder, target, overwrite=overwrite)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            _clear(folder)
             lock.unlink(missing_ok=True)
 
 
@@ -64,8 +68,8 @@ def remove_abandoned(parent: Path) -> None:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _clear(lock.with_name(lock.name.removesuffix(_LOCK)))
                 lock.unlink(missing_ok=True)
-        except (BlockingIOError, FileNotFoundError):
-            continue  # at work, or gone meanwhile
+        except OSError:
+            continue  # at work, gone meanwhile, or another user's
 
 
 def _clear(folder: Path) -> None:
@@ -73,24 +77,26 @@ def _clear(folder: Path) -> None:
     replaced = folder.with_name(folder.name + _REPLACED)
     target = folder.with_name(folder.name.split(_MARK)[0].removeprefix("."))
     if replaced.exists() and not target.exists():
-        replaced.rename(target)  # killed between the two renames of _publish
+        replaced.rename(target)  # stopped between the two renames of _publish
     shutil.rmtree(replaced, ignore_errors=True)
 
 
-def _refuse_occupied(target: Path) -> None:
-    if target.is_file() or (target.is_dir() and any(target.iterdir())):
+def _refuse_occupied(target: Path, *, overwrite: bool) -> None:
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not overwrite:
         raise UsageError(f"{target} exists already; name another output or pass --overwrite")
+    if not (target / MANIFEST_NAME).is_file():
+        raise UsageError(
+            f"{target} is no output of an ingest, it has no {MANIFEST_NAME}, so it is not "
+            "overwritten; name another output"
+        )
 
 
 def _publish(folder: Path, target: Path, *, overwrite: bool) -> None:
-    if not overwrite:
-        _refuse_occupied(target)
-    elif target.exists():
+    _refuse_occupied(target, overwrite=overwrite)
+    if overwrite and target.exists():
         # A folder that is not empty cannot be renamed over; the old one steps aside first,
-        # under a name that the next attempt's clean-up knows.
-        old = folder.with_name(folder.name + _REPLACED)
-        target.rename(old)
-        folder.rename(target)
-        shutil.rmtree(old)
-        return
+        # and `_clear` brings it back if the new one does not come.
+        target.rename(folder.with_name(folder.name + _REPLACED))
     folder.rename(target)

@@ -5,6 +5,7 @@ both is served from the cache.
 """
 
 import hashlib
+import os
 from typing import Any
 
 from tfx.components.example_gen import driver, utils
@@ -43,7 +44,7 @@ def _fingerprint(properties: dict[str, Any]) -> str:
         files += list_files(part.pattern, source.kind).files
     digest = hashlib.sha256()
     for file in files:
-        digest.update(f"{file}\0{_content_digest(file)}\n".encode())
+        digest.update(os.fsencode(f"{file}\0{_content_digest(file)}\n"))
     return digest.hexdigest()
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import apache_beam as beam
 
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, UsageError, one_line
 from penstock.components.example_gen.attempt import attempt
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR, first_quarantined
@@ -39,6 +39,11 @@ from penstock.components.tfrecord.manifest import (
     write_manifest,
 )
 from penstock.components.tfrecord.sharding import ShardPlan, plan_shards
+
+# The size of a row is estimated from the first rows of this many parts of a source. Parts of
+# equal bytes favour long rows: of a file whose second half is long rows, 1.4 times too much.
+_SAMPLED_PLACES = 4
+_SAMPLED_ROWS = 1000
 
 MakePipeline = Callable[[], AbstractContextManager[beam.Pipeline]]
 Watch = Callable[[TaskBoard], AbstractContextManager[object]]
@@ -105,9 +110,9 @@ class _RunTask(beam.DoFn):
             return []
         try:
             result = run_task(task, source, splits, self._options, self._folder)
-        except DataError as error:
+        except (DataError, OSError) as error:
             # Not raised: Beam would log it as a crash, retry it, and pass on only a text.
-            board.store_error(task.number, error)
+            board.store_error(task.number, one_line(error))
             return []
         board.store_result(task.number, result)
         return [task.number]
@@ -151,6 +156,8 @@ def ingest(
         UsageError: `output` cannot be used.
     """
     _require_same_columns(jobs)
+    _require_distinct_splits(jobs)
+    _require_input_elsewhere(jobs, Path(output))
     with attempt(output, overwrite=overwrite) as folder:
         board = TaskBoard(folder)
         _run(jobs, options, folder, make_pipeline, board, watch)
@@ -178,13 +185,15 @@ def _run(
 
 
 def _record_bytes(source: Source) -> float:
-    """Mean size of a row as a framed record, from the first batch that has rows."""
-    for pieces in source.cut(1):
-        for batch in source.read(pieces):
-            if batch.table.num_rows:
-                records = encode_examples(batch.table)
-                return records.nbytes / len(records) + HEADER_BYTES + FOOTER_BYTES
-    return 0.0
+    """Mean size of a row as a framed record, from rows at several places of the source."""
+    size = rows = 0
+    for pieces in source.cut(_SAMPLED_PLACES):
+        batch = next(source.read(pieces), None)
+        if batch is not None and batch.table.num_rows:
+            records = encode_examples(batch.table.slice(0, _SAMPLED_ROWS))
+            size += records.nbytes + len(records) * (HEADER_BYTES + FOOTER_BYTES)
+            rows += len(records)
+    return size / rows if rows else source.input_bytes / max(1, source.rows)
 
 
 def _manifest(
@@ -242,6 +251,20 @@ def _check_account(manifest: Manifest, options: IngestOptions, folder: Path) -> 
             f"({account.quarantined / rows:.2%}), more than max_quarantined_share "
             f"{options.max_quarantined_share:.2%} allows; the first is {first_quarantined(folder)}"
         )
+
+
+def _require_distinct_splits(jobs: Sequence[Job]) -> None:
+    names = [split.name for job in jobs for split in job.splits.splits]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"split {name!r} is given {names.count(name)} times; name each once")
+
+
+def _require_input_elsewhere(jobs: Sequence[Job], output: Path) -> None:
+    for job in jobs:
+        for file in job.source.files:
+            if output.resolve() in Path(file).resolve().parents:
+                raise UsageError(f"{output}: holds the input {file}; name another output")
 
 
 def _require_same_columns(jobs: Sequence[Job]) -> None:

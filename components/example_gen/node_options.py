@@ -6,10 +6,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from google.protobuf import struct_pb2
+from tfx.components.example_gen import utils
 from tfx.proto import example_gen_pb2
 from tfx.types import standard_component_specs
 from tfx.utils import proto_utils
 
+from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.sources.options import SourceOptions
@@ -58,10 +60,18 @@ def node_inputs(properties: Mapping[str, Any]) -> list[NodeInput]:
 
     Args:
         properties: The execution's; the driver has filled in span and version.
+
+    Raises:
+        UsageError: A split has no name, has another's, or there are several inputs to divide.
     """
     base = properties[standard_component_specs.INPUT_BASE_KEY]
-    inputs = _message(properties, "input_config", example_gen_pb2.Input()).splits
-    output = _message(properties, "output_config", example_gen_pb2.Output()).split_config
+    input_config = _message(properties, "input_config", example_gen_pb2.Input())
+    output_config = _message(properties, "output_config", example_gen_pb2.Output())
+    try:
+        utils.generate_output_split_names(input_config, output_config)
+    except RuntimeError as error:
+        raise UsageError(f"input_config and output_config: {error}") from error
+    inputs, output = input_config.splits, output_config.split_config
     if output.splits:
         divided = SplitOptions(
             tuple(Split(split.name, split.hash_buckets) for split in output.splits),

@@ -23,7 +23,7 @@ class QuarantineWriter:
 
     def write(self, rejected: Iterable[RejectedRow]) -> None:
         """Append rows; they are on disk when this returns."""
-        lines = [json.dumps(_as_json(row), ensure_ascii=False) + "\n" for row in rejected]
+        lines = [json.dumps(_as_json(row)) + "\n" for row in rejected]
         if not lines:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,9 @@ from pathlib import Path
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.manifest import Shard
 
+# File names need not be UTF-8, and errors name files.
+_TEXT = {"encoding": "utf-8", "errors": "surrogateescape"}
+
 
 @dataclass(frozen=True)
 class TaskResult:
@@ -43,15 +46,15 @@ class TaskBoard:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / ".tasks"
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(exist_ok=True)
 
     def store_result(self, task: int, result: TaskResult) -> None:
         """Say that a task is done."""
         self._replace(f"{task:05d}.json", json.dumps(asdict(result)))
 
-    def store_error(self, task: int, error: DataError) -> None:
-        """Say what in the data stopped a task."""
-        self._replace(f"{task:05d}.error", str(error))
+    def store_error(self, task: int, error: str) -> None:
+        """Say what stopped a task, in one line."""
+        self._replace(f"{task:05d}.error", error)
 
     def store_rows(self, task: int, rows: int) -> None:
         """Say how many rows a task has read until now."""
@@ -64,9 +67,9 @@ class TaskBoard:
         ]
 
     def first_error(self) -> DataError | None:
-        """What stopped the first of the tasks that the data stopped, if it stopped any."""
+        """What stopped the first of the tasks that were stopped, if any was."""
         errors = sorted(self._folder.glob("*.error"))
-        return DataError(errors[0].read_text()) if errors else None
+        return DataError(errors[0].read_text(**_TEXT)) if errors else None
 
     def rows_done(self) -> int:
         """Rows that all tasks have read until now."""
@@ -78,5 +81,5 @@ class TaskBoard:
 
     def _replace(self, name: str, text: str) -> None:
         temporary = self._folder / f".{name}.{os.getpid()}"
-        temporary.write_text(text)
+        temporary.write_text(text, **_TEXT)
         temporary.rename(self._folder / name)

@@ -1,6 +1,7 @@
 import multiprocessing
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,11 @@ from penstock.components.example_gen.attempt import attempt
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
+
+
+def finished(folder):
+    folder.mkdir()
+    (folder / "manifest.json").write_text("{}")
 
 
 def test_the_output_appears_when_the_block_ends(tmp_path):
@@ -44,11 +50,10 @@ def test_an_occupied_output_is_refused(tmp_path):
 
 
 def test_overwrite_replaces_the_old_output_at_the_end(tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "old").write_text("1")
+    finished(tmp_path / "out")
     with attempt(tmp_path / "out", overwrite=True) as folder:
         (folder / "new").write_text("1")
-        assert names(tmp_path / "out") == ["old"]
+        assert names(tmp_path / "out") == ["manifest.json"]
     assert names(tmp_path / "out") == ["new"]
     assert names(tmp_path) == ["out"]
 
@@ -94,3 +99,34 @@ def test_an_output_that_was_being_replaced_comes_back(tmp_path):
         pass
     assert names(tmp_path / "out") == ["precious"]
     assert names(tmp_path) == ["other", "out"]
+
+
+def test_only_an_ingests_output_is_overwritten(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "precious").write_text("1")
+    with pytest.raises(UsageError, match=r"home is no output of an ingest, it has no manifest"):
+        attempt(tmp_path / "home", overwrite=True).__enter__()
+    (tmp_path / "file").write_text("1")
+    with pytest.raises(UsageError, match=r"file is no output of an ingest"):
+        attempt(tmp_path / "file", overwrite=True).__enter__()
+    assert names(tmp_path / "home") == ["precious"]
+
+
+def test_an_interrupted_replacement_brings_the_old_output_back(tmp_path, monkeypatch):
+    finished(tmp_path / "out")
+    rename = Path.rename
+
+    def interrupted(path, target):
+        if Path(target).name == "out":
+            monkeypatch.setattr(Path, "rename", rename)
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    with (
+        pytest.raises(KeyboardInterrupt),
+        attempt(tmp_path / "out", overwrite=True) as folder,
+    ):
+        (folder / "new").write_text("1")
+        monkeypatch.setattr(Path, "rename", interrupted)
+    assert names(tmp_path / "out") == ["manifest.json"]
+    assert names(tmp_path) == ["out"]

@@ -10,6 +10,7 @@ from tfx.orchestration import metadata, pipeline
 from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 from tfx.proto import example_gen_pb2, range_config_pb2
 
+from penstock.components.errors import UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.sources.options import SourceOptions
@@ -172,3 +173,16 @@ def test_bad_data_stops_the_run_and_leaves_no_shards(tmp_path):
     with pytest.raises(Exception, match=r"a\.csv: line 3 \(row 2\)"):
         run(tmp_path, ShardedExampleGen(str(tmp_path / "data"), ingest=TWO_SHARDS))
     assert list((tmp_path / "root").rglob("data_tfrecord*")) == []
+
+
+def test_two_inputs_cannot_be_divided_into_other_splits(tmp_path, write):
+    write("a.csv", 1, 9)
+    inputs = example_gen_pb2.Input(
+        splits=[{"name": "a", "pattern": "a.csv"}, {"name": "b", "pattern": "a.csv"}]
+    )
+    output = example_gen_pb2.Output(
+        split_config=example_gen_pb2.SplitConfig(splits=[{"name": "train", "hash_buckets": 1}])
+    )
+    node = ShardedExampleGen(str(tmp_path / "data"), input_config=inputs, output_config=output)
+    with pytest.raises(UsageError, match=r"input_config and output_config: .* more than one split"):
+        run(tmp_path, node)

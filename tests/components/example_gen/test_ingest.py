@@ -190,3 +190,36 @@ def test_sources_of_several_splits_must_agree(tmp_path):
         DataError, match=r"column 'fare' is FLOAT in split 'train' but INT in split 'eval'"
     ):
         ingest(jobs, tmp_path / "out", options, lambda: local_pipeline(1))
+
+
+def test_a_split_of_two_sources_is_refused(tmp_path):
+    options = IngestOptions()
+    source = open_source(str(write_csv(tmp_path / "a.csv", 3)), SourceOptions())
+    job = plan_job(source, ONE, options)
+    with pytest.raises(UsageError, match=r"split 'all' is given 2 times; name each once"):
+        ingest([job, job], tmp_path / "out", options, lambda: local_pipeline(1))
+
+
+def test_the_input_is_never_overwritten(tmp_path):
+    (tmp_path / "data").mkdir()
+    path = write_csv(tmp_path / "data" / "a.csv", 3)
+    (tmp_path / "data" / "manifest.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"data: holds the input .*a\.csv; name another output"):
+        run(path, tmp_path / "data", overwrite=True)
+    assert path.exists()
+
+
+def test_a_file_name_that_is_not_utf8_is_named(tmp_path):
+    path = write_csv(tmp_path / os.fsdecode(b"na\xffme.csv"), 10, bad=[4])
+    with pytest.raises(DataError, match=r"na\udcffme\.csv: line 6"):
+        run(path, tmp_path / "out")
+    options = {"on_bad_row": "quarantine", "max_quarantined_share": 0.5}
+    assert run(path, tmp_path / "out", **options).account.quarantined == 1
+
+
+def test_the_plan_sees_all_of_the_input(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,text\n" + "1,a\n" * 9000 + f"2,{'b' * 5000}\n" * 9000)
+    job = plan_job(open_source(str(path), SourceOptions()), ONE, IngestOptions())
+    # The records are 44 MiB; see _SAMPLED_PLACES.
+    assert job.plan.reason == "8 for about 62.3 MiB: the reader interleaves 8 files"
