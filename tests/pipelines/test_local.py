@@ -17,6 +17,9 @@ from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.local import NodeFailedError, run_locally
 from penstock.pipelines.run_folder import only_run
 
+# TFX 1.21 calls it while ours calls TFX, and protobuf 6 lays it at our door.
+pytestmark = pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning")
+
 FAILED = metadata_store_pb2.Execution.FAILED
 RUNNING = metadata_store_pb2.Execution.RUNNING
 
