@@ -35,6 +35,7 @@ A whole `run_fn` for TFX's stock Trainer, which a use case keeps in its `run_fn.
             ),
         )
         export(trained.model, fn_args.serving_model_dir, label="tips", transform=transform)
+        trained.discard_checkpoints()
 
 `build_model` makes and compiles a Keras 3 model; `train` calls it where it must be called.
 """

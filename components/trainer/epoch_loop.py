@@ -185,11 +185,15 @@ class EpochLoop:
         self._model.reset_metrics()
         batches = self._steps.eval_batches()
         left = self._options.eval_steps or math.inf
+        evaluated = 0
         while left > 0:
             self.stop_if_interrupted()
             count = int(min(self._call_steps, left))
             done = self._steps.evaluate(batches, count)
+            evaluated += done
             left = left - done if done == count else 0
+        if not evaluated:
+            raise DataError("eval_data gave no batch; a loss of nothing would look perfect")
         metrics = {f"val_{name}": value for name, value in self._metrics().items()}
         if not math.isfinite(metrics["val_loss"]):
             self._fail(f"the evaluation loss is {metrics['val_loss']} after step {self.step}")

@@ -80,8 +80,9 @@ def check_finite(model: keras.Model) -> None:
         DataError: Names the first weight that holds NaN or inf.
     """
     for variable in model.variables:
-        value = keras.ops.convert_to_numpy(variable)
-        if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():
+        # As float32: NumPy does not count bfloat16 among its floats.
+        value = np.asarray(keras.ops.convert_to_numpy(variable), np.float32)
+        if not np.isfinite(value).all():
             bad = int(np.size(value) - np.isfinite(value).sum())
             raise DataError(
                 f"weight {variable.path!r} has {bad} of {value.size} values that are NaN or inf; "

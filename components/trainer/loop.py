@@ -42,6 +42,12 @@ class Trained:
 
     model: keras.Model
     record: TrainingRecord
+    _checkpoints: Checkpoints | None = None
+
+    def discard_checkpoints(self) -> None:
+        """Remove the checkpoints; to be called once the model is exported, not before."""
+        if self._checkpoints:
+            self._checkpoints.clear()
 
 
 def train(
@@ -64,7 +70,7 @@ def train(
         eval_data: One pass over the evaluation rows; read at the end of each epoch.
         options: How long, when to stop, how often to save.
         model_run_dir: Gets the TensorBoard logs and, at the end, `training.json`.
-        resume_dir: Keeps checkpoints until training has ended; a run that finds some goes on
+        resume_dir: Keeps checkpoints until `discard_checkpoints`; a run that finds some goes on
             from the newest whole one, with the input at the start of a new pass. See
             `checkpoints.resume_dir()`. None saves none.
         strategy: How to share batches among devices; None takes all GPUs, or the one device.
@@ -114,9 +120,7 @@ def train(
             first_step_seconds=loop.first_step_seconds,
         )
         write_training_record(model_run_dir, record)
-        if checkpoints:
-            checkpoints.clear()
-    return Trained(model, record)
+    return Trained(model, record, checkpoints)
 
 
 def _run(loop: EpochLoop, log_dir: str, on_epoch: OnEpoch | None) -> str:

@@ -40,3 +40,4 @@ def run_fn(fn_args: FnArgs) -> None:
         resume_dir=resume_dir(fn_args.model_run_dir, [fn_args.train_files, dict(config)]),
     )
     export(trained.model, fn_args.serving_model_dir, label=features.TIPS, transform=transform)
+    trained.discard_checkpoints()

@@ -36,10 +36,12 @@ class Run:
     def checkpoints(self):
         return sorted(path.name for path in self.resume_dir.glob("*"))
 
-    def __call__(self, build_model=None, train_data=None, eval_data=None, resume=True, **options):
+    def __call__(
+        self, build_model=None, train_data=None, eval_data=None, resume=True, keep=False, **options
+    ):
         self.execution += 1
         arguments = {key: options.pop(key) for key in ("on_epoch", "strategy") if key in options}
-        return train(
+        trained = train(
             build_model or self.toy.build_model,
             self.toy.dataset().repeat() if train_data is None else train_data,
             self.toy.dataset() if eval_data is None else eval_data,
@@ -48,6 +50,9 @@ class Run:
             resume_dir=str(self.resume_dir) if resume else None,
             **arguments,
         )
+        if not keep:
+            trained.discard_checkpoints()
+        return trained
 
 
 @pytest.fixture
@@ -151,6 +156,21 @@ def test_checkpoints_are_kept_until_the_end_and_then_removed(run):
     ]
     assert not run.resume_dir.exists()
     assert signal.getsignal(signal.SIGTERM) is handler
+
+
+def test_a_training_whose_export_failed_is_not_done_again(run):
+    first = run(keep=True)
+    again = run()
+    assert (again.record.resumed_from, again.record.steps) == (12, 12)
+    assert again.record.first_step_seconds is None
+    for before, after in zip(first.model.get_weights(), again.model.get_weights(), strict=True):
+        np.testing.assert_array_equal(before, after)
+    assert not run.resume_dir.exists()
+
+
+def test_an_evaluation_of_nothing_is_refused(run, toy):
+    with pytest.raises(DataError, match="eval_data gave no batch"):
+        run(eval_data=toy.dataset().take(0))
 
 
 def test_sigterm_saves_and_the_next_run_resumes_at_its_step(interrupted, next_run):
