@@ -1,5 +1,6 @@
 """What `penstock ingest` does once its options are known: plan, show progress, report."""
 
+import signal
 import sys
 import threading
 import time
@@ -13,7 +14,7 @@ from rich.table import Table
 
 from penstock.components.example_gen.ingest import Job, ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.runners import local_pipeline, local_workers
+from penstock.components.example_gen.runners import local_pipeline
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.task_board import TaskBoard
 from penstock.components.sources.open import open_source
@@ -32,7 +33,7 @@ def run_ingest(
     splits: SplitOptions,
     options: IngestOptions,
     *,
-    workers: int | None,
+    workers: int,
     overwrite: bool,
     as_json: bool,
 ) -> None:
@@ -42,11 +43,12 @@ def run_ingest(
         DataError: The data is bad.
         UsageError: An option or `output` cannot be used.
     """
+    # As Ctrl-C does, so that the attempt at the output is removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     started = time.perf_counter()
     source = open_source(inputs, source_options)
     job = plan_job(source, splits, options)
-    workers = workers or local_workers(source.input_bytes)
     console.print(
         f"{source.rows:,} rows in {len(source.files)} {source.kind} file(s); "
         f"shards of each split: {job.plan.reason}"
@@ -117,6 +119,9 @@ def _report(manifest: Manifest, job: Job, output: Path, seconds: float) -> None:
         f"{account.read:,} rows read = {sum(account.written.values()):,} written "
         f"+ {account.quarantined:,} quarantined + {account.blank:,} blank, in {seconds:.1f} s"
     )
+    for name, rows in account.written.items():
+        if not rows:
+            console.print(f"split {name!r} has no rows")
     if manifest.quarantine:
         console.print(f"rows set aside: {output / manifest.quarantine}")
     ignored = getattr(job.source, "ignored", ())

@@ -67,14 +67,14 @@ class _WatchedRunner(LocalDagRunner):
             state = self._state(node, info)
         except KeyboardInterrupt as error:
             self._progress.end(node, FAILED)
-            raise NodeFailedError(
-                f"interrupted in node {node!r}; run again to go on from there"
-            ) from error
+            raise NodeFailedError(_interrupted(node)) from error
         except NodeFailedError:
             self._progress.end(node, FAILED)
             raise
         except Exception as error:
             self._progress.end(node, FAILED)
+            if str(error).startswith("KeyboardInterrupt"):  # as Beam's worker wraps it
+                raise NodeFailedError(_interrupted(node)) from error
             raise NodeFailedError(f"node {node!r} failed: {reason(error)}") from error
         self._progress.end(node, state)
         return info
@@ -97,6 +97,10 @@ class _WatchedRunner(LocalDagRunner):
         is_cached = execution.last_known_state == execution.CACHED
         # A resolver's executions always look so; it has nothing to compute.
         return "cached" if is_cached else "done"
+
+
+def _interrupted(node: str) -> str:
+    return f"interrupted in node {node!r}; run again to go on from there"
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def plan_job(source: Source, splits: SplitOptions, options: IngestOptions) -> Jo
     if source.rejected_by_scan and options.on_bad_row == "strict":
         raise StrictError(source.rejected_by_scan[0])
     estimate = int(_record_bytes(source) * source.rows * splits.largest_share)
-    return Job(source, splits, plan_shards(estimate, options.shards))
+    return Job(source, splits, plan_shards(estimate, options.shards, rows=source.rows))
 
 
 class WriteShards(beam.PTransform):
@@ -177,8 +177,13 @@ def _run(
     board: TaskBoard,
     watch: Watch,
 ) -> None:
-    with watch(board), make_pipeline() as pipeline:
-        _ = pipeline | WriteShards(jobs, options, folder)
+    try:
+        with watch(board), make_pipeline() as pipeline:
+            _ = pipeline | WriteShards(jobs, options, folder)
+    except RuntimeError as error:
+        if str(error).startswith("KeyboardInterrupt"):
+            raise KeyboardInterrupt from error  # as it was before Beam's worker wrapped it
+        raise
     error = board.first_error()
     if error:
         raise error

@@ -1,17 +1,7 @@
 """Beam pipelines on this machine, for those who bring no runner of their own."""
 
-import os
-
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
-
-# Below this the start of worker processes costs more than they bring.
-MIN_BYTES_FOR_WORKERS = 2**30
-
-
-def local_workers(input_bytes: int) -> int:
-    """Worker processes that pay for an input of this size on this machine."""
-    return len(os.sched_getaffinity(0)) if input_bytes >= MIN_BYTES_FOR_WORKERS else 1
 
 
 def local_pipeline(workers: int) -> beam.Pipeline:

@@ -80,14 +80,20 @@ class ShardPlan:
     reason: str
 
 
-def plan_shards(estimated_bytes: int, options: ShardOptions) -> ShardPlan:
+def plan_shards(estimated_bytes: int, options: ShardOptions, *, rows: int) -> ShardPlan:
     """Plan the number of shards of a split.
 
     Args:
         estimated_bytes: Uncompressed size of the largest split's records.
         options: Hosts, parallelism and sizes.
+        rows: Rows of all splits; no more shards than that.
+
+    Raises:
+        UsageError: More shards are asked for than there are rows.
     """
     if options.shards is not None:
+        if options.shards > max(rows, 1):
+            raise UsageError(f"{options.shards} shards asked for, but there are {rows} rows")
         return ShardPlan(options.shards, f"{options.shards} as asked for")
     by_size = math.ceil(estimated_bytes / options.target_shard_bytes)
     by_hosts = min(
@@ -97,7 +103,10 @@ def plan_shards(estimated_bytes: int, options: ShardOptions) -> ShardPlan:
     by_reader = options.reader_parallelism
     shards = max(by_size, by_hosts, by_reader)
     mebibytes = estimated_bytes / MIB
-    if shards == by_reader:
+    if shards > rows:
+        shards = max(rows, 1)
+        why = f"one for each of {rows} rows"
+    elif shards == by_reader:
         why = f"the reader interleaves {by_reader} files"
     elif shards == by_size:
         why = f"{options.target_shard_bytes / MIB:.0f} MiB a shard"

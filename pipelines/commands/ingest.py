@@ -11,6 +11,8 @@ from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.sources.options import SourceOptions
 from penstock.components.tfrecord.sharding import ShardOptions
 
+_TAB = {"tab": "\t", "\\t": "\t"}  # a shell passes neither
+
 
 def command(
     inputs: Annotated[list[str], typer.Argument(help="CSV or Parquet: files, a glob or a folder.")],
@@ -32,7 +34,7 @@ def command(
         str, typer.Option(help="Columns that the schema does not name: reject or drop.")
     ] = SourceOptions.extra_columns,
     delimiter: Annotated[
-        str, typer.Option(help="Between the fields of a CSV row.")
+        str, typer.Option(help="Between the fields of a CSV row; tab for a tabulator.")
     ] = SourceOptions.delimiter,
     column_name: Annotated[
         list[str] | None, typer.Option(help="Once a column, for CSV files without a header.")
@@ -60,9 +62,7 @@ def command(
         int, typer.Option(help="Hosts that will read the shards at the same time.")
     ] = ShardOptions.reading_hosts,
     compression: Annotated[str, typer.Option(help="GZIP, or nothing.")] = IngestOptions.compression,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; else by size and processors.")
-    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that work at the same time.")] = 1,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace OUTPUT once the new one is complete.")
     ] = False,
@@ -80,7 +80,7 @@ def command(
         kind=kind,
         schema_file=str(schema) if schema else None,
         extra_columns=extra_columns,
-        delimiter=delimiter,
+        delimiter=_TAB.get(delimiter, delimiter),
         column_names=tuple(column_name) if column_name else None,
         null_tokens=tuple(null_token) if null_token else SourceOptions.null_tokens,
         non_finite=non_finite,
@@ -88,7 +88,7 @@ def command(
     )
     options = IngestOptions(
         shards=ShardOptions(shards=shards, reading_hosts=reading_hosts),
-        compression=compression,
+        compression=compression.upper(),
         on_bad_row=on_bad_row,  # type: ignore[arg-type]  # the options check it
         max_quarantined_share=max_quarantined_share,
     )

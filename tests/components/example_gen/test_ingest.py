@@ -137,10 +137,12 @@ def test_another_number_of_shards_never_mixes_with_the_old(tmp_path):
     assert len(records(tmp_path / "out", manifest, "all")) == 10
 
 
-def test_fewer_rows_than_shards(tmp_path):
-    manifest = run(write_csv(tmp_path / "a.csv", 2), tmp_path / "out")
-    assert sorted(shard.rows for shard in manifest.shards) == [0, 1, 1]
-    assert len(records(tmp_path / "out", manifest, "all")) == 2
+def test_no_more_shards_than_rows(tmp_path):
+    path = write_csv(tmp_path / "a.csv", 2)
+    manifest = run(path, tmp_path / "out", shards=ShardOptions())
+    assert [shard.rows for shard in manifest.shards] == [1, 1]
+    with pytest.raises(UsageError, match="3 shards asked for, but there are 2 rows"):
+        run(path, tmp_path / "more")
 
 
 def _slow_ingest(source, output):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.components.errors import UsageError
 from penstock.components.tfrecord.sharding import (
     MIB,
     ShardOptions,
@@ -17,6 +18,8 @@ from penstock.components.tfrecord.sharding import (
 SIZES = st.integers(0, 10**14)
 HOSTS = st.integers(1, 100)
 PARALLELISM = st.integers(1, 64)
+
+ROWS = 10**9
 
 
 def options_of(hosts, parallelism, **others):
@@ -50,28 +53,28 @@ def options_of(hosts, parallelism, **others):
     ],
 )
 def test_plans_and_says_why(mebibytes, hosts, plan):
-    assert plan_shards(mebibytes * MIB, ShardOptions(reading_hosts=hosts)) == plan
+    assert plan_shards(mebibytes * MIB, ShardOptions(reading_hosts=hosts), rows=ROWS) == plan
 
 
 def test_the_number_asked_for_is_taken():
-    assert plan_shards(10**12, ShardOptions(shards=3)) == ShardPlan(3, "3 as asked for")
+    assert plan_shards(10**12, ShardOptions(shards=3), rows=ROWS) == ShardPlan(3, "3 as asked for")
 
 
 @given(SIZES, HOSTS, PARALLELISM)
 def test_never_fewer_shards_than_the_reader_interleaves(size, hosts, parallelism):
-    assert plan_shards(size, options_of(hosts, parallelism)).shards >= parallelism
+    assert plan_shards(size, options_of(hosts, parallelism), rows=ROWS).shards >= parallelism
 
 
 @given(SIZES, HOSTS, PARALLELISM)
 def test_no_shard_is_larger_than_the_target(size, hosts, parallelism):
     options = options_of(hosts, parallelism)
-    assert plan_shards(size, options).shards * options.target_shard_bytes >= size
+    assert plan_shards(size, options, rows=ROWS).shards * options.target_shard_bytes >= size
 
 
 @given(SIZES, HOSTS, PARALLELISM)
 def test_hosts_split_no_further_than_the_least_size(size, hosts, parallelism):
     options = options_of(hosts, parallelism)
-    shards = plan_shards(size, options).shards
+    shards = plan_shards(size, options, rows=ROWS).shards
     if shards > max(parallelism, math.ceil(size / options.target_shard_bytes)):
         assert (shards - 1) * options.min_shard_bytes < size
 
@@ -80,13 +83,16 @@ def test_hosts_split_no_further_than_the_least_size(size, hosts, parallelism):
 def test_ten_shards_a_host_where_there_is_enough_data(size, hosts, parallelism):
     options = options_of(hosts, parallelism)
     if size >= 10 * hosts * options.min_shard_bytes:
-        assert plan_shards(size, options).shards >= 10 * hosts
+        assert plan_shards(size, options, rows=ROWS).shards >= 10 * hosts
 
 
 @given(SIZES, SIZES, HOSTS)
 def test_more_data_never_gets_fewer_shards(size, more, hosts):
     options = options_of(hosts, 8)
-    assert plan_shards(size + more, options).shards >= plan_shards(size, options).shards
+    assert (
+        plan_shards(size + more, options, rows=ROWS).shards
+        >= plan_shards(size, options, rows=ROWS).shards
+    )
 
 
 @given(st.data(), st.integers(1, 10**6), st.sampled_from(["", "GZIP"]))
@@ -137,3 +143,11 @@ def test_options_check_themselves(options, message):
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is compared whole
         ShardOptions(**options)
     assert str(caught.value) == message
+
+
+def test_no_more_shards_than_rows():
+    few = plan_shards(MIB, ShardOptions(), rows=3)
+    assert few == ShardPlan(3, "3 for about 1.0 MiB: one for each of 3 rows")
+    assert plan_shards(0, ShardOptions(), rows=0).shards == 1
+    with pytest.raises(UsageError, match="1000000 shards asked for, but there are 3 rows"):
+        plan_shards(MIB, ShardOptions(shards=1_000_000), rows=3)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,25 @@ def test_help_has_an_example():
     result = CliRunner().invoke(app, ["ingest", "--help"])
     assert result.exit_code == 0
     assert "Example: penstock ingest trips.csv shards" in result.stdout
+
+
+def test_a_tab_and_a_split_without_rows(tmp_path):
+    (tmp_path / "a.csv").write_text("id\tname\n1\ta\n")
+    result = ingest(tmp_path / "a.csv", tmp_path / "out", "--delimiter", "tab")
+    assert result.exit_code == 0
+    assert "split 'eval' has no rows\n" in result.stdout
+    assert [c.name for c in read_manifest(tmp_path / "out").columns] == ["id", "name"]
+
+
+def test_sigterm_leaves_nothing(tmp_path, taxi_csv):
+    (tmp_path / "in").mkdir()
+    rows = taxi_csv.read_text()
+    body = rows.partition("\n")[2]
+    (tmp_path / "in" / "big.csv").write_text(rows + body * 60)
+    process = subprocess.Popen([PENSTOCK, "ingest", "in", "out"], cwd=tmp_path)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".out.*/Split-train")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.terminate()
+    assert process.wait(timeout=60) == 130
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
