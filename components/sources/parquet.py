@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.components.errors import DataError
 from penstock.components.sources.arrow_values import to_feature
@@ -30,6 +31,11 @@ from penstock.components.sources.parquet_file import ParquetFile, inspect_file, 
 from penstock.components.sources.schema import SchemaColumn, read_schema
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
+# A footer tells the size of columns as they are encoded, which for text that repeats is far below
+# that of their values. So a piece begins with few rows, and goes on by the size these turn out to
+# have; the number grows step by step, as later rows may be larger.
+_FIRST_BATCH_ROWS = 16
+_MAX_GROWTH = 4
 # A cut wanted within this share of a part from the beginning of a row group is made there: a
 # group that two workers share is decompressed by both.
 _SNAP_SHARE = 0.25
@@ -63,7 +69,7 @@ class ParquetSource:
         return cut_files(self.inspected, parts, lambda file, at: _row_start(file, at, snap_rows))
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The rows of the pieces, at most `MAX_BATCH_ROWS` in a batch.
+        """The rows of the pieces, at most `MAX_BATCH_ROWS` and about `MAX_BATCH_BYTES` in a batch.
 
         Raises:
             DataError: A file is damaged, or has changed since it was inspected.
@@ -76,18 +82,26 @@ class ParquetSource:
         ends = file.group_ends
         groups = list(range(bisect_right(ends, piece.start), bisect_left(ends, piece.end) + 1))
         row = ends[groups[0] - 1] if groups[0] else 0
-        batch_rows = min(MAX_BATCH_ROWS, max(1, MAX_BATCH_BYTES // file.row_bytes))
+        most = min(MAX_BATCH_ROWS, max(1, MAX_BATCH_BYTES // file.row_bytes))
+        rows = min(_FIRST_BATCH_ROWS, most)
         names = [column.name for column in self.columns if column.name in file.names]
         with open_data(piece.file) as stream:
             check_size(stream, file.size, file.path)
         with open_reader(file.path) as reader:
-            batches = reader.iter_batches(batch_rows, groups, names, use_threads=False)
+            batches = reader.iter_batches(rows, groups, names, use_threads=False)
             for batch in _damage_named(batches, file.path, piece):
                 begin = max(0, piece.start - row)
                 part = batch.slice(begin, max(0, piece.end - row - begin))
-                if part.num_rows:
-                    yield self._converted(part, piece.file, row + begin)
+                row_bytes = batch.nbytes // batch.num_rows
+                step = _rows_at_once(part)
+                for at in range(0, part.num_rows, step):
+                    some = part.slice(at, step)
+                    converted = self._converted(some, piece.file, row + begin + at)
+                    row_bytes = max(row_bytes, converted.table.nbytes // some.num_rows)
+                    yield converted
                 row += batch.num_rows
+                rows = min(most, _MAX_GROWTH * rows, max(1, MAX_BATCH_BYTES // max(1, row_bytes)))
+                reader.reader.set_batch_size(rows)  # Counts from the next batch on.
         if row < piece.end:
             raise DataError(
                 f"{piece.file}: rows end at {row}, the footer promises {piece.end}; copy it again"
@@ -115,6 +129,15 @@ class ParquetSource:
         ]
         good = [row for row in range(batch.num_rows) if row not in faults]
         return Batch(take_rows(table, good), rejected)
+
+
+def _rows_at_once(batch: pa.RecordBatch) -> int:
+    """How many rows of a batch to convert at once, by the longest text of its dictionaries."""
+    longest = 1
+    for array in batch.columns:
+        if pa.types.is_dictionary(array.type):
+            longest = max(longest, pc.max(pc.binary_length(array.dictionary)).as_py() or 1)
+    return max(1, MAX_BATCH_BYTES // longest)
 
 
 def _damage_named(

@@ -36,7 +36,8 @@ class ParquetFile:
         size: Its size in bytes.
         sha256: Digest of the whole content.
         group_ends: One past the last row of each row group, ascending.
-        row_bytes: Largest mean size of a row among the groups, uncompressed.
+        row_bytes: Largest mean size of a row among the groups, uncompressed
+            but as encoded: its values may be far larger.
     """
 
     path: str

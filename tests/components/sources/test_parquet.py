@@ -325,6 +325,39 @@ def test_batches_are_small_where_rows_are_large(write, monkeypatch):
     assert [v for batch in batches for v in batch.table.column(0).to_pylist()] == rows
 
 
+@pytest.mark.parametrize("as_dictionary", [False, True])
+def test_batches_are_bounded_by_decoded_bytes(write, as_dictionary):
+    texts = pa.array(["x" * 100_000] * 3000)
+    path = write({"a": texts.dictionary_encode() if as_dictionary else texts})
+    assert os.path.getsize(path) < 10_000
+    source = open_source(path)
+    tables = [batch.table for batch in source.read(source.cut(1)[0])]
+    assert [table.num_rows for table in tables][:3] == [16, 64, 256]
+    assert sum(table.num_rows for table in tables) == 3000
+    assert max(table.nbytes for table in tables) < 65 * 2**20
+
+
+def test_batches_are_bounded_where_long_texts_of_a_dictionary_follow_short_ones(write, monkeypatch):
+    from penstock.components.sources import parquet
+
+    monkeypatch.setattr(parquet, "MAX_BATCH_BYTES", 1_000_000)
+    texts = pa.array(["short"] * 2000 + ["x" * 100_000] * 50).dictionary_encode()
+    source = open_source(write({"a": texts}))
+    tables = [batch.table for batch in source.read(source.cut(1)[0])]
+    assert [
+        v.decode() for table in tables for v in table.column(0).to_pylist()
+    ] == texts.to_pylist()
+    assert max(table.nbytes for table in tables) < 1_100_000
+
+
+def test_batches_are_bounded_where_long_lists_repeat_a_number(write):
+    source = open_source(write({"a": pa.array([[0] * 100_000] * 200)}))
+    tables = [batch.table for batch in source.read(source.cut(1)[0])]
+    assert [table.num_rows for table in tables][:2] == [16, 64]
+    assert sum(table.num_rows for table in tables) == 200
+    assert max(table.nbytes for table in tables) < 65 * 2**20
+
+
 def test_fingerprint_follows_content(write, tmp_path):
     one = open_source(write({"a": pa.array([1])})).fingerprint
     assert open_source(write({"a": pa.array([1])})).fingerprint == one
