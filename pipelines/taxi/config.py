@@ -2,8 +2,9 @@
 
     penstock run taxi
 
-On two cores of a virtual machine, TFX 1.16 on Python 3.10: WALL s with 4 s of imports; evaluation
-accuracy 0.89, AUC 0.94 (TFX's stock example: 65 s, accuracy 0.83 after as many examples).
+On two cores of a virtual machine, with TFX 1.16 on Python 3.10: 26 s, 5 of them imports; accuracy
+0.90 and AUC 0.95 on the evaluation split. TFX's own example takes 65 s there, for an accuracy of
+0.83 after as many examples.
 """
 
 import importlib.util
