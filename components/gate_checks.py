@@ -56,7 +56,7 @@ def find_problems(
             problems.append(f"split '{split}': no rows; expected at least one")
             continue
         problems += _anomaly_problems(split, anomalies.get(split))
-        problems += _feature_problems(split, split_statistics)
+        problems += _feature_problems(split, split_statistics, options.label)
         if options.label:
             problems += _label_problems(split, split_statistics, options.label)
     return problems
@@ -93,7 +93,7 @@ def _anomaly_problems(split: str, anomalies: anomalies_pb2.Anomalies | None) -> 
 
 
 def _feature_problems(
-    split: str, statistics: statistics_pb2.DatasetFeatureStatistics
+    split: str, statistics: statistics_pb2.DatasetFeatureStatistics, label: str
 ) -> Iterator[str]:
     for feature in statistics.features:
         numbers = feature.num_stats
@@ -101,6 +101,12 @@ def _feature_problems(
             yield (
                 f"split '{split}', feature '{feature_name(feature)}': has infinite values; "
                 "expected finite ones"
+            )
+        not_a_number = _not_a_number(feature)
+        if not_a_number and feature_name(feature) != label:  # of a label they count as missing
+            yield (
+                f"split '{split}', feature '{feature_name(feature)}': {not_a_number} values are "
+                "NaN; expected numbers, or none"
             )
 
 
@@ -123,8 +129,11 @@ def _present(feature: statistics_pb2.FeatureNameStatistics) -> int:
     """Rows in which the feature has a value that is not NaN."""
     kind = feature.WhichOneof("stats")
     common = getattr(feature, kind).common_stats
-    not_a_number = max((h.num_nan for h in feature.num_stats.histograms), default=0)
-    return common.num_non_missing - not_a_number
+    return common.num_non_missing - _not_a_number(feature)
+
+
+def _not_a_number(feature: statistics_pb2.FeatureNameStatistics) -> int:
+    return max((h.num_nan for h in feature.num_stats.histograms), default=0)
 
 
 def _has_one_value(feature: statistics_pb2.FeatureNameStatistics) -> bool:

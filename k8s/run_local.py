@@ -18,7 +18,7 @@ MOUNT = "/penstock"
 
 
 def main() -> int:
-    """Run; 0 where all tasks succeeded."""
+    """Run the pipeline."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pipeline", help="what `penstock compile` wrote")
     parser.add_argument("--volume", type=Path, required=True, help="for uid 65532")
@@ -30,9 +30,9 @@ def main() -> int:
     outputs = args.volume.resolve() / "kfp"
     outputs.mkdir(exist_ok=True)
     outputs.chmod(0o777)  # the tasks write to it, as another user than this one
-    local.init(runner=runner, pipeline_root=str(outputs), raise_on_error=False)
-    task = components.load_component_from_file(args.pipeline)()
-    return 0 if str(task.state).endswith("SUCCEEDED") else 1
+    local.init(runner=runner, pipeline_root=str(outputs))
+    components.load_component_from_file(args.pipeline)()  # raises where a task failed
+    return 0
 
 
 if __name__ == "__main__":

@@ -106,16 +106,25 @@ def _convert(value: Any, hint: Any, current: Any, path: str) -> Any:
         raise UsageError(f"{path}: must be one of {', '.join(map(str, arguments))}, got {value!r}")
     if dataclasses.is_dataclass(hint):
         return _convert_dataclass(value, typing.cast(type, hint), current, path)
-    if origin is tuple:
-        return _convert_tuple(value, arguments, path)
+    if origin in (tuple, list):
+        return origin(_items(value, arguments, path))
+    if hint is Any or (origin is dict and isinstance(value, dict)):
+        return value
+    if origin is not None or not isinstance(hint, type):
+        raise UsageError(f"{path}: its type, {hint}, cannot be set from a text or a YAML file")
     return _convert_plain(value, hint, path)
 
 
 def _convert_union(value: Any, arguments: tuple[Any, ...], current: Any, path: str) -> Any:
     if value is None and type(None) in arguments:
         return None
-    (hint,) = (argument for argument in arguments if argument is not type(None))
-    return _convert(value, hint, current, path)
+    hints = [argument for argument in arguments if argument is not type(None)]
+    for hint in hints[:-1]:
+        try:
+            return _convert(value, hint, current, path)
+        except UsageError:
+            continue
+    return _convert(value, hints[-1], current, path)
 
 
 def _convert_dataclass(value: Any, hint: type, current: Any, path: str) -> Any:
@@ -150,10 +159,15 @@ def _join(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
 
 
-def _convert_tuple(value: Any, arguments: tuple[Any, ...], path: str) -> tuple[Any, ...]:
+def _items(value: Any, arguments: tuple[Any, ...], path: str) -> list[Any]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise UsageError(f"{path}: expected a list like [1, 2], got {value!r}")
-    return tuple(_convert(item, arguments[0], None, f"{path}[{i}]") for i, item in enumerate(value))
+    # `tuple[int, str]` has a type for each item, `tuple[int, ...]` and `list[int]` one for all.
+    each = arguments[:1] * len(value) if len(arguments) == 1 or ... in arguments else arguments
+    if len(each) != len(value):
+        raise UsageError(f"{path}: expected {len(each)} values, got {len(value)}")
+    pairs = zip(value, each, strict=True)
+    return [_convert(item, hint, None, f"{path}[{i}]") for i, (item, hint) in enumerate(pairs)]
 
 
 def _convert_plain(value: Any, hint: type, path: str) -> Any:
@@ -164,6 +178,8 @@ def _convert_plain(value: Any, hint: type, path: str) -> Any:
             return float(value)  # YAML takes 1e-3 for a text
         except ValueError:
             pass
+    if hint is Path and isinstance(value, str):
+        return Path(value)
     if hint is str and isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, hint) and not (hint is int and isinstance(value, bool)):

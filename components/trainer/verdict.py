@@ -24,7 +24,7 @@ def bottleneck(record: TrainingRecord) -> str:
     advice = f"input that never waits would train {gain:.1f} times as fast"
     if share > INPUT_BOUND_ABOVE:
         return (
-            f"input-bound: {evidence}; {advice}: try cache='memory', a larger batch_size, "
-            "more shards or packed records"
+            f"input-bound: {evidence}; {advice}: larger batches, more shards, and rows that fit "
+            "kept in memory help"
         )
     return f"balanced: {evidence}; {advice}"

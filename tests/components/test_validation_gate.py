@@ -109,6 +109,12 @@ def test_infinite_values_are_a_problem():
     ]
 
 
+def test_nan_values_are_a_problem():
+    assert find_problems({"train": tips(nan=2)}, {}, None, GateOptions()) == [
+        "split 'train', feature 'tips': 2 values are NaN; expected numbers, or none"
+    ]
+
+
 def test_quarantined_rows_are_a_problem_above_their_share():
     options = GateOptions(max_quarantined_share=0.1)
     assert find_problems({"train": tips()}, {}, manifest(10), options) == []

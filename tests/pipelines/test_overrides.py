@@ -1,5 +1,8 @@
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
@@ -126,3 +129,41 @@ def test_from_mapping_takes_what_json_gives_back():
 def test_from_mapping_names_what_is_missing():
     with pytest.raises(UsageError, match=r"missing 1 required positional argument: 'metric'"):
         from_mapping(Stop, {})
+
+
+@dataclass(frozen=True)
+class Typed:
+    paths: list[Path] = field(default_factory=list)
+    pair: tuple[int, str] = (1, "a")
+    limit: int | float | None = None
+    extra: dict[str, int] = field(default_factory=dict)
+    anything: Any = None
+    call: Callable[[], int] | None = None
+
+
+@pytest.mark.parametrize(
+    ("assignment", "expected"),
+    [
+        ("paths=[a, b/c]", Typed(paths=[Path("a"), Path("b/c")])),
+        ("pair=[2, b]", Typed(pair=(2, "b"))),
+        ("limit=0.5", Typed(limit=0.5)),
+        ("extra={a: 1}", Typed(extra={"a": 1})),
+        ("anything=[x]", Typed(anything=["x"])),
+    ],
+)
+def test_a_users_own_types(assignment, expected):
+    assert override(Typed(), load_overrides(None, [assignment])) == expected
+
+
+@pytest.mark.parametrize(
+    ("assignment", "text"),
+    [
+        ("pair=[2]", "pair: expected 2 values, got 1"),
+        ("pair=[b, 2]", "pair[0]: expected a whole number, got 'b'"),
+        ("limit=many", "limit: expected a number, got 'many'"),
+        ("call=f", "cannot be set from a text or a YAML file"),
+    ],
+)
+def test_what_does_not_fit_a_users_own_types(assignment, text):
+    with pytest.raises(UsageError, match=re.escape(text)):
+        override(Typed(), load_overrides(None, [assignment]))

@@ -82,8 +82,8 @@ def test_the_log_line_of_an_epoch():
             0.75,
             100.0,
             "input-bound: 75 % of each 250.00 ms step waits for input (100 examples/s); "
-            "input that never waits would train 4.0 times as fast: try cache='memory', "
-            "a larger batch_size, more shards or packed records",
+            "input that never waits would train 4.0 times as fast: larger batches, more shards, "
+            "and rows that fit kept in memory help",
         ),
         (None, None, "unknown: 8 step(s) are too few to time"),
     ],
