@@ -92,7 +92,7 @@ class ParquetSource:
             for batch in _damage_named(batches, file.path, piece):
                 begin = max(0, piece.start - row)
                 part = batch.slice(begin, max(0, piece.end - row - begin))
-                row_bytes = batch.nbytes // batch.num_rows
+                row_bytes = batch.nbytes // max(1, batch.num_rows)
                 step = _rows_at_once(part)
                 for at in range(0, part.num_rows, step):
                     some = part.slice(at, step)
