@@ -258,6 +258,18 @@ def test_leading_zeros_make_a_column_text(write, read_out):
     assert read_out(source).rows == [[b"02134", b"+4930"], [b"10115", b"+4931"]]
 
 
+def test_few_padded_numbers_leave_a_column_numeric_and_are_read_as_numbers(write, read_out):
+    rows = ["1", "007", "+5", "-08", "+2.5"] + ["2"] * 4995
+    source = open_source(write("n\n" + "\n".join(rows) + "\n"))
+    assert source.columns == (Column("n", INT),)
+    out = read_out(source)
+    assert out.rows == [[1], [7], [5], [-8]] + [[2]] * 4995
+    assert out.errors == [
+        "data.csv: line 6 (row 5), column 'n': '+2.5' is not an integer; a FLOAT column would hold "
+        "it (INT by the sample)"
+    ]
+
+
 # Files
 
 
