@@ -22,7 +22,7 @@ class GateOptions:
         label: The raw feature that the label is made from, checked to be present in every
             row and to have more than one value; the empty string where there is none.
         max_quarantined_share: Most rows that may have been put aside, as a share of the
-            rows read, 0..1.
+            rows that are not blank, 0..1.
     """
 
     label: str = ""
@@ -71,11 +71,12 @@ def _row_problems(manifest: Manifest, options: GateOptions) -> Iterator[str]:
     account = manifest.account
     if not sum(account.written.values()):
         return  # No split has rows, which is said of each.
-    share = account.quarantined / account.read
+    share = account.quarantined_share
     if share > options.max_quarantined_share:
         where = f"; see {manifest.quarantine}" if manifest.quarantine else ""
         yield (
-            f"{account.quarantined} of {account.read} rows were quarantined ({share:.2%}); "
+            f"{account.quarantined} of {account.read - account.blank} rows were quarantined "
+            f"({share:.2%}); "
             f"expected at most {options.max_quarantined_share:.2%}{where}"
         )
 

@@ -184,9 +184,9 @@ def _run(
         if str(error).startswith("KeyboardInterrupt"):
             raise KeyboardInterrupt from error  # as it was before Beam's worker wrapped it
         raise
-    error = board.first_error()
-    if error:
-        raise error
+    stopped_by = board.first_error()
+    if stopped_by:
+        raise stopped_by
 
 
 def _record_bytes(source: Source) -> float:
@@ -249,11 +249,10 @@ def _digest(text: str) -> str:
 
 def _check_account(manifest: Manifest, options: IngestOptions, folder: Path) -> None:
     account = manifest.account
-    rows = account.read - account.blank
-    if account.quarantined > options.max_quarantined_share * rows:
+    if account.quarantined_share > options.max_quarantined_share:
         raise DataError(
-            f"{account.quarantined} of {rows} rows do not fit "
-            f"({account.quarantined / rows:.2%}), more than max_quarantined_share "
+            f"{account.quarantined} of {account.read - account.blank} rows do not fit "
+            f"({account.quarantined_share:.2%}), more than max_quarantined_share "
             f"{options.max_quarantined_share:.2%} allows; the first is {first_quarantined(folder)}"
         )
 

@@ -5,7 +5,7 @@ What a file is compressed with is decided by its content, never by its name.
 
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Protocol
 
 from penstock.components.tfrecord.framing import HEADER_BYTES, masked_crc
 
@@ -18,6 +18,14 @@ _WBITS = {"GZIP": 16 + zlib.MAX_WBITS, "ZLIB": zlib.MAX_WBITS}
 
 class DamagedStreamError(Exception):
     """Compressed data that does not decompress; says how, the caller knows where."""
+
+
+class Readable(Protocol):
+    """What is read of a file."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; none at its end."""
+        ...
 
 
 def compression_of(head: bytes) -> str:
@@ -41,7 +49,7 @@ def _is_frame(head: bytes) -> bool:
     return len(head) >= HEADER_BYTES and masked_crc(head[:8]) == stored
 
 
-def read_chunks(file: BinaryIO, head: bytes, compression: str) -> Iterator[bytes]:
+def read_chunks(file: Readable, head: bytes, compression: str) -> Iterator[bytes]:
     """The content of a file in chunks of at most about 1 MiB, none of them empty.
 
     Args:
@@ -56,7 +64,7 @@ def read_chunks(file: BinaryIO, head: bytes, compression: str) -> Iterator[bytes
     return _inflate(raw, compression) if compression else raw
 
 
-def _raw_chunks(file: BinaryIO, head: bytes) -> Iterator[bytes]:
+def _raw_chunks(file: Readable, head: bytes) -> Iterator[bytes]:
     chunk = head
     while chunk:
         yield chunk

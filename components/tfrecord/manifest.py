@@ -61,6 +61,11 @@ class RowAccount:
                 f"+ quarantined {self.quarantined} + blank {self.blank} = {total}"
             )
 
+    @property
+    def quarantined_share(self) -> float:
+        """Share of the rows, blank ones left out, that were kept aside."""
+        return self.quarantined / max(1, self.read - self.blank)
+
 
 @dataclass(frozen=True)
 class ManifestColumn:

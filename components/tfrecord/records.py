@@ -15,6 +15,7 @@ from penstock.components.errors import DataError
 from penstock.components.tfrecord.compression import (
     CHUNK_BYTES,
     DamagedStreamError,
+    Readable,
     compression_of,
     read_chunks,
 )
@@ -95,7 +96,7 @@ class RecordReader:
         compression: `""`, `"GZIP"` or `"ZLIB"`, decided by content.
     """
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
+    def __init__(self, file: Readable, name: str) -> None:
         head = file.read(CHUNK_BYTES)
         self.compression = compression_of(head)
         self._name = name

@@ -62,7 +62,8 @@ def create_pipeline(config: TaxiConfig) -> Pipeline:
         statistics=statistics,
         anomalies=example_validator.outputs["anomalies"],
         examples=examples,
-        **asdict(config.gate),
+        label=features.TIPS,
+        max_quarantined_share=config.ingest.max_quarantined_share,
     )
 
     # TransformGraph; Examples of the model's inputs and the label
@@ -141,15 +142,15 @@ def create_pipeline(config: TaxiConfig) -> Pipeline:
 
 def eval_config(options: EvaluationOptions) -> tfma.EvalConfig:
     """Metrics overall, by hour and by payment; thresholds for all trips together."""
-    threshold = tfma.MetricThreshold(
+    accuracy = tfma.MetricThreshold(
         value_threshold=tfma.GenericValueThreshold(lower_bound={"value": options.min_accuracy}),
         change_threshold=tfma.GenericChangeThreshold(
             direction=tfma.MetricDirection.HIGHER_IS_BETTER,
             absolute={"value": -options.max_accuracy_drop},
         ),
     )
-    overall = config_pb2.PerSliceMetricThreshold(
-        slicing_specs=[tfma.SlicingSpec()], threshold=threshold
+    auc = tfma.MetricThreshold(
+        value_threshold=tfma.GenericValueThreshold(lower_bound={"value": options.min_auc})
     )
     return tfma.EvalConfig(
         model_specs=[
@@ -168,11 +169,19 @@ def eval_config(options: EvaluationOptions) -> tfma.EvalConfig:
             tfma.MetricsSpec(
                 metrics=[
                     tfma.MetricConfig(class_name="ExampleCount"),
-                    tfma.MetricConfig(class_name="BinaryAccuracy", per_slice_thresholds=[overall]),
-                    tfma.MetricConfig(class_name="AUC"),
+                    tfma.MetricConfig(
+                        class_name="BinaryAccuracy", per_slice_thresholds=[_of_all(accuracy)]
+                    ),
+                    tfma.MetricConfig(class_name="AUC", per_slice_thresholds=[_of_all(auc)]),
                     tfma.MetricConfig(class_name="Precision"),
                     tfma.MetricConfig(class_name="Recall"),
                 ]
             )
         ],
+    )
+
+
+def _of_all(threshold: tfma.MetricThreshold) -> config_pb2.PerSliceMetricThreshold:
+    return config_pb2.PerSliceMetricThreshold(
+        slicing_specs=[tfma.SlicingSpec()], threshold=threshold
     )
