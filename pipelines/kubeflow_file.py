@@ -89,11 +89,11 @@ def read_kubeflow_file(path: Path) -> KubeflowFile:
 
 
 def _fits(value: Any, kind: str) -> bool:
-    types = {
-        "NUMBER_INTEGER": int,
+    types: dict[str, tuple[type, ...]] = {
+        "NUMBER_INTEGER": (int,),
         "NUMBER_DOUBLE": (int, float),
-        "BOOLEAN": bool,
-        "LIST": list,
-        "STRUCT": dict,
+        "BOOLEAN": (bool,),
+        "LIST": (list,),
+        "STRUCT": (dict,),
     }
     return isinstance(value, types[kind]) and (kind == "BOOLEAN" or not isinstance(value, bool))
