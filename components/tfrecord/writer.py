@@ -75,8 +75,11 @@ class ShardWriter:
         self._digest.update(data)
         self._bytes += len(data)
         view = memoryview(data)
-        while view:
-            view = view[self._out.write(view) :]
+        try:
+            while view:
+                view = view[self._out.write(view) :]
+        except OSError as error:  # of a full disk, say, it does not name the file
+            raise OSError(error.errno, error.strerror, os.fspath(self._path)) from error
 
 
 def _contiguous(array: pa.BinaryArray) -> memoryview:

@@ -1,6 +1,7 @@
 import json
 import multiprocessing
 import os
+import resource
 import signal
 import time
 
@@ -225,3 +226,27 @@ def test_the_plan_sees_all_of_the_input(tmp_path):
     job = plan_job(open_source(str(path), SourceOptions()), ONE, IngestOptions())
     # The records are 44 MiB; see _SAMPLED_PLACES.
     assert job.plan.reason == "8 for about 62.3 MiB: the reader interleaves 8 files"
+
+
+def _ingest_on_a_small_disk(source, output, said):
+    # Stands for a full disk, which needs a file system of its own.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    try:
+        run(source, output, workers=1)
+    except DataError as error:
+        said.put(str(error))
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, taxi_csv):
+    context = multiprocessing.get_context("fork")
+    said = context.SimpleQueue()
+    process = context.Process(
+        target=_ingest_on_a_small_disk, args=(taxi_csv, tmp_path / "out", said)
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    text = said.get()
+    assert text.endswith("Split-all/data_tfrecord-00000-of-00003: File too large")
+    assert "\n" not in text
+    assert os.listdir(tmp_path) == []
