@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.components.errors import DataError
 from penstock.pipelines.noise import Noise, noise_to_log
 from penstock.pipelines.overrides import load_overrides
 from penstock.pipelines.progress import Progress, make_progress
 from penstock.pipelines.registry import find_pipeline
 
 if TYPE_CHECKING:
+    from tfx.orchestration.pipeline import Pipeline
+
     from penstock.pipelines.summary import RunSummary
 
 logger = logging.getLogger(__name__)
@@ -47,7 +50,7 @@ def run_pipeline(
 
 
 def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress) -> "RunSummary":
-    pipeline = find_pipeline(name, changes).make()
+    pipeline = _make(name, changes)
 
     # After the pipeline, whose imports these are too: what is wrong with it shows first.
     from penstock.pipelines.local import NodeFailedError, run_locally
@@ -63,6 +66,16 @@ def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress
         raise NodeFailedError(f"{error}\n  log: {noise.log}") from error
     with open_store(connection) as handle:
         return collect(handle.store, pipeline.pipeline_name)
+
+
+def _make(name: str, changes: Mapping[str, Any]) -> "Pipeline":
+    factory = find_pipeline(name, changes)
+    import tensorflow as tf
+
+    try:
+        return factory.make()
+    except tf.errors.OpError as error:  # TFX makes the metadata store's folder, through gfile
+        raise DataError(f"pipeline {name!r} cannot be made: {error.message}") from error
 
 
 def _log_file(folder: Path) -> Path:

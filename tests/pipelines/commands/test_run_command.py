@@ -1,0 +1,28 @@
+"""`penstock run` where it ends before a node begins; whole runs are in test_taxi.py."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PENSTOCK = Path(sys.executable).with_name("penstock")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        (["taxy"], 2, "no pipeline 'taxy'; choices: taxi, or your own as package.module:function"),
+        (["no.such:create"], 2, "no module 'no.such'; is its folder the working one?"),
+        (["taxi", "--set", "trian.xla=true"], 2, "trian: no such option; did you mean 'train'?"),
+        (["taxi", "--root", "/proc/x"], 1, "pipeline 'taxi' cannot be made: /proc/x; "),
+    ],
+)
+def test_one_line_and_an_exit_code(tmp_path, arguments, code, line):
+    done = subprocess.run(
+        [PENSTOCK, "run", *arguments], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == code
+    assert done.stderr.splitlines()[-1].startswith(f"penstock: {line}")
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
