@@ -82,8 +82,8 @@ def penstock(csv: Path, out: Path, compression: str, workers: int = 1) -> Measur
     """`penstock ingest` with the same splits, two to one, as CsvExampleGen's."""
     from penstock.components.example_gen.ingest import ingest, plan_job
     from penstock.components.example_gen.options import IngestOptions
-    from penstock.components.example_gen.runners import local_pipeline
     from penstock.components.example_gen.split_options import SplitOptions
+    from penstock.components.local_beam import local_pipeline
     from penstock.components.sources.open import open_source
     from penstock.components.sources.options import SourceOptions
 

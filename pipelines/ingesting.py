@@ -14,9 +14,9 @@ from rich.table import Table
 
 from penstock.components.example_gen.ingest import Job, ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.runners import local_pipeline
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.task_board import TaskBoard
+from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
 from penstock.components.tfrecord.manifest import Manifest

@@ -24,8 +24,8 @@ from tfx.types.standard_artifacts import Model, ModelBlessing
 from penstock.components.baseline import LatestOtherBlessedModelStrategy
 from penstock.components.curated_schema import CuratedSchema
 from penstock.components.example_gen.component import ShardedExampleGen
+from penstock.components.local_beam import local_beam_args
 from penstock.components.validation_gate import ValidationGate
-from penstock.pipelines.beam_args import LOCAL_BEAM_ARGS
 from penstock.pipelines.code_digest import code_digest
 from penstock.pipelines.taxi import features
 from penstock.pipelines.taxi.config import EvaluationOptions, TaxiConfig
@@ -136,7 +136,7 @@ def create_pipeline(config: TaxiConfig) -> Pipeline:
         ],
         enable_cache=True,
         metadata_connection_config=sqlite_metadata_connection_config(f"{root}/metadata.sqlite"),
-        beam_pipeline_args=LOCAL_BEAM_ARGS,
+        beam_pipeline_args=local_beam_args(),
     )
 
 

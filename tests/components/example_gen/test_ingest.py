@@ -11,8 +11,8 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.runners import local_pipeline
 from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
 from penstock.components.tfrecord.manifest import RowAccount, check_shards, read_manifest

@@ -1,0 +1,29 @@
+"""Beam on this machine, for pipelines and ingests that bring no runner of their own."""
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+
+def local_beam_args(workers: int = 1) -> list[str]:
+    """What Beam is told.
+
+    Args:
+        workers: Processes that work at the same time; 1 works in this process, which for
+            small data beats the start of others by far (84 s against 280 s for TFX's
+            penguin example).
+    """
+    mode = "in_memory" if workers == 1 else "multi_processing"
+    return [
+        # Named, because Beam's DirectRunner first tries to download the Prism runner.
+        "--runner=FnApiRunner",
+        f"--direct_running_mode={mode}",
+        f"--direct_num_workers={workers}",
+        # Not used by this runner; without it TFX builds a source distribution of itself in
+        # each Beam node (2-4 s).
+        "--sdk_container_image=unused",
+    ]
+
+
+def local_pipeline(workers: int = 1) -> beam.Pipeline:
+    """A pipeline on Beam's own local runner."""
+    return beam.Pipeline(options=PipelineOptions(flags=local_beam_args(workers)))
