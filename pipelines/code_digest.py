@@ -2,13 +2,16 @@
 
 TFX's key of a node that is given a function by dotted path holds the path, not the code, so
 an edited `preprocessing_fn` is served from the cache. This digest covers the source of the
-function's module and, transitively, of the modules that it imports from the same package and
-from Penstock.
+function's module and, transitively, of the modules that it imports from the same package, from
+Penstock, and from anywhere outside the Python environment, such as the working directory.
 """
 
 import ast
 import hashlib
 import importlib.util
+import os
+import site
+import sysconfig
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -19,8 +22,8 @@ from penstock.components.errors import UsageError
 def code_digest(function: str) -> str:
     """sha256 (hex) of the code behind `package.module.function`.
 
-    Modules of other packages than the function's and Penstock count by nothing: their
-    versions belong to the environment.
+    Other modules that are installed in the environment count by nothing: their versions
+    belong to it.
 
     Raises:
         UsageError: There is no such module.
@@ -56,8 +59,25 @@ def _collect(module: str, roots: set[str], sources: dict[str, bytes]) -> None:
     if spec.parent and spec.parent != module:
         _collect(spec.parent, roots, sources)  # to import a module runs its package first
     for name in _imported(ast.parse(source), module, spec.submodule_search_locations is not None):
-        if name.partition(".")[0] in roots and _find(name) is not None:
+        root = name.partition(".")[0]
+        if (root in roots or _is_outside_environment(root)) and _find(name) is not None:
             _collect(name, roots, sources)
+
+
+def _is_outside_environment(package: str) -> bool:
+    """Whether a top-level module lies neither in the standard library nor in site-packages."""
+    spec = _find(package)
+    if spec is None:
+        return False
+    # Without a location: built in, or a namespace package, which has folders instead.
+    places = [spec.origin] if spec.has_location else spec.submodule_search_locations
+    library = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    installed = {os.path.realpath(path) for path in (*library, *site.getsitepackages())}
+    return bool(places) and not any(
+        os.path.realpath(place or "").startswith(f"{path}{os.sep}")
+        for place in places or ()
+        for path in installed
+    )
 
 
 def _find(module: str) -> ModuleSpec | None:

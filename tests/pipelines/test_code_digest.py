@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.code_digest import code_digest
+from penstock.pipelines.code_digest import code_digest, modules_behind
 
 
 @pytest.fixture
@@ -80,3 +80,15 @@ def test_the_taxi_model_does_not_depend_on_the_pipeline():
 def test_an_unknown_module_is_named():
     with pytest.raises(UsageError, match=r"no module 'nowhere'; is its folder on the Python path"):
         code_digest("nowhere.preprocessing_fn")
+
+
+def test_modules_beside_each_other_in_a_folder_count(tmp_path, monkeypatch):
+    (tmp_path / "flat_preprocessing.py").write_text("import json, numpy, flat_features\n")
+    features = tmp_path / "flat_features.py"
+    features.write_text("SIZE = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    function = "flat_preprocessing.preprocessing_fn"
+    assert sorted(modules_behind(function)) == ["flat_features", "flat_preprocessing"]
+    before = code_digest(function)
+    features.write_text("SIZE = 4\n")
+    assert code_digest(function) != before
