@@ -10,10 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
+
+from penstock.pipelines.kubeflow import write_kubeflow
+from penstock.pipelines.kubeflow_planner import plan_pipeline
+from penstock.pipelines.placement import Placement, Volume
 
 pytestmark = pytest.mark.slow
 
 USER_CODE = Path(__file__).parent / "user_code"
+IMAGE = "registry.example/penstock@sha256:" + "0" * 64
 NODES = ("import_schema.v1", "last_schema", "make.numbers", "Trainer", "make_numbers")
 
 
@@ -36,6 +42,9 @@ class Nodes:
         arguments = [node, "--ir", str(self.ir), "--run-id", run]
         arguments += ["--metadata-sqlite", str(self.store)]
         arguments += ["--pipeline-root", str(self.root / "pipeline"), *more]
+        return self.start_with(arguments)
+
+    def start_with(self, arguments):
         request = {"arguments": arguments, "out": str(self.root / "out")}
         request["err"] = str(self.root / "err")
         self.server.stdin.write(json.dumps(request) + "\n")
@@ -99,16 +108,21 @@ def server(folder):
 
 
 @pytest.fixture(scope="module")
-def ir(folder):
+def pipeline(folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(USER_CODE))
         patch.setenv("SMALL_PIPELINE_ROOT", str(folder))
         from small_pipeline import create_pipeline
 
-        from penstock.pipelines.ir import compile_ir
+        return create_pipeline()
 
-        file = folder / "ir.pb"
-        file.write_bytes(compile_ir(create_pipeline()).SerializeToString())
+
+@pytest.fixture(scope="module")
+def ir(folder, pipeline):
+    from penstock.pipelines.ir import compile_ir
+
+    file = folder / "ir.pb"
+    file.write_bytes(compile_ir(pipeline).SerializeToString())
     return file
 
 
@@ -182,6 +196,41 @@ def test_says_in_one_line_why_a_node_failed_and_runs_it_again_afresh(nodes):
     again = nodes.run("Trainer", "failing", "--parameter", "how-many=20")
     assert again.out.splitlines()[0] == "Trainer: done by an earlier try of this run"
     assert nodes.states("Trainer")[-2:] == ["FAILED", "COMPLETE"]
+
+
+def test_runs_a_compiled_file_as_kubeflow_would(nodes, pipeline):
+    """In the file's order, with the file's arguments, its placeholders filled in as KFP does."""
+    file = nodes.root / "small.yaml"
+    volume = Volume(mount_path=str(nodes.root))
+    placement = Placement(
+        pipeline_root=str(nodes.root / "runs"), volume=volume, metadata_sqlite=str(nodes.store)
+    )
+    write_kubeflow(plan_pipeline(pipeline), file, image=IMAGE, placement=placement)
+    spec = next(yaml.safe_load_all(file.read_text()))
+    values = {"run_id": "kfp", "how_many": "8", "scale": "1.5", "note": "a=b"}
+    model_uri = {"outputFile": str(nodes.root / "model_uri")}
+    executor_input = json.dumps({"outputs": {"parameters": {"model_uri": model_uri}}})
+
+    done = []
+    waiting = dict(spec["root"]["dag"]["tasks"])
+    while waiting:
+        name = next(
+            n for n in waiting if not set(waiting[n].get("dependentTasks", [])) & {*waiting}
+        )
+        container = spec["deploymentSpec"]["executors"][f"exec-{name}"]["container"]
+        arguments = [text.replace("{{$}}", executor_input) for text in container["args"]]
+        for key, value in values.items():
+            placeholder = f"{{{{$.inputs.parameters['{key}']}}}}"
+            arguments = [text.replace(placeholder, value) for text in arguments]
+        nodes.start_with(arguments)
+        done.append(nodes.wait())
+        waiting.pop(name)
+
+    # Done or, where other tests ran the same, from the cache.
+    assert [(d.code, d.out.partition(":")[0]) for d in done] == [(0, name) for name in NODES]
+    (pushed,) = (nodes.root / "runs/small-pipeline/make_numbers/pushed").glob("*/saved_model")
+    assert pushed.read_text().split() == [str(i * 1.5) for i in range(8)]
+    assert (nodes.root / "model_uri").read_text() == str(pushed.parent)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
