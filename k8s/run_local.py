@@ -3,16 +3,21 @@
     pip install "kfp>=2.14" docker
     python k8s/run_local.py taxi.yaml --volume /srv/penstock
 
-Each task is a container without network, as uid 65532, that sees the volume at /penstock,
-as a persistent volume claim is mounted on a cluster.
+Each task is a container as on a cluster: uid 65532, a read-only root file system with a /tmp of
+its own, and the volume at /penstock, where a persistent volume claim is mounted there. It has no
+network, unless one is named because the metadata store is a MySQL server.
 """
 
 import argparse
+import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import docker
 from kfp import components, local
+from kfp.local import docker_task_handler
 
 MOUNT = "/penstock"
 
@@ -21,18 +26,60 @@ def main() -> int:
     """Run the pipeline."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pipeline", help="what `penstock compile` wrote")
-    parser.add_argument("--volume", type=Path, required=True, help="for uid 65532")
-    args = parser.parse_args()
-    mount = docker.types.Mount(target=MOUNT, source=str(args.volume.resolve()), type="bind")
-    runner = local.DockerRunner(
-        mounts=[mount], user="65532", network="none", environment={"HOME": "/tmp"}
+    parser.add_argument("--volume", type=Path, required=True, help="a folder, for uid 65532")
+    parser.add_argument("--network", default="none", help="a Docker network")
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="pass on this environment variable, as a secret is on a cluster",
     )
-    outputs = args.volume.resolve() / "kfp"
+    args = parser.parse_args()
+    missing = [name for name in args.env if name not in os.environ]
+    if missing:
+        parser.error(f"not in the environment: {', '.join(missing)}")
+    volume = args.volume.resolve()
+    runner = local.DockerRunner(
+        mounts=[docker.types.Mount(target=MOUNT, source=str(volume), type="bind")],
+        user="65532",
+        network=args.network,
+        read_only=True,
+        tmpfs={"/tmp": ""},
+        environment={"HOME": "/tmp", **{name: os.environ[name] for name in args.env}},
+    )
+    outputs = volume / "kfp"
     outputs.mkdir(exist_ok=True)
     outputs.chmod(0o777)  # the tasks write to it, as another user than this one
     local.init(runner=runner, pipeline_root=str(outputs))
-    components.load_component_from_file(args.pipeline)()  # raises where a task failed
+    docker_task_handler.run_docker_container = _run_container
+    try:
+        components.load_component_from_file(args.pipeline)()
+    except RuntimeError as error:  # which names the task; its own message came before
+        print(f"{args.pipeline}: {error}", file=sys.stderr)
+        return 1
     return 0
+
+
+def _run_container(
+    client: docker.DockerClient,
+    image: str,
+    command: Sequence[str],
+    volumes: Mapping[str, Any],
+    **options: Any,
+) -> int:
+    """Run a task's container, its log on stdout; its exit code.
+
+    In place of KFP's, which lets Docker remove the container when it ends, and takes one that
+    is gone before it asks for the exit code as done: a failed task now and then succeeds.
+    """
+    container = client.containers.run(image, command, detach=True, volumes=volumes, **options)
+    try:
+        for chunk in container.logs(stream=True):
+            print(chunk.decode(errors="replace"), end="", flush=True)
+        return int(container.wait()["StatusCode"])
+    finally:
+        container.remove(force=True)
 
 
 if __name__ == "__main__":
