@@ -23,7 +23,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("run")(run.command)
-app.command("ingest")(ingest.command)
+app.command("ingest", cls=ingest.IngestCommand)(ingest.command)
 app.command("inspect")(inspect.command)
 app.command("verify")(verify.command)
 app.command("compile")(compile_.command)

@@ -17,8 +17,8 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.task_board import TaskBoard
 from penstock.components.local_beam import local_pipeline
+from penstock.components.sources.kinds import KindOptions
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import SourceOptions
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.sharding import MIB
 
@@ -29,7 +29,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 def run_ingest(
     inputs: Sequence[str],
     output: Path,
-    source_options: SourceOptions,
+    source_options: KindOptions,
     splits: SplitOptions,
     options: IngestOptions,
     *,

@@ -8,6 +8,7 @@ from penstock.components.example_gen.driver import ContentDriver
 from penstock.components.example_gen.executor import Executor
 from penstock.components.example_gen.node_options import NodeOptions
 from penstock.components.example_gen.options import IngestOptions
+from penstock.components.sources.kinds import KindOptions
 from penstock.components.sources.options import SourceOptions
 
 
@@ -26,7 +27,8 @@ class ShardedExampleGen(FileBasedExampleGen):
         input_config: Patterns below it; None takes everything in it as one split.
         output_config: Splits; None gives train and eval two rows to one.
         range_config: Which span to take; None takes the latest.
-        source: How the files are read and typed.
+        source: How the data is read and typed: the options of its kind; None those of tables in
+            files.
         ingest: Shards, compression, and what happens to rows that do not fit.
     """
 
@@ -40,7 +42,7 @@ class ShardedExampleGen(FileBasedExampleGen):
         input_config: example_gen_pb2.Input | None = None,
         output_config: example_gen_pb2.Output | None = None,
         range_config: range_config_pb2.RangeConfig | None = None,
-        source: SourceOptions | None = None,
+        source: KindOptions | None = None,
         ingest: IngestOptions | None = None,
     ) -> None:
         options = NodeOptions(source or SourceOptions(), ingest or IngestOptions())

@@ -13,6 +13,8 @@ from tfx.orchestration import data_types
 
 from penstock.components.example_gen.node_options import NodeOptions, node_inputs
 from penstock.components.sources.listing import list_files
+from penstock.components.sources.open import open_source
+from penstock.components.sources.options import SourceOptions
 
 _BLOCK_BYTES = 2**20
 
@@ -37,15 +39,23 @@ class ContentDriver(driver.FileBasedDriver):
 
 
 def _fingerprint(properties: dict[str, Any]) -> str:
-    """Digest of the name and content of every file that decides the output."""
+    """Digest of the name and content of all that decides the output."""
     source = NodeOptions.from_properties(properties).source
-    files = [source.schema_file] if source.schema_file else []
-    for part in node_inputs(properties):
-        files += list_files(part.pattern, source.kind).files
+    schema_file = getattr(source, "schema_file", None)
     digest = hashlib.sha256()
-    for file in files:
-        digest.update(os.fsencode(f"{file}\0{_content_digest(file)}\n"))
+    for file in [schema_file] if schema_file else []:
+        _add_file(digest, file)
+    for part in node_inputs(properties):
+        if isinstance(source, SourceOptions):
+            for file in list_files(part.pattern, source.kind).files:
+                _add_file(digest, file)
+        else:
+            digest.update(open_source(part.pattern, source).fingerprint.encode())
     return digest.hexdigest()
+
+
+def _add_file(digest: "hashlib._Hash", file: str) -> None:
+    digest.update(os.fsencode(f"{file}\0{_content_digest(file)}\n"))
 
 
 def _content_digest(file: str) -> str:

@@ -14,6 +14,7 @@ from tfx.utils import proto_utils
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.sources.kinds import KindOptions, options_from_json, options_to_json
 from penstock.components.sources.options import SourceOptions
 from penstock.components.tfrecord.sharding import ShardOptions
 
@@ -24,14 +25,15 @@ _FIELD = "penstock"
 class NodeOptions:
     """How files are read, and what becomes of their rows."""
 
-    source: SourceOptions = field(default_factory=SourceOptions)
+    source: KindOptions = field(default_factory=SourceOptions)
     ingest: IngestOptions = field(default_factory=IngestOptions)
 
     def to_proto(self) -> example_gen_pb2.CustomConfig:
         """The options as the node's `custom_config`."""
         # JSON text within the Struct, because a Struct's own numbers are all doubles.
         struct = struct_pb2.Struct()
-        struct[_FIELD] = json.dumps(asdict(self), sort_keys=True)
+        values = {"source": options_to_json(self.source), "ingest": asdict(self.ingest)}
+        struct[_FIELD] = json.dumps(values, sort_keys=True)
         config = example_gen_pb2.CustomConfig()
         config.custom_config.Pack(struct)
         return config
@@ -44,7 +46,7 @@ class NodeOptions:
         config.custom_config.Unpack(struct)
         raw = json.loads(struct[_FIELD])
         ingest = {**raw["ingest"], "shards": ShardOptions(**raw["ingest"]["shards"])}
-        return cls(SourceOptions(**raw["source"]), IngestOptions(**ingest))
+        return cls(options_from_json(raw["source"]), IngestOptions(**ingest))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from penstock.components.sources.csv_sample import CsvSampler
 from penstock.components.sources.csv_scan import MAX_SCAN_REJECTED, CsvFile, scan_file
 from penstock.components.sources.cutting import cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
-from penstock.components.sources.listing import Listing
+from penstock.components.sources.listing import list_files
 from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.schema import SchemaColumn, read_schema
 from penstock.components.tfrecord.sharding import MIB
@@ -103,12 +103,13 @@ def _batches(
         place = Place(place.file, place.row + part.rows, place.line + part.lines)
 
 
-def open_csv(listing: Listing, options: SourceOptions) -> CsvSource:
+def open_csv(inputs: Sequence[str], options: SourceOptions) -> CsvSource:
     """Check, scan and type files of delimited text.
 
     Raises:
         DataError: A file is not readable as such; names it, and the place in it.
     """
+    listing = list_files(inputs, "csv")
     splitter = _splitter(options, SCAN_BLOCK_BYTES)
     schema = read_schema(options.schema_file) if options.schema_file else ()
     known = {column.name for column in schema}

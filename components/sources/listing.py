@@ -11,6 +11,7 @@ from penstock.components.errors import DataError, UsageError
 
 _LOG = logging.getLogger(__name__)
 
+# The kinds that are known by a file's name; of the others the user says which it is.
 EXTENSIONS = {
     "csv": (".csv", ".tsv", ".psv", ".txt", ".tab"),
     "parquet": (".parquet", ".pq", ".parq"),
@@ -36,7 +37,7 @@ def list_files(pattern: str | Sequence[str], kind: str | None) -> Listing:
 
     Args:
         pattern: A file, a folder (not recursive), a glob (`**` is), or several of them.
-        kind: `csv`, `parquet`, or None for either.
+        kind: One of `EXTENSIONS`, or None for any of them.
 
     Raises:
         DataError: Nothing matches.
@@ -88,7 +89,8 @@ def _without_stray(paths: Iterable[str]) -> Listing:
 
 def _by_extension(listing: Listing, kind: str | None) -> Listing:
     """Only the files with an extension of the kind's, where there are any."""
-    known = EXTENSIONS[kind] if kind else tuple(e for group in EXTENSIONS.values() for e in group)
+    groups = (EXTENSIONS.get(kind, ()),) if kind else EXTENSIONS.values()
+    known = tuple(extension for group in groups for extension in group)
     # Compressed data are refused by what they are, not passed over.
     plain = {path: _COMPRESSED.sub("", path.lower()) for path in listing.files}
     files = tuple(path for path in listing.files if plain[path].endswith(known))

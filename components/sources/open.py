@@ -1,47 +1,43 @@
-"""A path, a glob or a folder to the `Source` that reads it."""
+"""Files, globs, folders or addresses to the `Source` that reads them."""
 
 from collections.abc import Sequence
 
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Source
-from penstock.components.sources.listing import EXTENSIONS, Listing, list_files
+from penstock.components.sources.kinds import KindOptions, find_kind
+from penstock.components.sources.listing import EXTENSIONS, list_files
 from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.sniff import PARQUET_MAGIC
 
 
-def open_source(pattern: str | Sequence[str], options: SourceOptions | None = None) -> Source:
-    """Open outside files: all are found, checked, counted, hashed and typed.
+def open_source(pattern: str | Sequence[str], options: KindOptions | None = None) -> Source:
+    """Open outside data: all of it is found, checked, counted, hashed and typed.
 
     Args:
-        pattern: A file, a folder, a glob (`**` is recursive), or several of them.
-        options: How to understand them; the defaults if None.
+        pattern: A file, a folder, a glob (`**` is recursive), or several of them; what a kind
+            that is not of files takes.
+        options: How to understand them; those of tables in files if None.
 
     Raises:
-        DataError: There is nothing, or a file that cannot be read; names it.
-        UsageError: The pattern is no path.
+        DataError: There is nothing, or something that cannot be read; names it.
+        UsageError: The pattern is nothing that this kind reads.
     """
     options = options or SourceOptions()
-    listing = list_files(pattern, options.kind)
-    kind = options.kind or _kind_of(listing)
-    # Each brings in a part of Arrow that the other does not need.
-    if kind == "parquet":
-        from penstock.components.sources.parquet import open_parquet
-
-        return open_parquet(listing, options)
-    from penstock.components.sources.csv import open_csv
-
-    return open_csv(listing, options)
+    inputs = [pattern] if isinstance(pattern, str) else list(pattern)
+    kind = options.kind or _kind_of(list_files(inputs, None).files)
+    return find_kind(kind).load_opener()(inputs, options)
 
 
-def _kind_of(listing: Listing) -> str:
+def _kind_of(files: Sequence[str]) -> str:
     """The one kind that all files have, by extension or else by their first bytes."""
     by_kind: dict[str, str] = {}
-    for path in listing.files:
+    for path in files:
         by_kind.setdefault(_kind_of_file(path), path)
     if len(by_kind) > 1:
+        found = ", ".join(f"{kind} ({path})" for kind, path in sorted(by_kind.items()))
         raise DataError(
-            f"both CSV ({by_kind['csv']}) and Parquet ({by_kind['parquet']}) match; "
-            "say kind='csv' or kind='parquet', or name the files of one kind"
+            f"files of several kinds match: {found}; say which kind to read, or name the files "
+            "of one kind"
         )
     return next(iter(by_kind))
 

@@ -1,15 +1,22 @@
-"""What a user may say about outside files, as one value that travels in a node's properties."""
+"""What a user may say about tables in files, as one value that travels in a node's properties."""
 
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
+from penstock.components.sources.option_checks import (
+    check_flag,
+    check_one_of,
+    check_strings,
+    check_whole,
+)
 from penstock.components.tfrecord.sharding import MIB
 
-KINDS = ("csv", "parquet")
+TABLE_KINDS = ("csv", "parquet")
 EXTRA_COLUMNS = ("reject", "drop")
 # Arrow's offsets within a block of text are int32.
 MAX_ROW_BYTES = 2**30
 NON_FINITE = ("reject", "null", "keep")
+_TAB = {"tab": "\t", "\\t": "\t"}  # a shell passes neither
 
 
 @dataclass(frozen=True)
@@ -22,7 +29,7 @@ class SourceOptions:
             columns; None infers them once from a sample (CSV) or takes the file's (Parquet).
         extra_columns: What becomes of a column that the schema does not name: `reject`
             stops and names it, `drop` leaves it out. Without a schema there are none.
-        delimiter: One ASCII character between the fields of a CSV row.
+        delimiter: One ASCII character between the fields of a CSV row; `tab` for a tabulator.
         column_names: Names of a CSV's columns where its files have no header; None takes
             the first row as the header.
         null_tokens: Texts that mean "no value" in CSV columns of numbers, compared without
@@ -53,22 +60,23 @@ class SourceOptions:
     max_row_bytes: int = 64 * MIB
 
     def __post_init__(self) -> None:
-        for name in ("column_names", "null_tokens", "text_null_tokens"):
-            self._tuple_of_strings(name)
+        check_strings(self, "column_names", "null_tokens", "text_null_tokens")
+        for name in ("null_tokens", "text_null_tokens"):
+            if getattr(self, name) is None:
+                raise UsageError(f"{name} must be a list of strings, got None")
         if self.kind is not None:
-            self._one_of("kind", KINDS)
-        self._one_of("extra_columns", EXTRA_COLUMNS)
-        self._one_of("non_finite", NON_FINITE)
-        delimiter = self.delimiter
+            check_one_of(self, "kind", TABLE_KINDS)
+        check_one_of(self, "extra_columns", EXTRA_COLUMNS)
+        check_one_of(self, "non_finite", NON_FINITE)
+        check_flag(self, "allow_empty")
+        check_whole(self, "sample_rows", "max_row_bytes")
+        delimiter = _TAB.get(self.delimiter, self.delimiter)
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
             raise UsageError(
                 f"delimiter must be one ASCII character other than a quote, a line end or NUL, "
                 f"got {delimiter!r}"
             )
-        for name in ("sample_rows", "max_row_bytes"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise UsageError(f"{name} must be a whole number of at least 1, got {value!r}")
+        object.__setattr__(self, "delimiter", delimiter)
         if self.max_row_bytes > MAX_ROW_BYTES:
             raise UsageError(
                 f"max_row_bytes must be at most {MAX_ROW_BYTES}, got {self.max_row_bytes}"
@@ -78,18 +86,3 @@ class SourceOptions:
             not names or len(set(names)) < len(names) or not all(name.strip() for name in names)
         ):
             raise UsageError(f"column_names must be different and not blank, got {names!r}")
-        if not isinstance(self.allow_empty, bool):
-            raise UsageError(f"allow_empty must be true or false, got {self.allow_empty!r}")
-
-    def _one_of(self, name: str, choices: tuple[str, ...]) -> None:
-        value = getattr(self, name)
-        if value not in choices:
-            raise UsageError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-
-    def _tuple_of_strings(self, name: str) -> None:
-        value = getattr(self, name)
-        if value is None and name == "column_names":
-            return
-        if isinstance(value, str) or not all(isinstance(item, str) for item in value):
-            raise UsageError(f"{name} must be a list of strings, got {value!r}")
-        object.__setattr__(self, name, tuple(value))

@@ -25,7 +25,7 @@ from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of, take_r
 from penstock.components.sources.content import check_size, fingerprint, open_data
 from penstock.components.sources.cutting import RowStart, cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
-from penstock.components.sources.listing import Listing
+from penstock.components.sources.listing import list_files
 from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.parquet_file import ParquetFile, inspect_file, open_reader
 from penstock.components.sources.schema import SchemaColumn, read_schema
@@ -186,12 +186,13 @@ def _row_start(file: ParquetFile, row: int, snap_rows: float) -> RowStart:
     return RowStart(row, row + 1, 0)
 
 
-def open_parquet(listing: Listing, options: SourceOptions) -> ParquetSource:
+def open_parquet(inputs: Sequence[str], options: SourceOptions) -> ParquetSource:
     """Check, hash and type Parquet files.
 
     Raises:
         DataError: A file or a column of it cannot be read; names both.
     """
+    listing = list_files(inputs, "parquet")
     files = [inspect_file(path) for path in listing.files]
     schema = read_schema(options.schema_file) if options.schema_file else ()
     columns = _columns_by_schema(files, schema, options) if schema else _columns_by_files(files)

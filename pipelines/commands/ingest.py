@@ -1,21 +1,45 @@
 """`penstock ingest`: files in, an Examples folder out, without TFX."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.kinds import KINDS, options_type
 from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.pipelines.option_flags import given, with_flags
 
-_TAB = {"tab": "\t", "\\t": "\t"}  # a shell passes neither
+
+class IngestCommand(TyperCommand):
+    """`ingest` with the flags of the kind of source that `--kind` names."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take on the kind's flags, then parse."""
+        kind = _kind_in(args)
+        if kind is not None:
+            app = typer.Typer(add_completion=False)
+            app.command()(with_flags(_ingest, options_type(kind), panel=f"Source: {kind}"))
+            built = typer.main.get_command(app)
+            self.params, self.callback = built.params, built.callback
+        return super().parse_args(ctx, args)
 
 
-def command(
-    inputs: Annotated[list[str], typer.Argument(help="CSV or Parquet: files, a glob or a folder.")],
+def _kind_in(args: Sequence[str]) -> str | None:
+    for at, arg in enumerate(args):
+        if arg.startswith("--kind="):
+            return arg.partition("=")[2]
+        if arg == "--kind" and at + 1 < len(args):
+            return args[at + 1]
+    return None
+
+
+def _ingest(
+    inputs: Annotated[list[str], typer.Argument(help="Files, a glob or a folder.")],
     output: Annotated[Path, typer.Argument(help="Folder to make.")],
     split: Annotated[
         list[str] | None,
@@ -25,30 +49,9 @@ def command(
         str | None, typer.Option(help="Rows with the same value of it share their split.")
     ] = SplitOptions.partition_feature,
     kind: Annotated[
-        str | None, typer.Option(help="csv or parquet; else by name and content.")
-    ] = SourceOptions.kind,
-    schema: Annotated[
-        Path | None, typer.Option(help="schema.pbtxt that decides the types; else a sample does.")
+        str | None,
+        typer.Option(help=f"{', '.join(KINDS)}; else by name and content. Brings its own flags."),
     ] = None,
-    extra_columns: Annotated[
-        str, typer.Option(help="Columns that the schema does not name: reject or drop.")
-    ] = SourceOptions.extra_columns,
-    delimiter: Annotated[
-        str, typer.Option(help="Between the fields of a CSV row; tab for a tabulator.")
-    ] = SourceOptions.delimiter,
-    column_name: Annotated[
-        list[str] | None, typer.Option(help="Once a column, for CSV files without a header.")
-    ] = None,
-    null_token: Annotated[
-        list[str] | None,
-        typer.Option(help="Text that means no value in columns of numbers; replaces the defaults."),
-    ] = None,
-    non_finite: Annotated[
-        str, typer.Option(help="NaN and infinity: reject, null or keep.")
-    ] = SourceOptions.non_finite,
-    allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Pass over files without rows.")
-    ] = SourceOptions.allow_empty,
     on_bad_row: Annotated[
         str, typer.Option(help="strict stops at it; quarantine sets it aside with its reason.")
     ] = IngestOptions.on_bad_row,
@@ -67,8 +70,9 @@ def command(
         bool, typer.Option("--overwrite", help="Replace OUTPUT once the new one is complete.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest.")] = False,
+    **source: Any,
 ) -> None:
-    """Turn files into sharded TFRecords with a manifest.
+    """Turn outside data into sharded TFRecords with a manifest.
 
     All of OUTPUT appears at once when the work is done, or nothing of it does.
 
@@ -76,16 +80,8 @@ def command(
     """
     chosen = tuple(_split(text) for text in split) if split else SplitOptions.splits
     splits = SplitOptions(chosen, partition_feature=partition_feature)
-    source_options = SourceOptions(
-        kind=kind,
-        schema_file=str(schema) if schema else None,
-        extra_columns=extra_columns,
-        delimiter=_TAB.get(delimiter, delimiter),
-        column_names=tuple(column_name) if column_name else None,
-        null_tokens=tuple(null_token) if null_token else SourceOptions.null_tokens,
-        non_finite=non_finite,
-        allow_empty=allow_empty,
-    )
+    values = {"kind": kind} if kind else {}
+    source_options = options_type(kind)(**values, **given(source))
     options = IngestOptions(
         shards=ShardOptions(shards=shards, reading_hosts=reading_hosts),
         compression=compression.upper(),
@@ -105,6 +101,9 @@ def command(
         overwrite=overwrite,
         as_json=as_json,
     )
+
+
+command = with_flags(_ingest, options_type(None), panel="Source: a table in files")
 
 
 def _split(text: str) -> Split:

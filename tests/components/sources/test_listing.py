@@ -93,8 +93,8 @@ def test_kinds_do_not_mix(tree):
     with pytest.raises(DataError) as error:
         open_source("d")
     assert str(error.value) == (
-        "both CSV (d/1.csv) and Parquet (d/2.parquet) match; say kind='csv' or kind='parquet', "
-        "or name the files of one kind"
+        "files of several kinds match: csv (d/1.csv), parquet (d/2.parquet); say which kind to "
+        "read, or name the files of one kind"
     )
     source = open_source("d", SourceOptions(kind="csv"))
     assert source.files == ("d/1.csv",)

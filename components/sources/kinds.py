@@ -1,0 +1,100 @@
+"""The kinds of outside data: whose options each takes, and who opens it.
+
+A kind is added here and in a module of its own. Its options are a frozen dataclass with a
+`kind` of their own; their other fields are strings, numbers, flags and tuples of strings, so
+that they travel as JSON in a node's properties and are flags of `penstock ingest`.
+"""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.components.errors import UsageError
+
+if TYPE_CHECKING:  # Arrow, which help does not need.
+    from penstock.components.sources.base import Source
+
+_SOURCES = "penstock.components.sources"
+
+
+class KindOptions(Protocol):
+    """The options of one kind of source; a frozen dataclass."""
+
+    @property
+    def kind(self) -> str | None:
+        """A key of `KINDS`; None where the files tell."""
+        ...
+
+
+class Open(Protocol):
+    """Opens outside data: all of it is found, checked, counted, hashed and typed."""
+
+    def __call__(self, inputs: Sequence[str], options: Any) -> "Source":
+        """The source of `inputs`: files, globs and folders, or addresses."""
+        ...
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Where a kind's code is, as `module:name`; imported when it is used.
+
+    Attributes:
+        options: The dataclass of its options.
+        opener: An `Open`.
+    """
+
+    options: str
+    opener: str
+
+    @property
+    def options_type(self) -> type:
+        """The dataclass of its options."""
+        return _load(self.options)
+
+    def load_opener(self) -> Open:
+        """The function that opens it."""
+        return _load(self.opener)
+
+
+_TABLE_OPTIONS = f"{_SOURCES}.options:SourceOptions"
+
+KINDS = {
+    "csv": Kind(_TABLE_OPTIONS, f"{_SOURCES}.csv:open_csv"),
+    "parquet": Kind(_TABLE_OPTIONS, f"{_SOURCES}.parquet:open_parquet"),
+}
+
+
+def find_kind(name: str) -> Kind:
+    """The kind of that name.
+
+    Raises:
+        UsageError: There is none; lists them.
+    """
+    if name not in KINDS:
+        raise UsageError(f"kind must be one of {', '.join(KINDS)}, got {name!r}")
+    return KINDS[name]
+
+
+def options_type(kind: str | None) -> type:
+    """The dataclass of a kind's options; that of tables where the files tell the kind.
+
+    Raises:
+        UsageError: There is no such kind; lists them.
+    """
+    return find_kind(kind).options_type if kind else _load(_TABLE_OPTIONS)
+
+
+def options_to_json(options: KindOptions) -> dict[str, Any]:
+    """The options as what JSON holds."""
+    return asdict(options)  # type: ignore[call-overload]  # a protocol cannot say "dataclass"
+
+
+def options_from_json(raw: Mapping[str, Any]) -> KindOptions:
+    """The options that `options_to_json` gave."""
+    return options_type(raw["kind"])(**raw)
+
+
+def _load(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)

@@ -1,0 +1,36 @@
+import json
+
+import pytest
+
+from penstock.components.errors import UsageError
+from penstock.components.sources.kinds import (
+    KINDS,
+    find_kind,
+    options_from_json,
+    options_to_json,
+    options_type,
+)
+from penstock.components.sources.options import SourceOptions
+
+
+def test_options_travel_as_json():
+    options = SourceOptions(kind="csv", delimiter="tab", column_names=("a", "b"))
+    assert options_from_json(json.loads(json.dumps(options_to_json(options)))) == options
+    assert options.delimiter == "\t"
+
+
+def test_without_a_kind_options_are_those_of_tables():
+    assert options_type(None) is SourceOptions
+    assert options_from_json(options_to_json(SourceOptions())) == SourceOptions()
+
+
+def test_an_unknown_kind_lists_the_choices():
+    with pytest.raises(UsageError, match=r"kind must be one of csv, parquet.*, got 'xls'"):
+        find_kind("xls")
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_every_kind_loads(name):
+    kind = KINDS[name]
+    assert "kind" in kind.options_type.__dataclass_fields__
+    assert callable(kind.load_opener())
