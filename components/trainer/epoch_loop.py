@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import keras
 import numpy as np
@@ -13,16 +13,21 @@ from penstock.components.errors import DataError
 from penstock.components.trainer.best_epoch import best_epoch, should_stop
 from penstock.components.trainer.checkpoints import Checkpoints
 from penstock.components.trainer.interrupt import InterruptFlag, TrainingInterruptedError
-from penstock.components.trainer.step_clock import StepClock, next_call_steps
+from penstock.components.trainer.meter import Meter
+from penstock.components.trainer.step_clock import StepClock, call_times, next_call_steps
 from penstock.components.trainer.steps import Steps
 from penstock.components.trainer.train_options import EarlyStop, TrainOptions
 from penstock.components.trainer.training_record import EpochRecord
+from penstock.components.trainer.utilisation import EpochTimes
 
 logger = logging.getLogger(__name__)
 
 # Seconds that one call into TensorFlow runs for. The way there and back costs a millisecond;
 # a signal, and a loss that is not finite, are seen at the end of a call.
 _CALL_SECONDS = 0.2
+
+OnEpoch = Callable[[EpochRecord], None]
+OnLive = Callable[[Mapping[str, float], int], None]
 
 
 class EpochLoop:
@@ -34,6 +39,7 @@ class EpochLoop:
         options: How long, when to stop, how often to save.
         checkpoints: Where to save; None saves nothing.
         flag: Goes up when the process is told to stop.
+        meter: Is told how long everything takes.
         batch_rows: Rows a step, for the rate; None where batches differ.
 
     Attributes:
@@ -51,6 +57,7 @@ class EpochLoop:
         options: TrainOptions,
         checkpoints: Checkpoints | None,
         flag: InterruptFlag,
+        meter: Meter,
         *,
         batch_rows: int | None,
     ) -> None:
@@ -59,6 +66,7 @@ class EpochLoop:
         self._options = options
         self._checkpoints = checkpoints
         self._flag = flag
+        self._meter = meter
         self._batch_rows = batch_rows
         self._runs_ahead = bool(tf.config.list_logical_devices("GPU"))
         self._call_steps = 1
@@ -82,8 +90,13 @@ class EpochLoop:
             self.resumed_from = self.step
             logger.info("resumed at step %d of %d", self.step, self._options.total_steps)
 
-    def run(self, on_epoch: Callable[[EpochRecord], None]) -> str:
+    def run(self, on_epoch: OnEpoch, on_live: OnLive) -> str:
         """Train until the end, an early stop or an interruption.
+
+        Args:
+            on_epoch: Called with the record of each epoch, once it is saved.
+            on_live: Called every few seconds, and at the end of each epoch, with figures by name
+                and the step that they are of.
 
         Returns:
             Why it ended.
@@ -94,7 +107,7 @@ class EpochLoop:
             if options.early_stop and self.epochs and should_stop(self.epochs, options.early_stop):
                 rule = options.early_stop
                 return f"{rule.metric} no better for {rule.patience_epochs} epoch(s)"
-            record = self._run_epoch(epoch)
+            record = self._run_epoch(epoch, on_live)
             self.epochs.append(record)
             if self.best is record and options.early_stop:
                 self._best_values = [variable.numpy() for variable in self._model.variables]
@@ -135,16 +148,30 @@ class EpochLoop:
             f"{place}: saved in {self._checkpoints.directory}; run again to go on from there"
         )
 
-    def _run_epoch(self, epoch: int) -> EpochRecord:
-        begin = self.step
+    def _run_epoch(self, epoch: int, on_live: OnLive) -> EpochRecord:
+        began, begin = self._meter.seconds, self.step
         end = min(epoch * self._options.epoch_steps, self._options.total_steps)
-        clock = StepClock(runs_ahead=self._runs_ahead)
+        clock = StepClock()
         self._model.reset_metrics()
         while self.step < end:
             self.stop_if_interrupted()
             self._run_call(min(end, self._next_save()), clock)
+            self._tell_live(on_live, now=self.step == end)
+        trained = self._meter.seconds
         metrics = self._metrics() if self.step > begin else {}
         metrics |= self._evaluate()
+        self._meter.add_epoch(
+            EpochTimes(
+                epoch=epoch,
+                begin_seconds=began,
+                trained_seconds=trained,
+                end_seconds=self._meter.seconds,
+                steps=clock.steps,
+                step_seconds=clock.seconds,
+                wait_seconds=clock.wait_seconds,
+                cpu_seconds=clock.cpu_seconds,
+            )
+        )
         rate = self._batch_rows and clock.steps and self._batch_rows * clock.steps / clock.seconds
         return EpochRecord(
             epoch=epoch,
@@ -161,19 +188,25 @@ class EpochLoop:
     def _run_call(self, end: int, clock: StepClock) -> None:
         """Run as many steps as one call should have, at most to `end`."""
         count = min(self._call_steps, end - self.step)
-        begin = time.perf_counter()
-        losses, waits = self._steps.train(count)
-        seconds = time.perf_counter() - begin
+        begin, cpu = time.perf_counter(), time.process_time()
+        losses, marks, waits = self._steps.train(count)
+        seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
         self._check_finite(losses)
         self.step += count
         if self.first_step_seconds is None:
             self.first_step_seconds = seconds
         else:
-            clock.add(seconds, waits.tolist())
+            call = call_times(seconds, cpu, marks, waits, runs_ahead=self._runs_ahead)
+            clock.add(call)
+            self._meter.add_call(self.step, call)
             self._call_steps = next_call_steps(count, seconds, target_seconds=_CALL_SECONDS)
         every = self._options.checkpoint_every_steps
         if every and self.step % every == 0 and self.step < self._options.total_steps:
             self._save()
+
+    def _tell_live(self, on_live: OnLive, *, now: bool) -> None:
+        if values := self._meter.live(now=now):
+            on_live(values, self.step)
 
     def _next_save(self) -> int:
         every = self._options.checkpoint_every_steps

@@ -6,7 +6,7 @@ finite, tells waiting for input from computing, and runs small models three time
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import keras
@@ -14,14 +14,16 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.checkpoints import Checkpoints
-from penstock.components.trainer.epoch_loop import EpochLoop
+from penstock.components.trainer.epoch_loop import EpochLoop, OnEpoch
 from penstock.components.trainer.interrupt import interrupts
+from penstock.components.trainer.meter import Meter
 from penstock.components.trainer.model_setup import (
     BuildModel,
     check_features,
     default_strategy,
     make_model,
 )
+from penstock.components.trainer.monitor import Monitor
 from penstock.components.trainer.steps import Steps
 from penstock.components.trainer.tensorboard import TensorBoard
 from penstock.components.trainer.train_options import TrainOptions
@@ -30,10 +32,10 @@ from penstock.components.trainer.training_record import (
     TrainingRecord,
     write_training_record,
 )
+from penstock.components.trainer.utilisation import InputFacts, Utilisation, write_utilisation
+from penstock.components.trainer.verdict import bottleneck
 
 logger = logging.getLogger(__name__)
-
-OnEpoch = Callable[[EpochRecord], None]
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Trained:
 
     model: keras.Model
     record: TrainingRecord
+    utilisation: Utilisation
     _checkpoints: Checkpoints | None = None
 
     def discard_checkpoints(self) -> None:
@@ -60,6 +63,7 @@ def train(
     resume_dir: str | None = None,
     strategy: tf.distribute.Strategy | None = None,
     on_epoch: OnEpoch | None = None,
+    input_facts: InputFacts | None = None,
 ) -> Trained:
     """Train a model.
 
@@ -69,12 +73,14 @@ def train(
         train_data: Endless batches of `(features, label)`, one for all replicas together.
         eval_data: One pass over the evaluation rows; read at the end of each epoch.
         options: How long, when to stop, how often to save.
-        model_run_dir: Gets the TensorBoard logs and, at the end, `training.json`.
+        model_run_dir: Gets the TensorBoard logs and, at the end, `training.json` and
+            `utilisation.json`.
         resume_dir: Keeps checkpoints until `discard_checkpoints`; a run that finds some goes on
             from the newest whole one, with the input at the start of a new pass. See
             `checkpoints.resume_dir()`. None saves none.
         strategy: How to share batches among devices; None takes all GPUs, or the one device.
         on_epoch: Called with the record of each epoch that this run ends.
+        input_facts: What `train_data` reads, for advice; see `input_facts()`.
 
     Raises:
         DataError: The loss is not finite, or the input cannot be read.
@@ -94,15 +100,15 @@ def train(
         if data is not None:
             check_features(model, data)
     steps = Steps(model, train_data, eval_data, strategy=strategy, xla=options.xla)
-    with interrupts() as flag:
+    with interrupts() as flag, Monitor(begin=begin) as monitor:
         names = steps.build()
         _check_metric(options, names, has_eval=steps.has_eval)
         checkpoints = None
         if resume_dir is not None:
             checkpoints = Checkpoints(resume_dir, model, keep=options.keep_checkpoints)
-        loop = EpochLoop(
-            model, steps, options, checkpoints, flag, batch_rows=_batch_rows(train_data)
-        )
+        meter = Meter(monitor, input_facts)
+        batch_rows = _batch_rows(train_data)
+        loop = EpochLoop(model, steps, options, checkpoints, flag, meter, batch_rows=batch_rows)
         loop.resume()
         stopped = _run(loop, model_run_dir, on_epoch)
         exported_epoch = loop.restore_best()
@@ -119,8 +125,11 @@ def train(
             seconds=time.perf_counter() - begin,
             first_step_seconds=loop.first_step_seconds,
         )
+        used = meter.record()
+        write_utilisation(model_run_dir, used)
         write_training_record(model_run_dir, record)
-    return Trained(model, record, checkpoints)
+    logger.info("%s", bottleneck(record, used))
+    return Trained(model, record, used, checkpoints)
 
 
 def _run(loop: EpochLoop, log_dir: str, on_epoch: OnEpoch | None) -> str:
@@ -133,8 +142,11 @@ def _run(loop: EpochLoop, log_dir: str, on_epoch: OnEpoch | None) -> str:
         if on_epoch:
             on_epoch(record)
 
+    def tell_live(values: Mapping[str, float], step: int) -> None:
+        board.write_live(values, step)
+
     try:
-        return loop.run(tell)
+        return loop.run(tell, tell_live)
     except tf.errors.OutOfRangeError as error:
         raise UsageError(
             f"train_data ended after step {loop.step}: it must be endless, as train_input_fn's is"

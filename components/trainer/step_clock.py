@@ -1,38 +1,74 @@
 """Where a training step's time goes: seconds in, medians and shares out."""
 
 import statistics
-from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 
-class StepClock:
-    """Adds up calls of several steps each.
+@dataclass(frozen=True)
+class CallTimes:
+    """One call into TensorFlow, of several steps.
+
+    Attributes:
+        seconds: Its wall time, until the device had finished.
+        cpu_seconds: CPU time of this process in it, over all threads.
+        step_seconds: float64[steps], each step's time, its wait included.
+        wait_seconds: float64[steps], the part of it in which the step waited for its batch.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    step_seconds: np.ndarray
+    wait_seconds: np.ndarray
+
+    @property
+    def steps(self) -> int:
+        """Steps of the call."""
+        return len(self.step_seconds)
+
+
+def call_times(
+    seconds: float, cpu_seconds: float, marks: np.ndarray, waits: np.ndarray, *, runs_ahead: bool
+) -> CallTimes:
+    """What is known of a call's steps.
 
     On a GPU the host runs ahead of the device, so that time spent waiting for input may be time
     in which the device still works. Only the first wait of a call, which begins when the device
     has finished all before it, is then time that the device stood still; it speaks for the rest.
 
     Args:
+        seconds: The call's wall time.
+        cpu_seconds: The process' CPU time in it.
+        marks: float64[steps + 1], when each step began, and when the last ended.
+        waits: float64[steps], seconds that each waited for a batch.
         runs_ahead: Whether the host runs ahead of the device.
     """
+    steps = len(waits)
+    if runs_ahead:
+        mean = seconds / steps
+        wait = min(float(waits[0]), mean)
+        return CallTimes(seconds, cpu_seconds, np.full(steps, mean), np.full(steps, wait))
+    # The clock of the marks may be set while we run.
+    each = np.clip(np.diff(marks), 0.0, seconds)
+    return CallTimes(seconds, cpu_seconds, each, np.clip(waits, 0.0, each))
 
-    def __init__(self, *, runs_ahead: bool) -> None:
-        self._runs_ahead = runs_ahead
+
+class StepClock:
+    """Adds up the calls of an epoch."""
+
+    def __init__(self) -> None:
         self._step_seconds: list[float] = []
-        self._wait_seconds = 0.0
         self.seconds = 0.0
+        self.wait_seconds = 0.0
+        self.cpu_seconds = 0.0
 
-    def add(self, call_seconds: float, waits: Sequence[float]) -> None:
-        """Count one call.
-
-        Args:
-            call_seconds: Its wall time, until the device had finished.
-            waits: Seconds that each of its steps waited for a batch; at least one step.
-        """
-        steps = len(waits)
-        wait = waits[0] * steps if self._runs_ahead else sum(waits)
-        self.seconds += call_seconds
-        self._wait_seconds += min(wait, call_seconds)
-        self._step_seconds += [call_seconds / steps] * steps
+    def add(self, call: CallTimes) -> None:
+        """Count one call."""
+        self.seconds += call.seconds
+        self.wait_seconds += float(call.wait_seconds.sum())
+        self.cpu_seconds += call.cpu_seconds
+        self._step_seconds += [call.seconds / call.steps] * call.steps
 
     @property
     def steps(self) -> int:
@@ -41,13 +77,13 @@ class StepClock:
 
     @property
     def seconds_per_step(self) -> float | None:
-        """Median seconds a step, its wait included; None before the first."""
+        """Median over all steps of their call's mean, waits included; None before the first."""
         return statistics.median(self._step_seconds) if self._step_seconds else None
 
     @property
     def input_wait_share(self) -> float | None:
         """Share of the time that was spent waiting for input, 0..1; None before the first step."""
-        return self._wait_seconds / self.seconds if self.seconds else None
+        return min(1.0, self.wait_seconds / self.seconds) if self.seconds else None
 
 
 def next_call_steps(steps: int, call_seconds: float, *, target_seconds: float) -> int:

@@ -61,15 +61,16 @@ class Steps:
             self._train.get_concrete_function(self._batches, tf.TensorSpec([], tf.int32))
         return list(self._model.get_metrics_result())
 
-    def train(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    def train(self, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Run some training steps and wait until the device has finished them.
 
         Returns:
             float32[steps], the running mean of the loss since the metrics were reset, after
-            each step; and float64[steps], the seconds each waited for its batch.
+            each step; float64[steps + 1], the time of day in seconds at which each step began
+            and the last one ended; and float64[steps], the seconds each waited for its batch.
         """
-        losses, waits = self._train(self._batches, tf.constant(steps))
-        return losses.numpy(), waits.numpy()
+        losses, marks, waits = self._train(self._batches, tf.constant(steps))
+        return losses.numpy(), marks.numpy(), waits.numpy()
 
     def eval_batches(self) -> Any:
         """An iterator over the evaluation data from its beginning."""
@@ -91,10 +92,13 @@ def _train_function(
     train_step: Callable[[Any], dict[str, tf.Tensor]], strategy: tf.distribute.Strategy
 ) -> Any:
     @tf.function(autograph=False, reduce_retracing=True)
-    def train(batches: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def train(batches: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         def one(
-            step: tf.Tensor, losses: tf.TensorArray, waits: tf.TensorArray
-        ) -> tuple[tf.Tensor, tf.TensorArray, tf.TensorArray]:
+            step: tf.Tensor,
+            losses: tf.TensorArray,
+            begins: tf.TensorArray,
+            waits: tf.TensorArray,
+        ) -> tuple[tf.Tensor, tf.TensorArray, tf.TensorArray, tf.TensorArray]:
             begin = tf.timestamp()
             with tf.control_dependencies([begin]):
                 batch = next(batches)
@@ -103,14 +107,17 @@ def _train_function(
             logs = strategy.run(train_step, args=(batch,))
             loss = strategy.reduce(tf.distribute.ReduceOp.MEAN, logs["loss"], axis=None)
             losses = losses.write(step, tf.cast(loss, tf.float32))
-            return step + 1, losses, waits.write(step, wait)
+            return step + 1, losses, begins.write(step, begin), waits.write(step, wait)
 
-        arrays = tf.TensorArray(tf.float32, steps), tf.TensorArray(tf.float64, steps)
+        arrays = [tf.TensorArray(kind, steps) for kind in (tf.float32, tf.float64, tf.float64)]
         # One step after the other, else a wait would overlap with the step before.
-        _, losses, waits = tf.while_loop(
+        _, losses, begins, waits = tf.while_loop(
             lambda step, *_: step < steps, one, (0, *arrays), parallel_iterations=1
         )
-        return losses.stack(), waits.stack()
+        losses = losses.stack()
+        with tf.control_dependencies([losses]):
+            end = tf.timestamp()
+        return losses, tf.concat([begins.stack(), [end]], 0), waits.stack()
 
     return train
 

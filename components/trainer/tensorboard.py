@@ -1,7 +1,7 @@
 """Epoch records in, TensorBoard scalars out, under the names that Keras gives them."""
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
@@ -36,6 +36,13 @@ class TensorBoard:
                 for name, value in values.items():
                     tf.summary.scalar(f"epoch_{name}", value)
             writer.flush()
+
+    def write_live(self, values: Mapping[str, float], step: int) -> None:
+        """Write figures of a running epoch under their names, and flush."""
+        with self._train.as_default(step=step):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+        self._train.flush()
 
     def close(self) -> None:
         """Close the event files."""

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock.components.errors import DataError
+from penstock.components.trainer.record_file import read_record, write_record
 
 RECORD_NAME = "training.json"
 RECORD_VERSION = 1
@@ -131,14 +132,7 @@ def read_epochs(raw: Sequence[Mapping[str, Any]]) -> tuple[EpochRecord, ...]:
 
 def write_training_record(directory: str | os.PathLike[str], record: TrainingRecord) -> None:
     """Write `training.json` into `directory` in one step."""
-    import tensorflow as tf
-
-    path = posixpath.join(os.fspath(directory), RECORD_NAME)
-    temporary = f"{path}.tmp"
-    tf.io.gfile.makedirs(os.fspath(directory))
-    with tf.io.gfile.GFile(temporary, "w") as file:
-        file.write(record.to_json())
-    tf.io.gfile.rename(temporary, path, overwrite=True)
+    write_record(posixpath.join(os.fspath(directory), RECORD_NAME), record.to_json())
 
 
 def read_training_record(directory: str | os.PathLike[str]) -> TrainingRecord:
@@ -147,15 +141,8 @@ def read_training_record(directory: str | os.PathLike[str]) -> TrainingRecord:
     Raises:
         DataError: There is none, or it cannot be read.
     """
-    import tensorflow as tf
-
     path = posixpath.join(os.fspath(directory), RECORD_NAME)
-    try:
-        with tf.io.gfile.GFile(path) as file:
-            text = file.read()
-    except tf.errors.NotFoundError as error:
-        raise DataError(f"{directory}: no {RECORD_NAME}; the training did not end") from error
-    return TrainingRecord.from_json(text, path)
+    return TrainingRecord.from_json(read_record(path), path)
 
 
 def _weighted(pairs: Sequence[tuple[float | None, float]]) -> float | None:

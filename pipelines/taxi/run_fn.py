@@ -11,6 +11,7 @@ from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.export import export
 from penstock.components.trainer.feature_spec import feature_spec
 from penstock.components.trainer.input_config import InputOptions
+from penstock.components.trainer.input_facts import input_facts
 from penstock.components.trainer.input_fn import eval_input_fn, train_input_fn
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.train_options import TrainOptions
@@ -38,6 +39,7 @@ def run_fn(fn_args: FnArgs) -> None:
         options=from_mapping(TrainOptions, config["train"]),
         model_run_dir=fn_args.model_run_dir,
         resume_dir=resume_dir(fn_args.model_run_dir, [fn_args.train_files, dict(config)]),
+        input_facts=input_facts(fn_args.train_files, spec, options=reading),
     )
     export(trained.model, fn_args.serving_model_dir, label=features.TIPS, transform=transform)
     trained.discard_checkpoints()

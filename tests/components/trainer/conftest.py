@@ -107,6 +107,16 @@ class Toy:
         x = tf.reshape(tf.linspace(-1.0, 1.0, 32), [-1, 1]) if x is None else x
         return tf.data.Dataset.from_tensor_slices(({"x": x}, tf.cast(x > 0, tf.int64))).batch(8)
 
+    @staticmethod
+    def slowed(dataset, work):
+        """The same batches, each after `work`, which is called in Python."""
+
+        def after(features, label):
+            with tf.control_dependencies([tf.py_function(work, [], [])]):
+                return tf.nest.map_structure(tf.identity, (features, label))
+
+        return dataset.map(after)
+
 
 @pytest.fixture(scope="session")
 def toy():

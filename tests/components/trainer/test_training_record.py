@@ -1,8 +1,9 @@
+import numpy as np
 import pytest
 
 from penstock.components.errors import DataError
 from penstock.components.trainer.best_epoch import best_epoch, should_stop
-from penstock.components.trainer.step_clock import StepClock, next_call_steps
+from penstock.components.trainer.step_clock import StepClock, call_times, next_call_steps
 from penstock.components.trainer.train_options import EarlyStop
 from penstock.components.trainer.training_record import (
     EpochRecord,
@@ -10,7 +11,6 @@ from penstock.components.trainer.training_record import (
     read_training_record,
     write_training_record,
 )
-from penstock.components.trainer.verdict import bottleneck
 
 
 def epoch(number, share=0.5, rate=100.0, seconds=2.0, **metrics):
@@ -63,35 +63,6 @@ def test_the_log_line_of_an_epoch():
     assert str(epoch(2, None, loss=0.5)) == "epoch 2  step 8  loss 0.5000"
 
 
-@pytest.mark.parametrize(
-    ("share", "rate", "sentence"),
-    [
-        (
-            0.02,
-            1234.5,
-            "compute-bound: 2 % of each 250.00 ms step waits for input (1,234 examples/s); "
-            "faster input would gain nothing",
-        ),
-        (
-            0.2,
-            None,
-            "balanced: 20 % of each 250.00 ms step waits for input; "
-            "input that never waits would train 1.2 times as fast",
-        ),
-        (
-            0.75,
-            100.0,
-            "input-bound: 75 % of each 250.00 ms step waits for input (100 examples/s); "
-            "input that never waits would train 4.0 times as fast: larger batches, more shards, "
-            "and rows that fit kept in memory help",
-        ),
-        (None, None, "unknown: 8 step(s) are too few to time"),
-    ],
-)
-def test_the_verdict_is_one_sentence_with_its_evidence(share, rate, sentence):
-    assert bottleneck(record(epoch(1, share, rate))) == sentence
-
-
 def test_the_best_epoch_follows_the_rule():
     epochs = [epoch(n, auc=auc) for n, auc in enumerate([0.5, 0.75, 0.76, 0.7], start=1)]
     assert best_epoch(epochs, EarlyStop(metric="auc", mode="max")).epoch == 3
@@ -109,22 +80,32 @@ def test_patience_counts_epochs_since_the_best():
 
 
 def test_the_clock_adds_up_all_waits_where_the_device_is_the_host():
-    clock = StepClock(runs_ahead=False)
+    clock = StepClock()
     assert (clock.seconds_per_step, clock.input_wait_share) == (None, None)
-    clock.add(1.0, [0.25])
-    clock.add(3.0, [0.25, 0.5])
-    assert (clock.steps, clock.seconds) == (3, 4.0)
+    marks = np.array([100.0, 101.0, 103.0])
+    clock.add(call_times(1.0, 0.5, marks[:2], np.array([0.25]), runs_ahead=False))
+    call = call_times(3.0, 2.0, marks, np.array([0.25, 0.5]), runs_ahead=False)
+    assert call.step_seconds.tolist() == [1.0, 2.0]
+    clock.add(call)
+    assert (clock.steps, clock.seconds, clock.wait_seconds, clock.cpu_seconds) == (3, 4, 1, 2.5)
     assert clock.seconds_per_step == 1.5
     assert clock.input_wait_share == 0.25
 
 
-def test_the_clock_trusts_the_first_wait_only_where_the_host_runs_ahead():
-    clock = StepClock(runs_ahead=True)
-    clock.add(4.0, [0.25, 0.9, 0.9, 0.9])
-    assert clock.input_wait_share == 0.25
-    clock = StepClock(runs_ahead=True)
-    clock.add(1.0, [0.75, 0.0])
-    assert clock.input_wait_share == 1.0
+def test_the_first_wait_of_a_call_speaks_for_all_where_the_host_runs_ahead():
+    marks, waits = np.array([0.0, 0.1, 0.2, 0.3, 4.0]), np.array([0.25, 0.9, 0.9, 0.9])
+    call = call_times(4.0, 1.0, marks, waits, runs_ahead=True)
+    assert call.step_seconds.tolist() == [1.0] * 4
+    assert call.wait_seconds.tolist() == [0.25] * 4
+    call = call_times(1.0, 1.0, marks[:3], np.array([0.75, 0.0]), runs_ahead=True)
+    assert call.wait_seconds.tolist() == [0.5, 0.5]
+
+
+def test_a_clock_that_is_set_back_makes_no_negative_times():
+    marks, waits = np.array([100.0, 40.0, 40.5]), np.array([-60.0, 0.25])
+    call = call_times(1.0, 1.0, marks, waits, runs_ahead=False)
+    assert call.step_seconds.tolist() == [0.0, 0.5]
+    assert call.wait_seconds.tolist() == [0.0, 0.25]
 
 
 def test_calls_grow_to_their_time():

@@ -1,0 +1,107 @@
+"""The NVIDIA GPUs of this process, by NVML: how busy, how full. No GPU or no driver is none."""
+
+import logging
+import os
+from dataclasses import dataclass
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """One look at one GPU.
+
+    Attributes:
+        busy_share: Share of the last sixth of a second to second, as the driver takes it, in
+            which a kernel ran, 0..1.
+        memory_mib: Memory in use, by all processes.
+    """
+
+    busy_share: float
+    memory_mib: float
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU that this process may use.
+
+    Attributes:
+        index: NVML's number.
+        name: What NVIDIA calls it.
+        memory_total_mib: Its memory.
+    """
+
+    index: int
+    name: str
+    memory_total_mib: float
+    _nvml: Any
+    _handle: Any
+
+    def read(self) -> GpuReading:
+        """Look at it; takes about a millisecond.
+
+        Raises:
+            OSError: The driver does not answer, or the GPU is gone.
+        """
+        try:
+            busy = self._nvml.nvmlDeviceGetUtilizationRates(self._handle).gpu
+            used = self._nvml.nvmlDeviceGetMemoryInfo(self._handle).used
+        except self._nvml.NVMLError as error:
+            raise OSError(f"GPU {self.index} ({self.name}) cannot be read: {error}") from error
+        return GpuReading(busy / 100, used / _MIB)
+
+
+def open_gpus(nvml: Any | None = None, visible: str | None = None) -> tuple[Gpu, ...]:
+    """The GPUs that this process sees and that can be read.
+
+    Args:
+        nvml: The module `pynvml`, or one like it.
+        visible: What `CUDA_VISIBLE_DEVICES` says: indices or UUIDs; None takes the environment's.
+    """
+    nvml = nvml or _pynvml()
+    try:
+        nvml.nvmlInit()
+        count = nvml.nvmlDeviceGetCount()
+    except nvml.NVMLError:
+        return ()  # no driver, no GPU
+    chosen = visible if visible is not None else os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [str(i) for i in range(count)] if chosen is None else _until_invalid(chosen, count)
+    found = (_open(nvml, name) for name in names)
+    return tuple(gpu for gpu in found if gpu is not None)
+
+
+def _pynvml() -> Any:
+    import pynvml
+
+    return pynvml
+
+
+def _until_invalid(visible: str, count: int) -> list[str]:
+    """CUDA takes the entries up to the first that is no GPU."""
+    names: list[str] = []
+    for name in (part.strip() for part in visible.split(",")):
+        if not name.startswith(("GPU-", "MIG-")) and not (name.isdigit() and int(name) < count):
+            break
+        names.append(name)
+    return names
+
+
+def _open(nvml: Any, name: str) -> Gpu | None:
+    try:
+        if name.isdigit():
+            handle = nvml.nvmlDeviceGetHandleByIndex(int(name))
+        else:
+            handle = nvml.nvmlDeviceGetHandleByUUID(name)
+        total = nvml.nvmlDeviceGetMemoryInfo(handle).total / _MIB
+        model = nvml.nvmlDeviceGetName(handle)
+        index = nvml.nvmlDeviceGetIndex(handle)
+        gpu = Gpu(index, model if isinstance(model, str) else model.decode(), total, nvml, handle)
+        gpu.read()
+    except (nvml.NVMLError, OSError) as error:
+        # A slice of a GPU (MIG) has no utilisation of its own.
+        logger.warning("GPU %s is not on record: %s", name, error)
+        return None
+    return gpu

@@ -1,0 +1,37 @@
+"""What this process may use of its machine, inside a container too: cores and memory."""
+
+import os
+from pathlib import Path
+
+_CGROUP = Path("/sys/fs/cgroup")
+_MIB = 1 << 20
+
+
+def available_cores(cgroup: Path = _CGROUP) -> float:
+    """Cores that the process may keep busy: its affinity, cut to the container's CPU quota."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux has it, macOS does not
+    cores = float(len(affinity(0)) if affinity else os.cpu_count() or 1)
+    quota = _numbers(cgroup / "cpu.max") or [
+        *_numbers(cgroup / "cpu/cpu.cfs_quota_us"),
+        *_numbers(cgroup / "cpu/cpu.cfs_period_us"),
+    ]
+    if len(quota) == 2 and quota[0] > 0 and quota[1] > 0:
+        return min(cores, quota[0] / quota[1])
+    return cores
+
+
+def memory_limit_mib(cgroup: Path = _CGROUP) -> float:
+    """Memory that the process may hold: the machine's, cut to the container's limit."""
+    import psutil
+
+    machine = psutil.virtual_memory().total
+    limits = _numbers(cgroup / "memory.max") or _numbers(cgroup / "memory/memory.limit_in_bytes")
+    return min([machine, *limits]) / _MIB
+
+
+def _numbers(path: Path) -> list[int]:
+    """The numbers in a file of the kernel's; none where there is no file, or no limit in it."""
+    try:
+        return [int(word) for word in path.read_text().split()]
+    except (OSError, ValueError):
+        return []
