@@ -2,7 +2,8 @@
 
 A node's container needs no file from outside: its part of the IR travels in its arguments, as
 base64 of gzip of the proto (`encode`). That is about 2 kB for a stock node, where a volume or a
-bucket would have to be filled before a run and kept in step with it.
+bucket would have to be filled before a run and kept in step with it. Files of installed packages
+that it names are those of the container, not of the machine that compiled it.
 """
 
 import base64
@@ -20,6 +21,8 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import DataError, UsageError
+from penstock.pipelines.package_paths import find_packages, mark_packages
+from penstock.pipelines.proto_texts import change_texts
 
 # The parameters that every run gives; all others are the user's.
 RUN_ID = constants.PIPELINE_RUN_ID_PARAMETER_NAME
@@ -99,15 +102,18 @@ def deployment_config(ir: pipeline_pb2.Pipeline) -> pipeline_pb2.IntermediateDep
 
 def encode(ir: pipeline_pb2.Pipeline) -> str:
     """The IR as text of letters, digits, `-`, `_` and `=`; the same for the same IR."""
-    packed = gzip.compress(ir.SerializeToString(deterministic=True), mtime=0)
+    portable = pipeline_pb2.Pipeline()
+    portable.CopyFrom(ir)
+    change_texts(portable, mark_packages)
+    packed = gzip.compress(portable.SerializeToString(deterministic=True), mtime=0)
     return base64.urlsafe_b64encode(packed).decode()
 
 
 def decode(text: str) -> pipeline_pb2.Pipeline:
-    """The IR that `encode` made the text of.
+    """The IR that `encode` made the text of, with the paths of this machine's packages.
 
     Raises:
-        DataError: The text was cut or altered.
+        DataError: The text was cut or altered, or a package is not installed here.
     """
     try:
         ir = _parse(gzip.decompress(base64.b64decode(text, altchars=b"-_", validate=True)))
@@ -117,6 +123,7 @@ def decode(text: str) -> pipeline_pb2.Pipeline:
         ) from error
     if not ir.nodes:
         raise DataError("the pipeline in the arguments is damaged (empty); compile it again")
+    change_texts(ir, find_packages)
     return ir
 
 

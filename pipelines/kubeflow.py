@@ -18,7 +18,7 @@ from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow_outputs import HTML, METRICS, MODEL_URI
 from penstock.pipelines.kubeflow_plan import Plan, Task
 from penstock.pipelines.metadata_store import MYSQL_PASSWORD, MYSQL_USER
-from penstock.pipelines.placement import Placement, Toleration
+from penstock.pipelines.placement import Gpu, Placement, Toleration
 
 _BY_DIGEST = re.compile(r"^[^\s@]+@sha256:[0-9a-f]{64}$")
 # etcd takes no object above 1.5 MiB, and KFP's workflow holds more than this file.
@@ -109,7 +109,6 @@ def _step(
 
 def _arguments(task: Task, plan: Plan, placement: Placement) -> list[str]:
     """What `penstock node` is called with in every run, but for the parameters."""
-    root = f"{placement.pipeline_root.rstrip('/')}/{plan.name}"
     mysql = placement.metadata_mysql
     store = (
         ["--metadata-sqlite", placement.metadata_sqlite]
@@ -120,7 +119,7 @@ def _arguments(task: Task, plan: Plan, placement: Placement) -> list[str]:
             *("--metadata-mysql-database", mysql.database),
         ]
     )
-    return [task.node_id, "--pipeline-root", root, *store]
+    return [task.node_id, "--pipeline-root", placement.root_of(plan.name), *store]
 
 
 def _component(task: Task, image: str, arguments: list[str]) -> Any:
@@ -176,15 +175,32 @@ def _place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
                 secret.password_key: MYSQL_PASSWORD,
             },
         )
-    gpu = placement.gpu
-    if gpu and gpu.is_for(task.node_id, task.component):
+    gpu = placement.gpu if _trains(task, placement) else None
+    if gpu:
         step.set_accelerator_type(gpu.resource).set_accelerator_limit(gpu.count)
         for key, value in gpu.node_selector.items():
             kubernetes.add_node_selector(step, label_key=key, label_value=value)
-        # kfp-kubernetes 1.0 has no function for tolerations, and would drop them if it came later.
-        step.platform_config.setdefault("kubernetes", {})["tolerations"] = [
-            _toleration(toleration) for toleration in gpu.tolerations
-        ]
+    # kfp-kubernetes 1.0 has no functions for these, and fails at what it does not know: so last.
+    step.platform_config.setdefault("kubernetes", {}).update(_pod(placement, gpu))
+
+
+def _trains(task: Task, placement: Placement) -> bool:
+    return placement.gpu is not None and placement.gpu.is_for(task.node_id, task.component)
+
+
+def _pod(placement: Placement, gpu: Gpu | None) -> dict[str, Any]:
+    """What KFP's servers read of a pod beyond what kfp-kubernetes 1.0 writes."""
+    user = str(placement.run_as_user)  # a proto's int64 is a text in JSON
+    # KFP drops all capabilities and sets the seccomp profile by itself, since 2.16.
+    config: dict[str, Any] = {
+        "securityContext": {"runAsUser": user, "runAsGroup": user, "runAsNonRoot": True}
+    }
+    metadata = {"labels": placement.pod_labels, "annotations": placement.pod_annotations}
+    if any(metadata.values()):
+        config["podMetadata"] = {name: texts for name, texts in metadata.items() if texts}
+    if gpu:
+        config["tolerations"] = [_toleration(toleration) for toleration in gpu.tolerations]
+    return config
 
 
 def _toleration(toleration: Toleration) -> dict[str, str]:

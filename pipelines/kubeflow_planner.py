@@ -28,7 +28,15 @@ def plan_pipeline(pipeline: Pipeline) -> Plan:
     Raises:
         UsageError: A node cannot run in a container, or holds a secret in clear text.
     """
-    ir = irs.compile_ir(pipeline)
+    return plan_ir(irs.compile_ir(pipeline))
+
+
+def plan_ir(ir: pipeline_pb2.Pipeline) -> Plan:
+    """Plan the tasks of a pipeline's IR.
+
+    Raises:
+        UsageError: A node cannot run in a container, or holds a secret in clear text.
+    """
     check_no_secrets(ir)
     names = task_names(node.node_info.id for node in irs.nodes(ir))
     parameters = _parameters(ir)

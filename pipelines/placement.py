@@ -183,10 +183,7 @@ class Gpu:
         _match(_KEY, self.resource, "gpu.resource", "a resource like nvidia.com/gpu")
         if self.count < 1:
             raise UsageError(f"gpu.count must be 1 or more, got {self.count}; or leave gpu out")
-        for key, value in self.node_selector.items():
-            _match(_KEY, str(key), "gpu.node_selector", "labels")
-            if not isinstance(value, str):
-                raise UsageError(f"gpu.node_selector: quote the value of {key}, {value!r}")
+        _check_texts("gpu.node_selector", self.node_selector)
 
     def is_for(self, node_id: str, component: str) -> bool:
         """Whether a node of that component class trains."""
@@ -208,6 +205,10 @@ class Placement:
         nodes: By a node's id, what differs for it from `resources`.
         gpu: What the Trainer gets on top; None trains on processors.
         retry: What happens when a node fails.
+        run_as_user: User and group id of the containers, not 0; the image's own.
+        pod_labels: Labels of every pod.
+        pod_annotations: Its annotations, as the GCS FUSE driver wants one.
+        image_paths: Folders of the image that a pipeline may name though the volume lacks them.
     """
 
     pipeline_root: str = "/penstock/runs"
@@ -219,17 +220,28 @@ class Placement:
     nodes: dict = field(default_factory=dict)
     gpu: Gpu | None = None
     retry: Retry = field(default_factory=Retry)
+    run_as_user: int = 65532
+    pod_labels: dict = field(default_factory=dict)
+    pod_annotations: dict = field(default_factory=dict)
+    image_paths: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self._on_volume("pipeline_root", self.pipeline_root)
+        self.check_on_volume("pipeline_root", self.pipeline_root)
         if self.metadata_mysql is None:
-            self._on_volume("metadata_sqlite", self.metadata_sqlite)
+            self.check_on_volume("metadata_sqlite", self.metadata_sqlite)
             if "://" in self.metadata_sqlite:
                 raise UsageError(
                     f"metadata_sqlite must be a file on the volume, got {self.metadata_sqlite!r}"
                 )
         for node_id in self.nodes:
             self.resources_of(str(node_id))
+        if self.run_as_user < 1:
+            raise UsageError(f"run_as_user must be 1 or more, not root, got {self.run_as_user}")
+        _check_texts("pod_labels", self.pod_labels)
+        _check_texts("pod_annotations", self.pod_annotations)
+        for path in self.image_paths:
+            if not path.startswith("/"):
+                raise UsageError(f"image_paths must be absolute paths, got {path!r}")
 
     def resources_of(self, node_id: str) -> Resources:
         """What that node gets."""
@@ -248,7 +260,16 @@ class Placement:
                     f"choices: {', '.join(known)}"
                 )
 
-    def _on_volume(self, name: str, path: str) -> None:
+    def root_of(self, pipeline: str) -> str:
+        """Where a pipeline of that name keeps its artifacts."""
+        return f"{self.pipeline_root.rstrip('/')}/{pipeline}"
+
+    def check_on_volume(self, name: str, path: str) -> None:
+        """Refuse a path that the containers would write to and lose.
+
+        Raises:
+            UsageError: It is neither below the volume nor an address.
+        """
         if "://" in path:
             return
         if self.volume is None:
@@ -271,6 +292,14 @@ def read_placement(file: Path | None) -> Placement:
 def _match(pattern: re.Pattern[str], value: str, name: str, expected: str) -> None:
     if not pattern.match(value):
         raise UsageError(f"{name} must be {expected}, got {value!r}")
+
+
+def _check_texts(name: str, texts: dict) -> None:
+    """Labels and annotations are texts; YAML makes numbers and booleans of some of them."""
+    for key, value in texts.items():
+        _match(_KEY, str(key), name, "labels")
+        if not isinstance(value, str):
+            raise UsageError(f"{name}: quote the value of {key}, {value!r}")
 
 
 def _cpus(text: str) -> float:

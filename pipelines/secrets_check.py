@@ -4,18 +4,12 @@ A compiled pipeline is stored by Kubeflow, shown in its UI and kept in git. Pass
 Kubernetes secret or an environment variable of the container; the pipeline names them only.
 """
 
-import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from google.protobuf import any_pb2, symbol_database
-from google.protobuf.message import DecodeError, Message
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import UsageError
-from penstock.pipelines import ir as irs
+from penstock.pipelines.ir_texts import Text, node_texts
 
 # What stands for a value without being one: empty, ${NAME}, $NAME, <name>, {name}, ***, xxx.
 _NO_VALUE = re.compile(r"^(\$.*|<.*>|\{.*\}|%\(.*|\*+|x+|none|null|true|false|)$", re.IGNORECASE)
@@ -44,26 +38,6 @@ _KNOWN_FORMS = {
 }
 _URL_LOGIN = re.compile(r"\b[a-z][a-z0-9+.-]*://[^/\s:@'\"]*:([^/\s@'\"]+)@", re.IGNORECASE)
 
-# Fields of the IR that say nothing to who wrote the pipeline.
-_PASSED_THROUGH = frozenset(
-    (
-        "parameters",
-        "field_value",
-        "string_value",
-        "proto_value",
-        "runtime_parameter",
-        "default_value",
-    )
-)
-
-
-@dataclass(frozen=True)
-class _Text:
-    """A text of the pipeline, and the field that holds it."""
-
-    field: str
-    value: str
-
 
 def check_no_secrets(ir: pipeline_pb2.Pipeline) -> None:
     """Refuse a pipeline that holds a secret in clear text.
@@ -74,22 +48,15 @@ def check_no_secrets(ir: pipeline_pb2.Pipeline) -> None:
         UsageError: There is one; says in which node and field and what it looks like, but not
             its value.
     """
-    deployment = irs.deployment_config(ir)
-    for node in irs.nodes(ir):
-        node_id = node.node_info.id
-        texts = [*_texts(node, "")]
-        for specs in (deployment.executor_specs, deployment.custom_driver_specs):
-            if node_id in specs:
-                texts.extend(_texts(specs[node_id], "executor"))
-        for text in texts:
-            if kind := _secret_in(text):
-                raise UsageError(
-                    f"node {node_id!r}, {text.field}: looks like {kind} in clear text; "
-                    "take it from an environment variable that a Kubernetes secret fills"
-                )
+    for text in node_texts(ir):
+        if kind := _secret_in(text):
+            raise UsageError(
+                f"node {text.node_id!r}, {text.field}: looks like {kind} in clear text; "
+                "take it from an environment variable that a Kubernetes secret fills"
+            )
 
 
-def _secret_in(text: _Text) -> str | None:
+def _secret_in(text: Text) -> str | None:
     for kind, form in _KNOWN_FORMS.items():
         if form.search(text.value):
             return kind
@@ -108,82 +75,3 @@ def _secret_in(text: _Text) -> str | None:
 
 def _is_value(text: str) -> bool:
     return len(text) >= 3 and not _NO_VALUE.match(text)
-
-
-def _texts(message: Message, path: str) -> Iterator[_Text]:
-    """All texts in a message, those within JSON and `Any` too."""
-    if isinstance(message, any_pb2.Any):
-        yield from _texts_of_any(message, path)
-        return
-    if isinstance(message, pipeline_pb2.RuntimeParameter):
-        path = _join(path, message.name)
-    for field, value in message.ListFields():
-        place = path if field.name in _PASSED_THROUGH else _join(path, field.name)
-        if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            for key, item in value.items():
-                yield from _texts_of_value(item, _join(path, str(key)))
-        elif isinstance(value, (str, bytes, Message)):
-            yield from _texts_of_value(value, place)
-        elif isinstance(value, Sequence):
-            yield from _texts_of_list(value, place)
-
-
-def _texts_of_list(values: Any, path: str) -> Iterator[_Text]:
-    previous = ""
-    for value in values:
-        if isinstance(value, str) and previous.startswith("-"):
-            # An argument and its value as two items.
-            yield from _texts_of_value(value, _join(path, previous))
-        else:
-            yield from _texts_of_value(value, path)
-        previous = value if isinstance(value, str) and "=" not in value else ""
-
-
-def _texts_of_value(value: Any, path: str) -> Iterator[_Text]:
-    if isinstance(value, Message):
-        yield from _texts(value, path)
-    elif isinstance(value, bytes):
-        yield _Text(path, value.decode("latin-1"))
-    elif isinstance(value, str):
-        yield from _texts_of_json(_loads(value), value, path)
-
-
-def _texts_of_json(loaded: Any, raw: str, path: str) -> Iterator[_Text]:
-    if isinstance(loaded, dict):
-        for key, item in loaded.items():
-            yield _Text(path, str(key))
-            yield from _texts_of_json(_inner(item), str(item), _join(path, str(key)))
-    elif isinstance(loaded, list):
-        for item in loaded:
-            yield from _texts_of_json(_inner(item), str(item), path)
-    elif not isinstance(loaded, bool):
-        yield _Text(path, raw)
-
-
-def _inner(item: Any) -> Any:
-    return _loads(item) if isinstance(item, str) else item
-
-
-def _loads(text: str) -> Any:
-    """What a JSON object or list says; any other text as it is."""
-    if text.lstrip()[:1] in ("{", "["):
-        try:
-            return json.loads(text)
-        except ValueError:
-            pass
-    return text
-
-
-def _texts_of_any(message: any_pb2.Any, path: str) -> Iterator[_Text]:
-    name = message.type_url.rsplit("/", 1)[-1]
-    try:
-        inner = symbol_database.Default().GetSymbol(name)()
-        message.Unpack(inner)
-    except (KeyError, DecodeError):
-        yield _Text(path, message.value.decode("latin-1"))
-        return
-    yield from _texts(inner, path)
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name

@@ -199,6 +199,26 @@ def test_only_the_trainer_is_on_a_gpu(small_plan, tmp_path):
         assert "tolerations" not in platform[name]
 
 
+def test_every_pod_is_what_a_restricted_namespace_takes(small_plan, tmp_path):
+    placement = Placement(
+        gpu=Gpu(), pod_labels={"team": "rides"}, pod_annotations={"gke-gcsfuse/volumes": "true"}
+    )
+    _, platform = _compiled(small_plan, tmp_path, placement)
+
+    assert len(platform) == 5
+    for executor in platform.values():
+        assert executor["securityContext"] == {
+            "runAsUser": "65532",
+            "runAsGroup": "65532",
+            "runAsNonRoot": True,
+        }
+        assert executor["podMetadata"] == {
+            "labels": {"team": "rides"},
+            "annotations": {"gke-gcsfuse/volumes": "true"},
+        }
+    assert platform["exec-trainer"]["tolerations"]
+
+
 def test_mysql_is_logged_in_to_by_reference(small_plan, tmp_path):
     placement = Placement(metadata_mysql=MySqlStore("mysql.penstock", 3307, "runs"))
     spec, platform = _compiled(small_plan, tmp_path, placement)
