@@ -57,11 +57,16 @@ class Kind:
         return _load(self.opener)
 
 
+_ROW_FILES = f"{_SOURCES}.row_files"
 _TABLE_OPTIONS = f"{_SOURCES}.options:SourceOptions"
 
 KINDS = {
     "csv": Kind(_TABLE_OPTIONS, f"{_SOURCES}.csv:open_csv"),
     "parquet": Kind(_TABLE_OPTIONS, f"{_SOURCES}.parquet:open_parquet"),
+    "jsonl": Kind(
+        f"{_ROW_FILES}.options:JsonLinesOptions", f"{_ROW_FILES}.json_lines:open_json_lines"
+    ),
+    "avro": Kind(f"{_ROW_FILES}.options:AvroOptions", f"{_ROW_FILES}.avro:open_avro"),
 }
 
 

@@ -15,6 +15,8 @@ _LOG = logging.getLogger(__name__)
 EXTENSIONS = {
     "csv": (".csv", ".tsv", ".psv", ".txt", ".tab"),
     "parquet": (".parquet", ".pq", ".parq"),
+    "jsonl": (".jsonl", ".ndjson"),
+    "avro": (".avro",),
 }
 _COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
 _STRAY = re.compile(r"^[._]|^readme\b|^license\b|\.(crc|md|tmp|swp|bak|pbtxt|json|ya?ml)$|~$", re.I)

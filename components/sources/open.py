@@ -1,10 +1,11 @@
 """Files, globs, folders or addresses to the `Source` that reads them."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Source
-from penstock.components.sources.kinds import KindOptions, find_kind
+from penstock.components.sources.kinds import Kind, KindOptions, find_kind, options_to_json
 from penstock.components.sources.listing import EXTENSIONS, list_files
 from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.sniff import PARQUET_MAGIC
@@ -24,8 +25,17 @@ def open_source(pattern: str | Sequence[str], options: KindOptions | None = None
     """
     options = options or SourceOptions()
     inputs = [pattern] if isinstance(pattern, str) else list(pattern)
-    kind = options.kind or _kind_of(list_files(inputs, None).files)
-    return find_kind(kind).load_opener()(inputs, options)
+    kind = find_kind(options.kind or _kind_of(list_files(inputs, None).files))
+    if not isinstance(options, kind.options_type):
+        options = _as_options_of(kind, options)
+    return kind.load_opener()(inputs, options)
+
+
+def _as_options_of(kind: Kind, options: KindOptions) -> KindOptions:
+    """What the kind that the files turned out to be shares with the options that were given."""
+    names = {field.name for field in fields(kind.options_type)} - {"kind"}
+    values = options_to_json(options)
+    return kind.options_type(**{name: values[name] for name in names & values.keys()})
 
 
 def _kind_of(files: Sequence[str]) -> str:

@@ -1,0 +1,1 @@
+"""Files of rows that a library decodes to Python values: JSON Lines and Avro."""

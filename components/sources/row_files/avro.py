@@ -1,0 +1,153 @@
+"""Avro files as a `Source`: ranges of rows, of which only the blocks they touch are decoded."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from penstock.components.errors import DataError
+from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
+from penstock.components.sources.batches import MAX_BATCH_ROWS
+from penstock.components.sources.content import fingerprint
+from penstock.components.sources.cutting import cut_files
+from penstock.components.sources.layout import check_same_names, check_schema_names
+from penstock.components.sources.listing import list_files
+from penstock.components.sources.row_files.avro_file import AvroFile, inspect_file
+from penstock.components.sources.row_files.avro_types import avro_feature
+from penstock.components.sources.row_files.options import AvroOptions
+from penstock.components.sources.row_files.python_values import Row, RowConverter, batch_without
+from penstock.components.sources.schema import read_schema
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+_FIRST_BATCH_ROWS = 16
+_MAX_GROWTH = 4
+
+
+@dataclass(frozen=True, eq=False)
+class AvroSource:
+    """Avro files, opened, checked and typed; see `Source` for its other attributes.
+
+    Attributes:
+        ignored: Stray files beside the data, left out.
+        rejected_by_scan: None; for what is wrong with a row its values must be read.
+        options: How the files are understood.
+        inspected: The files that have rows.
+    """
+
+    columns: tuple[Column, ...]
+    fingerprint: str
+    rows: int
+    files: tuple[str, ...]
+    input_bytes: int
+    ignored: tuple[str, ...]
+    options: AvroOptions
+    inspected: tuple[AvroFile, ...]
+    rejected_by_scan: tuple[RejectedRow, ...] = ()
+    kind: str = "avro"
+
+    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
+        """The whole input as `parts` runs of row ranges of about equal length, in order."""
+        return cut_files(self.inspected, parts, lambda file, at: file.row_start(at))
+
+    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
+        """The rows of the pieces, at most `MAX_BATCH_ROWS` in a batch.
+
+        Raises:
+            DataError: A file is damaged, or has changed since it was inspected.
+        """
+        converter = RowConverter(self.columns, self.options)
+        files = {file.path: file for file in self.inspected}
+        for piece in pieces:
+            rows = files[piece.file].read_rows(piece.start, piece.end)
+            number, wanted = piece.first_row, _FIRST_BATCH_ROWS
+            while some := list(islice(rows, wanted)):
+                batch = _batch(some, piece.file, number, converter)
+                yield batch
+                number += len(some)
+                row_bytes = max(1, batch.table.nbytes // len(some))
+                wanted = min(
+                    MAX_BATCH_ROWS, _MAX_GROWTH * wanted, max(1, MAX_BATCH_BYTES // row_bytes)
+                )
+
+
+def _batch(rows: Sequence[Row], path: str, first_row: int, converter: RowConverter) -> Batch:
+    table, faults = converter.convert(rows)
+    rejected = {
+        at: RejectedRow(path, first_row + at, 0, *fault, _json(rows[at]))
+        for at, fault in faults.items()
+    }
+    return batch_without(table, rejected)
+
+
+def _json(row: Row) -> bytes:
+    def as_text(value: object) -> str:
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "backslashreplace")
+        return str(value)
+
+    return json.dumps(row, default=as_text, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def open_avro(inputs: Sequence[str], options: AvroOptions) -> AvroSource:
+    """Check, hash and type Avro files.
+
+    Raises:
+        DataError: A file or a column of it cannot be read; names both.
+    """
+    listing = list_files(inputs, "avro")
+    files = [inspect_file(path) for path in listing.files]
+    for file in files:
+        if not file.units and not options.allow_empty:
+            raise DataError(
+                f"{file.path}: has no rows; take it away, or set allow_empty to pass over such "
+                "files"
+            )
+    return AvroSource(
+        columns=_columns(files, options),
+        fingerprint=fingerprint("avro", [(file.path, file.sha256) for file in files]),
+        rows=sum(file.units for file in files),
+        files=listing.files,
+        input_bytes=sum(file.size for file in files),
+        ignored=listing.ignored,
+        options=options,
+        inspected=tuple(file for file in files if file.units),
+    )
+
+
+def _columns(files: Sequence[AvroFile], options: AvroOptions) -> tuple[Column, ...]:
+    schema = read_schema(options.schema_file) if options.schema_file else ()
+    first = files[0]
+    for file in files:
+        if schema:
+            check_schema_names(file.path, list(file.types), schema, options.extra_columns)
+        else:
+            check_same_names(file.path, list(file.types), first.path, list(first.types))
+    if schema:
+        return tuple(Column(wanted.name, wanted.kind, bool(wanted.is_list)) for wanted in schema)
+    columns = tuple(_column(first, name, options) for name in first.types)
+    for file in files[1:]:
+        for column in columns:
+            if (other := _column(file, column.name, options)) != column:
+                raise DataError(
+                    f"{file.path}: column {column.name!r} is {_shown(other)}, expected "
+                    f"{_shown(column)} as {first.path} has it; give a schema, or ingest them apart"
+                )
+    return columns
+
+
+def _column(file: AvroFile, name: str, options: AvroOptions) -> Column:
+    avro_type = file.types[name]
+    feature = avro_feature(avro_type)
+    if feature is not None:
+        return Column(name, feature[0] or FeatureKind.BYTES, is_list=feature[1])
+    if options.nested == "json":
+        return Column(name, FeatureKind.BYTES)
+    raise DataError(
+        f"{file.path}: column {name!r} has type {json.dumps(avro_type)[:120]}, which no feature "
+        "can hold; set nested='json' to keep it as JSON text, or leave it out of a schema and set "
+        "extra_columns='drop'"
+    )
+
+
+def _shown(column: Column) -> str:
+    return f"{'lists of ' if column.is_list else ''}{column.kind.value}"
