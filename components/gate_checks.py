@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
+from penstock.components.anomalies import DATA_SET, list_anomalies
 from penstock.components.tfrecord.manifest import Manifest
 
 
@@ -82,15 +83,11 @@ def _row_problems(manifest: Manifest, options: GateOptions) -> Iterator[str]:
 
 
 def _anomaly_problems(split: str, anomalies: anomalies_pb2.Anomalies | None) -> Iterator[str]:
-    if anomalies is None:
-        return
-    found = {f"feature '{name}'": info for name, info in sorted(anomalies.anomaly_info.items())}
-    if anomalies.HasField("dataset_anomaly_info"):
-        found["the data set"] = anomalies.dataset_anomaly_info
-    for where, anomaly in found.items():
-        if anomaly.severity == anomalies_pb2.AnomalyInfo.ERROR:
-            what = anomaly.description or anomaly.short_description
-            yield f"split '{split}', {where}: {' '.join(what.split())}"
+    for anomaly in list_anomalies({split: anomalies} if anomalies else {}):
+        if anomaly.is_error:
+            is_whole = anomaly.feature == DATA_SET
+            where = DATA_SET if is_whole else f"feature '{anomaly.feature}'"
+            yield f"split '{split}', {where}: {anomaly.text}"
 
 
 def _feature_problems(

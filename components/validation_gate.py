@@ -9,8 +9,6 @@ import json
 import os
 from typing import TypedDict
 
-from tensorflow_metadata.proto.v0 import anomalies_pb2
-from tfx.components.example_validator.executor import DEFAULT_FILE_NAME as ANOMALIES_FILE
 from tfx.components.statistics_gen.stats_artifact_utils import load_statistics
 from tfx.dsl.component.experimental.annotations import InputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
@@ -18,6 +16,7 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.types.standard_artifacts import ExampleAnomalies, Examples, ExampleStatistics
 
+from penstock.components.anomalies import read_anomalies
 from penstock.components.errors import DataError
 from penstock.components.gate_checks import GateOptions, find_problems
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
@@ -58,7 +57,7 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
     }
     problems = find_problems(
         by_split,
-        _read_anomalies(anomalies),
+        read_anomalies(anomalies.uri),
         _read_manifest(examples),
         GateOptions(label=label, max_quarantined_share=max_quarantined_share),
     )
@@ -69,15 +68,6 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
         )
     rows = {split: statistics.num_examples for split, statistics in by_split.items()}
     return {"verdict": json.dumps({"rows": rows})}
-
-
-def _read_anomalies(artifact: ExampleAnomalies) -> dict[str, anomalies_pb2.Anomalies]:
-    by_split = {}
-    for split in artifact_utils.decode_split_names(artifact.split_names):
-        path = os.path.join(artifact_utils.get_split_uri([artifact], split), ANOMALIES_FILE)
-        with fileio.open(path, "rb") as file:
-            by_split[split] = anomalies_pb2.Anomalies.FromString(file.read())
-    return by_split
 
 
 def _read_manifest(examples: Examples) -> Manifest | None:

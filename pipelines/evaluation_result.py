@@ -4,13 +4,35 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.components.tfrecord.records import read_records
 
 OVERALL = "overall"
 EXAMPLE_COUNT = "example_count"
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """What one metric must reach for a model to be blessed.
+
+    Attributes:
+        metric: Its name.
+        where: The slices that it is for, in words.
+        lower: Least value; None without one.
+        upper: Largest value; None without one.
+        change: Most that it may get worse (below 0) or least that it must get better, in the
+            metric's unit, against the baseline; None without.
+        higher_is_better: Whether more of it is better.
+    """
+
+    metric: str
+    where: str
+    lower: float | None
+    upper: float | None
+    change: float | None
+    higher_is_better: bool
 
 
 @dataclass(frozen=True)
@@ -22,12 +44,16 @@ class EvaluationResult:
         failures: What kept the model from being blessed, one line each.
         deciding_metric: A metric with a threshold, else one of `metrics`; None without any.
         higher_is_better: Whether more of it is better.
+        baseline: The same values of the model that it was compared with; empty without one.
+        thresholds: What the metrics must reach.
     """
 
     metrics: Mapping[str, Mapping[str, float]]
     failures: tuple[str, ...]
     deciding_metric: str | None
     higher_is_better: bool
+    baseline: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    thresholds: tuple[Threshold, ...] = ()
 
     def worst_slices(self, count: int, *, min_examples: int) -> list[str]:
         """Names of the slices where the deciding metric is worst, those with few rows left out."""
@@ -49,17 +75,24 @@ def read_evaluation(directory: str) -> EvaluationResult:
     from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
     metrics: dict[str, dict[str, float]] = {}
+    baseline: dict[str, dict[str, float]] = {}
     for name in sorted(os.listdir(directory)):
         if name.startswith("metrics"):
             for record in read_records(os.path.join(directory, name)):
                 message = metrics_for_slice_pb2.MetricsForSlice.FromString(record.payload)
-                metrics.setdefault(_slice_name(message.slice_key), {}).update(_values(message))
+                where = slice_name(message.slice_key)
+                metrics.setdefault(where, {}).update(_values(message, ("", "candidate")))
+                if of_baseline := dict(_values(message, ("baseline",))):
+                    baseline.setdefault(where, {}).update(of_baseline)
     validation = _read_validation(directory)
-    deciding, higher = _deciding_metric(directory, metrics.get(OVERALL, {}))
-    return EvaluationResult(metrics, tuple(_failures(validation)), deciding, higher)
+    thresholds = tuple(_thresholds(directory))
+    deciding, higher = _deciding_metric(thresholds, metrics.get(OVERALL, {}))
+    failures = tuple(_failures(validation))
+    return EvaluationResult(metrics, failures, deciding, higher, baseline, thresholds)
 
 
-def _slice_name(key: Any) -> str:
+def slice_name(key: Any) -> str:
+    """A TFMA slice key as text: `payment_type=Cash, trip_start_hour=3`, or `OVERALL`."""
     parts = []
     for part in key.single_slice_keys:
         value = getattr(part, part.WhichOneof("kind"))
@@ -67,11 +100,11 @@ def _slice_name(key: Any) -> str:
     return ", ".join(parts) or OVERALL
 
 
-def _values(message: Any) -> Iterator[tuple[str, float]]:
-    """The candidate's own scalar metrics, not the baseline's and not differences to it."""
+def _values(message: Any, models: tuple[str, ...]) -> Iterator[tuple[str, float]]:
+    """The scalar metrics of one model, differences to another left out."""
     for entry in message.metric_keys_and_values:
         key, kind = entry.key, entry.value.WhichOneof("type")
-        if key.is_diff or key.model_name not in ("", "candidate"):
+        if key.is_diff or key.model_name not in models:
             continue
         if kind in ("double_value", "bounded_value"):
             value = getattr(entry.value, kind).value
@@ -91,7 +124,7 @@ def _read_validation(directory: str) -> Any:
 
 def _failures(validation: Any) -> Iterator[str]:
     for part in validation.metric_validations_per_slice:
-        where = _slice_name(part.slice_key)
+        where = slice_name(part.slice_key)
         for failure in part.failures:
             yield (
                 f"{failure.metric_key.name} of {where} is {_number(failure.metric_value)}; "
@@ -118,24 +151,61 @@ def _expected(failure: Any) -> str:
     return " and ".join(parts) or failure.message or "another value"
 
 
-def _deciding_metric(directory: str, overall: Mapping[str, float]) -> tuple[str | None, bool]:
+def _deciding_metric(
+    thresholds: tuple[Threshold, ...], overall: Mapping[str, float]
+) -> tuple[str | None, bool]:
     """The first metric that has a threshold, and whether more of it is better."""
-    for metric in _configured_metrics(directory):
-        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", metric["className"]).lower()
-        for threshold in _thresholds(metric):
-            if name in overall:
-                return name, "upperBound" not in threshold.get("valueThreshold", {})
+    for threshold in thresholds:
+        if threshold.metric in overall:
+            return threshold.metric, threshold.higher_is_better
     others = [name for name in overall if name != EXAMPLE_COUNT]
     return (others[0], "entropy" not in others[0]) if others else (None, True)
 
 
-def _configured_metrics(directory: str) -> Iterator[dict[str, Any]]:
+def _thresholds(directory: str) -> Iterator[Threshold]:
     with open(os.path.join(directory, "eval_config.json"), encoding="utf-8") as file:
         config = json.load(file)["evalConfig"]
     for spec in config.get("metricsSpecs", ()):
-        yield from spec.get("metrics", ())
+        for metric in spec.get("metrics", ()):
+            name = _metric_name(metric)
+            if "threshold" in metric:
+                yield _threshold(name, OVERALL, metric["threshold"])
+            for entry in metric.get("perSliceThresholds", ()):
+                yield _threshold(name, _where(entry), entry.get("threshold", {}))
+        for name, raw in spec.get("thresholds", {}).items():
+            yield _threshold(name, OVERALL, raw)
+        for name, entries in spec.get("perSliceThresholds", {}).items():
+            for entry in entries.get("thresholds", ()):
+                yield _threshold(name, _where(entry), entry.get("threshold", {}))
 
 
-def _thresholds(metric: Mapping[str, Any]) -> list[dict[str, Any]]:
-    per_slice = [entry.get("threshold", {}) for entry in metric.get("perSliceThresholds", ())]
-    return [metric["threshold"], *per_slice] if "threshold" in metric else per_slice
+def _metric_name(metric: Mapping[str, Any]) -> str:
+    """As its values are called: what its config says, else its class in snake case."""
+    try:
+        named = json.loads(metric.get("config") or "{}").get("name")
+    except (AttributeError, ValueError):
+        named = None
+    return named or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", metric["className"]).lower()
+
+
+def _where(entry: Mapping[str, Any]) -> str:
+    parts = []
+    for spec in entry.get("slicingSpecs", ({},)):
+        keys = [f"each {key}" for key in spec.get("featureKeys", ())]
+        values = [f"{key}={value}" for key, value in spec.get("featureValues", {}).items()]
+        parts.append(", ".join(keys + values) or OVERALL)
+    return "; ".join(parts)
+
+
+def _threshold(metric: str, where: str, raw: Mapping[str, Any]) -> Threshold:
+    value, change = raw.get("valueThreshold", {}), raw.get("changeThreshold", {})
+    lower, upper = value.get("lowerBound"), value.get("upperBound")
+    return Threshold(
+        metric,
+        where,
+        lower,
+        upper,
+        change.get("absolute"),
+        # Where nothing bounds it from above, more is better, unless it says otherwise.
+        change.get("direction") != "LOWER_IS_BETTER" and upper is None,
+    )

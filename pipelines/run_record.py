@@ -1,16 +1,17 @@
-"""The executions and artifacts of one run, from a TFX metadata store of either version set.
+"""The executions and artifacts of runs, from a TFX metadata store of either version set.
 
 Filters in Python: the store's query language differs between TFX 1.16 and 1.21.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from penstock.components.errors import DataError
 
+_RUN_CONTEXT = "pipeline_run"
 _STATES = {
     mlmd.Execution.COMPLETE: "done",
     mlmd.Execution.CACHED: "cached",
@@ -29,21 +30,45 @@ class NodeRun:
         state: `done`, `cached`, `failed`, `running` or `cancelled`.
         seconds: From its start to its last change.
         outputs: The artifacts that it gave, from the cache or new.
+        inputs: The artifacts that it was given.
+        options: Its exec properties.
+        began: When, in seconds since the epoch.
     """
 
     node: str
     state: str
     seconds: float
     outputs: Sequence[mlmd.Artifact]
+    inputs: Sequence[mlmd.Artifact] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    began: float = 0.0
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run of a pipeline, its nodes in the order in which they began."""
+    """A run of a pipeline, its nodes in the order in which they began.
+
+    Attributes:
+        pipeline: Its name.
+        run_id: The run's id.
+        nodes: Its nodes; one that was tried again is there once a try.
+        properties: What was noted of the run itself.
+    """
 
     pipeline: str
     run_id: str
     nodes: Sequence[NodeRun]
+    properties: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def began(self) -> float:
+        """When its first node began, in seconds since the epoch."""
+        return min(node.began for node in self.nodes)
+
+    @property
+    def seconds(self) -> float:
+        """From the beginning of its first node to the end of its last."""
+        return max(node.began + node.seconds for node in self.nodes) - self.began
 
     def artifact(self, type_name: str) -> mlmd.Artifact | None:
         """The first artifact of a type that a node of this run gave, resolvers left out."""
@@ -56,26 +81,74 @@ def latest_run(store: Any, pipeline: str) -> RunRecord:
     Raises:
         DataError: The store knows no run of it.
     """
-    runs = sorted(store.get_contexts_by_type("pipeline_run"), key=lambda run: run.id, reverse=True)
-    for run in runs:
-        executions = sorted(store.get_executions_by_context(run.id), key=lambda e: e.id)
-        nodes = [_node(store, execution, pipeline) for execution in executions]
-        known = [node for node in nodes if node is not None]
-        if known:
-            return RunRecord(pipeline, run.name, known)
+    for run in all_runs(store):
+        if run.pipeline == pipeline:
+            return run
     raise DataError(f"the metadata store has no run of pipeline {pipeline!r}")
 
 
-def _node(store: Any, execution: mlmd.Execution, pipeline: str) -> NodeRun | None:
-    names = {context.type: context.name for context in _contexts(store, execution)}
-    if names.get("pipeline") != pipeline or "node" not in names:
-        return None
-    ended = execution.last_update_time_since_epoch or execution.create_time_since_epoch
+def all_runs(store: Any) -> Iterator[RunRecord]:
+    """All runs of all pipelines in an open `ml_metadata.MetadataStore`, the newest first."""
+    for context in sorted(_run_contexts(store), key=lambda run: run.id, reverse=True):
+        by_pipeline: dict[str, list[NodeRun]] = {}
+        executions = store.get_executions_by_context(context.id)
+        for execution in sorted(executions, key=lambda e: e.id):
+            names = {c.type: c.name for c in _contexts(store, execution)}
+            if "pipeline" in names and "node" in names:
+                pipeline = names["pipeline"]
+                node = names["node"].removeprefix(f"{pipeline}.")
+                by_pipeline.setdefault(pipeline, []).append(_node(store, execution, node))
+        properties = plain_properties(context)
+        for pipeline, nodes in by_pipeline.items():
+            yield RunRecord(pipeline, context.name, nodes, properties)
+
+
+def note_of_run(store: Any, run_id: str, name: str, text: str) -> None:
+    """Keep a text with a run in the store, as a property of its context.
+
+    Raises:
+        DataError: The store does not know the run.
+    """
+    context = next((c for c in _run_contexts(store) if c.name == run_id), None)
+    if context is None:
+        raise DataError(f"the metadata store has no run {run_id!r}")
+    context.custom_properties[name].string_value = text
+    store.put_contexts([context])
+
+
+def plain_properties(holder: Any) -> dict[str, Any]:
+    """The properties of an artifact, execution or context as Python values."""
+    return {
+        name: _plain(value)
+        for properties in (holder.properties, holder.custom_properties)
+        for name, value in properties.items()
+    }
+
+
+def _plain(value: mlmd.Value) -> Any:
+    kind = value.WhichOneof("value")
+    if kind in ("struct_value", "proto_value"):
+        return str(getattr(value, kind)).strip()
+    return getattr(value, kind) if kind else None
+
+
+def _run_contexts(store: Any) -> Sequence[mlmd.Context]:
+    contexts: Sequence[mlmd.Context] = store.get_contexts_by_type(_RUN_CONTEXT)
+    return contexts
+
+
+def _node(store: Any, execution: mlmd.Execution, node: str) -> NodeRun:
+    began = execution.create_time_since_epoch
+    ended = execution.last_update_time_since_epoch or began
+    inputs, outputs = _artifacts(store, execution)
     return NodeRun(
-        names["node"].removeprefix(f"{pipeline}."),
+        node,
         _STATES.get(execution.last_known_state, "unknown"),
-        (ended - execution.create_time_since_epoch) / 1000,
-        _outputs(store, execution),
+        (ended - began) / 1000,
+        outputs,
+        inputs,
+        plain_properties(execution),
+        began / 1000,
     )
 
 
@@ -84,9 +157,17 @@ def _contexts(store: Any, execution: mlmd.Execution) -> Sequence[mlmd.Context]:
     return contexts
 
 
-def _outputs(store: Any, execution: mlmd.Execution) -> list[mlmd.Artifact]:
-    if execution.type.endswith("Resolver"):
-        return []  # it gives what earlier runs made
+def _artifacts(
+    store: Any, execution: mlmd.Execution
+) -> tuple[list[mlmd.Artifact], list[mlmd.Artifact]]:
+    """Inputs and outputs; a resolver has no outputs, for it gives what earlier runs made."""
     events = store.get_events_by_execution_ids([execution.id])
-    ids = [event.artifact_id for event in events if event.type == mlmd.Event.OUTPUT]
-    return sorted(store.get_artifacts_by_id(ids), key=lambda artifact: artifact.id) if ids else []
+    by_id = {}
+    if events:
+        found = store.get_artifacts_by_id(sorted({event.artifact_id for event in events}))
+        by_id = {artifact.id: artifact for artifact in found}
+    is_resolver = execution.type.endswith("Resolver")
+    given = (mlmd.Event.INPUT, mlmd.Event.INTERNAL_INPUT)
+    inputs = {e.artifact_id for e in events if e.type in given}
+    outputs = {e.artifact_id for e in events if e.type == mlmd.Event.OUTPUT and not is_resolver}
+    return [by_id[i] for i in sorted(inputs)], [by_id[i] for i in sorted(outputs)]

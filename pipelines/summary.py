@@ -1,11 +1,11 @@
 """What a run did, read from its metadata store and artifacts: of now, or of yesterday."""
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from penstock.components.anomalies import list_anomalies, read_anomalies
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.manifest import Manifest, read_manifest
 from penstock.components.trainer.training_record import TrainingRecord, read_training_record
@@ -119,18 +119,8 @@ def _training(uri: str | None) -> TrainingRecord | None:
 def _anomalies(uri: str | None) -> tuple[str, ...] | None:
     if uri is None:
         return None
-    from tensorflow_metadata.proto.v0 import anomalies_pb2
-
-    lines = []
-    for split in sorted(os.listdir(uri)):
-        for name in os.listdir(os.path.join(uri, split)):
-            with open(os.path.join(uri, split, name), "rb") as file:
-                found = anomalies_pb2.Anomalies.FromString(file.read())
-            lines += [
-                f"{split.removeprefix('Split-')}: {feature}: {info.description}"
-                for feature, info in sorted(found.anomaly_info.items())
-            ]
-    return tuple(lines)
+    found = list_anomalies(read_anomalies(uri))
+    return tuple(f"{anomaly.split}: {anomaly.feature}: {anomaly.text}" for anomaly in found)
 
 
 def _text(properties: Mapping[str, Any], name: str) -> str | None:

@@ -1,0 +1,79 @@
+"""What an ExampleValidator found: the ExampleAnomalies artifact in, protos and plain facts out."""
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tensorflow_metadata.proto.v0 import anomalies_pb2
+
+from penstock.components.errors import DataError
+
+ANOMALIES_FILE = "SchemaDiff.pb"
+DATA_SET = "the data set"
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """One anomaly of one split.
+
+    Attributes:
+        split: The split.
+        feature: The feature's name, or `DATA_SET` where it is not about one feature.
+        kinds: TFDV's names for it, `ENUM_TYPE_UNEXPECTED_STRING_VALUES`.
+        is_error: Whether the gate stops a run for it; a warning otherwise.
+        title: In a few words.
+        text: In a sentence.
+    """
+
+    split: str
+    feature: str
+    kinds: tuple[str, ...]
+    is_error: bool
+    title: str
+    text: str
+
+
+def read_anomalies(uri: str) -> dict[str, anomalies_pb2.Anomalies]:
+    """The anomalies of each split.
+
+    Args:
+        uri: Of the `ExampleAnomalies` artifact.
+
+    Raises:
+        DataError: There are none, or they cannot be read.
+    """
+    from tfx.dsl.io import fileio  # the checks on protos need no TFX
+
+    by_split = {}
+    try:
+        names = [name.rstrip("/") for name in fileio.listdir(uri)]
+        for name in sorted(n for n in names if n.startswith("Split-")):
+            with fileio.open(posixpath.join(uri, name, ANOMALIES_FILE), "rb") as file:
+                content = file.read()
+            by_split[name.removeprefix("Split-")] = anomalies_pb2.Anomalies.FromString(content)
+    except OSError as error:
+        raise DataError(f"{uri}: the anomalies are not there") from error
+    return by_split
+
+
+def list_anomalies(by_split: Mapping[str, anomalies_pb2.Anomalies]) -> list[Anomaly]:
+    """All anomalies, by split and feature; those of the data set as a whole come last."""
+    found = []
+    for split, anomalies in by_split.items():
+        features = sorted(anomalies.anomaly_info.items())
+        if anomalies.HasField("dataset_anomaly_info"):
+            features.append((DATA_SET, anomalies.dataset_anomaly_info))
+        found += [_anomaly(split, feature, info) for feature, info in features]
+    return found
+
+
+def _anomaly(split: str, feature: str, info: anomalies_pb2.AnomalyInfo) -> Anomaly:
+    kind = anomalies_pb2.AnomalyInfo.Type.Name
+    return Anomaly(
+        split,
+        feature,
+        tuple(kind(reason.type) for reason in info.reason),
+        info.severity == anomalies_pb2.AnomalyInfo.ERROR,
+        info.short_description,
+        " ".join((info.description or info.short_description).split()),
+    )

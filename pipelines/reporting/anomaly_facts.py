@@ -1,0 +1,122 @@
+"""Anomalies in words, with rows that caused them: ExampleAnomalies and Examples in, facts out."""
+
+import posixpath
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.components.anomalies import Anomaly, list_anomalies
+from penstock.components.tfrecord.example_proto import parse_example
+from penstock.components.tfrecord.records import read_records
+from penstock.pipelines.reporting.artifact_files import is_remote, names_in, split_folder
+
+_ROWS_OF_EACH = 3
+# A look at the data, not a pass over it: whoever wants all asks `penstock inspect --all`.
+_SECONDS = 0.5
+
+IsWrong = Callable[[Sequence[Any]], bool]
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that an anomaly is about: its shard, its number there from 0, and its value."""
+
+    shard: str
+    record: int
+    value: str
+
+
+@dataclass(frozen=True)
+class AnomalyFacts:
+    """An anomaly, and rows that caused it as far as they were looked for and found."""
+
+    anomaly: Anomaly
+    rows: Sequence[BadRow] = ()
+
+
+def gather_anomalies(
+    by_split: Mapping[str, Any], schema: Any | None, examples: str | None
+) -> list[AnomalyFacts]:
+    """The anomalies of each split.
+
+    Args:
+        by_split: The `Anomalies` protos.
+        schema: The `Schema` proto that they are against; without it no rows are looked for.
+        examples: Folder of the Examples; likewise.
+    """
+    facts = [AnomalyFacts(anomaly) for anomaly in list_anomalies(by_split)]
+    if schema is None or examples is None or is_remote(examples):
+        return facts
+    domains = {domain.name: list(domain.value) for domain in schema.string_domain}
+    checks = {feature.name: _check(feature, domains) for feature in schema.feature}
+    deadline = time.monotonic() + _SECONDS
+    found: list[AnomalyFacts] = []
+    for split in by_split:
+        ours = [fact for fact in facts if fact.anomaly.split == split]
+        wanted = {
+            f.anomaly.feature: checks[f.anomaly.feature]
+            for f in ours
+            if f.anomaly.feature in checks
+        }
+        rows = _bad_rows(split_folder(examples, split), wanted, deadline)
+        found += [replace(fact, rows=rows.get(fact.anomaly.feature, ())) for fact in ours]
+    return found
+
+
+def _check(feature: Any, domains: Mapping[str, Sequence[str]]) -> IsWrong:
+    """Whether a row's values of a feature are what the schema does not allow."""
+    kind = feature.WhichOneof("domain_info")
+    if kind in ("domain", "string_domain"):
+        allowed = set(
+            domains.get(feature.domain, ()) if kind == "domain" else feature.string_domain.value
+        )
+        return _or_missing(feature, lambda value: bool(allowed) and _text(value) not in allowed)
+    if kind in ("int_domain", "float_domain"):
+        domain = getattr(feature, kind)
+        low = domain.min if domain.HasField("min") else float("-inf")
+        high = domain.max if domain.HasField("max") else float("inf")
+        return _or_missing(
+            feature, lambda value: not isinstance(value, bytes) and not low <= value <= high
+        )
+    return _or_missing(feature, lambda value: False)
+
+
+def _or_missing(feature: Any, is_wrong: Callable[[Any], bool]) -> IsWrong:
+    needed = feature.presence.min_fraction > 0
+    return lambda values: any(map(is_wrong, values)) if values else needed
+
+
+def _bad_rows(
+    folder: str, wanted: Mapping[str, IsWrong], deadline: float
+) -> dict[str, list[BadRow]]:
+    found: dict[str, list[BadRow]] = {name: [] for name in wanted}
+    for shard, record, features in _rows(folder) if wanted else ():
+        for name, is_wrong in wanted.items():
+            rows = found[name]
+            values = _values(features, name)
+            if len(rows) < _ROWS_OF_EACH and is_wrong(values):
+                rows.append(BadRow(shard, record, ", ".join(map(_text, values)) or "missing"))
+        if time.monotonic() > deadline or all(len(r) == _ROWS_OF_EACH for r in found.values()):
+            break
+    return found
+
+
+def _rows(folder: str) -> Iterator[tuple[str, int, Any]]:
+    for name in names_in(folder):
+        for record in read_records(posixpath.join(folder, name)):
+            message: Any = parse_example(record.payload)
+            if message is not None:
+                yield name, record.number, message.context.feature
+
+
+def _values(features: Any, name: str) -> Sequence[Any]:
+    if name not in features:
+        return ()
+    feature = features[name]
+    kind = feature.WhichOneof("kind")
+    return list(getattr(feature, kind).value) if kind else ()
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else f"{value:g}"

@@ -1,0 +1,204 @@
+"""What an evaluation shows beyond its metrics: confusion and calibration, from plots or metrics."""
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.components.tfrecord.records import read_records
+from penstock.pipelines.evaluation_result import (
+    EXAMPLE_COUNT,
+    OVERALL,
+    EvaluationResult,
+    Threshold,
+    read_evaluation,
+    slice_name,
+)
+from penstock.pipelines.reporting.artifact_files import names_in
+
+MIN_SLICE_EXAMPLES = 30  # below that a slice's metric is mostly chance
+_WORST = 5
+_MOST_CLASSES = 40
+_DECIDES_AT = 0.5
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often each class was taken for which.
+
+    Attributes:
+        classes: Their names.
+        counts: Examples by actual class, then by predicted class.
+        origin: Where the counts are from, in words.
+    """
+
+    classes: Sequence[str]
+    counts: Sequence[Sequence[float]]
+    origin: str
+
+
+@dataclass(frozen=True)
+class CalibrationPoint:
+    """Examples with like predictions: the mean prediction, the share that came true, how many."""
+
+    predicted: float
+    actual: float
+    examples: float
+
+
+@dataclass(frozen=True)
+class CheckedThreshold:
+    """A threshold, the value that stands against it, and whether it is reached (None: unknown)."""
+
+    threshold: Threshold
+    value: float | None
+    change: float | None
+    reached: bool | None
+
+
+@dataclass(frozen=True)
+class EvaluationFacts:
+    """An evaluation.
+
+    Attributes:
+        result: Metrics by slice, of candidate and baseline.
+        checked: Each threshold and how the model stands against it.
+        worst: Names of the worst slices that have enough examples.
+        confusion: Of all examples; None where neither plots nor metrics give it.
+        calibration: Likewise, by rising prediction; empty where it was not plotted.
+    """
+
+    result: EvaluationResult
+    checked: Sequence[CheckedThreshold]
+    worst: Sequence[str]
+    confusion: Confusion | None
+    calibration: Sequence[CalibrationPoint]
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of all metrics, the number of examples last."""
+        names = sorted(self.result.metrics.get(OVERALL, {}), key=lambda n: (n == EXAMPLE_COUNT, n))
+        return names
+
+
+def gather_evaluation(uri: str) -> EvaluationFacts:
+    """The facts of a `ModelEvaluation` artifact.
+
+    Raises:
+        DataError: It is damaged.
+        OSError: It is not there.
+    """
+    result = read_evaluation(uri)
+    plots = list(_plots(uri))
+    return EvaluationFacts(
+        result,
+        [_check(threshold, result) for threshold in result.thresholds],
+        result.worst_slices(_WORST, min_examples=MIN_SLICE_EXAMPLES),
+        _plotted_confusion(plots) or _confusion_of(result.metrics.get(OVERALL, {})),
+        _calibration(plots),
+    )
+
+
+def _check(threshold: Threshold, result: EvaluationResult) -> CheckedThreshold:
+    """Where a threshold is for many slices, the Evaluator's failures say which of them fail."""
+    value = result.metrics.get(threshold.where, {}).get(threshold.metric)
+    before = result.baseline.get(threshold.where, {}).get(threshold.metric)
+    if value is None:
+        return CheckedThreshold(threshold, None, None, None)
+    change = value - before if before is not None else None
+    reached = (threshold.lower is None or value >= threshold.lower) and (
+        threshold.upper is None or value <= threshold.upper
+    )
+    if threshold.change is not None and change is not None:
+        enough = (
+            change >= threshold.change if threshold.higher_is_better else change <= threshold.change
+        )
+        reached = reached and enough
+    return CheckedThreshold(threshold, value, change, reached)
+
+
+def _plots(uri: str) -> Iterator[Any]:
+    """The candidate's plots of all examples."""
+    from tensorflow_model_analysis.proto import metrics_for_slice_pb2
+
+    for name in names_in(uri):
+        if name.startswith("plots"):
+            for record in read_records(posixpath.join(uri, name)):
+                message = metrics_for_slice_pb2.PlotsForSlice.FromString(record.payload)
+                if slice_name(message.slice_key) == OVERALL:
+                    for entry in message.plot_keys_and_values:
+                        if entry.key.model_name in ("", "candidate"):
+                            yield entry.value
+
+
+def _plotted_confusion(plots: Sequence[Any]) -> Confusion | None:
+    for plot in plots:
+        many = plot.multi_class_confusion_matrix_at_thresholds.matrices
+        if many:
+            entries = {
+                (e.actual_class_id, e.predicted_class_id): e.num_weighted_examples
+                for e in many[0].entries
+            }
+            ids = sorted({i for pair in entries for i in pair})[:_MOST_CLASSES]
+            counts = [[entries.get((actual, said), 0.0) for said in ids] for actual in ids]
+            return Confusion([_class_name(i) for i in ids], counts, "from the Evaluator's plot")
+        two = plot.confusion_matrix_at_thresholds.matrices
+        if two:
+            best = min(two, key=lambda matrix: abs(matrix.threshold - _DECIDES_AT))
+            return Confusion(
+                ("negative", "positive"),
+                (
+                    (best.true_negatives, best.false_positives),
+                    (best.false_negatives, best.true_positives),
+                ),
+                f"at threshold {best.threshold:.2g}, from the Evaluator's plot",
+            )
+    return None
+
+
+def _class_name(class_id: int) -> str:
+    # TFMA's id of an example in which no class reaches the threshold.
+    return "none" if class_id == -1 else str(class_id)
+
+
+def _confusion_of(metrics: Mapping[str, float]) -> Confusion | None:
+    """The binary confusion matrix that accuracy, precision, recall and their number fix.
+
+    With N examples, P of them positive: TP = recall P, FP = TP (1 / precision - 1),
+    accuracy N = TP + N - P - FP, hence P = N (1 - accuracy) / (1 + recall / precision - 2 recall).
+    """
+    try:
+        total, accuracy = metrics[EXAMPLE_COUNT], metrics["binary_accuracy"]
+        precision, recall = metrics["precision"], metrics["recall"]
+        positive = total * (1 - accuracy) / (1 + recall / precision - 2 * recall)
+    except (KeyError, ZeroDivisionError):
+        return None
+    hit = recall * positive
+    alarm = hit * (1 / precision - 1)
+    counts = ((total - positive - alarm, alarm), (positive - hit, hit))
+    # Weighted examples, or metrics of different thresholds, give no whole numbers.
+    if not all(
+        count > -0.5 and abs(count - round(count)) < 0.05 for row in counts for count in row
+    ):
+        return None
+    whole = tuple(tuple(float(round(count)) for count in row) for row in counts)
+    return Confusion(
+        ("negative", "positive"), whole, "at threshold 0.5, computed from the metrics above"
+    )
+
+
+def _calibration(plots: Sequence[Any]) -> list[CalibrationPoint]:
+    for plot in plots:
+        buckets = plot.calibration_histogram_buckets.buckets
+        points = [
+            CalibrationPoint(
+                bucket.total_weighted_refined_prediction.value / bucket.num_weighted_examples.value,
+                bucket.total_weighted_label.value / bucket.num_weighted_examples.value,
+                bucket.num_weighted_examples.value,
+            )
+            for bucket in buckets
+            if bucket.num_weighted_examples.value
+        ]
+        if points:
+            return sorted(points, key=lambda point: point.predicted)
+    return []

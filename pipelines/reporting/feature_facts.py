@@ -1,0 +1,206 @@
+"""Features by split, side by side: the ExampleStatistics artifact in, plain facts out."""
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+from penstock.components.errors import DataError
+from penstock.components.gate_checks import feature_name
+from penstock.pipelines.reporting.artifact_files import read_bytes, split_folder, splits_in
+from penstock.pipelines.reporting.histograms import (
+    Bar,
+    Bucket,
+    common_bins,
+    common_labels,
+    jensen_shannon,
+    largest_change,
+)
+
+STATISTICS_FILE = "FeatureStats.pb"
+_TOP_VALUES = 5
+# What TFDV calls the counts of a text's values beyond its top 20.
+_Feature = statistics_pb2.FeatureNameStatistics
+
+
+@dataclass(frozen=True)
+class SplitFeature:
+    """One feature in one split.
+
+    Attributes:
+        rows: Rows of the split.
+        missing: Rows without a value.
+        distinct: Different values; None of a number.
+        top: The most frequent values, of a text.
+        numbers: Mean, deviation, minimum, median, maximum, zeros and NaN by name, of a number.
+        bars: The histogram, on bins that all splits share.
+    """
+
+    rows: int
+    missing: int
+    distinct: int | None
+    top: Sequence[Bar]
+    numbers: Mapping[str, float]
+    bars: Sequence[Bar]
+
+    @property
+    def missing_share(self) -> float:
+        """Share of rows without a value, 0..1."""
+        return self.missing / self.rows if self.rows else 0.0
+
+
+@dataclass(frozen=True)
+class FeatureFacts:
+    """One feature in all splits.
+
+    Attributes:
+        name: Its name.
+        kind: `int`, `float`, `string`, `bytes` or `struct`.
+        splits: The feature by split; None where the split lacks it.
+        skew: How far the first two splits are apart, 0..1.
+        drift: How far the first split is from the same split of the run before, 0..1.
+        measure: What measures both: `Jensen-Shannon` or `L-infinity`.
+    """
+
+    name: str
+    kind: str
+    splits: Mapping[str, SplitFeature | None]
+    skew: float | None
+    drift: float | None
+    measure: str
+
+
+@dataclass(frozen=True)
+class StatisticsFacts:
+    """All features.
+
+    Attributes:
+        rows: Rows by split.
+        features: The features, in the order of the data.
+        compared_with: The run whose statistics `drift` is against; None where there are none.
+    """
+
+    rows: Mapping[str, int]
+    features: Sequence[FeatureFacts]
+    compared_with: str | None = None
+
+
+def read_statistics(uri: str) -> dict[str, Any]:
+    """The `DatasetFeatureStatistics` of each split.
+
+    Raises:
+        DataError: There are none, or they cannot be read.
+    """
+    by_split = {}
+    try:
+        for split in splits_in(uri):
+            content = read_bytes(posixpath.join(split_folder(uri, split), STATISTICS_FILE))
+            by_split[split] = statistics_pb2.DatasetFeatureStatisticsList.FromString(
+                content
+            ).datasets[0]
+    except OSError as error:
+        raise DataError(f"{uri}: the statistics are not there") from error
+    if not by_split:
+        raise DataError(f"{uri}: no split has statistics")
+    return by_split
+
+
+def gather_statistics(uri: str, *, previous: tuple[str, str] | None = None) -> StatisticsFacts:
+    """The facts of an `ExampleStatistics` artifact.
+
+    Args:
+        uri: The artifact.
+        previous: Run id and statistics of an earlier run, to measure drift against.
+
+    Raises:
+        DataError: The statistics cannot be read.
+    """
+    by_split = read_statistics(uri)
+    before = _by_name(next(iter(read_statistics(previous[1]).values()))) if previous else {}
+    names = list(dict.fromkeys(name for s in by_split.values() for name in _by_name(s)))
+    found = {split: _by_name(statistics) for split, statistics in by_split.items()}
+    rows = {split: int(statistics.num_examples) for split, statistics in by_split.items()}
+    features = [
+        _facts(name, {s: found[s].get(name) for s in found}, rows, before.get(name))
+        for name in names
+    ]
+    return StatisticsFacts(rows, features, previous[0] if previous else None)
+
+
+def _by_name(statistics: Any) -> dict[str, Any]:
+    return {feature_name(feature): feature for feature in statistics.features}
+
+
+def _facts(
+    name: str, by_split: Mapping[str, Any], rows: Mapping[str, int], before: Any
+) -> FeatureFacts:
+    present = [f for f in by_split.values() if f is not None]
+    kind = _Feature.Type.Name(present[0].type).lower()
+    is_number = all(f.WhichOneof("stats") == "num_stats" for f in present)
+    if is_number:
+        bars = common_bins([_buckets(f) if f is not None else [] for f in by_split.values()])
+    else:
+        bars = common_labels([_labels(f) if f is not None else {} for f in by_split.values()])
+    splits = {
+        split: None if feature is None else _split(feature, rows[split], own)
+        for (split, feature), own in zip(by_split.items(), bars, strict=True)
+    }
+    return FeatureFacts(
+        name,
+        kind,
+        splits,
+        _distance(present[0], present[1], is_number) if len(present) > 1 else None,
+        _distance(present[0], before, is_number) if before is not None else None,
+        "Jensen-Shannon" if is_number else "L-infinity",
+    )
+
+
+def _distance(first: Any, second: Any, is_number: bool) -> float | None:
+    if is_number:
+        a, b = common_bins([_buckets(first), _buckets(second)])
+        return jensen_shannon([bar.count for bar in a], [bar.count for bar in b])
+    return largest_change(_labels(first), _labels(second))
+
+
+def _split(feature: Any, rows: int, bars: Sequence[Bar]) -> SplitFeature:
+    kind = feature.WhichOneof("stats")
+    if kind is None:
+        return SplitFeature(rows, rows, None, (), {}, ())
+    common = getattr(feature, kind).common_stats
+    texts = feature.string_stats
+    return SplitFeature(
+        rows=rows,
+        # TFDV counts as missing only rows that it could expect a value in.
+        missing=max(0, rows - int(common.num_non_missing)),
+        distinct=int(texts.unique) if kind == "string_stats" else None,
+        top=[Bar(top.value, top.frequency) for top in texts.top_values[:_TOP_VALUES]],
+        numbers=_numbers(feature.num_stats) if kind == "num_stats" else {},
+        bars=bars,
+    )
+
+
+def _numbers(stats: Any) -> dict[str, float]:
+    return {
+        "mean": stats.mean,
+        "deviation": stats.std_dev,
+        "minimum": stats.min,
+        "median": stats.median,
+        "maximum": stats.max,
+        "zeros": float(stats.num_zeros),
+        "NaN": float(max((h.num_nan for h in stats.histograms), default=0)),
+    }
+
+
+def _buckets(feature: Any) -> list[Bucket]:
+    standard = statistics_pb2.Histogram.STANDARD
+    for histogram in feature.num_stats.histograms:
+        if histogram.type == standard:
+            return [Bucket(b.low_value, b.high_value, b.sample_count) for b in histogram.buckets]
+    return []
+
+
+def _labels(feature: Any) -> dict[str, float]:
+    ranks = feature.string_stats.rank_histogram.buckets
+    return {bucket.label: bucket.sample_count for bucket in ranks}

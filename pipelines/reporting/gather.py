@@ -1,0 +1,190 @@
+"""All facts of one run, from its metadata store and artifacts, as far as they are there."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from penstock.components.anomalies import read_anomalies
+from penstock.components.errors import DataError, one_line
+from penstock.pipelines.reporting.anomaly_facts import AnomalyFacts, gather_anomalies
+from penstock.pipelines.reporting.data_facts import DataFacts, gather_data
+from penstock.pipelines.reporting.evaluation_facts import EvaluationFacts, gather_evaluation
+from penstock.pipelines.reporting.feature_facts import (
+    StatisticsFacts,
+    gather_statistics,
+    read_statistics,
+)
+from penstock.pipelines.reporting.image_facts import ImageFacts, gather_images
+from penstock.pipelines.reporting.lineage_facts import LineageFacts, gather_lineage
+from penstock.pipelines.reporting.model_card import ModelCard, read_model_card
+from penstock.pipelines.reporting.model_facts import ModelFacts, gather_model
+from penstock.pipelines.reporting.pipeline_facts import PipelineFacts, gather_pipeline
+from penstock.pipelines.reporting.request import Request, make_request, sample_record
+from penstock.pipelines.reporting.run_note import RunNote, read_note
+from penstock.pipelines.reporting.schema_facts import SchemaRow, gather_schema, read_schema
+from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_training
+from penstock.pipelines.reporting.verdict import Verdict, gate_error, gate_problems, judge
+from penstock.pipelines.run_record import RunRecord
+
+Facts = TypeVar("Facts")
+
+
+@dataclass(frozen=True)
+class Report:
+    """A run, as far as it came: None stands where a node did not run, or could not be read.
+
+    Attributes:
+        pipeline_name: The pipeline.
+        run_id: The run's id in the metadata store.
+        began: When, in seconds since the epoch.
+        seconds: From the beginning of its first node to the end of its last.
+        verdict: What came of it.
+        missing: What should be there and cannot be read, a line each.
+    """
+
+    pipeline_name: str
+    run_id: str
+    began: float
+    seconds: float
+    verdict: Verdict
+    pipeline: PipelineFacts
+    data: DataFacts | None
+    statistics: StatisticsFacts | None
+    schema: Sequence[SchemaRow] | None
+    anomalies: Sequence[AnomalyFacts] | None
+    images: ImageFacts | None
+    training: TrainingFacts | None
+    evaluation: EvaluationFacts | None
+    model: ModelFacts | None
+    request: Request | None
+    card: ModelCard | None
+    lineage: LineageFacts
+    missing: Sequence[str]
+
+
+def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
+    """Gather the facts of a run.
+
+    Args:
+        run: The run.
+        earlier: Runs of the same pipeline before it, the newest first: drift is against the
+            newest whose statistics are other ones.
+    """
+    reader = _Reader(run)
+    note = read_note(run)
+    pipeline = gather_pipeline(run, note, earlier)
+    data = reader.read("Examples", "the data", gather_data)
+    manifest = data.manifest if data else None
+    previous = _previous_statistics(run, earlier)
+    statistics = reader.read(
+        "ExampleStatistics", "statistics", lambda uri: _statistics(uri, previous)
+    )
+    schema = reader.read("Schema", "the schema", read_schema)
+    found = reader.read("ExampleAnomalies", "anomalies", read_anomalies)
+    evaluation = reader.read("ModelEvaluation", "the evaluation", gather_evaluation)
+    model = reader.read("Model", "the model", gather_model)
+    examples = reader.uri("Examples") if data else None
+    return Report(
+        pipeline_name=run.pipeline,
+        run_id=run.run_id,
+        began=run.began,
+        seconds=run.seconds,
+        verdict=judge(
+            run,
+            pipeline,
+            _with_gate(note, run, found, manifest),
+            evaluation.result if evaluation else None,
+        ),
+        pipeline=pipeline,
+        data=data,
+        statistics=statistics,
+        schema=reader.read("Schema", "", gather_schema) if schema is not None else None,
+        anomalies=None
+        if found is None
+        else reader.attempt(
+            "rows with anomalies", lambda: gather_anomalies(found, schema, examples)
+        ),
+        images=reader.read("Examples", "images", gather_images) if data else None,
+        training=reader.read("ModelRun", "the training", gather_training),
+        evaluation=evaluation,
+        model=model,
+        request=reader.attempt("a request", lambda: _request(run, model, examples)),
+        card=read_model_card(note.config),
+        lineage=gather_lineage(run, note, pipeline, manifest),
+        missing=reader.missing,
+    )
+
+
+class _Reader:
+    """Reads artifacts of a run, and keeps account of those that cannot be read."""
+
+    def __init__(self, run: RunRecord) -> None:
+        self._run = run
+        self.missing: list[str] = []
+
+    def uri(self, type_name: str) -> str | None:
+        """Where the first artifact of a type lies."""
+        artifact = self._run.artifact(type_name)
+        return artifact.uri if artifact is not None else None
+
+    def read(self, type_name: str, what: str, gather: Callable[[str], Facts]) -> Facts | None:
+        """What `gather` makes of an artifact; None where there is none, or it cannot be read."""
+        uri = self.uri(type_name)
+        return None if uri is None else self.attempt(what, lambda: gather(uri))
+
+    def attempt(self, what: str, make: Callable[[], Facts]) -> Facts | None:
+        """What `make` makes; None, and a line in `missing`, where it cannot.
+
+        Whatever is wrong with one artifact, of whichever TFX version and pipeline, the rest of
+        the page is still to be shown.
+        """
+        try:
+            return make()
+        except (DataError, OSError) as error:
+            self.missing.append(f"{what}: {one_line(error)}")
+        except Exception as error:
+            self.missing.append(f"{what}: {type(error).__name__}: {one_line(error)}")
+        return None
+
+
+def _with_gate(note: RunNote, run: RunRecord, anomalies: Any, manifest: Any) -> RunNote:
+    """The note, with what the gate said where it says nothing itself."""
+    stopped = any(n.node.startswith("ValidationGate") and n.state == "failed" for n in run.nodes)
+    artifact = run.artifact("ExampleStatistics")
+    if note.error or not stopped or artifact is None:
+        return note
+    try:
+        statistics = read_statistics(artifact.uri)
+    except DataError:
+        return note
+    problems = gate_problems(run, statistics, anomalies, manifest)
+    return replace(note, error=gate_error(problems)) if problems else note
+
+
+def _previous_statistics(run: RunRecord, earlier: Sequence[RunRecord]) -> tuple[str, str] | None:
+    """Run id and place of the newest earlier statistics that are not this run's own."""
+    own = run.artifact("ExampleStatistics")
+    for other in earlier:
+        artifact = other.artifact("ExampleStatistics")
+        if own is not None and artifact is not None and artifact.id != own.id:
+            return other.run_id, artifact.uri
+    return None
+
+
+def _statistics(uri: str, previous: tuple[str, str] | None) -> StatisticsFacts:
+    try:
+        return gather_statistics(uri, previous=previous)
+    except DataError:
+        if previous is None:
+            raise
+        return gather_statistics(uri)  # the earlier run's were removed
+
+
+def _request(run: RunRecord, model: ModelFacts | None, examples: str | None) -> Request | None:
+    if model is None or not model.signatures:
+        return None
+    sample = sample_record(examples) if examples else None
+    labels = [node.options["label"] for node in run.nodes if node.options.get("label")]
+    return make_request(
+        model.signatures[0], model.folder, sample, label=labels[0] if labels else None
+    )

@@ -1,0 +1,194 @@
+"""What images look like: an Examples artifact in, samples, sizes, classes and duplicates out.
+
+Bounded: a look at the first records of each shard, not a pass over the data.
+"""
+
+import base64
+import hashlib
+import io
+import posixpath
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.components.tfrecord.example_proto import parse_example
+from penstock.components.tfrecord.image_header import image_header
+from penstock.components.tfrecord.records import read_records
+from penstock.pipelines.reporting.artifact_files import (
+    is_remote,
+    names_in,
+    split_folder,
+    splits_in,
+)
+from penstock.pipelines.reporting.histograms import Bar
+
+IMAGE = "image/encoded"
+LABEL = "image/class/label"
+LABEL_TEXT = "image/class/text"
+# Half a second where an image has 85 KB.
+MOST_READ = 2_000
+_SAMPLES = 24
+_KEPT = 8 * _SAMPLES
+# A large image is shown smaller where Pillow is there to do it, else left out.
+_THUMBNAIL_PIXELS = 96
+_LARGEST_BYTES = 24_576
+_MIME = {"JPEG": "jpeg", "PNG": "png", "GIF": "gif", "BMP": "bmp", "WebP": "webp"}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One image to show: its data URI, label and size in words, split and record."""
+
+    source: str
+    label: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    """An image that is there more than once."""
+
+    label: str
+    places: Sequence[str]
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """Images of a run.
+
+    Attributes:
+        looked_at: Images that these facts are of, by split.
+        samples: Some of them, from all classes in turn.
+        sizes: How many have which format and size, the most frequent first.
+        classes: How many have which label, by split.
+        duplicates: Images that are there more than once.
+        duplicated: How many images are a copy of another.
+        across_splits: How many different images are in more than one split.
+    """
+
+    looked_at: dict[str, int]
+    samples: Sequence[Sample]
+    sizes: Sequence[Bar]
+    classes: dict[str, Sequence[Bar]]
+    duplicates: Sequence[Duplicate]
+    duplicated: int
+    across_splits: int
+
+
+@dataclass(frozen=True)
+class _Image:
+    split: str
+    place: str
+    label: str
+    data: bytes
+
+
+def gather_images(examples: str) -> ImageFacts | None:
+    """The facts of the images in an `Examples` artifact; None where its records have none.
+
+    Raises:
+        DataError: A shard is damaged.
+        OSError: The artifact is not there.
+    """
+    if is_remote(examples):
+        return None
+    seen: dict[bytes, list[tuple[str, str, str]]] = {}
+    looked_at: dict[str, int] = {}
+    sizes: Counter[str] = Counter()
+    classes: dict[str, Counter[str]] = {}
+    by_label: dict[str, list[_Image]] = {}
+    kept = 0
+    for split in splits_in(examples):
+        for image in _images(split_folder(examples, split), split):
+            digest = hashlib.blake2b(image.data, digest_size=16).digest()
+            looked_at[split] = looked_at.get(split, 0) + 1
+            seen.setdefault(digest, []).append((image.split, image.label, image.place))
+            header = image_header(image.data)
+            sizes[str(header) if header else "no image that is known here"] += 1
+            classes.setdefault(split, Counter())[image.label] += 1
+            own = by_label.setdefault(image.label, [])
+            if len(own) < _SAMPLES and kept < _KEPT:
+                own.append(image)
+                kept += 1
+    if not looked_at:
+        return None
+    copies = [same for same in seen.values() if len(same) > 1]
+    labels = sorted({label for counts in classes.values() for label in counts}, key=_natural)
+    return ImageFacts(
+        looked_at,
+        [_sample(image) for image in _in_turn([by_label[label] for label in labels])],
+        [Bar(size, count) for size, count in sizes.most_common(8)],
+        {s: [Bar(label, c[label]) for label in labels] for s, c in classes.items()},
+        [Duplicate(same[0][1], [place for _, _, place in same[:4]]) for same in copies[:10]],
+        sum(len(same) - 1 for same in copies),
+        sum(1 for same in copies if len({split for split, _, _ in same}) > 1),
+    )
+
+
+def _images(folder: str, split: str) -> Iterator[_Image]:
+    names = names_in(folder)
+    most = max(1, MOST_READ // max(1, len(names)))
+    for name in names:
+        for record in read_records(posixpath.join(folder, name)):
+            if record.number >= most:
+                break
+            message: Any = parse_example(record.payload)
+            features = message.context.feature if message is not None else {}
+            if IMAGE not in features:
+                return  # the data has no images
+            data = features[IMAGE].bytes_list.value
+            if data:
+                place = f"Split-{split}/{name}, record {record.number}"
+                yield _Image(split, place, _label(features), data[0])
+
+
+def _label(features: Any) -> str:
+    if LABEL_TEXT in features and features[LABEL_TEXT].bytes_list.value:
+        text: str = features[LABEL_TEXT].bytes_list.value[0].decode("utf-8", "backslashreplace")
+        return text
+    if LABEL in features:
+        kind = features[LABEL].WhichOneof("kind")
+        values = getattr(features[LABEL], kind).value if kind else ()
+        if values:
+            value = values[0]
+            return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return "no label"
+
+
+def _natural(label: str) -> tuple[int, str]:
+    return (int(label), "") if label.isdecimal() else (1 << 62, label)
+
+
+def _in_turn(groups: Sequence[Sequence[_Image]]) -> list[_Image]:
+    """Some images, one of each group and then again, so that a rare class is seen too."""
+    longest = max(map(len, groups))
+    turns = [group[i] for i in range(longest) for group in groups if i < len(group)]
+    return turns[:_SAMPLES]
+
+
+def _sample(image: _Image) -> Sample:
+    header = image_header(image.data)
+    return Sample(_source(image.data), image.label, f"{header or 'unknown'}, {image.place}")
+
+
+def _source(data: bytes) -> str:
+    """A data URI of the image, made smaller where it is large; empty where it cannot be shown."""
+    header = image_header(data)
+    if header is None:
+        return ""
+    if len(data) <= _LARGEST_BYTES:
+        return f"data:image/{_MIME[header.format]};base64,{base64.b64encode(data).decode()}"
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ModuleNotFoundError:
+        return ""  # the extra `images` is not installed
+    try:
+        with Image.open(io.BytesIO(data)) as opened:
+            small = opened.convert("RGB")
+            small.thumbnail((_THUMBNAIL_PIXELS, _THUMBNAIL_PIXELS))
+            out = io.BytesIO()
+            small.save(out, "JPEG", quality=80)
+    except (OSError, UnidentifiedImageError, Image.DecompressionBombError):
+        return ""
+    return f"data:image/jpeg;base64,{base64.b64encode(out.getvalue()).decode()}"

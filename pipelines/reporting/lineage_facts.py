@@ -1,0 +1,107 @@
+"""What a run was made from and with: run record and note in, plain facts out."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.components.tfrecord.manifest import Manifest
+from penstock.pipelines.reporting.pipeline_facts import PipelineFacts
+from penstock.pipelines.reporting.run_note import RunNote
+from penstock.pipelines.run_record import RunRecord, plain_properties
+
+_PLACES = ("input_base", "schema_file")
+_DIGESTS = ("input_fingerprint", "schema_sha256")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Something from outside that a node read: where it was, and its digest."""
+
+    node: str
+    place: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class LineageFacts:
+    """What it takes to make the run again.
+
+    Attributes:
+        command: The command; the empty string where it was not noted.
+        origins: Data and schema from outside.
+        code: Commit of the user's code; the empty string where it was not noted.
+        code_digests: Digest of the code behind a node, by node.
+        versions: Of packages, by name.
+        machine: What it ran on.
+        options: Exec properties by name, by node, JSON laid out.
+    """
+
+    command: str
+    origins: Sequence[Origin]
+    code: str
+    code_digests: Mapping[str, str]
+    versions: Mapping[str, str]
+    machine: str
+    options: Mapping[str, Mapping[str, str]]
+
+
+def gather_lineage(
+    run: RunRecord, note: RunNote, pipeline: PipelineFacts, manifest: Manifest | None
+) -> LineageFacts:
+    """The lineage of a run."""
+    origins = []
+    for node in pipeline.nodes:
+        place = next((str(node.options[p]) for p in _PLACES if p in node.options), "")
+        digest = next((str(node.options[d]) for d in _DIGESTS if d in node.options), "")
+        if place or digest:
+            origins.append(Origin(node.name, place, digest))
+    if manifest is not None and not any(o.digest == manifest.source_fingerprint for o in origins):
+        origins.append(Origin("Examples", "", manifest.source_fingerprint))
+    return LineageFacts(
+        note.command,
+        origins,
+        note.code,
+        {n.name: digest for n in pipeline.nodes if (digest := _code_digest(n.options))},
+        note.versions or _versions_of_artifacts(run),
+        note.machine,
+        {
+            n.name: {k: _laid_out(v) for k, v in n.options.items()}
+            for n in pipeline.nodes
+            if n.options
+        },
+    )
+
+
+def _code_digest(options: Mapping[str, Any]) -> str:
+    try:
+        config = json.loads(options.get("custom_config") or "{}")
+    except ValueError:
+        return ""
+    return str(config.get("code", "")) if isinstance(config, dict) else ""
+
+
+def _versions_of_artifacts(run: RunRecord) -> dict[str, str]:
+    """TFX notes its own version with what it makes, and nothing else."""
+    for node in run.nodes:
+        for artifact in node.outputs:
+            if version := plain_properties(artifact).get("tfx_version"):
+                return {"tfx": str(version)}
+    return {}
+
+
+def _laid_out(value: Any) -> str:
+    """JSON laid out, the JSON within it too; anything else as it is."""
+    loaded = _loaded(value)
+    return str(value) if loaded is value else json.dumps(loaded, indent=1, ensure_ascii=False)
+
+
+def _loaded(value: Any) -> Any:
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return value
+    if isinstance(value, dict):
+        return {key: _loaded(part) for key, part in value.items()}
+    return [_loaded(part) for part in value] if isinstance(value, list) else value

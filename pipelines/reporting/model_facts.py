@@ -1,0 +1,120 @@
+"""What a model takes and gives, without loading it: a Model artifact in, plain facts out."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.components.errors import DataError
+from penstock.pipelines.reporting.artifact_files import read_bytes, walk_sizes
+
+_FILE = "saved_model.pb"
+_NOT_THE_MODELS = ("optimizer", "_CHECKPOINTABLE_OBJECT_GRAPH", "save_counter")
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output: `float32 [batch, 3]` as dtype and shape, None an open dimension.
+
+    A shape of None is of unknown rank.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...] | None
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A function of the SavedModel."""
+
+    name: str
+    inputs: Sequence[TensorSpec]
+    outputs: Sequence[TensorSpec]
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """A SavedModel.
+
+    Attributes:
+        folder: Where it lies.
+        size: Its bytes on disk.
+        parameters: Numbers in its variables; None where they cannot be read.
+        signatures: Its functions, `serving_default` first.
+        tensorflow: The version that saved it.
+    """
+
+    folder: str
+    size: int
+    parameters: int | None
+    signatures: Sequence[Signature]
+    tensorflow: str
+
+
+def gather_model(uri: str) -> ModelFacts:
+    """The facts of a `Model` or `PushedModel` artifact in a local folder.
+
+    Raises:
+        DataError: There is no SavedModel in it.
+    """
+    folder = find_saved_model(uri)
+    # TensorFlow takes seconds to import; whoever trained has done so.
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    graph = saved_model_pb2.SavedModel.FromString(read_bytes(os.path.join(folder, _FILE)))
+    meta = graph.meta_graphs[0]
+    names = sorted(meta.signature_def, key=lambda name: (name != "serving_default", name))
+    return ModelFacts(
+        folder,
+        sum(size for _, size in walk_sizes(folder)),
+        _parameters(folder),
+        [_signature(n, meta.signature_def[n]) for n in names if not n.startswith("__")],
+        meta.meta_info_def.tensorflow_version,
+    )
+
+
+def find_saved_model(uri: str) -> str:
+    """The folder of the SavedModel below an artifact; TFX puts serving models first.
+
+    Raises:
+        DataError: There is none.
+    """
+    found = [folder for folder, _, files in os.walk(uri) if _FILE in files]
+    if not found:
+        raise DataError(f"{uri}: no {_FILE} in it")
+    return min(found, key=lambda folder: ("serving" not in folder.lower(), len(folder), folder))
+
+
+def _signature(name: str, raw: Any) -> Signature:
+    return Signature(name, _specs(raw.inputs), _specs(raw.outputs))
+
+
+def _specs(tensors: Any) -> list[TensorSpec]:
+    from tensorflow.core.framework import types_pb2
+
+    specs = []
+    for name, tensor in sorted(tensors.items()):
+        dtype = types_pb2.DataType.Name(tensor.dtype).removeprefix("DT_").lower()
+        dtype = {"float": "float32", "double": "float64"}.get(dtype, dtype)
+        open_rank = tensor.tensor_shape.unknown_rank
+        sizes = tuple(None if d.size < 0 else d.size for d in tensor.tensor_shape.dim)
+        specs.append(TensorSpec(name, dtype, None if open_rank else sizes))
+    return specs
+
+
+def _parameters(folder: str) -> int | None:
+    import tensorflow as tf
+
+    try:
+        reader = tf.train.load_checkpoint(os.path.join(folder, "variables", "variables"))
+    except (tf.errors.OpError, ValueError):
+        return None
+    count = 0
+    for name, shape in reader.get_variable_to_shape_map().items():
+        if not any(part in name for part in _NOT_THE_MODELS):
+            size = 1
+            for dim in shape:
+                size *= dim
+            count += size
+    return count

@@ -1,0 +1,57 @@
+"""Numbers as a person reads them: one way for tables, plots and sentences."""
+
+import math
+
+
+def compact(value: float | None) -> str:
+    """`1,234,567`, `0.9010`, `41.86`, `1.2e-07`; the empty string for None."""
+    if value is None:
+        return ""
+    if not math.isfinite(value):
+        return str(value)
+    size = abs(value)
+    if value == int(value) and size < 1e15:
+        return f"{value:,.0f}"
+    if size >= 1e15 or size < 1e-4:
+        return f"{value:.3g}"
+    decimals = max(0, 3 - math.floor(math.log10(size))) if size >= 1 else 4
+    return f"{value:,.{min(decimals, 4)}f}"
+
+
+def span(low: float, high: float, step: float) -> str:
+    """`41.66 to 41.68`: both ends, precise enough for a step between them."""
+    decimals = max(0, 1 - math.floor(math.log10(step))) if step > 0 else 0
+    if decimals > 9 or max(abs(low), abs(high)) >= 1e15:
+        return f"{low:.4g} to {high:.4g}"
+    return f"{low:,.{decimals}f} to {high:,.{decimals}f}"
+
+
+def percent(share: float | None) -> str:
+    """`12 %`, `0.3 %`, `0 %`, `< 0.1 %`; the empty string for None."""
+    if share is None:
+        return ""
+    if 0 < share < 0.001:
+        return "< 0.1 %"
+    hundredths = 100 * share
+    return f"{hundredths:.0f} %" if hundredths >= 10 or share == 0 else f"{hundredths:.1f} %"
+
+
+def duration(seconds: float | None) -> str:
+    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`; the empty string for None."""
+    if seconds is None:
+        return ""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def signed(value: float | None) -> str:
+    """`+0.0123`, `-1`; the empty string for None."""
+    if value is None:
+        return ""
+    return f"{'+' if value > 0 else ''}{compact(value)}"

@@ -1,0 +1,128 @@
+"""Facts to HTML: templates in this folder, everything from data escaped, nothing fetched."""
+
+import functools
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from penstock.pipelines.evaluation_result import EXAMPLE_COUNT, OVERALL
+from penstock.pipelines.reporting import numbers, plots
+from penstock.pipelines.reporting.evaluation_facts import MIN_SLICE_EXAMPLES, EvaluationFacts
+from penstock.pipelines.reporting.gather import Report
+from penstock.pipelines.reporting.graph_view import view_graph
+from penstock.pipelines.reporting.histograms import Bar
+from penstock.pipelines.reporting.training_facts import TrainingFacts
+from penstock.pipelines.tables import counted, human_bytes
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_NAMED_SLICES = 3
+
+
+def render_report(report: Report) -> str:
+    """The page of one run."""
+    return _render(
+        "report.html",
+        r=report,
+        graph=view_graph(report.pipeline.nodes),
+        curves=_curves(report.training) if report.training else [],
+        tracks=_tracks(report.training) if report.training else [],
+        slices=_slices(report.evaluation) if report.evaluation else None,
+        calibration=_calibration(report.evaluation) if report.evaluation else None,
+        OVERALL=OVERALL,
+        EXAMPLE_COUNT=EXAMPLE_COUNT,
+        MIN_SLICE_EXAMPLES=MIN_SLICE_EXAMPLES,
+    )
+
+
+def _render(template: str, **values: Any) -> str:
+    return _environment().get_template(template).render(**values)
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters.update(
+        compact=numbers.compact,
+        percent=numbers.percent,
+        duration=numbers.duration,
+        signed=numbers.signed,
+        bytes=human_bytes,
+        clock=lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)),
+        spark=_spark,
+        pretty=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
+    )
+    environment.globals.update(counted=counted)
+    return environment
+
+
+def _curves(training: TrainingFacts) -> list[Markup]:
+    """A plot of each metric, of training and evaluation, and of the learning rate."""
+    epochs = training.record.epochs
+    resumed = training.record.resumed_from
+    marks = {float(resumed): "resumed"} if resumed is not None else {}
+    drawn = []
+    for i, name in enumerate(training.metrics):
+        lines = []
+        for label, metric in (("train", name), ("eval", f"val_{name}")):
+            points = [(e.step, e.metrics[metric]) for e in epochs if metric in e.metrics]
+            if points:
+                lines.append(plots.Line(label, *zip(*points, strict=True)))
+        drawn.append(plots.line_plot(f"curve{i}", name, lines, x_label="step", marks=marks))
+    if epochs:
+        steps = [e.step for e in epochs]
+        rates = plots.Line("learning rate", steps, [e.learning_rate for e in epochs])
+        drawn.append(plots.line_plot("rate", "learning rate", [rates], x_label="step", marks=marks))
+    return drawn
+
+
+def _tracks(training: TrainingFacts) -> list[Markup]:
+    return [plots.track_plot(f"track{i}", track) for i, track in enumerate(training.tracks)]
+
+
+def _slices(evaluation: EvaluationFacts) -> Markup | None:
+    """The deciding metric of each slice over its size; None where there are too few slices."""
+    result = evaluation.result
+    metric = result.deciding_metric
+    points = {
+        name: (values[EXAMPLE_COUNT], values[metric])
+        for name, values in result.metrics.items()
+        if name != OVERALL and metric in values and values.get(EXAMPLE_COUNT, 0) > 0
+    }
+    overall = result.metrics.get(OVERALL, {}).get(metric or "")
+    if metric is None or overall is None or len(points) < 2:
+        return None
+    named = [name for name in evaluation.worst[:_NAMED_SLICES] if name in points]
+    return plots.slice_plot("slices", metric, points, overall=overall, named=named)
+
+
+def _calibration(evaluation: EvaluationFacts) -> Markup | None:
+    points = evaluation.calibration
+    return plots.calibration_plot("calibration", points) if points else None
+
+
+def _spark(bars: Sequence[Bar]) -> Markup:
+    """A histogram as small as a word; its numbers stand in a table of the page."""
+    most = max((bar.count for bar in bars), default=0)
+    if not most:
+        return Markup("")
+    width = 100 / len(bars)
+    parts = [
+        f"M{i * width:.4g} 24v-{24 * bar.count / most:.3g}h{width - 1:.3g}V24z"
+        for i, bar in enumerate(bars)
+        if bar.count
+    ]
+    return Markup(
+        '<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true">'
+        f'<path d="{"".join(parts)}"/></svg>'
+    )

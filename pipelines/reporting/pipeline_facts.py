@@ -1,0 +1,111 @@
+"""What became of each node: run records in, plain facts out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.pipelines.reporting.run_note import RunNote
+from penstock.pipelines.run_record import NodeRun, RunRecord
+
+NOT_REACHED = "not reached"
+SKIPPED = "skipped"
+_STOPPED = ("failed", "running", "cancelled")
+
+
+@dataclass(frozen=True)
+class ArtifactFacts:
+    """An artifact: its type, id in the store, and place."""
+
+    type: str
+    id: int
+    uri: str
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """A node of the pipeline in this run.
+
+    Attributes:
+        name: Its id.
+        state: `done`, `cached`, `failed`, `running`, `cancelled`, `skipped` by its condition, or
+            `not reached`.
+        seconds: How long its last try took; None where it did not run.
+        tries: How often it was tried.
+        upstream: The nodes that it waits for.
+        inputs: What it was given.
+        outputs: What it gave.
+        options: Its exec properties, those that say nothing left out.
+    """
+
+    name: str
+    state: str
+    seconds: float | None
+    tries: int
+    upstream: Sequence[str]
+    inputs: Sequence[ArtifactFacts]
+    outputs: Sequence[ArtifactFacts]
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PipelineFacts:
+    """The nodes of a run, in the order in which they began, those that did not run last.
+
+    Attributes:
+        nodes: The nodes.
+        is_whole: Whether the nodes that were not reached are known.
+    """
+
+    nodes: Sequence[NodeFacts]
+    is_whole: bool
+
+    def stopped(self) -> NodeFacts | None:
+        """The node that the run stopped at."""
+        return next((node for node in self.nodes if node.state in _STOPPED), None)
+
+
+def gather_pipeline(run: RunRecord, note: RunNote, earlier: Sequence[RunRecord]) -> PipelineFacts:
+    """The nodes of a run.
+
+    Args:
+        run: The run.
+        note: What was noted of it; with it the nodes that were not reached are known.
+        earlier: Runs of the same pipeline; without a note they tell what else there is.
+    """
+    last = {node.node: node for node in run.nodes}
+    tries = [node.node for node in run.nodes]
+    upstream = note.upstream or _upstream_by_artifacts([run, *earlier])
+    stopped = any(node.state in _STOPPED for node in last.values())
+    facts = [_ran(node, tries.count(name), upstream.get(name, ())) for name, node in last.items()]
+    state = NOT_REACHED if stopped else SKIPPED
+    missing = [name for name in upstream if name not in last]
+    facts += [NodeFacts(name, state, None, 0, upstream[name], (), (), {}) for name in missing]
+    return PipelineFacts(facts, is_whole=bool(note.upstream) or not stopped)
+
+
+def _ran(node: NodeRun, tries: int, upstream: Sequence[str]) -> NodeFacts:
+    return NodeFacts(
+        node.node,
+        node.state,
+        node.seconds,
+        tries,
+        upstream,
+        [_artifact(artifact) for artifact in node.inputs],
+        [_artifact(artifact) for artifact in node.outputs],
+        {n: v for n, v in sorted(node.options.items()) if v not in (None, "", "null", "{}", "[]")},
+    )
+
+
+def _artifact(artifact: Any) -> ArtifactFacts:
+    return ArtifactFacts(artifact.type, artifact.id, artifact.uri)
+
+
+def _upstream_by_artifacts(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
+    """Who was given what whom made: all that a store without our note knows of the graph."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        maker = {a.id: node.node for node in run.nodes for a in node.outputs}
+        for node in run.nodes:
+            ups = [maker[a.id] for a in node.inputs if a.id in maker and maker[a.id] != node.node]
+            found.setdefault(node.node, list(dict.fromkeys(ups)))
+    return found

@@ -1,0 +1,239 @@
+"""Plots as inline SVG: numbers in, markup out, in the page's own colours and fonts.
+
+Drawn by Matplotlib in colours that stand for CSS variables, which are put in their place
+afterwards: so one picture reads well in light, in dark and on paper. Text stays text.
+"""
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from markupsafe import Markup
+
+from penstock.pipelines.reporting.evaluation_facts import CalibrationPoint
+from penstock.pipelines.reporting.numbers import compact
+from penstock.pipelines.reporting.training_facts import Track
+
+# Colours that no one would choose, and what they stand for.
+_INK, _MUTED, _GRID, _ONE, _TWO = "#010101", "#010102", "#010103", "#010104", "#010105"
+_VARIABLES = {
+    _INK: "var(--ink)",
+    _MUTED: "var(--muted)",
+    _GRID: "var(--grid)",
+    _ONE: "var(--one)",
+    _TWO: "var(--two)",
+}
+_COLOURS = (_ONE, _TWO)
+_INCHES = (4.4, 2.3)
+# As vectors more points would make the page heavy, not the picture clearer.
+_MOST_VECTOR_POINTS = 1500
+_STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "penstock",
+    # Names from data may hold dollar signs.
+    "text.parse_math": False,
+    "font.size": 9,
+    "axes.edgecolor": _GRID,
+    "axes.labelcolor": _MUTED,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": _GRID,
+    "grid.linewidth": 0.8,
+    "text.color": _INK,
+    "xtick.color": _GRID,
+    "ytick.color": _GRID,
+    "xtick.labelcolor": _MUTED,
+    "ytick.labelcolor": _MUTED,
+    "ytick.major.size": 0,
+    "xtick.major.size": 3,
+    "legend.frameon": False,
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a plot: its name and points."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+def line_plot(
+    key: str,
+    title: str,
+    lines: Sequence[Line],
+    *,
+    x_label: str,
+    marks: Mapping[float, str] | None = None,
+) -> Markup:
+    """Lines over steps.
+
+    Args:
+        key: Unique in the page.
+        title: What it shows.
+        lines: At most two.
+        x_label: Of the axis below.
+        marks: Names of places on that axis to point out.
+    """
+    with _axes() as (figure, axes):
+        for line, colour in zip(lines, _COLOURS, strict=False):
+            axes.plot(line.x, line.y, color=colour, linewidth=1.8, marker="o", markersize=3)
+            if len(lines) > 1 and len(line.x):
+                axes.annotate(
+                    line.name,
+                    (line.x[-1], line.y[-1]),
+                    xytext=(5, 0),
+                    textcoords="offset points",
+                    va="center",
+                    color=colour,
+                )
+        for at, name in (marks or {}).items():
+            axes.axvline(at, color=_MUTED, linewidth=0.9, linestyle=(0, (3, 3)))
+            axes.annotate(
+                name,
+                (at, 1),
+                xycoords=("data", "axes fraction"),
+                xytext=(3, -3),
+                textcoords="offset points",
+                va="top",
+                color=_MUTED,
+            )
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set_xlabel(x_label)
+        described = "; ".join(
+            f"{n.name}: from {compact(n.y[0])} to {compact(n.y[-1])}" for n in lines if len(n.y)
+        )
+        return _svg(figure, key, title, described)
+
+
+def track_plot(key: str, track: Track) -> Markup:
+    """A utilisation over time: as measured, thin, and its running mean."""
+    with _axes() as (figure, axes):
+        axes.plot(track.seconds, track.values, color=_MUTED, linewidth=0.7, alpha=0.55)
+        axes.plot(track.seconds, track.smooth, color=_ONE, linewidth=1.8)
+        top = max(track.values)
+        if track.limit is not None and track.limit < 4 * top:
+            axes.axhline(track.limit, color=_TWO, linewidth=1, linestyle=(0, (4, 3)))
+            top = max(top, track.limit)
+        axes.set_ylim(0, 1.08 * top or 1)
+        axes.set_xlabel("seconds")
+        described = f"mean {compact(track.mean)} {track.unit}, most {compact(max(track.values))}"
+        return _svg(figure, key, f"{track.name} over time", described)
+
+
+def slice_plot(
+    key: str,
+    metric: str,
+    slices: Mapping[str, tuple[float, float]],
+    *,
+    overall: float,
+    named: Sequence[str],
+) -> Markup:
+    """A metric of each slice over the number of its examples.
+
+    Args:
+        key: Unique in the page.
+        metric: Its name.
+        slices: Examples and value by slice.
+        overall: Its value over all examples.
+        named: Slices to write the names of.
+    """
+    with _axes((7.6, 3.2)) as (figure, axes):
+        is_many = len(slices) > _MOST_VECTOR_POINTS
+        axes.scatter(
+            [examples for examples, _ in slices.values()],
+            [value for _, value in slices.values()],
+            s=6 if is_many else 16,
+            # A raster has its colours for good: one that reads on light and dark.
+            color="#4a86e0" if is_many else _ONE,
+            alpha=0.5 if is_many else 0.75,
+            linewidths=0,
+            rasterized=is_many,
+        )
+        axes.axhline(overall, color=_TWO, linewidth=1.1, linestyle=(0, (4, 3)))
+        for name in named:
+            axes.annotate(
+                name if len(name) < 40 else f"{name[:37]}...",
+                slices[name],
+                xytext=(6, 0),
+                textcoords="offset points",
+                va="center",
+                color=_MUTED,
+            )
+        axes.set_xscale("log")
+        axes.set_xlabel("examples in the slice")
+        axes.set_ylabel(metric)
+        described = f"{len(slices)} slices; over all examples {compact(overall)}"
+        return _svg(figure, key, f"{metric} by slice", described)
+
+
+def calibration_plot(key: str, points: Sequence[CalibrationPoint]) -> Markup:
+    """The share that came true over the prediction; on the diagonal a model means what it says."""
+    with _axes((3.6, 3.2)) as (figure, axes):
+        axes.plot([0, 1], [0, 1], color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        most = max(point.examples for point in points)
+        axes.scatter(
+            [point.predicted for point in points],
+            [point.actual for point in points],
+            s=[10 + 90 * point.examples / most for point in points],
+            color=_ONE,
+            alpha=0.75,
+            linewidths=0,
+        )
+        axes.set_xlabel("mean prediction")
+        axes.set_ylabel("share that came true")
+        return _svg(figure, key, "Calibration", f"{len(points)} groups of like predictions")
+
+
+@contextmanager
+def _axes(inches: tuple[float, float] = _INCHES) -> Iterator[tuple[Any, Any]]:
+    """A figure with one pair of axes, without pyplot and its global state."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=inches, layout="constrained")
+        yield figure, figure.add_subplot()
+
+
+def _svg(figure: Any, key: str, title: str, description: str) -> Markup:
+    out = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(out, format="svg", transparent=True, metadata=nothing, dpi=160)
+    return Markup(_inline(out.getvalue(), key, title, description))
+
+
+def _inline(svg: str, key: str, title: str, description: str) -> str:
+    """Matplotlib's SVG file as an element of the page.
+
+    Args:
+        svg: The file.
+        key: Put before all ids, which must be unique in the page.
+        title: For a screen reader.
+        description: Likewise.
+    """
+    (box,) = re.findall(r'<svg[^>]* viewBox="([^"]+)"', svg)
+    body = svg[svg.index(">", svg.index("<svg")) + 1 :]
+    # Its style sheet would hold for the whole page; ours says the same of plots alone.
+    body = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
+    body = re.sub(r'\bid="', f'id="{key}-', body)
+    body = re.sub(r"url\(#", f"url(#{key}-", body).replace('href="#', f'href="#{key}-')
+    body = re.sub(r" font-family: [^;\"]*;", "", body)
+    for colour, variable in _VARIABLES.items():
+        body = body.replace(colour, variable)
+    body = re.sub(r"\n\s*", "\n", body)
+    return (
+        f'<svg class="plot" viewBox="{box}" role="img" aria-labelledby="{key}-t {key}-d">'
+        f'<title id="{key}-t">{escape(title)}</title>'
+        f'<desc id="{key}-d">{escape(description)}</desc>'
+        f"{body}"
+    )

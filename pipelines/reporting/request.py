@@ -1,0 +1,159 @@
+"""A request that a model answers, to copy: for Python, and for TensorFlow Serving's REST API."""
+
+import base64
+import json
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.components.tfrecord.example_proto import parse_example
+from penstock.components.tfrecord.records import read_records
+from penstock.pipelines.reporting.artifact_files import names_in, split_folder, splits_in
+from penstock.pipelines.reporting.model_facts import Signature
+
+# More would be no text to copy: an image is read from its shard instead.
+_LONGEST_RECORD_BYTES = 4096
+_MOST_NUMBERS = 64
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request as two texts to copy.
+
+    Attributes:
+        signature: The function that is asked.
+        python: A program that loads the model and prints its answer.
+        rest: The body of a POST to `/v1/models/NAME:predict`; None where it would be too long.
+    """
+
+    signature: str
+    python: str
+    rest: str | None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A record to ask with: the shard that holds it as its first, and the record."""
+
+    shard: str
+    record: bytes
+
+
+def sample_record(examples: str) -> Sample | None:
+    """The first record of the last split of an `Examples` artifact; None where it has none."""
+    for split in reversed(splits_in(examples)):
+        folder = split_folder(examples, split)
+        for name in names_in(folder):
+            path = posixpath.join(folder, name)
+            for record in read_records(path):
+                return Sample(path, record.payload)
+    return None
+
+
+def make_request(
+    signature: Signature, model: str, sample: Sample | None, *, label: str | None
+) -> Request | None:
+    """A request of one row; None where the signature takes what cannot be made up.
+
+    Args:
+        signature: The function to ask.
+        model: Folder of the SavedModel.
+        sample: A record of the raw data, for a signature that takes serialized Examples.
+        label: The feature to leave out, which a client does not know.
+    """
+    takes_examples = len(signature.inputs) == 1 and signature.inputs[0].dtype == "string"
+    if takes_examples:
+        return _of_example(signature, model, sample, label) if sample is not None else None
+    sizes = [spec.shape for spec in signature.inputs]
+    if any(shape is None for shape in sizes) or any(
+        spec.dtype == "string" for spec in signature.inputs
+    ):
+        return None
+    return _of_zeros(signature, model)
+
+
+def _of_example(
+    signature: Signature, model: str, sample: Sample, label: str | None
+) -> Request | None:
+    name = signature.inputs[0].name
+    message: Any = parse_example(sample.record)
+    if message is None:
+        return None
+    ask = f"print(model.signatures[{signature.name!r}]({name}=tf.constant([record])))"
+    load = f"model = tf.saved_model.load({model!r})"
+    if len(sample.record) > _LONGEST_RECORD_BYTES:
+        read = f"record = next(iter(tf.data.TFRecordDataset({sample.shard!r}))).numpy()"
+        return Request(
+            signature.name, "\n".join(["import tensorflow as tf", "", read, load, ask]), None
+        )
+    row = _row(message.context.feature, label)
+    python = "\n".join(
+        [
+            "import tensorflow as tf",
+            "",
+            "row = {",
+            *(f"    {feature!r}: {_literal(value)}," for feature, value in row.items()),
+            "}",
+            "features = tf.train.Features(feature=row)",
+            "record = tf.train.Example(features=features).SerializeToString()",
+            load,
+            ask,
+        ]
+    )
+    record = _serialized(message, label)
+    instance = {name: {"b64": base64.b64encode(record).decode()}}
+    body = {"signature_name": signature.name, "instances": [instance]}
+    return Request(signature.name, python, json.dumps(body))
+
+
+def _row(features: Any, label: str | None) -> dict[str, tuple[str, list[Any]]]:
+    """Kind of list and values by feature, those without values left out."""
+    row = {}
+    for name in sorted(features):
+        kind = features[name].WhichOneof("kind")
+        if kind and name != label:
+            row[name] = (kind, list(getattr(features[name], kind).value))
+    return row
+
+
+def _literal(value: tuple[str, list[Any]]) -> str:
+    kind, values = value
+    list_type = {"bytes_list": "BytesList", "float_list": "FloatList", "int64_list": "Int64List"}
+    # float32 as short as it can be told apart.
+    shown = [float(f"{v:.9g}") for v in values] if kind == "float_list" else values
+    return f"tf.train.Feature({kind}=tf.train.{list_type[kind]}(value={shown!r}))"
+
+
+def _serialized(message: Any, label: str | None) -> bytes:
+    """As an Example: its features are the context of a SequenceExample on the wire."""
+    if label is not None and label in message.context.feature:
+        del message.context.feature[label]
+    serialized: bytes = message.SerializeToString(deterministic=True)
+    return serialized
+
+
+def _of_zeros(signature: Signature, model: str) -> Request:
+    shapes: Mapping[str, list[int]] = {
+        spec.name: [size or 1 for size in spec.shape or ()] for spec in signature.inputs
+    }
+    arguments = ", ".join(
+        f"{spec.name}=tf.zeros({shapes[spec.name]}, tf.{spec.dtype})" for spec in signature.inputs
+    )
+    python = "\n".join(
+        [
+            "import tensorflow as tf",
+            "",
+            f"model = tf.saved_model.load({model!r})",
+            f"print(model.signatures[{signature.name!r}]({arguments}))",
+        ]
+    )
+    instance = {spec.name: _zeros(shapes[spec.name][1:], spec.dtype) for spec in signature.inputs}
+    body = json.dumps({"signature_name": signature.name, "instances": [instance]})
+    return Request(signature.name, python, body if body.count(",") <= _MOST_NUMBERS else None)
+
+
+def _zeros(shape: list[int], dtype: str) -> Any:
+    if not shape:
+        return 0.0 if "float" in dtype else 0
+    return [_zeros(shape[1:], dtype) for _ in range(shape[0])]

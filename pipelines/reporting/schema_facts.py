@@ -1,0 +1,130 @@
+"""A schema as a table: the Schema artifact in, a row a feature out."""
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.components.errors import DataError
+from penstock.pipelines.reporting.artifact_files import read_bytes
+from penstock.pipelines.reporting.numbers import compact, percent
+
+_SHOWN_VALUES = 8
+
+
+@dataclass(frozen=True)
+class SchemaRow:
+    """What the schema demands of one feature.
+
+    Attributes:
+        name: Its name.
+        kind: `INT`, `FLOAT`, `BYTES`, ...
+        presence: `in every row`, `in at least 90 %`, ...
+        values: How many a row has.
+        domain: What they may be, in words.
+        comparators: Its limits of drift and skew, in words.
+    """
+
+    name: str
+    kind: str
+    presence: str
+    values: str
+    domain: str
+    comparators: str
+
+
+def gather_schema(uri: str) -> list[SchemaRow]:
+    """The rows of a `Schema` artifact.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    schema = read_schema(uri)
+    domains = {domain.name: domain for domain in schema.string_domain}
+    return [_row(feature, domains) for feature in schema.feature]
+
+
+def read_schema(uri: str) -> Any:
+    """The `Schema` proto of an artifact.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    from google.protobuf import text_format
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+    path = posixpath.join(uri, "schema.pbtxt")
+    try:
+        return text_format.Parse(read_bytes(path), schema_pb2.Schema())
+    except (OSError, text_format.ParseError) as error:
+        raise DataError(f"{path}: the schema cannot be read ({error})") from error
+
+
+def _row(feature: Any, domains: dict[str, Any]) -> SchemaRow:
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+    return SchemaRow(
+        feature.name,
+        schema_pb2.FeatureType.Name(feature.type),
+        _presence(feature),
+        _values(feature),
+        _domain(feature, domains),
+        _comparators(feature),
+    )
+
+
+def _presence(feature: Any) -> str:
+    if not feature.HasField("presence") and not feature.HasField("group_presence"):
+        return "optional"
+    share = feature.presence.min_fraction
+    if share >= 1:
+        return "in every row"
+    return f"in at least {percent(share)} of the rows" if share > 0 else "optional"
+
+
+def _values(feature: Any) -> str:
+    kind = feature.WhichOneof("shape_type")
+    if kind == "shape":
+        sizes = [str(dim.size) for dim in feature.shape.dim]
+        return f"shape {' x '.join(sizes)}" if sizes else "one"
+    if kind == "value_count":
+        low, high = feature.value_count.min, feature.value_count.max
+        return f"{low}" if low == high else f"{low} to {high or 'any number'}"
+    return "any number"
+
+
+def _domain(feature: Any, domains: dict[str, Any]) -> str:
+    kind = feature.WhichOneof("domain_info")
+    if kind == "domain":
+        return _texts(domains[feature.domain].value) if feature.domain in domains else ""
+    if kind == "string_domain":
+        return _texts(feature.string_domain.value)
+    if kind in ("int_domain", "float_domain"):
+        domain = getattr(feature, kind)
+        if kind == "int_domain" and domain.is_categorical and not domain.HasField("max"):
+            return "categorical"
+        low = compact(domain.min) if domain.HasField("min") else "any"
+        high = compact(domain.max) if domain.HasField("max") else "any"
+        return f"{low} to {high}"
+    return kind.removesuffix("_domain").replace("_", " ") if kind else ""
+
+
+def _texts(values: Sequence[str]) -> str:
+    shown = ", ".join(values[:_SHOWN_VALUES])
+    more = len(values) - _SHOWN_VALUES
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _comparators(feature: Any) -> str:
+    parts = []
+    for name in ("drift_comparator", "skew_comparator"):
+        if feature.HasField(name):
+            comparator = getattr(feature, name)
+            for measure in ("infinity_norm", "jensen_shannon_divergence"):
+                if comparator.HasField(measure):
+                    limit = getattr(comparator, measure).threshold
+                    parts.append(
+                        f"{name.removesuffix('_comparator')} at most {limit:.4g} "
+                        f"({measure.replace('_', ' ')})"
+                    )
+    return "; ".join(parts)

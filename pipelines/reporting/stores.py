@@ -1,0 +1,129 @@
+"""Which run is meant: a folder, a metadata file or a run id in, an open store and the run out."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.components.errors import DataError, UsageError
+from penstock.pipelines.metadata_store import MetadataStore, SqliteStore
+from penstock.pipelines.run_record import RunRecord, all_runs
+
+DEFAULT_FOLDER = "runs"
+# `penstock run` keeps metadata.sqlite in the run's folder; TFX's examples keep
+# metadata/<pipeline>/metadata.db.
+_FILES = ("metadata.sqlite", "metadata.db")
+_DEEPEST = 3
+
+
+@dataclass(frozen=True)
+class Place:
+    """A run, and the store that knows it."""
+
+    store: MetadataStore
+    run: RunRecord
+    earlier: Sequence[RunRecord]
+    """The runs of the same pipeline before it, the newest first."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its report goes by default: beside the metadata, or here."""
+        return Path(self.store.path).parent if isinstance(self.store, SqliteStore) else Path()
+
+
+def find_stores(where: str) -> list[SqliteStore]:
+    """The metadata files in a folder and below it, or the file itself.
+
+    Raises:
+        DataError: There are none.
+    """
+    path = Path(where)
+    if path.is_file():
+        return [SqliteStore(str(path))]
+    found = []
+    for folder, below, files in os.walk(path):
+        found += [SqliteStore(os.path.join(folder, name)) for name in _FILES if name in files]
+        if found and found[-1].path.startswith(folder):
+            below.clear()  # the artifacts of its runs
+        if len(Path(folder).relative_to(path).parts) >= _DEEPEST:
+            below.clear()
+    if not found:
+        raise DataError(
+            f"{where}: no metadata of runs ({' or '.join(_FILES)}); name the folder of a run, its "
+            "metadata file, or another --root"
+        )
+    return sorted(found, key=lambda store: store.path)
+
+
+@contextmanager
+def open_reading(store: MetadataStore) -> Iterator[Any]:
+    """An `ml_metadata.MetadataStore` that is only read.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    import ml_metadata
+    from ml_metadata import errors as mlmd_errors
+    from ml_metadata.proto import metadata_store_pb2
+
+    connection = metadata_store_pb2.ConnectionConfig()
+    if isinstance(store, SqliteStore):
+        connection.sqlite.filename_uri = store.path
+        connection.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
+    else:
+        connection.CopyFrom(store.connection_config())
+    try:
+        yield ml_metadata.MetadataStore(connection)
+    except (mlmd_errors.StatusError, RuntimeError) as error:
+        text = store.hide_secrets(" ".join(str(error).split()))
+        raise DataError(f"{store}: the metadata cannot be read ({text})") from error
+
+
+def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:
+    """The run with an id, or an id that begins so; the newest of all where none is named.
+
+    Raises:
+        UsageError: There is no such run, or several.
+        DataError: A store cannot be read.
+    """
+    found: list[tuple[MetadataStore, RunRecord]] = []
+    for store in stores:
+        with open_reading(store) as opened:
+            found += [(store, run) for run in all_runs(opened)]
+    if what is not None:
+        exact = [pair for pair in found if pair[1].run_id == what]
+        matching = exact or [pair for pair in found if pair[1].run_id.startswith(what)]
+        if len(matching) > 1:
+            ids = ", ".join(run.run_id for _, run in matching[:3])
+            raise UsageError(f"run {what!r} may be {ids}; write more of its id")
+    else:
+        matching = sorted(found, key=lambda pair: pair[1].began, reverse=True)
+    if not matching:
+        known = ", ".join(run.run_id for _, run in found[:3]) or "none"
+        raise UsageError(f"no run {what!r}; the newest known: {known} (penstock runs lists all)")
+    store, run = matching[0]
+    same = [r for s, r in found if s == store and r.pipeline == run.pipeline]
+    return Place(store, run, same[same.index(run) + 1 :])
+
+
+def locate(what: str | None, root: str, store: MetadataStore | None = None) -> Place:
+    """The run that an argument of the command line means.
+
+    Args:
+        what: A folder of runs, a metadata file, or a run id; None is the newest.
+        root: Where runs are looked for unless `what` is a path.
+        store: The one store to look in, instead.
+
+    Raises:
+        UsageError: There is no such run, or several.
+        DataError: There is no metadata, or it cannot be read.
+    """
+    if store is not None:
+        return find_run(what, [store])
+    if what is not None and os.path.exists(what):
+        return find_run(None, find_stores(what))
+    if what is not None and os.sep in what:
+        raise UsageError(f"{what}: no such folder or file; RUN is a run's folder or its id")
+    return find_run(what, find_stores(root))

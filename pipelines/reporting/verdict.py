@@ -1,0 +1,111 @@
+"""What came of a run in one sentence: facts in, words out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.components.gate_checks import GateOptions, find_problems
+from penstock.pipelines.evaluation_result import EvaluationResult
+from penstock.pipelines.reporting.pipeline_facts import NodeFacts, PipelineFacts
+from penstock.pipelines.reporting.run_note import RunNote
+from penstock.pipelines.run_record import RunRecord, plain_properties
+
+GOOD, BAD, NEUTRAL = "good", "bad", "neutral"
+GATE = "ValidationGate"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a run.
+
+    Attributes:
+        tone: `good`, `bad` or `neutral`.
+        word: In a word or two, `Pushed`.
+        sentence: Why, in one sentence.
+        details: What the sentence only counts, a line each.
+    """
+
+    tone: str
+    word: str
+    sentence: str
+    details: Sequence[str] = ()
+
+
+def judge(
+    run: RunRecord, pipeline: PipelineFacts, note: RunNote, evaluation: EvaluationResult | None
+) -> Verdict:
+    """The verdict on a run.
+
+    Args:
+        run: The run.
+        pipeline: Its nodes.
+        note: What was noted of it.
+        evaluation: The Evaluator's metrics and failures; None without an Evaluator.
+    """
+    stopped = pipeline.stopped()
+    if stopped is not None:
+        return _stopped(stopped, note)
+    pushed, blessing = run.artifact("PushedModel"), run.artifact("ModelBlessing")
+    if blessing is not None and not _is(blessing, "blessed"):
+        failures = evaluation.failures if evaluation else ()
+        return Verdict(BAD, "Not pushed", _not_blessed(failures), failures[1:])
+    reached = "every threshold is reached" if blessing is not None else "no Evaluator was asked"
+    if pushed is not None and _is(pushed, "pushed"):
+        where = plain_properties(pushed).get("pushed_destination") or pushed.uri
+        return Verdict(GOOD, "Pushed", f"The model is at {where}: {reached}.")
+    if blessing is not None:
+        return Verdict(GOOD, "Blessed", "Every threshold is reached; nothing pushes the model.")
+    if run.artifact("Model") is not None:
+        return Verdict(NEUTRAL, "Trained", "The model was neither evaluated nor pushed.")
+    return Verdict(NEUTRAL, "Done", "All nodes ran; no model was trained.")
+
+
+def gate_problems(run: RunRecord, statistics: Any, anomalies: Any, manifest: Any) -> list[str]:
+    """What a ValidationGate of this run finds, told again from the artifacts that it was given.
+
+    The store of a run on Kubeflow keeps no reason. Empty where the run has no gate, or where
+    what it was given is not there.
+
+    Args:
+        run: The run.
+        statistics: `DatasetFeatureStatistics` by split, or None.
+        anomalies: `Anomalies` by split, or None.
+        manifest: The manifest of the Examples, or None.
+    """
+    gate = next((n for n in run.nodes if n.node.startswith(GATE)), None)
+    if gate is None or statistics is None or anomalies is None:
+        return []
+    names = ("label", "max_quarantined_share")
+    options = GateOptions(**{n: gate.options[n] for n in names if n in gate.options})
+    return find_problems(statistics, anomalies, manifest, options)
+
+
+def gate_error(problems: Sequence[str]) -> str:
+    """The gate's problems as the error that it stops with, for a note."""
+    return "\n  - ".join([f"the data is unfit to train on, {len(problems)} problem(s):", *problems])
+
+
+def _stopped(node: NodeFacts, note: RunNote) -> Verdict:
+    if node.state == "running":
+        return Verdict(NEUTRAL, "Running", f"{node.name} has begun and not ended.")
+    if node.state == "cancelled":
+        return Verdict(BAD, "Cancelled", f"{node.name} was cancelled.")
+    word = "Blocked" if node.name.startswith(GATE) else "Failed"
+    reason = note.error.removeprefix(f"node {node.name!r} failed: ").strip()
+    if not reason:
+        return Verdict(
+            BAD, word, f"{node.name} failed; why is not in the metadata store, see its log."
+        )
+    first, *rest = [line.strip().removeprefix("- ") for line in reason.splitlines()]
+    return Verdict(BAD, word, f"{node.name}: {first}", rest)
+
+
+def _not_blessed(failures: Sequence[str]) -> str:
+    if not failures:
+        return "The model is not blessed; the Evaluator gave no reason."
+    more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+    return f"{failures[0]}{more}."
+
+
+def _is(artifact: Any, name: str) -> bool:
+    return plain_properties(artifact).get(name) == 1
