@@ -12,7 +12,7 @@ import typer
 
 from penstock.components.errors import PenstockError, one_line
 from penstock.pipelines.commands import compile as compile_
-from penstock.pipelines.commands import ingest, inspect, node, run, submit, verify
+from penstock.pipelines.commands import ingest, inspect, node, run, submit, validate, verify
 
 app = typer.Typer(
     name="penstock",
@@ -26,6 +26,7 @@ app.command("run")(run.command)
 app.command("ingest", cls=ingest.IngestCommand)(ingest.command)
 app.command("inspect")(inspect.command)
 app.command("verify")(verify.command)
+app.command("validate")(validate.command)
 app.command("compile")(compile_.command)
 app.command("submit")(submit.command)
 app.command("node")(node.command)

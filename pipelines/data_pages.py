@@ -1,7 +1,7 @@
 """Statistics and anomalies of data as plain HTML tables, readable without scripts or network."""
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
@@ -21,29 +21,55 @@ def page(parts: Iterable[str]) -> str:
 
 
 def statistics_table(artifact: Any) -> str:
-    """The statistics of each split: a row a feature."""
-    tables = []
-    for split in artifact_utils.decode_split_names(artifact.split_names):
-        statistics = load_statistics(artifact, split).proto().datasets[0]
-        head = ("feature", "type", "present", "missing", "values")
-        rows = [_statistics_row(feature) for feature in statistics.features]
-        title = f"Split {split}: {int(statistics.num_examples):,} rows"
-        tables.append(_table(title, head, rows))
-    return "".join(tables)
+    """The statistics of each split of an `ExampleStatistics` artifact: a row a feature."""
+    splits = artifact_utils.decode_split_names(artifact.split_names)
+    return statistics_tables(
+        {split: load_statistics(artifact, split).proto().datasets[0] for split in splits}
+    )
+
+
+def statistics_tables(
+    by_split: Mapping[str, statistics_pb2.DatasetFeatureStatistics],
+) -> str:
+    """A table a split, a row a feature."""
+    head = ("feature", "type", "present", "missing", "values")
+    return "".join(
+        _table(
+            f"Split {split}: {int(statistics.num_examples):,} rows",
+            head,
+            [_statistics_row(feature) for feature in statistics.features],
+        )
+        for split, statistics in by_split.items()
+    )
 
 
 def anomalies_table(artifact: Any) -> str:
-    """The anomalies of each split: a row a feature that has one."""
-    tables = []
+    """The anomalies of each split of an `ExampleAnomalies` artifact: a row a feature with one."""
+    by_split = {}
     for split in artifact_utils.decode_split_names(artifact.split_names):
         folder = artifact_utils.get_split_uri([artifact], split)
         with fileio.open(f"{folder}/SchemaDiff.pb", "rb") as file:
-            anomalies = anomalies_pb2.Anomalies.FromString(file.read())
+            by_split[split] = anomalies_pb2.Anomalies.FromString(file.read())
+    return anomalies_tables(by_split)
+
+
+def anomalies_tables(by_split: Mapping[str, anomalies_pb2.Anomalies]) -> str:
+    """A table a split, a row a feature that has an anomaly."""
+    tables = []
+    for split, anomalies in by_split.items():
         found = sorted(anomalies.anomaly_info.items())
         rows = [(name, info.short_description, info.description) for name, info in found]
         title = f"Split {split}: {len(rows)} anomalies"
         tables.append(_table(title, ("feature", "anomaly", "description"), rows))
     return "".join(tables)
+
+
+def problems_list(problems: Sequence[str]) -> str:
+    """Why data is unfit to train on, a line each."""
+    if not problems:
+        return "<p>Fit to train on.</p>"
+    lines = "".join(f"<li>{html.escape(problem)}" for problem in problems)
+    return f"<h2>Unfit to train on: {len(problems)} problem(s)</h2><ul>{lines}</ul>"
 
 
 def _statistics_row(feature: statistics_pb2.FeatureNameStatistics) -> Sequence[str]:

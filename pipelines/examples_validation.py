@@ -1,0 +1,160 @@
+"""Is an Examples folder fit to train on? Its statistics, a schema, the anomalies, the gate's word.
+
+In: shards of `tf.train.Example` below `Split-*/`, with or without a manifest, and maybe a schema.
+Out: what StatisticsGen, SchemaGen, ExampleValidator and ValidationGate find, without a pipeline.
+"""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import tensorflow_data_validation as tfdv
+from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
+from tfx_bsl.tfxio import tf_example_record
+
+from penstock.components.errors import DataError
+from penstock.components.gate_checks import GateOptions, find_problems
+from penstock.components.local_beam import local_pipeline
+from penstock.components.schema_features import parse_schema
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, read_manifest
+from penstock.components.tfrecord.verify import verify
+
+_SPLIT_FOLDER = "Split-"
+
+Statistics = statistics_pb2.DatasetFeatureStatisticsList
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What was found.
+
+    Attributes:
+        statistics: Of each split, one data set in each list.
+        schema: As given, or inferred from all splits.
+        is_inferred: Whether it was inferred.
+        anomalies: Where each split differs from the schema.
+        problems: Why the data is unfit, one line each; none where it is fit.
+    """
+
+    statistics: Mapping[str, Statistics]
+    schema: schema_pb2.Schema
+    is_inferred: bool
+    anomalies: Mapping[str, anomalies_pb2.Anomalies]
+    problems: tuple[str, ...]
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Rows of each split."""
+        return {name: int(s.datasets[0].num_examples) for name, s in self.statistics.items()}
+
+    def raise_problems(self) -> None:
+        """Refuse the data if there are any.
+
+        Raises:
+            DataError: Lists them.
+        """
+        if self.problems:
+            raise DataError(
+                f"the data is unfit to train on, {len(self.problems)} problem(s):\n  - "
+                + "\n  - ".join(self.problems)
+            )
+
+
+def validate_examples(
+    folder: Path,
+    options: GateOptions,
+    *,
+    schema_text: str | None = None,
+    workers: int = 1,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Validation:
+    """Look at every row of every split, once every byte has been verified.
+
+    Args:
+        folder: An Examples folder.
+        options: What the gate lets through.
+        schema_text: Content of a `schema.pbtxt`; None infers a schema, against which the splits
+            it comes from have no anomalies.
+        workers: Processes that work at the same time.
+        tell: Is told what is done next.
+
+    Raises:
+        DataError: The folder is none, shards are missing or damaged, or the schema is none.
+    """
+    given = parse_schema(schema_text, "the schema") if schema_text else None
+    manifest = read_manifest(folder) if (folder / MANIFEST_NAME).exists() else None
+    shards = _shards(folder, manifest)
+    tell(f"checking the bytes of {sum(map(len, shards.values()))} shards")
+    verify(str(folder)).raise_faults()
+    statistics = {}
+    for split, files in shards.items():
+        tell(f"statistics of split {split!r}")
+        statistics[split] = _statistics(files, workers)
+    schema = given or _infer(statistics)
+    anomalies = {
+        split: tfdv.validate_statistics(found, schema)
+        for split, found in statistics.items()
+        if found.datasets[0].num_examples
+    }
+    of_split = {split: found.datasets[0] for split, found in statistics.items()}
+    return Validation(
+        statistics=statistics,
+        schema=schema,
+        is_inferred=given is None,
+        anomalies=anomalies,
+        problems=tuple(find_problems(of_split, anomalies, manifest, options)),
+    )
+
+
+def _shards(folder: Path, manifest: Manifest | None) -> dict[str, list[str]]:
+    """The files of each split: those that the manifest lists, or all without one."""
+    if manifest is not None:
+        return {
+            split: [str(folder / shard.file) for shard in shards]
+            for split, shards in manifest.splits.items()
+        }
+    found = {
+        path.name.removeprefix(_SPLIT_FOLDER): [
+            str(file) for file in sorted(path.iterdir()) if not file.name.startswith((".", "_"))
+        ]
+        for path in sorted(folder.glob(f"{_SPLIT_FOLDER}*"))
+    }
+    if not found:
+        raise DataError(
+            f"{folder}: no Examples folder, it has neither {MANIFEST_NAME} nor {_SPLIT_FOLDER}*; "
+            "make one with penstock ingest"
+        )
+    return found
+
+
+def _statistics(files: list[str], workers: int) -> Statistics:
+    if not files:
+        empty = Statistics()
+        empty.datasets.add()
+        return empty
+    source = tf_example_record.TFExampleRecord(file_pattern=files)
+    with tempfile.TemporaryDirectory() as folder:
+        written = f"{folder}/statistics.pb"
+        with local_pipeline(workers) as pipeline:
+            (
+                pipeline
+                | "Read" >> source.BeamSource()
+                | "Statistics" >> tfdv.GenerateStatistics()
+                | "Write" >> tfdv.WriteStatisticsToBinaryFile(written)
+            )
+        return tfdv.load_stats_binary(written)
+
+
+def _infer(statistics: Mapping[str, Statistics]) -> schema_pb2.Schema:
+    """A schema as SchemaGen infers it: of one split, made wider by each other."""
+    schema: schema_pb2.Schema | None = None
+    for found in statistics.values():
+        if not found.datasets[0].num_examples:
+            continue
+        schema = (
+            tfdv.infer_schema(found, infer_feature_shape=True)
+            if schema is None
+            else tfdv.update_schema(schema, found)
+        )
+    return schema if schema is not None else schema_pb2.Schema()

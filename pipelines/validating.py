@@ -1,0 +1,77 @@
+"""What `penstock validate` does once its options are known: look, keep what was found, report."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from penstock.components.errors import UsageError
+from penstock.components.gate_checks import GateOptions
+from penstock.pipelines.noise import noise_to_log
+
+if TYPE_CHECKING:
+    from penstock.pipelines.examples_validation import Validation
+
+
+def run_validate(
+    folder: Path,
+    options: GateOptions,
+    *,
+    schema_file: Path | None,
+    out: Path | None,
+    workers: int,
+    as_json: bool,
+) -> None:
+    """Validate an Examples folder.
+
+    Raises:
+        DataError: The data is unfit, or cannot be read.
+        UsageError: `out` exists.
+    """
+    if out is not None and out.exists():
+        raise UsageError(f"{out} exists already; name a new folder")
+    text = schema_file.read_text(encoding="utf-8") if schema_file else None
+    with noise_to_log() as noise:
+        console = Console(file=noise.screen, highlight=False, soft_wrap=True)
+        # TensorFlow, TFX and Beam take seconds to import, and talk while they do.
+        from penstock.pipelines.examples_validation import validate_examples
+        from penstock.pipelines.validation_files import keep_validation
+
+        validation = validate_examples(
+            folder, options, schema_text=text, workers=workers, tell=console.print
+        )
+        if out is not None:
+            keep_validation(validation, out)
+    if as_json:
+        sys.stdout.write(_json(validation))
+    else:
+        _report(validation, out)
+    validation.raise_problems()
+
+
+def _json(validation: "Validation") -> str:
+    found = {
+        "rows": validation.rows,
+        "features": len(validation.schema.feature),
+        "schema": "inferred" if validation.is_inferred else "given",
+        "problems": list(validation.problems),
+    }
+    return json.dumps(found, indent=1) + "\n"
+
+
+def _report(validation: "Validation", out: Path | None) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    table = Table("split", "rows", "anomalies", box=None)
+    for split, rows in validation.rows.items():
+        found = validation.anomalies.get(split)
+        table.add_row(split, f"{rows:,}", str(len(found.anomaly_info)) if found else "-")
+    console.print(table)
+    schema = "inferred from these rows" if validation.is_inferred else "given"
+    console.print(f"schema of {len(validation.schema.feature)} features, {schema}")
+    if out is not None:
+        console.print(f"kept: {out}")
+    if not validation.problems:
+        console.print("fit to train on")

@@ -1,0 +1,68 @@
+"""`penstock validate` as its user runs it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.components.errors import DataError, UsageError
+from penstock.pipelines.cli import app
+
+PENSTOCK = Path(sys.executable).with_name("penstock")
+
+
+def penstock(*arguments, cwd):
+    return subprocess.run(
+        [PENSTOCK, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=200
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "trips.csv").write_text("fare,label\n" + "".join(f"{i / 2},1\n" for i in range(60)))
+    done = penstock("ingest", "trips.csv", "shards", "--shards", 1, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_data_that_is_unfit_is_exit_1_and_kept_for_a_closer_look(folder):
+    done = penstock(
+        "validate", "shards", "--label", "label", "--out", "checked", "--json", cwd=folder
+    )
+
+    assert done.returncode == 1
+    problems = [
+        f"split '{split}', label 'label': has one value in all rows; expected at least two classes"
+        for split in ("train", "eval")
+    ]
+    found = json.loads(done.stdout)
+    assert (found["problems"], found["features"], found["schema"]) == (problems, 2, "inferred")
+    assert sum(found["rows"].values()) == 60
+    assert done.stderr.splitlines() == [
+        "checking the bytes of 2 shards",
+        "statistics of split 'train'",
+        "statistics of split 'eval'",
+        "penstock: the data is unfit to train on, 2 problem(s):",
+        *(f"  - {problem}" for problem in problems),
+    ]
+    assert (folder / "checked/report.html").exists()
+
+
+def validate(*arguments):
+    return CliRunner().invoke(app, ["validate", *map(str, arguments)])
+
+
+def test_wrong_use(folder):
+    done = validate(folder / "shards", "--out", folder)
+    assert isinstance(done.exception, UsageError)
+    assert str(done.exception) == f"{folder} exists already; name a new folder"
+
+    done = validate(folder / "shards", "--max-quarantined-share", 2)
+    assert str(done.exception) == "max_quarantined_share must be within 0..1, got 2.0"
+
+    done = validate(folder / "nothing")
+    assert isinstance(done.exception, DataError)
