@@ -98,6 +98,8 @@ def steps_per_epoch(source: Source, *, batch_size: int, split: str = "train") ->
 
 def _from_manifest(directory: str, split: str) -> InputFiles:
     manifest = read_manifest(directory)
+    if manifest.packed is not None:
+        raise UsageError(f"{directory}: holds packed records; read them with packed_train_input_fn")
     check_shards(directory, manifest)
     if split not in manifest.splits:
         raise UsageError(f"{directory}: no split {split!r}; it has {', '.join(manifest.splits)}")

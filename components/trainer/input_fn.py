@@ -175,10 +175,15 @@ def _open(
     if input_context is None:
         return files, options.batch_size
     workers, worker = input_context.num_input_pipelines, input_context.input_pipeline_id
-    return files.shard(workers, worker), _rows_a_replica(options.batch_size, input_context)
+    return files.shard(workers, worker), rows_a_replica(options.batch_size, input_context)
 
 
-def _rows_a_replica(batch_size: int, context: tf.distribute.InputContext) -> int:
+def rows_a_replica(batch_size: int, context: tf.distribute.InputContext) -> int:
+    """Rows of a replica's share of a batch.
+
+    Raises:
+        UsageError: It is no whole number.
+    """
     replicas = context.num_replicas_in_sync
     if batch_size % replicas:
         raise UsageError(

@@ -1,0 +1,183 @@
+"""What the columns of a set of rows are, from all of the rows: batches in, a layout out."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.packing.options import PackOptions
+from penstock.components.tfrecord.packed_layout import PackedColumn
+
+_KINDS = {pa.int64(): "INT", pa.float32(): "FLOAT", pa.large_binary(): "BYTES"}
+_STORAGES = {"INT": "int64", "FLOAT": "float32", "BYTES": "cell"}
+_VOCABULARY_DIR = "vocabulary"
+
+
+@dataclass(frozen=True)
+class StatedColumn:
+    """What a schema says of a column: its kind, and the shape of a row's values or None."""
+
+    kind: str
+    shape: tuple[int, ...] | None
+
+
+@dataclass
+class ColumnFacts:
+    """What was seen of one column.
+
+    Attributes:
+        kind: INT, FLOAT or BYTES; None where no row had a value.
+        lengths: How many rows had how many values, rows without one left out.
+        rows: Rows with at least one value.
+        first: The first BYTES value.
+        vocabulary: How often each value was seen, for a column of ids.
+    """
+
+    kind: str | None = None
+    lengths: Counter[int] = field(default_factory=Counter)
+    rows: int = 0
+    first: bytes | None = None
+    vocabulary: Counter[bytes] | None = None
+
+
+class Facts:
+    """Adds up what batches hold."""
+
+    def __init__(self, options: PackOptions) -> None:
+        self.rows = 0
+        self.columns: dict[str, ColumnFacts] = {}
+        self._options = options
+
+    def add(self, batch: pa.RecordBatch, where: str) -> None:
+        """Add the rows of a batch.
+
+        Raises:
+            DataError: A column has another kind than before.
+        """
+        self.rows += batch.num_rows
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if self._options.columns and name not in self._options.columns:
+                continue
+            facts = self.columns.setdefault(name, ColumnFacts())
+            if not pa.types.is_null(column.type):
+                self._add_column(name, facts, column, where)
+
+    def _add_column(self, name: str, facts: ColumnFacts, column: pa.Array, where: str) -> None:
+        kind = _KINDS[column.type.value_type]
+        if facts.kind not in (None, kind):
+            raise DataError(f"{where}: column {name!r} is {kind}, in rows before it {facts.kind}")
+        facts.kind = kind
+        lengths = row_lengths(column)
+        sizes, counts = np.unique(lengths[lengths > 0], return_counts=True)
+        facts.lengths.update(dict(zip(sizes.tolist(), counts.tolist(), strict=True)))
+        facts.rows += int((lengths > 0).sum())
+        if kind != "BYTES":
+            return
+        values = column.flatten()
+        if facts.first is None and len(values):
+            facts.first = values[0].as_py()
+        if name in self._options.ids:
+            facts.vocabulary = facts.vocabulary or Counter()
+            counted = pc.value_counts(values)
+            pairs = zip(*(counted.field(i).to_pylist() for i in (0, 1)), strict=True)
+            facts.vocabulary.update(dict(pairs))
+
+
+def row_lengths(column: pa.Array) -> np.ndarray:
+    """int64 [rows], the number of values of each row, 0 where it has none."""
+    return pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+
+
+def packed_columns(
+    facts: Facts,
+    options: PackOptions,
+    stated: Mapping[str, StatedColumn] | None,
+    image_shapes: Mapping[str, tuple[int, ...]],
+) -> tuple[PackedColumn, ...]:
+    """Decide how each column is stored.
+
+    Args:
+        facts: What all rows hold.
+        options: Ids, images, and what becomes of missing values.
+        stated: The columns of a schema, which alone are kept then; None takes kinds and shapes
+            from the rows.
+        image_shapes: Height, width and channels of each image column.
+
+    Raises:
+        DataError: Rows do not fit their shape, or lack a value and must not.
+        UsageError: There is no such column, or it is no BYTES.
+    """
+    if stated is None:
+        stated = {name: _seen(seen) for name, seen in sorted(facts.columns.items()) if seen.kind}
+    names = [name for name in stated if not options.columns or name in options.columns]
+    wanted = [*options.columns, *options.ids, *image_shapes]
+    if unknown := [name for name in wanted if name not in names]:
+        raise UsageError(f"no column {unknown[0]!r}; there are {', '.join(stated)}")
+    columns = []
+    for name in names:
+        seen = facts.columns.get(name, ColumnFacts())
+        missing = facts.rows - seen.rows
+        if seen.kind not in (None, stated[name].kind):
+            raise DataError(
+                f"column {name!r} is {seen.kind} in the rows, {stated[name].kind} in the schema"
+            )
+        if name in image_shapes:
+            columns.append(_image(name, stated[name], image_shapes[name], missing))
+        else:
+            columns.append(_column(name, stated[name], seen, missing, options))
+    return tuple(columns)
+
+
+def _seen(facts: ColumnFacts) -> StatedColumn:
+    """One shape where all rows with a value have as many of them."""
+    assert facts.kind is not None
+    return StatedColumn(facts.kind, tuple(facts.lengths) if len(facts.lengths) == 1 else None)
+
+
+def _image(name: str, stated: StatedColumn, shape: tuple[int, ...], missing: int) -> PackedColumn:
+    if stated.kind != "BYTES" or stated.shape is None or math.prod(stated.shape) != 1:
+        raise UsageError(f"column {name!r} holds no images, which are one BYTES value a row")
+    if missing:
+        raise DataError(f"column {name!r}: {missing:,} rows have no image; leave them out")
+    return PackedColumn(name, "BYTES", "uint8", shape)
+
+
+def _column(
+    name: str, stated: StatedColumn, facts: ColumnFacts, missing: int, options: PackOptions
+) -> PackedColumn:
+    shape = stated.shape
+    if shape is not None:
+        odd = [length for length in facts.lengths if length != math.prod(shape)]
+        if odd:
+            raise DataError(
+                f"column {name!r}: {facts.lengths[odd[0]]:,} rows have {odd[0]} values, the "
+                f"schema says {math.prod(shape)}; mend the schema or the rows"
+            )
+        if missing and options.on_missing == "fail":
+            raise DataError(
+                f"column {name!r}: {missing:,} rows have no value; pass --on-missing fill or list"
+            )
+        if missing and options.on_missing == "list":
+            shape = None
+    if name in options.ids:
+        if stated.kind != "BYTES" or shape is None:
+            raise UsageError(f"column {name!r}: ids are for BYTES with as many values in each row")
+        vocabulary = f"{_VOCABULARY_DIR}/{quote(name, safe='')}.txt"
+        return PackedColumn(name, stated.kind, "int32", shape, vocabulary, filled=missing)
+    if shape is None:
+        return PackedColumn(name, stated.kind, "list")
+    return PackedColumn(name, stated.kind, _STORAGES[stated.kind], shape, filled=missing)
+
+
+def vocabulary(facts: ColumnFacts, *, filled: int) -> list[bytes]:
+    """The values of a column of ids, the most frequent first; equal counts by their bytes."""
+    counts = Counter(facts.vocabulary)
+    if filled:
+        counts[b""] += filled
+    return sorted(counts, key=lambda value: (-counts[value], value))

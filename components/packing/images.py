@@ -1,0 +1,99 @@
+"""Image features in, uint8 pixels of one shape out."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.components.errors import DataError
+from penstock.components.packing.options import ImageColumn
+
+# TensorFlow decodes without the interpreter's lock.
+_THREADS = 4
+_MAGICS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM")
+
+
+class ImageDecoder:
+    """Decodes the values of one column.
+
+    Args:
+        column: What is known of it.
+        first: Its first value, which decides the size where the column states none.
+
+    Attributes:
+        shape: Height, width and channels of every image.
+
+    Raises:
+        DataError: The first value is no image, or a raw one whose shape is not stated.
+    """
+
+    def __init__(self, column: ImageColumn, first: bytes) -> None:
+        self._column = column
+        self.shape: tuple[int, int, int]
+        if column.size:
+            self.shape = (*column.size, column.channels)
+        elif first.startswith(_MAGICS):
+            height, width, channels = self._pixels(first).shape
+            self.shape = (height, width, channels)
+        else:
+            raise DataError(
+                f"column {column.name!r} holds no JPEG, PNG, GIF or BMP; of raw pixels, state the "
+                f"shape: --image {column.name}=HxWxC"
+            )
+
+    def decode(self, values: pa.Array) -> npt.NDArray[np.uint8]:
+        """uint8 [rows, height * width * channels].
+
+        Raises:
+            DataError: A value is no image, or of another shape than the others.
+        """
+        size = int(np.prod(self.shape))
+        pixels = np.empty((len(values), size), np.uint8)
+        data = values.to_pylist()
+
+        def one(row: int) -> None:
+            pixels[row] = self._one(data[row]).reshape(-1)
+
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for _ in pool.map(one, range(len(data))):
+                pass
+        return pixels
+
+    def _one(self, data: bytes) -> npt.NDArray[np.uint8]:
+        if not data.startswith(_MAGICS):
+            if len(data) != int(np.prod(self.shape)):
+                raise DataError(
+                    f"column {self._column.name!r}: a value of {len(data):,} bytes is neither a "
+                    f"JPEG, PNG, GIF or BMP nor raw pixels of shape {self.shape}"
+                )
+            return np.frombuffer(data, np.uint8)
+        pixels = self._pixels(data)
+        if self._column.size and pixels.shape != self.shape:
+            return self._resized(pixels)
+        if pixels.shape != self.shape:
+            raise DataError(
+                f"column {self._column.name!r}: an image of shape {pixels.shape}, the first has "
+                f"{self.shape}; state a size to resize to: --image {self._column.name}=HxW"
+            )
+        return pixels
+
+    def _pixels(self, data: bytes) -> npt.NDArray[np.uint8]:
+        import tensorflow as tf
+
+        try:
+            return tf.io.decode_image(
+                data, channels=self._column.channels, expand_animations=False
+            ).numpy()
+        except tf.errors.InvalidArgumentError as error:
+            raise DataError(
+                f"column {self._column.name!r}: an image of {len(data):,} bytes cannot be decoded "
+                f"({error.message})"
+            ) from error
+
+    def _resized(self, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        import tensorflow as tf
+
+        resized: Any = tf.image.resize(pixels, self.shape[:2], antialias=True)
+        return tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8).numpy()

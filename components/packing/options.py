@@ -1,0 +1,97 @@
+"""How row Examples become packed records; no heavy imports, the command line shows these."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from penstock.components.errors import UsageError
+from penstock.components.tfrecord.sharding import MIB, ShardOptions
+
+OnMissing = Literal["fill", "list", "fail"]
+
+# Reading a block costs about 100 us besides its bytes; over 4,096 rows that is 25 ns a row.
+# Larger blocks cost more again: 16,384 rows of 200 bytes no longer fit the cache (benchmarks/packed.py).
+MAX_BLOCK_ROWS = 4096
+# Bounds memory where rows are large: a window of a few blocks is in memory, several times over.
+TARGET_BLOCK_BYTES = 4 * MIB
+
+_IMAGE = re.compile(r"^(?P<name>.+?)(=(?P<height>\d+)x(?P<width>\d+)(x(?P<channels>[13]))?)?$")
+
+
+@dataclass(frozen=True)
+class ImageColumn:
+    """A column of images, encoded (JPEG, PNG, GIF, BMP) or raw uint8 of the stated shape.
+
+    Attributes:
+        name: The feature.
+        size: Height and width that images are resized to; None takes the first image's, which
+            all others must have, too.
+        channels: 1 (gray) or 3 (RGB).
+    """
+
+    name: str
+    size: tuple[int, int] | None = None
+    channels: int = 3
+
+    @classmethod
+    def parse(cls, text: str) -> "ImageColumn":
+        """`NAME`, `NAME=HxW` or `NAME=HxWxC`.
+
+        Raises:
+            UsageError: It is none of these.
+        """
+        match = _IMAGE.match(text)
+        if match is None or "=" in match["name"]:
+            raise UsageError(f"--image takes NAME, NAME=HxW or NAME=HxWxC (C 1 or 3), got {text!r}")
+        size = (int(match["height"]), int(match["width"])) if match["height"] else None
+        if size is not None and 0 in size:
+            raise UsageError(f"--image {text}: height and width must be at least 1")
+        return cls(match["name"], size, int(match["channels"] or 3))
+
+
+@dataclass(frozen=True)
+class PackOptions:
+    """What `pack` does.
+
+    Attributes:
+        splits: The splits to pack; none takes all.
+        columns: The features to keep; none takes all.
+        block_rows: Rows of a record; None takes 4,096, or as many as are 4 MiB.
+        seed: Of the shuffle; equal rows and seed give equal bytes.
+        ids: BYTES features that become numbers of a vocabulary of all their values.
+        images: BYTES features that become uint8 arrays.
+        on_missing: What becomes of a row without a value where others have a fixed number of
+            values: `fill` puts 0, 0.0 or the empty string there, and counts them; `list` keeps
+            the whole column as lists, of which some are empty; `fail` stops.
+        memory_bytes: Rows that are shuffled in memory at a time; more go by way of the disk.
+        shards: How many shards a split has.
+    """
+
+    splits: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    block_rows: int | None = None
+    seed: int = 0
+    ids: tuple[str, ...] = ()
+    images: tuple[ImageColumn, ...] = ()
+    on_missing: OnMissing = "fill"
+    memory_bytes: int = 256 * MIB
+    shards: ShardOptions = field(default_factory=ShardOptions)
+
+    def __post_init__(self) -> None:
+        if self.block_rows is not None and self.block_rows < 1:
+            raise UsageError(f"block_rows must be at least 1, got {self.block_rows}")
+        if not 0 <= self.seed < 2**63:
+            raise UsageError(f"seed must be within 0..2^63-1, got {self.seed}")
+        if self.memory_bytes < MIB:
+            raise UsageError(f"memory_bytes must be at least 1 MiB, got {self.memory_bytes}")
+        if self.on_missing not in get_args(OnMissing):
+            raise UsageError(
+                f"on_missing must be one of {', '.join(get_args(OnMissing))}, "
+                f"got {self.on_missing!r}"
+            )
+        names = [*self.ids, *(image.name for image in self.images)]
+        for name in names:
+            if names.count(name) > 1:
+                raise UsageError(f"column {name!r} is named twice among ids and images")
+            if self.columns and name not in self.columns:
+                raise UsageError(f"column {name!r} is not among the columns to keep")

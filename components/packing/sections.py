@@ -1,0 +1,120 @@
+"""Arrow columns of rows in, the dense arrays and the dictionary of a packed block out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.components.packing.facts import row_lengths
+from penstock.components.packing.images import ImageDecoder
+from penstock.components.tfrecord.packed_block import Block, encode_value_lists
+from penstock.components.tfrecord.packed_layout import PackedColumn, PackedLayout, Section
+
+Array = npt.NDArray[Any]
+
+
+class BlockMaker:
+    """Makes blocks of one layout.
+
+    Args:
+        layout: The layout.
+        vocabularies: The values of each column of ids, in the order of their ids.
+        images: The decoder of each image column.
+    """
+
+    def __init__(
+        self,
+        layout: PackedLayout,
+        vocabularies: Mapping[str, pa.BinaryArray],
+        images: Mapping[str, ImageDecoder],
+    ) -> None:
+        self._layout = layout
+        self._vocabularies = vocabularies
+        self._images = images
+
+    def block(self, batch: pa.RecordBatch) -> Block:
+        """The block of some rows.
+
+        Args:
+            batch: Columns as `RowDecoder` gives them.
+
+        Raises:
+            DataError: An image cannot be decoded, or has another shape than the others.
+        """
+        rows = batch.num_rows
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        dictionary = pa.array([], pa.binary())
+        sections = {}
+        for section in self._layout.sections:
+            if section.name == "cell":
+                sections[section.name], dictionary = _cells(section, columns, rows)
+            else:
+                parts = [self._dense(column, columns, rows) for column in section.columns]
+                sections[section.name] = parts[0] if len(parts) == 1 else np.hstack(parts)
+        return Block(rows, sections, dictionary)
+
+    def _dense(self, column: PackedColumn, columns: Mapping[str, pa.Array], rows: int) -> Array:
+        """[rows, width] of one column."""
+        if column.storage == "uint8":
+            return self._images[column.name].decode(columns[column.name].flatten())
+        values = columns.get(column.name)
+        if column.storage == "int32":
+            flat = _fixed_bytes(column, values, rows)
+            ids = pc.index_in(flat, value_set=self._vocabularies[column.name])
+            return ids.to_numpy(zero_copy_only=False).astype(np.int32).reshape(rows, column.width)
+        if values is None or pa.types.is_null(values.type):
+            return np.zeros((rows, column.width), column.storage)
+        flat = values.flatten().to_numpy(zero_copy_only=False)
+        if len(flat) == rows * column.width:
+            return flat.reshape(rows, column.width)
+        filled = np.zeros((rows, column.width), column.storage)
+        filled[row_lengths(values) > 0] = flat.reshape(-1, column.width)
+        return filled
+
+
+def _cells(
+    section: Section, columns: Mapping[str, pa.Array], rows: int
+) -> tuple[Array, pa.BinaryArray]:
+    """Numbers [rows, width] of byte strings, and the byte strings, each of them once."""
+    parts = []
+    for column in section.columns:
+        values = columns.get(column.name)
+        if column.storage == "list":
+            parts.append(_list_cells(column, values, rows))
+            continue
+        flat = _fixed_bytes(column, values, rows)
+        order = np.arange(rows * column.width).reshape(rows, column.width).T
+        parts += [flat.take(pa.array(row_numbers)) for row_numbers in order]
+    encoded = pa.concat_arrays(parts).dictionary_encode()
+    numbers = encoded.indices.to_numpy(zero_copy_only=False).reshape(section.width, rows)
+    return np.ascontiguousarray(numbers.T, np.int32), encoded.dictionary
+
+
+def _fixed_bytes(column: PackedColumn, values: pa.Array | None, rows: int) -> pa.BinaryArray:
+    """The rows x width values, the empty string where a row has none."""
+    if values is None or pa.types.is_null(values.type):
+        return pa.array([b""] * (rows * column.width), pa.binary())
+    flat = values.flatten().cast(pa.binary())
+    if len(flat) == rows * column.width:
+        return flat
+    present = np.repeat(row_lengths(values) > 0, column.width)
+    places = pa.array(np.cumsum(present) - 1, mask=~present)
+    return pc.fill_null(flat.take(places), b"")
+
+
+def _list_cells(column: PackedColumn, values: pa.Array | None, rows: int) -> pa.BinaryArray:
+    """One byte string a row, of all its values."""
+    if values is None or pa.types.is_null(values.type):
+        values = pa.array([[]] * rows, pa.list_(pa.binary()))
+    offsets = np.concatenate([[0], np.cumsum(row_lengths(values))]).astype(np.int32)
+    flat = values.flatten()
+    if column.kind == "BYTES":
+        lists = pa.ListArray.from_arrays(pa.array(offsets), flat.cast(pa.binary()))
+        return encode_value_lists(lists)
+    dtype = np.dtype("<i8" if column.kind == "INT" else "<f4")
+    numbers = np.ascontiguousarray(flat.to_numpy(zero_copy_only=False), dtype)
+    buffers = [None, pa.py_buffer(offsets * dtype.itemsize), pa.py_buffer(numbers)]
+    return pa.Array.from_buffers(pa.binary(), rows, buffers)

@@ -1,0 +1,127 @@
+"""Packed records in, tensors of their rows out: TensorFlow ops only, no Python a row.
+
+`tfrecord/packed_layout.py` says what a record's bytes are. Several blocks are decoded at a
+time, whatever the number of rows of each: the bytes of a section of all blocks are joined
+and read as one tensor.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from penstock.components.tfrecord.packed_layout import (
+    DICTIONARY_BYTES_OFFSET,
+    ROWS_OFFSET,
+    VALUES,
+    PackedColumn,
+    PackedLayout,
+    Section,
+)
+
+_LIST_DTYPES = {"INT": tf.int64, "FLOAT": tf.float32}
+# What a section is called once its cells are byte strings.
+STRINGS = "string"
+
+
+def decode_blocks(
+    records: tf.Tensor, layout: PackedLayout, seed: tf.Tensor | None = None
+) -> dict[str, tf.Tensor]:
+    """The rows of some blocks.
+
+    Args:
+        records: string [blocks], packed records.
+        layout: What is in them.
+        seed: int64 [2]; permutes the rows of all blocks together. None keeps their order.
+
+    Returns:
+        `[rows, width]` of each section, by name; `string` in place of `cell`.
+    """
+    rows = _number(records, ROWS_OFFSET)
+    *starts, end = layout.section_offsets(rows)
+    order = None if seed is None else _permutation(tf.reduce_sum(rows), seed)
+    decoded = {}
+    for section, start in zip(layout.sections, starts, strict=True):
+        values = _section(records, section, start, rows)
+        if section.name != "cell":
+            decoded[section.name] = values if order is None else tf.gather(values, order)
+            continue
+        dictionary = tf.strings.substr(records, end, _number(records, DICTIONARY_BYTES_OFFSET))
+        values, words = _cells(values, rows, dictionary)
+        # The numbers are permuted, not the strings: four bytes each instead of 24.
+        decoded[STRINGS] = tf.gather(words, values if order is None else tf.gather(values, order))
+    return decoded
+
+
+def _number(records: tf.Tensor, offset: int) -> tf.Tensor:
+    """int64 [blocks], a number from the header of each."""
+    return tf.reshape(tf.io.decode_raw(tf.strings.substr(records, offset, 8), tf.int64), [-1])
+
+
+def _permutation(rows: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    keys = tf.random.stateless_uniform([rows], seed, minval=None, maxval=None, dtype=tf.int32)
+    return tf.argsort(keys)
+
+
+def _section(records: tf.Tensor, section: Section, start: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    parts = tf.strings.substr(records, start, rows * section.row_bytes)
+    data = tf.io.decode_raw(tf.strings.reduce_join(parts), tf.as_dtype(section.dtype))
+    return tf.reshape(data, [-1, section.width])
+
+
+def _cells(
+    cells: tf.Tensor, rows: tf.Tensor, dictionaries: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The cells as numbers of one dictionary, and that dictionary."""
+    spec = {VALUES: tf.io.RaggedFeature(tf.string)}
+    values = tf.io.parse_example(dictionaries, spec)[VALUES]
+    first = tf.repeat(tf.cast(values.row_starts(), tf.int32), rows)
+    return cells + first[:, tf.newaxis], values.flat_values
+
+
+def split_columns(
+    sections: Mapping[str, tf.Tensor], layout: PackedLayout, label: str | None, *, stacked: bool
+) -> tuple[dict[str, Any], Any]:
+    """Make features of sections, the label apart.
+
+    Args:
+        sections: `[rows, width]` of each, as `decode_blocks` gives them.
+        layout: What is in them.
+        label: The column that is the label, or None.
+        stacked: Whether columns of numbers and strings stay together.
+
+    Returns:
+        Features by name in the layout's order, and the label or None.
+    """
+    found: dict[str, Any] = {}
+    together: dict[str, Any] = {}
+    for section in layout.sections:
+        name = STRINGS if section.name == "cell" else section.name
+        parts = tf.split(sections[name], [c.width for c in section.columns], axis=1)
+        for column, part in zip(section.columns, parts, strict=True):
+            found[column.name] = _tensor(part, column)
+        rest = [
+            part
+            for column, part in zip(section.columns, parts, strict=True)
+            if column.name != label and column.storage not in ("uint8", "list")
+        ]
+        if rest:
+            together[name] = sections[name] if len(rest) == len(parts) else tf.concat(rest, axis=1)
+    target = None if label is None else found.pop(label)
+    if stacked:
+        apart = {c.name for c in layout.columns if c.storage in ("uint8", "list")} - {label}
+        return {**together, **{name: found[name] for name in sorted(apart)}}, target
+    return {c.name: found[c.name] for c in layout.columns if c.name != label}, target
+
+
+def _tensor(part: tf.Tensor, column: PackedColumn) -> Any:
+    """A column's values in their shape: [rows, *shape], or sparse where rows differ."""
+    if column.storage != "list":
+        return tf.reshape(part, [-1, *column.shape]) if len(column.shape) != 1 else part
+    cells = part[:, 0]
+    if column.kind == "BYTES":
+        return tf.io.parse_example(cells, {VALUES: tf.io.VarLenFeature(tf.string)})[VALUES]
+    dtype = _LIST_DTYPES[column.kind]
+    values = tf.io.decode_raw(tf.strings.reduce_join(cells), dtype)
+    lengths = tf.strings.length(cells) // dtype.size
+    return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False).to_sparse()
