@@ -17,7 +17,8 @@ def command(
         str, typer.Option(help="Feature that must be in every row and have two values or more.")
     ] = "",
     max_quarantined_share: Annotated[
-        float, typer.Option(help="Most rows that may have been set aside, as a share.")
+        float,
+        typer.Option(min=0, max=1, help="Most rows that may have been set aside, as a share."),
     ] = 0.01,
     out: Annotated[
         Path | None,

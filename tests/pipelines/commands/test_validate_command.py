@@ -62,7 +62,7 @@ def test_wrong_use(folder):
     assert str(done.exception) == f"{folder} exists already; name a new folder"
 
     done = validate(folder / "shards", "--max-quarantined-share", 2)
-    assert str(done.exception) == "max_quarantined_share must be within 0..1, got 2.0"
+    assert done.exit_code == 2
 
     done = validate(folder / "nothing")
     assert isinstance(done.exception, DataError)
