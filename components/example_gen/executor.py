@@ -40,4 +40,10 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         )
         manifest = ingest(jobs, examples.uri, options.ingest, self._make_beam_pipeline)
         examples.split_names = artifact_utils.encode_split_names(list(manifest.splits))
-        examples_utils.set_payload_format(examples, example_gen_pb2.FORMAT_TF_EXAMPLE)
+        has_sequences = any(getattr(job.source, "has_sequences", False) for job in jobs)
+        examples_utils.set_payload_format(
+            examples,
+            example_gen_pb2.FORMAT_TF_SEQUENCE_EXAMPLE
+            if has_sequences
+            else example_gen_pb2.FORMAT_TF_EXAMPLE,
+        )

@@ -195,7 +195,9 @@ def _record_bytes(source: Source) -> float:
     for pieces in source.cut(_SAMPLED_PLACES):
         batch = next(source.read(pieces), None)
         if batch is not None and batch.table.num_rows:
-            records = encode_examples(batch.table.slice(0, _SAMPLED_ROWS))
+            records = batch.records
+            if records is None:
+                records = encode_examples(batch.table.slice(0, _SAMPLED_ROWS))
             size += records.nbytes + len(records) * (HEADER_BYTES + FOOTER_BYTES)
             rows += len(records)
     return size / rows if rows else source.input_bytes / max(1, source.rows)

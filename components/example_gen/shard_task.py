@@ -1,6 +1,6 @@
 """The unit of work: some pieces of a source in, one shard of each split out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,8 +86,8 @@ def run_task(
         ]
         for batch in source.read(task.pieces):
             _set_aside(batch, options, quarantine)
-            for table in _bounded(batch.table):
-                _write(table, splits, writers)
+            for table, records in _bounded(batch):
+                _write(table, records, splits, writers)
             read += batch.rows_read
             blank += batch.blank
             board.store_rows(task.number, read)
@@ -102,8 +102,14 @@ def _set_aside(batch: Batch, options: IngestOptions, quarantine: QuarantineWrite
     quarantine.write(batch.rejected)
 
 
-def _write(table: pa.RecordBatch, options: SplitOptions, writers: Sequence[ShardWriter]) -> None:
-    records = encode_examples(table)
+def _write(
+    table: pa.RecordBatch,
+    records: pa.BinaryArray | None,
+    options: SplitOptions,
+    writers: Sequence[ShardWriter],
+) -> None:
+    if records is None:
+        records = encode_examples(table)
     splits = assign_splits(table, records, options)
     framed = frame_records(records)
     if len(writers) == 1:
@@ -113,7 +119,10 @@ def _write(table: pa.RecordBatch, options: SplitOptions, writers: Sequence[Shard
         writer.write(framed.filter(pa.array(splits == i)))
 
 
-def _bounded(table: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """The table in slices of about `MAX_BATCH_BYTES`."""
-    step = max(1, table.num_rows * MAX_BATCH_BYTES // max(1, table.nbytes))
-    return [table.slice(start, step) for start in range(0, table.num_rows, step)]
+def _bounded(batch: Batch) -> Iterator[tuple[pa.RecordBatch, pa.BinaryArray | None]]:
+    """The batch's rows, and their records if it has them, in slices of `MAX_BATCH_BYTES` or so."""
+    table, records = batch.table, batch.records
+    size = max(table.nbytes, records.nbytes if records is not None else 0)
+    step = max(1, table.num_rows * MAX_BATCH_BYTES // max(1, size))
+    for start in range(0, table.num_rows, step):
+        yield table.slice(start, step), records.slice(start, step) if records is not None else None

@@ -103,11 +103,14 @@ class Batch:
             `arrow_type`; null where a row has no value.
         rejected: The rows that did not fit.
         blank: Number of blank lines that were passed over.
+        records: The good rows as they are to be written (binary, one a row of `table`), where
+            the source has them; None where they are encoded from `table`.
     """
 
     table: pa.RecordBatch
     rejected: Sequence[RejectedRow] = field(default_factory=tuple)
     blank: int = 0
+    records: pa.BinaryArray | None = None
 
     @property
     def rows_read(self) -> int:

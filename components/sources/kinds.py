@@ -66,6 +66,10 @@ KINDS = {
     "jsonl": Kind(
         f"{_ROW_FILES}.options:JsonLinesOptions", f"{_ROW_FILES}.json_lines:open_json_lines"
     ),
+    "tfrecord": Kind(
+        f"{_SOURCES}.tfrecords.options:TFRecordOptions",
+        f"{_SOURCES}.tfrecords.source:open_tfrecords",
+    ),
     "avro": Kind(f"{_ROW_FILES}.options:AvroOptions", f"{_ROW_FILES}.avro:open_avro"),
 }
 

@@ -17,6 +17,7 @@ EXTENSIONS = {
     "parquet": (".parquet", ".pq", ".parq"),
     "jsonl": (".jsonl", ".ndjson"),
     "avro": (".avro",),
+    "tfrecord": (".tfrecord", ".tfrecords"),
 }
 _COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
 _STRAY = re.compile(r"^[._]|^readme\b|^license\b|\.(crc|md|tmp|swp|bak|pbtxt|json|ya?ml)$|~$", re.I)

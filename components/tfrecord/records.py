@@ -89,20 +89,22 @@ class RecordReader:
     """Reads the records of one file, once.
 
     Args:
-        file: The file, at its beginning.
+        file: The file, at its beginning or where a record of it begins.
         name: What messages call it.
+        number: Which record begins there.
+        offset: The byte at which it does.
 
     Attributes:
         compression: `""`, `"GZIP"` or `"ZLIB"`, decided by content.
     """
 
-    def __init__(self, file: Readable, name: str) -> None:
+    def __init__(self, file: Readable, name: str, *, number: int = 0, offset: int = 0) -> None:
         head = file.read(CHUNK_BYTES)
         self.compression = compression_of(head)
         self._name = name
         self._chunks = read_chunks(file, head, self.compression)
-        self._number = 0
-        self._offset = 0
+        self._number = number
+        self._offset = offset
 
     def records(
         self, *, on_bad_payload: Callable[[DataError], None] | None = None

@@ -1,0 +1,159 @@
+"""Serialized Examples to Arrow columns, by tfx_bsl's C++ decoder."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.components.errors import DataError
+from penstock.components.sources.base import ARROW_TYPES, Column
+from penstock.components.sources.batches import batch_of
+from penstock.components.tfrecord.example_proto import parse_example
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+_KIND_OF_LIST = {
+    "int64_list": FeatureKind.INT,
+    "float_list": FeatureKind.FLOAT,
+    "bytes_list": FeatureKind.BYTES,
+}
+_TFMD_TYPE = {FeatureKind.BYTES: 1, FeatureKind.INT: 2, FeatureKind.FLOAT: 3}
+
+
+class FeatureSample:
+    """Counts what the sampled records' features hold; of a SequenceExample its context's.
+
+    Attributes:
+        wanted: Records that are still to be looked at of the present file.
+        sequences: How many of them have feature lists.
+    """
+
+    def __init__(self) -> None:
+        self.wanted = 0
+        self.sequences = 0
+        self._kinds: dict[str, Counter[FeatureKind]] = {}
+        self._most_values: dict[str, int] = {}
+
+    def add(self, payload: bytes) -> None:
+        """Count one record, while more are wanted."""
+        if self.wanted <= 0:
+            return
+        self.wanted -= 1
+        message = parse_example(payload)
+        if message is None:
+            return
+        self.sequences += bool(message.feature_lists.feature_list)
+        for name, feature in message.context.feature.items():
+            kinds = self._kinds.setdefault(name, Counter())
+            which = feature.WhichOneof("kind")
+            if which is None:
+                continue
+            values = len(getattr(feature, which).value)
+            if values:  # CsvExampleGen writes "no value" as an empty list of floats
+                kinds[_KIND_OF_LIST[which]] += 1
+            self._most_values[name] = max(self._most_values.get(name, 0), values)
+
+    def columns(self) -> tuple[Column, ...]:
+        """The features in the order of their names, each of the kind that most values are of."""
+        return tuple(self._column(name) for name in sorted(self._kinds))
+
+    def _column(self, name: str) -> Column:
+        kinds = self._kinds[name]
+        kind = kinds.most_common(1)[0][0] if kinds else FeatureKind.BYTES
+        return Column(name, kind, is_list=self._most_values.get(name, 0) > 1)
+
+
+class RecordDecoder:
+    """Decodes features of serialized Examples.
+
+    Args:
+        columns: The features to decode.
+    """
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        from tensorflow_metadata.proto.v0 import schema_pb2
+
+        schema = schema_pb2.Schema()
+        for column in columns:
+            schema.feature.add(name=column.name, type=_TFMD_TYPE[column.kind])
+        self._columns = columns
+        self._schema = schema.SerializeToString()
+        self._decoder = self._make_decoder()
+
+    def _make_decoder(self) -> Any:
+        from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
+
+        return ExamplesToRecordBatchDecoder(self._schema)
+
+    def decode(
+        self, payloads: Sequence[bytes]
+    ) -> tuple[pa.RecordBatch, dict[int, tuple[str, str]]]:
+        """The features of each record, null where one does not fit, and what did not by row."""
+        faults: dict[int, tuple[str, str]] = {}
+        try:
+            decoded = self._decoder.DecodeBatch(list(payloads))
+        except RuntimeError:
+            faults = self._misfits(payloads)
+            if not faults:
+                raise
+            # After an error the decoder keeps what it had of the batch.
+            self._decoder = self._make_decoder()
+            kept = [b"" if at in faults else payload for at, payload in enumerate(payloads)]
+            decoded = self._decoder.DecodeBatch(kept)
+        arrays = []
+        for column in self._columns:
+            array, too_many = _as_column(decoded, column)
+            arrays.append(array)
+            for at, values in too_many.items():
+                reason = f"has {values} values, the sampled records have one; give a schema"
+                faults.setdefault(at, (column.name, reason))
+        return batch_of(self._columns, arrays), faults
+
+    def _misfits(self, payloads: Sequence[bytes]) -> dict[int, tuple[str, str]]:
+        faults = {}
+        for at, payload in enumerate(payloads):
+            message = parse_example(payload)
+            for column in self._columns if message is not None else ():
+                feature = message.context.feature.get(column.name)  # type: ignore[union-attr]
+                which = feature.WhichOneof("kind") if feature is not None else None
+                if which and _KIND_OF_LIST[which] is not column.kind:
+                    found = _KIND_OF_LIST[which].value
+                    faults[at] = (column.name, f"is {found}, expected {column.kind.value}")
+        return faults
+
+
+def _as_column(decoded: pa.RecordBatch, column: Column) -> tuple[pa.Array, dict[int, int]]:
+    """A decoded column in the column's type, and the number of values of rows with too many.
+
+    An empty list is no value: CsvExampleGen writes it so.
+    """
+    array = decoded.column(decoded.schema.get_field_index(column.name))
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    ends = np.cumsum(lengths, dtype=np.int64)
+    values = array.flatten().cast(ARROW_TYPES[column.kind])
+    if column.is_list:
+        offsets = np.concatenate([[0], ends]).astype(np.int32)
+        missing = np.append(lengths == 0, False)
+        return pa.ListArray.from_arrays(pa.array(offsets, mask=missing), values), {}
+    too_many = {int(at): int(lengths[at]) for at in np.flatnonzero(lengths > 1)}
+    return values.take(pa.array(ends - 1, mask=lengths != 1)), too_many
+
+
+def require_columns(
+    columns: Sequence[Column], names: Sequence[str], where: str
+) -> tuple[Column, ...]:
+    """The columns of these names.
+
+    Raises:
+        DataError: There is none of a name; lists them.
+    """
+    by_name = {column.name: column for column in columns}
+    for name in names:
+        if name not in by_name:
+            raise DataError(
+                f"{where}: no feature {name!r} in the sampled records; they have "
+                f"{', '.join(by_name)}"
+            )
+    return tuple(by_name[name] for name in names)

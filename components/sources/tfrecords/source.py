@@ -1,0 +1,169 @@
+"""TFRecord files as a `Source`: their records as they are, in other shards, or features of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.components.errors import DataError
+from penstock.components.sources.base import (
+    MAX_BATCH_BYTES,
+    Batch,
+    Column,
+    Piece,
+    RejectedRow,
+)
+from penstock.components.sources.batches import MAX_BATCH_ROWS, take_rows
+from penstock.components.sources.content import fingerprint
+from penstock.components.sources.cutting import cut_files
+from penstock.components.sources.listing import list_files
+from penstock.components.sources.schema import read_schema
+from penstock.components.sources.tfrecords.decode import (
+    FeatureSample,
+    RecordDecoder,
+    require_columns,
+)
+from penstock.components.sources.tfrecords.options import TFRecordOptions
+from penstock.components.sources.tfrecords.scan import (
+    MAX_SCAN_REJECTED,
+    TFRecordFile,
+    no_example,
+    scan_file,
+)
+from penstock.components.tfrecord.example_proto import is_example
+from penstock.components.tfrecord.records import Record
+
+# At least as many records from the beginning of each of many files.
+_MIN_SAMPLED_RECORDS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class TFRecordSource:
+    """TFRecord files, every record checked; see `Source` for its other attributes.
+
+    Attributes:
+        columns: The features that all records may have; of SequenceExamples their context's.
+        ignored: Stray files beside the data, left out.
+        options: How the files are understood.
+        scanned: The files that have records.
+        has_sequences: Whether the records are SequenceExamples.
+    """
+
+    columns: tuple[Column, ...]
+    fingerprint: str
+    rows: int
+    files: tuple[str, ...]
+    input_bytes: int
+    ignored: tuple[str, ...]
+    rejected_by_scan: tuple[RejectedRow, ...]
+    options: TFRecordOptions
+    scanned: tuple[TFRecordFile, ...]
+    has_sequences: bool
+    kind: str = "tfrecord"
+
+    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
+        """The whole input as `parts` runs of records; a compressed file stays whole."""
+        return cut_files(self.scanned, parts, lambda file, at: file.row_start(at))
+
+    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
+        """The records of the pieces, at most `MAX_BATCH_ROWS` in a batch.
+
+        Raises:
+            DataError: A file has changed since it was scanned.
+        """
+        decoder = RecordDecoder(self.columns)
+        as_they_are = not self.options.keep_features
+        files = {file.path: file for file in self.scanned}
+        for piece in pieces:
+            for records in _chunks(files[piece.file].read(piece.start, piece.end)):
+                yield _batch(records, piece.file, decoder, as_they_are=as_they_are)
+
+
+def _chunks(records: Iterator[Record]) -> Iterator[list[Record]]:
+    chunk: list[Record] = []
+    size = 0
+    for record in records:
+        chunk.append(record)
+        size += len(record.payload)
+        if len(chunk) == MAX_BATCH_ROWS or size >= MAX_BATCH_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _batch(
+    records: Sequence[Record], path: str, decoder: RecordDecoder, *, as_they_are: bool
+) -> Batch:
+    rejected = [no_example(path, record) for record in records if not is_example(record.payload)]
+    if rejected:
+        bad = {row.row for row in rejected}
+        records = [record for record in records if record.number + 1 not in bad]
+    payloads = [record.payload for record in records]
+    table, faults = decoder.decode(payloads)
+    payload_array = pa.array(payloads, pa.binary())
+    if faults:
+        good = [at for at in range(len(records)) if at not in faults]
+        rejected += [_misfit(path, records[at], *fault) for at, fault in faults.items()]
+        table, payload_array = (
+            take_rows(table, good),
+            payload_array.take(pa.array(good, pa.int64())),
+        )
+    rejected.sort(key=lambda row: row.row)
+    return Batch(table, rejected, records=payload_array if as_they_are else None)
+
+
+def _misfit(path: str, record: Record, feature: str, reason: str) -> RejectedRow:
+    where = f"record {record.number} at offset {record.offset}"
+    return RejectedRow(path, record.number + 1, 0, feature, f"{where}: {reason}", record.payload)
+
+
+def open_tfrecords(inputs: Sequence[str], options: TFRecordOptions) -> TFRecordSource:
+    """Check every checksum of TFRecord files, count their records and type their features.
+
+    Raises:
+        DataError: A file is damaged, cut or no TFRecord; names it, the record and its offset.
+    """
+    listing = list_files(inputs, "tfrecord")
+    sample = FeatureSample()
+    scanned: list[TFRecordFile] = []
+    rejected: list[RejectedRow] = []
+    for path in listing.files:
+        sample.wanted = max(_MIN_SAMPLED_RECORDS, options.sample_rows // len(listing.files))
+        file, no_examples = scan_file(path, sample.add)
+        if not file.records and not options.allow_empty:
+            raise DataError(
+                f"{path}: has no records; take it away, or set allow_empty to pass over such files"
+            )
+        scanned.append(file)
+        rejected += no_examples
+    columns = _columns(sample, listing.files[0], options)
+    return TFRecordSource(
+        columns=columns,
+        fingerprint=fingerprint("tfrecord", [(file.path, file.sha256) for file in scanned]),
+        rows=sum(file.records for file in scanned),
+        files=listing.files,
+        input_bytes=sum(file.size for file in scanned),
+        ignored=listing.ignored,
+        rejected_by_scan=tuple(rejected[:MAX_SCAN_REJECTED]),
+        options=options,
+        scanned=tuple(file for file in scanned if file.records),
+        has_sequences=sample.sequences > 0,
+    )
+
+
+def _columns(sample: FeatureSample, where: str, options: TFRecordOptions) -> tuple[Column, ...]:
+    if options.keep_features and sample.sequences:
+        raise DataError(
+            f"{where}: holds SequenceExamples, whose features cannot be chosen; leave out "
+            "keep_features to take them as they are"
+        )
+    columns = sample.columns()
+    if options.schema_file:
+        schema = read_schema(options.schema_file)
+        columns = tuple(Column(c.name, c.kind, bool(c.is_list)) for c in schema)
+    if not columns and not sample.sequences:
+        raise DataError(f"{where}: no record has a feature; expected tf.train.Examples")
+    return (
+        require_columns(columns, options.keep_features, where) if options.keep_features else columns
+    )

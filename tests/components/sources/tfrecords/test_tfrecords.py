@@ -1,0 +1,153 @@
+from importlib.resources import files
+
+import pyarrow as pa
+import pytest
+
+from penstock.components.errors import DataError
+from penstock.components.example_gen.ingest import ingest, plan_job
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.local_beam import local_pipeline
+from penstock.components.sources.base import Column
+from penstock.components.sources.open import open_source
+from penstock.components.sources.tfrecords.options import TFRecordOptions
+from penstock.components.tfrecord.encoder import encode_examples
+from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.manifest import read_manifest
+from penstock.components.tfrecord.records import read_records
+from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.components.tfrecord.writer import ShardWriter
+
+INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
+TFX_DATA = files("tfx") / "components/testdata/external"
+
+
+def examples(ids):
+    names = [None if i % 7 == 0 else f"row {i}".encode() for i in ids]
+    tags = [list(range(i % 3)) for i in ids]
+    return encode_examples(
+        pa.RecordBatch.from_arrays(
+            [pa.array(list(ids), pa.int64()), pa.array(names, pa.binary()),
+             pa.array(tags, pa.list_(pa.int64()))],
+            names=["id", "name", "tags"],
+        )
+    )  # fmt: skip
+
+
+def write(folder, name, records, compression=""):
+    from penstock.components.tfrecord.frame_batch import frame_records
+
+    with ShardWriter(folder, name, compression=compression) as writer:
+        writer.write(frame_records(records))
+        writer.finish()
+    return str(folder / name)
+
+
+def read(source, parts=1):
+    batches = [batch for run in source.cut(parts) for batch in source.read(run)]
+    assert sum(batch.rows_read for batch in batches) == source.rows
+    records = [r for b in batches if b.records is not None for r in b.records.to_pylist()]
+    rows = [row for batch in batches for row in batch.table.to_pylist()]
+    return rows, records, [str(row) for batch in batches for row in batch.rejected]
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+@pytest.mark.parametrize("parts", [1, 3, 20])
+def test_records_are_taken_over_byte_by_byte(tmp_path, compression, parts):
+    records = examples(range(1000))
+    path = write(tmp_path, "a.tfrecord", records, compression)
+    source = open_source(path)
+    assert source.columns == (
+        Column("id", INT), Column("name", BYTES), Column("tags", INT, is_list=True),
+    )  # fmt: skip
+    rows, taken, rejected = read(source, parts)
+    assert taken == records.to_pylist()
+    assert rows[7] == {"id": 7, "name": None, "tags": [0]}
+    assert rows[8] == {"id": 8, "name": b"row 8", "tags": [0, 1]}
+    assert rejected == []
+    assert sum(1 for run in source.cut(8) if run) == 8
+
+
+def test_features_can_be_chosen(tmp_path):
+    path = write(tmp_path, "a.tfrecord", examples(range(10)))
+    rows, records, _ = read(open_source(path, TFRecordOptions(keep_features=("name", "id"))))
+    assert rows[1] == {"name": b"row 1", "id": 1}
+    assert records == []
+    with pytest.raises(DataError, match="no feature 'fare' in the sampled records; they have id,"):
+        open_source(path, TFRecordOptions(keep_features=("fare",)))
+
+
+def test_what_is_no_example_or_of_another_type_is_named(tmp_path):
+    other = encode_examples(pa.RecordBatch.from_arrays([pa.array([b"x"])], names=["id"]))
+    bad = pa.array([*examples(range(100)).to_pylist(), b"not an example", other[0].as_py()])
+    path = write(tmp_path, "a.tfrecord", bad.cast(pa.binary()))
+    source = open_source(path)
+    offset = sum(len(r) + 16 for r in bad.to_pylist()[:100])
+    named = (
+        f"{path}: row 101: record 100 at offset {offset}: its 14 bytes are no tf.train.Example or "
+        "SequenceExample"
+    )
+    assert [str(row) for row in source.rejected_by_scan] == [named]
+    _, records, rejected = read(source)
+    assert len(records) == 100
+    assert rejected == [
+        named,
+        f"{path}: row 102, column 'id': record 101 at offset {offset + 30}: is BYTES, expected INT",
+    ]
+
+
+def test_damage_stops_before_work_starts(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    write(tmp_path, "a.tfrecord", examples(range(100)))
+    data = bytearray(path.read_bytes())
+    data[40] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(
+        DataError, match=r"a\.tfrecord: record 0 at offset 0: payload of .* damaged"
+    ):
+        open_source(str(path))
+    path.write_bytes(data[:-3])
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match="has no records; take it away, or set allow_empty"):
+        open_source(str(path))
+
+
+def test_a_file_that_changes_in_between_is_noticed(tmp_path):
+    path = write(tmp_path, "a.tfrecord", examples(range(100)))
+    source = open_source(path)
+    write(tmp_path, "b.tfrecord", examples(range(50)))
+    (tmp_path / "b.tfrecord").replace(path)
+    with pytest.raises(DataError, match="has 50 records and had 100 when it was opened first"):
+        read(source)
+
+
+def ingested(source, output, splits):
+    options = IngestOptions(shards=ShardOptions(shards=4))
+    return ingest([plan_job(source, splits, options)], output, options, lambda: local_pipeline(1))
+
+
+def test_real_trips_of_tfx_into_other_shards(tmp_path):
+    source = open_source(str(TFX_DATA / "tfrecord"), TFRecordOptions())
+    assert source.rows == 15_000
+    splits = SplitOptions((Split("train", 2), Split("eval", 1)), "payment_type")
+    manifest = ingested(source, tmp_path / "out", splits)
+    assert manifest.account.read == sum(manifest.account.written.values()) == 15_000
+    before = sorted(r.payload for f in source.files for r in read_records(f))
+    after = sorted(r.payload for f in (tmp_path / "out").glob("Split-*/*") for r in read_records(f))
+    assert after == before
+    assert read_manifest(tmp_path / "out").source_kind == "tfrecord"
+
+
+def test_sequence_examples_keep_their_sequences(tmp_path):
+    source = open_source(str(TFX_DATA / "tfrecord_sequence"), TFRecordOptions())
+    assert source.has_sequences
+    manifest = ingested(source, tmp_path / "out", SplitOptions((Split("all"),)))
+    assert manifest.account.written == {"all": 15_000}
+    path = source.files[0]
+    before = [record.payload for record in read_records(path)]
+    after = [
+        r.payload for f in sorted((tmp_path / "out").glob("Split-*/*")) for r in read_records(f)
+    ]
+    assert after == before
+    with pytest.raises(DataError, match="holds SequenceExamples, whose features cannot be chosen"):
+        open_source(path, TFRecordOptions(keep_features=("fare",)))
