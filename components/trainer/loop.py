@@ -7,7 +7,8 @@ finite, tells waiting for input from computing, and runs small models three time
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -25,14 +26,21 @@ from penstock.components.trainer.model_setup import (
 )
 from penstock.components.trainer.monitor import Monitor
 from penstock.components.trainer.steps import Steps
-from penstock.components.trainer.tensorboard import TensorBoard
+from penstock.components.trainer.trackers.options import TrackOptions
+from penstock.components.trainer.trackers.tracking import Tracking
 from penstock.components.trainer.train_options import TrainOptions
 from penstock.components.trainer.training_record import (
+    RECORD_NAME,
     EpochRecord,
     TrainingRecord,
     write_training_record,
 )
-from penstock.components.trainer.utilisation import InputFacts, Utilisation, write_utilisation
+from penstock.components.trainer.utilisation import (
+    UTILISATION_NAME,
+    InputFacts,
+    Utilisation,
+    write_utilisation,
+)
 from penstock.components.trainer.verdict import bottleneck
 
 logger = logging.getLogger(__name__)
@@ -64,6 +72,8 @@ def train(
     strategy: tf.distribute.Strategy | None = None,
     on_epoch: OnEpoch | None = None,
     input_facts: InputFacts | None = None,
+    track: TrackOptions | None = None,
+    params: Mapping[str, Any] | None = None,
 ) -> Trained:
     """Train a model.
 
@@ -73,17 +83,20 @@ def train(
         train_data: Endless batches of `(features, label)`, one for all replicas together.
         eval_data: One pass over the evaluation rows; read at the end of each epoch.
         options: How long, when to stop, how often to save.
-        model_run_dir: Gets the TensorBoard logs and, at the end, `training.json` and
-            `utilisation.json`.
+        model_run_dir: Gets the TensorBoard logs and, at the end, `training.json`,
+            `utilisation.json` and, where there is a tracker, `tracker.json`.
         resume_dir: Keeps checkpoints until `discard_checkpoints`; a run that finds some goes on
             from the newest whole one, with the input at the start of a new pass. See
             `checkpoints.resume_dir()`. None saves none.
         strategy: How to share batches among devices; None takes all GPUs, or the one device.
         on_epoch: Called with the record of each epoch that this run ends.
         input_facts: What `train_data` reads, for advice; see `input_facts()`.
+        track: The tracker to tell beside TensorBoard; None tells none. Once it is open, its
+            failure stops nothing: one line says so, and `tracker.json` keeps it.
+        params: Options that the trackers are told beside `options`, as values or mappings.
 
     Raises:
-        DataError: The loss is not finite, or the input cannot be read.
+        DataError: The loss is not finite, the input cannot be read, or the tracker does not open.
         UsageError: The model is not compiled or takes other features, a metric does not exist,
             XLA is asked for on several devices, or `train_data` ends.
         TrainingInterruptedError: SIGTERM or Ctrl-C; the state is saved in `resume_dir`.
@@ -100,7 +113,11 @@ def train(
         if data is not None:
             check_features(model, data)
     steps = Steps(model, train_data, eval_data, strategy=strategy, xla=options.xla)
-    with interrupts() as flag, Monitor(begin=begin) as monitor:
+    with (
+        interrupts() as flag,
+        Monitor(begin=begin) as monitor,
+        Tracking(track or TrackOptions(), model_run_dir, resume_dir) as tracking,
+    ):
         names = steps.build()
         _check_metric(options, names, has_eval=steps.has_eval)
         checkpoints = None
@@ -110,7 +127,8 @@ def train(
         batch_rows = _batch_rows(train_data)
         loop = EpochLoop(model, steps, options, checkpoints, flag, meter, batch_rows=batch_rows)
         loop.resume()
-        stopped = _run(loop, model_run_dir, on_epoch)
+        tracking.begin({**(params or {}), "train": asdict(options)}, loop.epochs)
+        stopped = _run(loop, tracking, on_epoch)
         exported_epoch = loop.restore_best()
         loop.stop_if_interrupted()
         record = TrainingRecord(
@@ -128,25 +146,23 @@ def train(
         used = meter.record()
         write_utilisation(model_run_dir, used)
         write_training_record(model_run_dir, record)
+        tracking.file(UTILISATION_NAME, used.to_json())
+        tracking.file(RECORD_NAME, record.to_json())
     logger.info("%s", bottleneck(record, used))
     return Trained(model, record, used, checkpoints)
 
 
-def _run(loop: EpochLoop, log_dir: str, on_epoch: OnEpoch | None) -> str:
+def _run(loop: EpochLoop, tracking: Tracking, on_epoch: OnEpoch | None) -> str:
     """Run the loop, tell of each epoch, and put the input's failures in one line."""
-    board = TensorBoard(log_dir, loop.epochs)
 
     def tell(record: EpochRecord) -> None:
         logger.info("%s", record)
-        board.write(record)
+        tracking.epoch(record)
         if on_epoch:
             on_epoch(record)
 
-    def tell_live(values: Mapping[str, float], step: int) -> None:
-        board.write_live(values, step)
-
     try:
-        return loop.run(tell, tell_live)
+        return loop.run(tell, tracking.metrics)
     except tf.errors.OutOfRangeError as error:
         raise UsageError(
             f"train_data ended after step {loop.step}: it must be endless, as train_input_fn's is"
@@ -158,8 +174,6 @@ def _run(loop: EpochLoop, log_dir: str, on_epoch: OnEpoch | None) -> str:
             f"the input cannot be read after step {loop.step}: {_cause(error.message)}; "
             "`penstock verify` names the shard and the offset"
         ) from error
-    finally:
-        board.close()
 
 
 def _check_metric(options: TrainOptions, names: list[str], *, has_eval: bool) -> None:

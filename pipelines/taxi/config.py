@@ -15,6 +15,7 @@ from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.sources.options import SourceOptions
 from penstock.components.trainer.input_config import InputOptions
+from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.components.trainer.train_options import EarlyStop, TrainOptions
 from penstock.schemas import schema_file
 
@@ -76,6 +77,7 @@ class TaxiConfig:
         model: The model's size.
         input: How training reads its shards.
         train: How long to train.
+        track: The tracker that is told of the training, beside TensorBoard.
         evaluation: When a model may be pushed.
     """
 
@@ -95,6 +97,7 @@ class TaxiConfig:
             max_steps=160, steps_per_epoch=40, early_stop=EarlyStop()
         )
     )
+    track: TrackOptions = field(default_factory=TrackOptions)
     evaluation: EvaluationOptions = field(default_factory=EvaluationOptions)
 
     def __post_init__(self) -> None:

@@ -90,6 +90,7 @@ def create_pipeline(config: TaxiConfig) -> Pipeline:
             "model": asdict(config.model),
             "input": asdict(config.input),
             "train": asdict(config.train),
+            "track": asdict(config.track),
             "code": code_digest(RUN_FN),
         },
     )

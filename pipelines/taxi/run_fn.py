@@ -14,6 +14,7 @@ from penstock.components.trainer.input_config import InputOptions
 from penstock.components.trainer.input_facts import input_facts
 from penstock.components.trainer.input_fn import eval_input_fn, train_input_fn
 from penstock.components.trainer.loop import train
+from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.components.trainer.train_options import TrainOptions
 from penstock.pipelines.overrides import from_mapping
 from penstock.pipelines.taxi import features
@@ -32,14 +33,18 @@ def run_fn(fn_args: FnArgs) -> None:
     spec = feature_spec(transform.transformed_metadata.schema)
     if reading.seed is not None:
         keras.utils.set_random_seed(reading.seed)
+    # Who is told of a training changes nothing in it: it may change between a run and the next.
+    training = {name: value for name, value in config.items() if name != "track"}
     trained = train(
         lambda: build_model(**config["model"]),
         train_input_fn(fn_args.train_files, spec, label=features.LABEL_XF, options=reading),
         eval_input_fn(fn_args.eval_files, spec, label=features.LABEL_XF, options=reading),
         options=from_mapping(TrainOptions, config["train"]),
         model_run_dir=fn_args.model_run_dir,
-        resume_dir=resume_dir(fn_args.model_run_dir, [fn_args.train_files, dict(config)]),
+        resume_dir=resume_dir(fn_args.model_run_dir, [fn_args.train_files, training]),
         input_facts=input_facts(fn_args.train_files, spec, options=reading),
+        track=from_mapping(TrackOptions, config["track"]),
+        params=training,
     )
     export(trained.model, fn_args.serving_model_dir, label=features.TIPS, transform=transform)
     trained.discard_checkpoints()

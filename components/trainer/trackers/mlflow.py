@@ -1,0 +1,62 @@
+"""MLflow: a run on a tracking server."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, RunStatus
+
+from penstock.components.trainer.trackers.redact import redacted
+from penstock.components.trainer.trackers.tracker import State
+
+_STATUS: Mapping[State, int] = {
+    "finished": RunStatus.FINISHED,
+    "failed": RunStatus.FAILED,
+    "interrupted": RunStatus.KILLED,
+}
+_BATCH = 100  # params that MLflow takes at once
+_MAX_PARAM_CHARACTERS = 6000
+
+
+class MlflowTracker:
+    """A run, made or gone on with.
+
+    Args:
+        uri: The server's address; None takes the environment's.
+        experiment: Its experiment, made where there is none.
+        run: The run to go on with; None makes one.
+    """
+
+    def __init__(self, uri: str | None, experiment: str, run: str | None) -> None:
+        self._client = MlflowClient(tracking_uri=uri)
+        found = self._client.get_experiment_by_name(experiment)
+        number = found.experiment_id if found else self._client.create_experiment(experiment)
+        self.continued = run is not None
+        if run is None:
+            run = self._client.create_run(number).info.run_id
+        else:
+            self._client.update_run(run, status=RunStatus.to_string(RunStatus.RUNNING))
+        self.run = run
+        address = self._client.tracking_uri.rstrip("/")
+        on_server = address.startswith("http")
+        self.url = redacted(f"{address}/#/experiments/{number}/runs/{run}") if on_server else None
+
+    def params(self, values: Mapping[str, str]) -> None:
+        """Log options; what is longer than MLflow takes is cut."""
+        params = [Param(name, value[:_MAX_PARAM_CHARACTERS]) for name, value in values.items()]
+        for begin in range(0, len(params), _BATCH):
+            self._client.log_batch(self.run, params=params[begin : begin + _BATCH])
+
+    def metrics(self, values: Mapping[str, float], step: int) -> None:
+        """Log figures as of a training step."""
+        now = int(1000 * time.time())
+        metrics: Sequence[Metric] = [Metric(name, v, now, step) for name, v in values.items()]
+        self._client.log_batch(self.run, metrics=metrics)
+
+    def file(self, name: str, text: str) -> None:
+        """Log a text as an artifact of the run."""
+        self._client.log_text(self.run, text, name)
+
+    def end(self, state: State) -> None:
+        """Say how the run ended."""
+        self._client.set_terminated(self.run, RunStatus.to_string(_STATUS[state]))

@@ -1,0 +1,54 @@
+"""Which tracker is told of a training, and where it is. Keys have no place here."""
+
+import re
+from dataclasses import dataclass
+
+from penstock.components.errors import UsageError
+
+KINDS = ("none", "mlflow", "comet")
+_LOGIN = re.compile(r"://[^/@]*@")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackOptions:
+    """The tracker beside TensorBoard.
+
+    Attributes:
+        kind: `none`, `mlflow` (`pip install 'penstock[mlflow]'`) or `comet`
+            (`pip install 'penstock[comet]'`).
+        experiment: MLflow's experiment, Comet's project; made where there is none.
+        uri: MLflow's server; None takes `MLFLOW_TRACKING_URI`.
+        offline: Comet only: write an archive into `comet/` of the ModelRun, for `comet upload`,
+            instead of talking to a server.
+        patience_seconds: How long training waits for the tracker, at its beginning and at its
+            end; in between it does not.
+
+    Raises:
+        UsageError: A value is outside its range, two do not go together, or the address has a
+            login in it.
+    """
+
+    kind: str = "none"
+    experiment: str = "penstock"
+    uri: str | None = None
+    offline: bool = False
+    patience_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise UsageError(f"track.kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
+        if not self.experiment:
+            raise UsageError("track.experiment must not be empty")
+        if not self.patience_seconds > 0:
+            raise UsageError(
+                f"track.patience_seconds must be greater than 0, got {self.patience_seconds}"
+            )
+        if self.uri is not None and self.kind != "mlflow":
+            raise UsageError(f"track.uri is MLflow's, track.kind is {self.kind}")
+        if self.offline and self.kind != "comet":
+            raise UsageError(f"track.offline is Comet's, track.kind is {self.kind}")
+        if self.uri is not None and _LOGIN.search(self.uri):
+            raise UsageError(
+                "track.uri has a login in it, which would be stored with the run: set "
+                "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD in the environment"
+            )

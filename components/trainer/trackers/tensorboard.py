@@ -1,0 +1,57 @@
+"""The tracker that is always there: event files in the ModelRun, for `tensorboard --logdir`."""
+
+import posixpath
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from penstock.components.trainer.trackers.tracker import State
+
+_VALIDATION = "epoch_val_"
+
+
+class TensorBoard:
+    """Writes to `train/` and `validation/`; the step axis counts steps.
+
+    Metrics of the evaluation, `epoch_val_<metric>`, go to `validation/` as `epoch_<metric>`, so
+    that both stand in one plot, as Keras has them. Files are not copied: the logs lie beside them.
+
+    Args:
+        log_dir: Where `tensorboard --logdir` will look.
+    """
+
+    continued = False
+
+    def __init__(self, log_dir: str) -> None:
+        self.run = log_dir
+        self.url = None
+        self._train = tf.summary.create_file_writer(posixpath.join(log_dir, "train"))
+        self._validation = tf.summary.create_file_writer(posixpath.join(log_dir, "validation"))
+
+    def params(self, values: Mapping[str, str]) -> None:
+        """Write a table of the options."""
+        rows = [f"| {name} | {value} |" for name, value in values.items()]
+        with self._train.as_default(step=0):
+            tf.summary.text("params", "\n".join(["| option | value |", "|---|---|", *rows]))
+
+    def metrics(self, values: Mapping[str, float], step: int) -> None:
+        """Write scalars, and flush, so that a running training can be watched."""
+        validation = {
+            f"epoch_{name.removeprefix(_VALIDATION)}": value
+            for name, value in values.items()
+            if name.startswith(_VALIDATION)
+        }
+        train = {name: v for name, v in values.items() if not name.startswith(_VALIDATION)}
+        for writer, scalars in ((self._train, train), (self._validation, validation)):
+            with writer.as_default(step=step):
+                for name, value in scalars.items():
+                    tf.summary.scalar(name, value)
+            writer.flush()
+
+    def file(self, name: str, text: str) -> None:
+        """Leave it where it is: in the folder of the logs."""
+
+    def end(self, state: State) -> None:
+        """Close the event files."""
+        self._train.close()
+        self._validation.close()

@@ -1,0 +1,32 @@
+"""What a tracker is: told of params, metrics, files and the end of one run."""
+
+from collections.abc import Mapping
+from typing import Literal, Protocol
+
+State = Literal["finished", "failed", "interrupted"]
+
+
+class Tracker(Protocol):
+    """One run in a tracker. What it raises means that it failed, whatever the kind.
+
+    Attributes:
+        run: The tracker's id of the run, by which a resumed training goes on with it.
+        url: Where a person sees it; None where nowhere.
+        continued: Whether it was there before, and has params and earlier epochs already.
+    """
+
+    run: str
+    url: str | None
+    continued: bool
+
+    def params(self, values: Mapping[str, str]) -> None:
+        """Log options by name."""
+
+    def metrics(self, values: Mapping[str, float], step: int) -> None:
+        """Log figures by name, as of a training step."""
+
+    def file(self, name: str, text: str) -> None:
+        """Log a text file."""
+
+    def end(self, state: State) -> None:
+        """Close the run; blocks until all is sent."""

@@ -1,0 +1,129 @@
+import threading
+import time
+
+import pytest
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.trackers.background import BackgroundTracker
+
+
+class Told:
+    """A tracker that keeps what it is told, and fails or hangs when it should."""
+
+    run, url, continued = "run-1", "http://tracker/run-1", False
+
+    def __init__(self, fail_at=None, hang_at=None):
+        self.calls = []
+        self.fail_at = fail_at
+        self.hang_at = hang_at
+        self.released = threading.Event()
+
+    def _told(self, *call):
+        if call[0] == self.fail_at:
+            raise ConnectionError("http://me:planted@tracker is away\nTraceback: ...")
+        if call[0] == self.hang_at:
+            self.released.wait(20)
+        self.calls.append(call)
+
+    def params(self, values):
+        self._told("params", values)
+
+    def metrics(self, values, step):
+        self._told("metrics", values, step)
+
+    def file(self, name, text):
+        self._told("file", name, text)
+
+    def end(self, state):
+        self._told("end", state)
+
+
+def background(tracker, patience_seconds=5.0):
+    return BackgroundTracker(lambda: tracker, name="mlflow", patience_seconds=patience_seconds)
+
+
+def tell_all(tracker):
+    tracker.params({"a": "1"})
+    tracker.metrics({"loss": 0.5}, 4)
+    tracker.file("training.json", "{}")
+    tracker.end("finished")
+
+
+def test_all_is_passed_on_in_order():
+    told = Told()
+    tracker = background(told)
+    assert (tracker.run, tracker.url, tracker.continued) == ("run-1", "http://tracker/run-1", False)
+    tell_all(tracker)
+    assert told.calls == [
+        ("params", {"a": "1"}),
+        ("metrics", {"loss": 0.5}, 4),
+        ("file", "training.json", "{}"),
+        ("end", "finished"),
+    ]
+    assert tracker.failure is None
+
+
+def test_a_tracker_that_fails_is_told_no_more_and_one_line_says_so(caplog):
+    told = Told(fail_at="metrics")
+    tracker = background(told)
+    tell_all(tracker)
+    assert told.calls == [("params", {"a": "1"})]
+    assert tracker.failure == "http://***@tracker is away"
+    (line,) = caplog.messages
+    assert line == "mlflow failed, training goes on without it: http://***@tracker is away"
+
+
+def test_a_tracker_that_hangs_holds_up_nothing_but_its_patience_at_the_end():
+    told = Told(hang_at="metrics")
+    tracker = background(told, patience_seconds=0.3)
+    begin = time.perf_counter()
+    tracker.params({})
+    for step in range(500):
+        tracker.metrics({"loss": 0.5}, step)
+    assert time.perf_counter() - begin < 0.2
+    tracker.end("finished")
+    assert 0.25 < time.perf_counter() - begin < 2.0
+    assert tracker.failure == "no answer within 0.3 s at the end, 500 call(s) not sent"
+    told.released.set()
+
+
+def test_a_tracker_that_comes_back_loses_nothing():
+    told = Told(hang_at="params")
+    tracker = background(told)
+    tracker.params({})
+    tracker.metrics({"loss": 0.5}, 4)
+    threading.Timer(0.2, told.released.set).start()
+    tracker.end("finished")
+    assert [call[0] for call in told.calls] == ["params", "metrics", "end"]
+    assert tracker.failure is None
+
+
+def test_what_waits_is_bounded(caplog):
+    told = Told(hang_at="params")
+    tracker = background(told, patience_seconds=0.1)
+    tracker.params({})
+    for step in range(1100):
+        tracker.metrics({}, step)
+    assert tracker.failure == "no answer while 1000 calls came up"
+    assert len(caplog.messages) == 1
+    told.released.set()
+
+
+def test_a_tracker_that_does_not_open_is_said_before_training(monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "planted")
+
+    def refused():
+        raise ConnectionError("token planted refused\nmore")
+
+    with pytest.raises(DataError, match=r"^mlflow cannot be opened: token \*\*\* refused$"):
+        BackgroundTracker(refused, name="mlflow", patience_seconds=5)
+    released = threading.Event()
+    with pytest.raises(DataError, match=r"^mlflow does not answer within 0.1 s: is its server up"):
+        BackgroundTracker(lambda: released.wait(20), name="mlflow", patience_seconds=0.1)
+    released.set()
+
+    def misused():
+        raise UsageError("comet needs a key")
+
+    with pytest.raises(UsageError, match=r"^comet needs a key$"):
+        BackgroundTracker(misused, name="comet", patience_seconds=5)
