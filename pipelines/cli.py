@@ -12,7 +12,18 @@ import typer
 
 from penstock.components.errors import PenstockError, one_line
 from penstock.pipelines.commands import compile as compile_
-from penstock.pipelines.commands import ingest, inspect, node, run, submit, validate, verify
+from penstock.pipelines.commands import (
+    ingest,
+    inspect,
+    node,
+    pack,
+    report,
+    run,
+    runs,
+    submit,
+    validate,
+    verify,
+)
 
 app = typer.Typer(
     name="penstock",
@@ -23,7 +34,10 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("run")(run.command)
+app.command("report")(report.command)
+app.command("runs")(runs.command)
 app.command("ingest", cls=ingest.IngestCommand)(ingest.command)
+app.command("pack")(pack.command)
 app.command("inspect")(inspect.command)
 app.command("verify")(verify.command)
 app.command("validate")(validate.command)

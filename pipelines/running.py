@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from penstock.components.errors import DataError
 from penstock.pipelines.noise import Noise, noise_to_log
 from penstock.pipelines.overrides import load_overrides
 from penstock.pipelines.progress import Progress, make_progress
-from penstock.pipelines.registry import find_pipeline
+from penstock.pipelines.registry import PipelineFactory, find_pipeline
 
 if TYPE_CHECKING:
     from tfx.orchestration.pipeline import Pipeline
@@ -50,26 +51,36 @@ def run_pipeline(
 
 
 def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress) -> "RunSummary":
-    pipeline = _make(name, changes)
+    factory = find_pipeline(name, changes)
+    pipeline = _make(name, factory)
 
     # After the pipeline, whose imports these are too: what is wrong with it shows first.
     from penstock.pipelines.local import NodeFailedError, run_locally
+    from penstock.pipelines.reporting.after_run import Written, report_run
     from penstock.pipelines.run_folder import metadata_file, open_store
     from penstock.pipelines.summary import collect
 
     connection = pipeline.metadata_connection_config
-    noise.keep_in(_log_file(metadata_file(connection).parent))
+    folder = metadata_file(connection).parent
+    noise.keep_in(_log_file(folder))
+    began = time.time()
+
+    def report(store: Any, error: str = "") -> Written:
+        return report_run(store, pipeline, factory.config, folder, since=began, error=error)
+
     try:
         run_locally(pipeline, progress)
     except NodeFailedError as error:
         logger.exception("the run failed")
-        raise NodeFailedError(f"{error}\n  log: {noise.log}") from error
+        with open_store(connection) as handle:
+            written = report(handle.store, str(error))
+        raise NodeFailedError(f"{error}\n  report: {written}\n  log: {noise.log}") from error
     with open_store(connection) as handle:
-        return collect(handle.store, pipeline.pipeline_name)
+        written = report(handle.store)
+        return replace(collect(handle.store, pipeline.pipeline_name), report=str(written))
 
 
-def _make(name: str, changes: Mapping[str, Any]) -> "Pipeline":
-    factory = find_pipeline(name, changes)
+def _make(name: str, factory: PipelineFactory) -> "Pipeline":
     import tensorflow as tf
 
     try:

@@ -40,6 +40,8 @@ class RunSummary:
         blessed: Whether the model may be pushed.
         model: Folder of the trained model.
         pushed: Folder of the pushed model; None where it was not pushed.
+        report: The page that says all of this and more, or why there is none; None where none
+            was asked for.
     """
 
     pipeline: str
@@ -54,6 +56,7 @@ class RunSummary:
     blessed: bool | None
     model: str | None
     pushed: str | None
+    report: str | None = None
 
     def to_json(self) -> str:
         """All of it as one JSON object; shards are left to the manifest."""

@@ -24,6 +24,8 @@ def show_summary(summary: RunSummary) -> None:
         _print_evaluation(out, summary.evaluation)
     _print_model(out, summary)
     out.print(f"nodes       {', '.join(_node_texts(summary))}")
+    if summary.report:
+        out.print(f"report      {summary.report}")
     if summary.examples:
         out.print(f"look closer penstock inspect {summary.examples}")
     if summary.training:

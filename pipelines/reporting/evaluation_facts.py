@@ -77,8 +77,14 @@ class EvaluationFacts:
     @property
     def metrics(self) -> list[str]:
         """Names of all metrics, the number of examples last."""
-        names = sorted(self.result.metrics.get(OVERALL, {}), key=lambda n: (n == EXAMPLE_COUNT, n))
-        return names
+        return sorted(self.result.metrics.get(OVERALL, {}), key=lambda n: (n == EXAMPLE_COUNT, n))
+
+    @property
+    def slices(self) -> list[str]:
+        """Names of all slices, the worst first; those without the deciding metric last."""
+        metrics = self.result.metrics
+        worst = self.result.worst_slices(len(metrics), min_examples=0)
+        return [*worst, *(name for name in metrics if name not in {*worst, OVERALL})]
 
 
 def gather_evaluation(uri: str) -> EvaluationFacts:

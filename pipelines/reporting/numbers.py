@@ -18,6 +18,14 @@ def compact(value: float | None) -> str:
     return f"{value:,.{min(decimals, 4)}f}"
 
 
+def metric(value: float | None, name: str) -> str:
+    """A metric's value, with as many decimals in every row of a table: `0.9010`, `1.0000`."""
+    if value is None or math.isnan(value):
+        return ""
+    is_count = name.endswith(("count", "steps", "second")) or abs(value) >= 10_000
+    return compact(value) if is_count or 0 < abs(value) < 1e-4 else f"{value:,.4f}"
+
+
 def span(low: float, high: float, step: float) -> str:
     """`41.66 to 41.68`: both ends, precise enough for a step between them."""
     decimals = max(0, 1 - math.floor(math.log10(step))) if step > 0 else 0

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from penstock.pipelines.evaluation_result import EXAMPLE_COUNT, OVERALL
 from penstock.pipelines.reporting import numbers, plots
+from penstock.pipelines.reporting.compare import Comparison
 from penstock.pipelines.reporting.evaluation_facts import MIN_SLICE_EXAMPLES, EvaluationFacts
 from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.reporting.graph_view import view_graph
@@ -39,6 +40,16 @@ def render_report(report: Report) -> str:
     )
 
 
+def render_comparison(comparison: Comparison) -> str:
+    """The page of two runs."""
+    return _render(
+        "compare.html",
+        c=comparison,
+        curves=_both_curves(comparison),
+        MIN_SLICE_EXAMPLES=MIN_SLICE_EXAMPLES,
+    )
+
+
 def _render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 
@@ -57,6 +68,8 @@ def _environment() -> jinja2.Environment:
         percent=numbers.percent,
         duration=numbers.duration,
         signed=numbers.signed,
+        metric=numbers.metric,
+        plain="{:g}".format,
         bytes=human_bytes,
         clock=lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)),
         spark=_spark,
@@ -83,6 +96,24 @@ def _curves(training: TrainingFacts) -> list[Markup]:
         steps = [e.step for e in epochs]
         rates = plots.Line("learning rate", steps, [e.learning_rate for e in epochs])
         drawn.append(plots.line_plot("rate", "learning rate", [rates], x_label="step", marks=marks))
+    return drawn
+
+
+def _both_curves(comparison: Comparison) -> list[tuple[str, Markup]]:
+    """A plot of each metric that both runs have."""
+    runs = {"before": comparison.before.training, "after": comparison.after.training}
+    records = {name: training.record for name, training in runs.items() if training is not None}
+    if len(records) < len(runs):
+        return []
+    names = dict.fromkeys(n for e in records["after"].epochs for n in e.metrics)
+    drawn = []
+    for i, name in enumerate(names):
+        lines = []
+        for label, record in records.items():
+            points = [(e.step, e.metrics[name]) for e in record.epochs if name in e.metrics]
+            if points:
+                lines.append(plots.Line(label, *zip(*points, strict=True)))
+        drawn.append((name, plots.line_plot(f"curve{i}", name, lines, x_label="step")))
     return drawn
 
 

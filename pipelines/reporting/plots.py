@@ -36,7 +36,7 @@ _STYLE = {
     "svg.hashsalt": "penstock",
     # Names from data may hold dollar signs.
     "text.parse_math": False,
-    "font.size": 9,
+    "font.size": 10,
     "axes.edgecolor": _GRID,
     "axes.labelcolor": _MUTED,
     "axes.linewidth": 0.8,
@@ -60,7 +60,7 @@ _STYLE = {
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a plot: its name and points."""
+    """A line of a plot: its name and points, at least one."""
 
     name: str
     x: Sequence[float]
@@ -85,13 +85,16 @@ def line_plot(
         marks: Names of places on that axis to point out.
     """
     with _axes() as (figure, axes):
+        highest = max((line.y[-1] for line in lines), default=0)
         for line, colour in zip(lines, _COLOURS, strict=False):
             axes.plot(line.x, line.y, color=colour, linewidth=1.8, marker="o", markersize=3)
-            if len(lines) > 1 and len(line.x):
+            if len(lines) > 1:
+                # Above its end or below it, so that the names of close lines do not overlap.
+                up = 5 if line.y[-1] == highest else -5
                 axes.annotate(
                     line.name,
                     (line.x[-1], line.y[-1]),
-                    xytext=(5, 0),
+                    xytext=(5, up),
                     textcoords="offset points",
                     va="center",
                     color=colour,
@@ -110,7 +113,7 @@ def line_plot(
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel(x_label)
         described = "; ".join(
-            f"{n.name}: from {compact(n.y[0])} to {compact(n.y[-1])}" for n in lines if len(n.y)
+            f"{line.name}: from {compact(line.y[0])} to {compact(line.y[-1])}" for line in lines
         )
         return _svg(figure, key, title, described)
 
@@ -170,6 +173,7 @@ def slice_plot(
                 color=_MUTED,
             )
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: compact(value))
         axes.set_xlabel("examples in the slice")
         axes.set_ylabel(metric)
         described = f"{len(slices)} slices; over all examples {compact(overall)}"

@@ -56,7 +56,6 @@ class TrainingFacts:
         record: The Trainer's own account of it.
         bottleneck: What limits it, in one sentence.
         tracks: Utilisation over time; empty where it was not measured.
-        steps_of_epoch: Steps that most epochs have; an epoch of fewer was resumed in its middle.
     """
 
     record: TrainingRecord
@@ -65,9 +64,9 @@ class TrainingFacts:
 
     @property
     def metrics(self) -> list[str]:
-        """Loss and metrics by name, those of the evaluation left out."""
+        """Loss and then metrics by name, those of the evaluation left out."""
         names = dict.fromkeys(n for e in self.record.epochs for n in e.metrics)
-        return [name for name in names if not name.startswith("val_")]
+        return sorted((n for n in names if not n.startswith("val_")), key=lambda n: n != "loss")
 
 
 def gather_training(uri: str) -> TrainingFacts:

@@ -49,7 +49,7 @@
   }
   const unfold = () => {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (target && target.tagName === "DETAILS") target.open = true;
+    for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
   };
   addEventListener("hashchange", unfold);
   unfold();

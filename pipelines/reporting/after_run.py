@@ -1,0 +1,57 @@
+"""What `penstock run` adds at its end: a note of the run, and its report.
+
+The run is over and its outcome stands, so nothing here may change it: what goes wrong is one line.
+"""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.components.errors import one_line
+from penstock.pipelines.reporting.run_note import take_note, this_command, write_note
+from penstock.pipelines.reporting.write import REPORT_NAME, write_report
+from penstock.pipelines.run_record import all_runs
+
+logger = logging.getLogger(__name__)
+# The store rounds times to milliseconds.
+_CLOCK_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class Written:
+    """A report: its file, or why there is none."""
+
+    path: Path | None
+    problem: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.path) if self.path else f"not written: {self.problem}"
+
+
+def report_run(
+    store: Any, pipeline: Any, config: Any, folder: Path, *, since: float, error: str = ""
+) -> Written:
+    """Note and report the run that this process just made.
+
+    Args:
+        store: An open `ml_metadata.MetadataStore`.
+        pipeline: The `tfx.dsl.Pipeline`.
+        config: Its config dataclass, or None.
+        folder: Where `report.html` goes.
+        since: When the run began, in seconds since the epoch.
+        error: Why it stopped; the empty string where it did not.
+    """
+    try:
+        name = pipeline.pipeline_name
+        newest = next((run for run in all_runs(store) if run.pipeline == name), None)
+        if newest is None or newest.began < since - _CLOCK_SECONDS:
+            return Written(None, "no node began")
+        write_note(store, newest.run_id, take_note(this_command(), config, pipeline, error=error))
+        run, *earlier = [run for run in all_runs(store) if run.pipeline == name]
+        path = folder / REPORT_NAME
+        write_report(run, earlier, path)
+    except Exception as failure:
+        logger.exception("the report failed")
+        return Written(None, f"{type(failure).__name__}: {one_line(failure)}")
+    return Written(path)
