@@ -44,6 +44,9 @@ def show_inspection(report: InspectReport) -> None:
     if report.features:
         rows = [_feature(feature) for feature in report.features]
         print_table(out, f"\n{_features_title(report)}", _FEATURE_COLUMNS, rows)
+    if report.packed_rows:
+        blocks = counted(report.payloads["packed"], "packed block")
+        out.print(f"\n{counted(report.packed_rows, 'row')} in {blocks}")
     if report.hexdump:
         out.print(f"\npayloads that are no Example: {report.payloads['other']:,}; the first begins")
         out.print(report.hexdump)

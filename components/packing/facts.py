@@ -62,10 +62,9 @@ class Facts:
         """
         self.rows += batch.num_rows
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if self._options.columns and name not in self._options.columns:
-                continue
             facts = self.columns.setdefault(name, ColumnFacts())
-            if not pa.types.is_null(column.type):
+            kept = not self._options.columns or name in self._options.columns
+            if kept and not pa.types.is_null(column.type):
                 self._add_column(name, facts, column, where)
 
     def _add_column(self, name: str, facts: ColumnFacts, column: pa.Array, where: str) -> None:
@@ -113,12 +112,14 @@ def packed_columns(
         DataError: Rows do not fit their shape, or lack a value and must not.
         UsageError: There is no such column, or it is no BYTES.
     """
+    from_schema = stated is not None
     if stated is None:
         stated = {name: _seen(seen) for name, seen in sorted(facts.columns.items()) if seen.kind}
     names = [name for name in stated if not options.columns or name in options.columns]
     wanted = [*options.columns, *options.ids, *image_shapes]
     if unknown := [name for name in wanted if name not in names]:
-        raise UsageError(f"no column {unknown[0]!r}; there are {', '.join(stated)}")
+        there = stated if from_schema else sorted(facts.columns)
+        raise UsageError(f"no column {unknown[0]!r} with a value; there are {', '.join(there)}")
     columns = []
     for name in names:
         seen = facts.columns.get(name, ColumnFacts())

@@ -10,7 +10,7 @@ from penstock.components.tfrecord.sharding import MIB, ShardOptions
 OnMissing = Literal["fill", "list", "fail"]
 
 # Reading a block costs about 100 us besides its bytes; over 4,096 rows that is 25 ns a row.
-# Larger blocks cost more again: 16,384 rows of 200 bytes no longer fit the cache (benchmarks/packed.py).
+# Larger blocks cost more again: 16,384 rows of 200 bytes no longer fit the cache.
 MAX_BLOCK_ROWS = 4096
 # Bounds memory where rows are large: a window of a few blocks is in memory, several times over.
 TARGET_BLOCK_BYTES = 4 * MIB

@@ -16,6 +16,7 @@ from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.feature_summary import FeatureSummary, FeatureTally
 from penstock.components.tfrecord.files import find_tfrecords
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
+from penstock.components.tfrecord.packed_block import block_rows, is_packed
 from penstock.components.tfrecord.records import Frame, RecordReader, open_file
 
 # Parsing and adding up take 50-100 us a record: a tenth of a second.
@@ -56,8 +57,9 @@ class InspectReport:
         path: As it was asked for.
         files: The files, in order.
         skipped: Files passed over because of their names.
-        payloads: How many of the records looked at are an `Example`, a `SequenceExample`,
-            `empty`, or `other`.
+        payloads: How many of the records looked at are an `Example`, a `SequenceExample`, a
+            `packed` block of rows, `empty`, or `other`.
+        packed_rows: Rows in the packed blocks that were looked at.
         first_file: The file that `first_frame` is from; None where no file has a record.
         first_frame: Layout of the first record.
         features: What each feature holds, sorted by place and name.
@@ -68,6 +70,7 @@ class InspectReport:
     files: tuple[InspectedFile, ...]
     skipped: tuple[str, ...]
     payloads: dict[str, int]
+    packed_rows: int
     first_file: str | None
     first_frame: Frame | None
     features: tuple[FeatureSummary, ...]
@@ -128,6 +131,7 @@ def inspect(
         files=files,
         skipped=tuple(str(file) for file in found.skipped),
         payloads=dict(survey.payloads),
+        packed_rows=survey.packed_rows,
         first_file=first_file,
         first_frame=first_frame,
         features=survey.summaries(),
@@ -149,12 +153,17 @@ class _Survey:
 
     def __init__(self, samples: int) -> None:
         self.payloads: Counter[str] = Counter()
+        self.packed_rows = 0
         self.hexdump = ""
         self._samples = samples
         self._tallies: dict[tuple[str, str], FeatureTally] = {}
 
     def add(self, payload: bytes) -> None:
         """Add one record."""
+        if is_packed(payload):
+            self.payloads["packed"] += 1
+            self.packed_rows += block_rows(payload)
+            return
         message: Any = parse_example(payload)
         if message is None:
             self.payloads["other"] += 1
@@ -170,7 +179,7 @@ class _Survey:
 
     def summaries(self) -> tuple[FeatureSummary, ...]:
         """What each feature came to."""
-        records = self.payloads.total() - self.payloads["other"]
+        records = self.payloads.total() - self.payloads["other"] - self.payloads["packed"]
         tallies = [self._tallies[key] for key in sorted(self._tallies)]
         if not self.payloads["SequenceExample"]:
             for tally in tallies:

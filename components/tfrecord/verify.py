@@ -2,7 +2,8 @@
 
 With a manifest its word stands: each listed shard is there, has the size, the digest and
 the number of records that it says, and nothing else lies in the splits. With or without
-one, every record's checksums are right and every payload is an Example or SequenceExample.
+one, every record's checksums are right and every payload is an Example or SequenceExample,
+or, where the manifest says so, a block of packed rows that fits its layout.
 """
 
 import json
@@ -13,6 +14,7 @@ from pathlib import Path
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.files import find_tfrecords
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard, read_manifest
+from penstock.components.tfrecord.packed_layout import PackedLayout
 from penstock.components.tfrecord.shard_check import FileReport, check_file
 from penstock.components.tfrecord.shard_sets import missing_members
 
@@ -157,6 +159,10 @@ def _split_files(root: Path, path: Path) -> Iterator[Path]:
 def _verify_listed(path: str, scope: _Scope, on_progress: OnProgress | None) -> VerifyReport:
     manifest_path = str(scope.root / MANIFEST_NAME)
     faults = [*_account_faults(manifest_path, scope.manifest)]
+    layout = None
+    if scope.manifest.packed is not None:
+        layout = PackedLayout.from_dict(scope.manifest.packed, manifest_path)
+        faults += _vocabulary_faults(scope.root, layout)
     files = []
     meter = _Meter(sum(shard.bytes for shard in scope.shards), on_progress)
     for shard in scope.shards:
@@ -164,7 +170,11 @@ def _verify_listed(path: str, scope: _Scope, on_progress: OnProgress | None) -> 
         if file.is_file():
             files.append(
                 check_file(
-                    file, shard=shard, compression=scope.manifest.compression, on_bytes=meter.add
+                    file,
+                    shard=shard,
+                    compression=scope.manifest.compression,
+                    layout=layout,
+                    on_bytes=meter.add,
                 )
             )
         else:
@@ -191,6 +201,12 @@ def _account_faults(path: str, manifest: Manifest) -> Iterator[str]:
     quarantine = manifest.quarantine
     if quarantine is not None and not Path(path).with_name(quarantine).exists():
         yield f"{path}: the rejected rows that it names, {quarantine}, are missing"
+
+
+def _vocabulary_faults(root: Path, layout: PackedLayout) -> Iterator[str]:
+    for column in layout.columns:
+        if column.vocabulary is not None and not (root / column.vocabulary).is_file():
+            yield f"{root / column.vocabulary}: the vocabulary of column {column.name!r} is missing"
 
 
 def _verify_unlisted(path: str, on_progress: OnProgress | None) -> VerifyReport:
