@@ -27,17 +27,25 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 def run_ingest(
-    inputs: Sequence[str],
+    parts: Sequence[tuple[Sequence[str], SplitOptions]],
     output: Path,
     source_options: KindOptions,
-    splits: SplitOptions,
     options: IngestOptions,
     *,
     workers: int,
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Ingest `inputs` into `output`.
+    """Ingest all parts into `output`.
+
+    Args:
+        parts: Inputs, and the splits that their rows go to.
+        output: Folder to make.
+        source_options: How the inputs are read.
+        options: Shards, compression, bad rows.
+        workers: Processes that work at the same time.
+        overwrite: Replace `output` once the new one is complete.
+        as_json: Print the manifest.
 
     Raises:
         DataError: The data is bad.
@@ -47,24 +55,27 @@ def run_ingest(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     started = time.perf_counter()
-    source = open_source(inputs, source_options)
-    job = plan_job(source, splits, options)
-    console.print(
-        f"{source.rows:,} rows in {len(source.files)} {source.kind} file(s); "
-        f"shards of each split: {job.plan.reason}"
-    )
+    jobs = []
+    for inputs, splits in parts:
+        source = open_source(inputs, source_options)
+        jobs.append(plan_job(source, splits, options))
+        console.print(
+            f"{source.rows:,} rows in {len(source.files)} {source.kind} file(s); "
+            f"shards of each split: {jobs[-1].plan.reason}"
+        )
+    rows = sum(job.source.rows for job in jobs)
     manifest = ingest(
-        [job],
+        jobs,
         output,
         options,
         lambda: local_pipeline(workers),
         overwrite=overwrite,
-        watch=lambda board: _progress(board, source.rows, console),
+        watch=lambda board: _progress(board, rows, console),
     )
     if as_json:
         sys.stdout.write(manifest.to_json())
     else:
-        _report(manifest, job, output, time.perf_counter() - started)
+        _report(manifest, jobs, output, time.perf_counter() - started)
 
 
 @contextmanager
@@ -107,7 +118,7 @@ def _lines(board: TaskBoard, rows: int, console: Console, done: threading.Event)
         console.print(f"{read:,} of {rows:,} rows, {rate:,.0f} rows/s, {left:.0f} s left")
 
 
-def _report(manifest: Manifest, job: Job, output: Path, seconds: float) -> None:
+def _report(manifest: Manifest, jobs: Sequence[Job], output: Path, seconds: float) -> None:
     console = Console(highlight=False, soft_wrap=True)
     account = manifest.account
     table = Table("split", "rows", "shards", "MiB", box=None)
@@ -124,7 +135,7 @@ def _report(manifest: Manifest, job: Job, output: Path, seconds: float) -> None:
             console.print(f"split {name!r} has no rows")
     if manifest.quarantine:
         console.print(f"rows set aside: {output / manifest.quarantine}")
-    ignored = getattr(job.source, "ignored", ())
+    ignored = [path for job in jobs for path in getattr(job.source, "ignored", ())]
     if ignored:
         console.print(f"ignored: {', '.join(ignored)}")
     console.print(f"look closer: penstock inspect {output}")

@@ -34,6 +34,8 @@ def with_flags(
         one for one in inspect.signature(command).parameters.values() if one.kind != one.VAR_KEYWORD
     ]
     parameters = own + _parameters(options_type, panel)
+    names = [one.name for one in parameters]
+    assert len(set(names)) == len(names), f"a field has the name of a flag of its own: {names}"
     extended.__doc__ = command.__doc__
     extended.__annotations__ = {one.name: one.annotation for one in parameters}
     extended.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

@@ -70,6 +70,12 @@ KINDS = {
         f"{_SOURCES}.tfrecords.options:TFRecordOptions",
         f"{_SOURCES}.tfrecords.source:open_tfrecords",
     ),
+    "tfds": Kind(
+        f"{_SOURCES}.tfrecords.tfds:TFDSOptions", f"{_SOURCES}.tfrecords.tfds:open_tfds"
+    ),
+    "images": Kind(
+        f"{_SOURCES}.images.options:ImageOptions", f"{_SOURCES}.images.open_images:open_images"
+    ),
     "avro": Kind(f"{_ROW_FILES}.options:AvroOptions", f"{_ROW_FILES}.avro:open_avro"),
 }
 

@@ -39,11 +39,23 @@ def _kind_in(args: Sequence[str]) -> str | None:
 
 
 def _ingest(
-    inputs: Annotated[list[str], typer.Argument(help="Files, a glob or a folder.")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(help="Files, a glob or a folder; or an address that the kind reads."),
+    ] = None,
+    *,
     output: Annotated[Path, typer.Argument(help="Folder to make.")],
+    input_split: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=INPUT", help="Instead of INPUTS, once a split that has its own input."
+        ),
+    ] = None,
     split: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=N", help="Once a split; N is its share. [train=2, eval=1]"),
+        typer.Option(
+            metavar="NAME=N", help="Once a split; N is its share. (default: train=2 eval=1)"
+        ),
     ] = None,
     partition_feature: Annotated[
         str | None, typer.Option(help="Rows with the same value of it share their split.")
@@ -78,8 +90,7 @@ def _ingest(
 
     Example: penstock ingest trips.csv shards --split train=9 --split eval=1
     """
-    chosen = tuple(_split(text) for text in split) if split else SplitOptions.splits
-    splits = SplitOptions(chosen, partition_feature=partition_feature)
+    parts = _parts(inputs or [], input_split or [], split or [], partition_feature)
     values = {"kind": kind} if kind else {}
     source_options = options_type(kind)(**values, **given(source))
     options = IngestOptions(
@@ -92,10 +103,9 @@ def _ingest(
     from penstock.pipelines.ingesting import run_ingest
 
     run_ingest(
-        inputs,
+        parts,
         output,
         source_options,
-        splits,
         options,
         workers=workers,
         overwrite=overwrite,
@@ -104,6 +114,31 @@ def _ingest(
 
 
 command = with_flags(_ingest, options_type(None), panel="Source: a table in files")
+
+
+def _parts(
+    inputs: Sequence[str],
+    input_splits: Sequence[str],
+    split: Sequence[str],
+    partition_feature: str | None,
+) -> list[tuple[Sequence[str], SplitOptions]]:
+    """Inputs and the splits that their rows go to: one input that is divided, or one a split."""
+    if bool(inputs) == bool(input_splits):
+        raise UsageError("name INPUTS, which are divided, or --input-split once for each split")
+    if inputs:
+        chosen = tuple(_split(text) for text in split) if split else SplitOptions.splits
+        return [(inputs, SplitOptions(chosen, partition_feature=partition_feature))]
+    if split or partition_feature:
+        raise UsageError(
+            "--split and --partition-feature divide INPUTS, not those of --input-split"
+        )
+    by_name: dict[str, list[str]] = {}
+    for text in input_splits:
+        name, equals, place = text.partition("=")
+        if not equals or not place:
+            raise UsageError(f"--input-split takes NAME=INPUT, got {text!r}")
+        by_name.setdefault(name, []).append(place)
+    return [(places, SplitOptions((Split(name),))) for name, places in by_name.items()]
 
 
 def _split(text: str) -> Split:

@@ -130,3 +130,35 @@ def test_sigterm_leaves_nothing(tmp_path, taxi_csv):
     process.terminate()
     assert process.wait(timeout=60) == 130
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
+
+
+def test_each_split_may_have_its_own_input(csv, tmp_path):
+    (tmp_path / "more.csv").write_text("id;fare\n7;1.5\n")
+    done = penstock("ingest", "out", "--input-split", "train=trips.csv", "--input-split",
+                    "test=more.csv", "--delimiter", ";", cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert read_manifest(tmp_path / "out").account.written == {"train": 60, "test": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["out"], "name INPUTS, which are divided, or --input-split once for each split"),
+        (["a.csv", "out", "--input-split", "a=b"], "name INPUTS, which are divided, or"),
+        (["out", "--input-split", "a"], "--input-split takes NAME=INPUT, got 'a'"),
+        (["out", "--input-split", "a=b", "--split", "a=1"], "--split and --partition-feature"),
+    ],
+)
+def test_inputs_are_given_in_one_way(arguments, message):
+    result = ingest(*arguments)
+    assert isinstance(result.exception, UsageError)
+    assert message in str(result.exception)
+
+
+def test_each_kind_brings_its_own_flags(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"a": {"b": 1}}\n')
+    done = penstock("ingest", "a.jsonl", "out", "--kind", "jsonl", "--nested", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    helped = penstock("ingest", "--kind", "jsonl", "--help", cwd=tmp_path)
+    assert "--nested" in helped.stdout
+    assert "--delimiter" not in helped.stdout

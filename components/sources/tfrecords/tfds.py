@@ -1,0 +1,144 @@
+"""A dataset that TFDS has prepared, as a `Source`: its splits' records, as they are.
+
+The builder's metadata say which files a split has, how many records each must have and what
+features they hold; TFDS itself reads no record, and nothing is downloaded.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.sources.base import Column
+from penstock.components.sources.listing import list_files
+from penstock.components.sources.option_checks import check_one_of, check_strings
+from penstock.components.sources.tfrecords.decode import require_columns
+from penstock.components.sources.tfrecords.options import TFRecordOptions
+from penstock.components.sources.tfrecords.source import TFRecordSource, open_tfrecords
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+
+@dataclass(frozen=True)
+class TFDSOptions:
+    """A prepared builder's folder: `.../mnist/3.0.1`, with `dataset_info.json`.
+
+    Attributes:
+        kind: `tfds`.
+        dataset_splits: Splits of the dataset to take; none takes the only one, or the files that
+            the input's pattern names.
+        keep_features: Features to take over, nested ones as `box/x`; none takes all.
+
+    Raises:
+        UsageError: A value is not one of the choices.
+    """
+
+    kind: str = "tfds"
+    dataset_splits: tuple[str, ...] = ()
+    keep_features: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_one_of(self, "kind", ("tfds",))
+        check_strings(self, "dataset_splits", "keep_features")
+
+
+def open_tfds(inputs: Sequence[str], options: TFDSOptions) -> TFRecordSource:
+    """Open some splits of a prepared dataset.
+
+    Raises:
+        DataError: The folder is no builder's, or a file has not the records that it should.
+        UsageError: Several inputs, no such split, or several splits and none chosen.
+    """
+    if len(inputs) != 1:
+        raise UsageError(f"TFDS reads one builder's folder, got {len(inputs)} inputs")
+    folder = inputs[0] if os.path.isdir(inputs[0]) else os.path.dirname(inputs[0])
+    info = _builder_info(folder)
+    expected = _shard_records(info, folder)
+    if os.path.isdir(inputs[0]):
+        files = [path for split in _chosen(info, folder, options) for path in expected[split]]
+    else:
+        files = list(list_files(inputs, None).files)
+    records = {path: count for split in expected.values() for path, count in split.items()}
+    source = open_tfrecords(
+        files, TFRecordOptions(keep_features=options.keep_features, sample_rows=1)
+    )
+    for file in source.scanned:
+        if file.records != records.get(os.path.abspath(file.path)):
+            raise DataError(
+                f"{file.path}: has {file.records} records, dataset_info.json says "
+                f"{records.get(os.path.abspath(file.path), 'nothing of it')}; prepare the dataset "
+                "again"
+            )
+    columns = tuple(_columns(info.features.get_serialized_info()))
+    if options.keep_features:
+        columns = require_columns(columns, options.keep_features, folder)
+    return replace(source, columns=columns, kind="tfds")
+
+
+def _builder_info(folder: str) -> Any:
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError as error:
+        raise UsageError('TFDS is not installed: pip install "penstock[tfds]"') from error
+    try:
+        info = tfds.builder_from_directory(folder).info
+    except Exception as error:  # TFDS raises of many kinds
+        if isinstance(error, (KeyboardInterrupt, MemoryError)):
+            raise
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(
+            f"{folder}: not the folder of a prepared TFDS builder ({reason}); name the one with "
+            "dataset_info.json"
+        ) from error
+    if info.file_format is None or info.file_format.value != "tfrecord":
+        raise DataError(
+            f"{folder}: its files are {getattr(info.file_format, 'value', 'unknown')}; prepare the "
+            "dataset with file_format='tfrecord'"
+        )
+    return info
+
+
+def _shard_records(info: Any, folder: str) -> dict[str, dict[str, int]]:
+    """Split to absolute path of each of its files, to the records that it must have."""
+    found = {}
+    for name, split in info.splits.items():
+        paths = [
+            os.path.join(os.path.abspath(folder), os.path.basename(p)) for p in split.filepaths
+        ]
+        lengths = zip(paths, split.shard_lengths, strict=True)
+        found[name] = {path: int(count) for path, count in lengths}
+    return found
+
+
+def _chosen(info: Any, folder: str, options: TFDSOptions) -> Sequence[str]:
+    names = list(info.splits)
+    shown = ", ".join(f"{name} ({info.splits[name].num_examples:,})" for name in names)
+    for name in options.dataset_splits:
+        if name not in names:
+            raise UsageError(f"{folder}: has no split {name!r}; it has {shown}")
+    if not options.dataset_splits and len(names) > 1:
+        raise UsageError(
+            f"{folder}: has splits {shown}; choose by dataset_splits, or bring each to its own "
+            "split with a pattern of its files"
+        )
+    return options.dataset_splits or names
+
+
+def _columns(serialized: Mapping[str, Any], prefix: str = "") -> Iterator[Column]:
+    """Features as TFDS serializes them, nested ones joined by `/`."""
+    for name, tensor in sorted(serialized.items()):
+        if isinstance(tensor, Mapping):
+            yield from _columns(tensor, f"{prefix}{name}/")
+        else:
+            yield Column(f"{prefix}{name}", _kind(tensor.np_dtype), is_list=tensor.shape != ())
+
+
+def _kind(dtype: Any) -> FeatureKind:
+    name = np.dtype(dtype).name
+    if name.startswith(("float", "bfloat")):
+        return FeatureKind.FLOAT
+    if name.startswith(("int", "uint", "bool")):
+        return FeatureKind.INT
+    return FeatureKind.BYTES
