@@ -12,6 +12,8 @@ from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.reporting.histograms import Bar
 
 _MOST_SLICES = 30
+# What a driver adds to the options of a node that it does not take from the cache.
+_OF_DRIVERS = ("input_fingerprint", "span", "version")
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,8 @@ def _flat(options: Mapping[str, str]) -> dict[str, str]:
     """Options whose JSON is taken apart: `custom_config.train.max_steps`."""
     flat: dict[str, str] = {}
     for name, text in options.items():
+        if name in _OF_DRIVERS:
+            continue
         value: Any = text
         if text[:1] in ("{", "["):
             try:

@@ -13,6 +13,7 @@ from penstock.pipelines.reporting.artifact_files import read_bytes, split_folder
 from penstock.pipelines.reporting.histograms import (
     Bar,
     Bucket,
+    Histogram,
     common_bins,
     common_labels,
     jensen_shannon,
@@ -117,16 +118,30 @@ def gather_statistics(uri: str, *, previous: tuple[str, str] | None = None) -> S
     Raises:
         DataError: The statistics cannot be read.
     """
-    by_split = read_statistics(uri)
-    before = _by_name(next(iter(read_statistics(previous[1]).values()))) if previous else {}
-    names = list(dict.fromkeys(name for s in by_split.values() for name in _by_name(s)))
+    before = next(iter(read_statistics(previous[1]).values())) if previous else None
+    name = previous[0] if previous else None
+    return statistics_facts(read_statistics(uri), before=before, compared_with=name)
+
+
+def statistics_facts(
+    by_split: Mapping[str, Any], *, before: Any = None, compared_with: str | None = None
+) -> StatisticsFacts:
+    """The facts of statistics.
+
+    Args:
+        by_split: `DatasetFeatureStatistics` of each split.
+        before: Those of an earlier run's first split, to measure drift against.
+        compared_with: That run.
+    """
+    earlier = _by_name(before) if before is not None else {}
     found = {split: _by_name(statistics) for split, statistics in by_split.items()}
+    names = dict.fromkeys(name for features in found.values() for name in features)
     rows = {split: int(statistics.num_examples) for split, statistics in by_split.items()}
     features = [
-        _facts(name, {s: found[s].get(name) for s in found}, rows, before.get(name))
+        _facts(name, {s: found[s].get(name) for s in found}, rows, earlier.get(name))
         for name in names
     ]
-    return StatisticsFacts(rows, features, previous[0] if previous else None)
+    return StatisticsFacts(rows, features, compared_with)
 
 
 def _by_name(statistics: Any) -> dict[str, Any]:
@@ -140,7 +155,9 @@ def _facts(
     kind = _Feature.Type.Name(present[0].type).lower()
     is_number = all(f.WhichOneof("stats") == "num_stats" for f in present)
     if is_number:
-        bars = common_bins([_buckets(f) if f is not None else [] for f in by_split.values()])
+        bars = common_bins(
+            [_histogram(f) if f is not None else Histogram(()) for f in by_split.values()]
+        )
     else:
         bars = common_labels([_labels(f) if f is not None else {} for f in by_split.values()])
     splits = {
@@ -159,7 +176,7 @@ def _facts(
 
 def _distance(first: Any, second: Any, is_number: bool) -> float | None:
     if is_number:
-        a, b = common_bins([_buckets(first), _buckets(second)])
+        a, b = common_bins([_histogram(first), _histogram(second)])
         return jensen_shannon([bar.count for bar in a], [bar.count for bar in b])
     return largest_change(_labels(first), _labels(second))
 
@@ -193,12 +210,17 @@ def _numbers(stats: Any) -> dict[str, float]:
     }
 
 
-def _buckets(feature: Any) -> list[Bucket]:
-    standard = statistics_pb2.Histogram.STANDARD
-    for histogram in feature.num_stats.histograms:
-        if histogram.type == standard:
-            return [Bucket(b.low_value, b.high_value, b.sample_count) for b in histogram.buckets]
-    return []
+def _histogram(feature: Any) -> Histogram:
+    kinds = statistics_pb2.Histogram
+    by_kind = {histogram.type: histogram for histogram in feature.num_stats.histograms}
+    equal, deciles = by_kind.get(kinds.STANDARD), by_kind.get(kinds.QUANTILES)
+    return Histogram(_buckets(equal), _buckets(deciles))
+
+
+def _buckets(histogram: Any) -> list[Bucket]:
+    if histogram is None:
+        return []
+    return [Bucket(b.low_value, b.high_value, b.sample_count) for b in histogram.buckets]
 
 
 def _labels(feature: Any) -> dict[str, float]:

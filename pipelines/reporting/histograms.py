@@ -1,13 +1,16 @@
 """Histograms on common bins, and how far two of them are apart: plain numbers, no protos."""
 
+import bisect
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.pipelines.reporting.numbers import span
+from penstock.pipelines.reporting.numbers import compact, span
 
 # As many as TFDV's own histograms have.
 BINS = 10
+_NEARLY_ALL = 0.8
 
 
 @dataclass(frozen=True)
@@ -32,34 +35,79 @@ class Bucket:
     count: float
 
 
-def rebin(buckets: Sequence[Bucket], low: float, high: float, bins: int = BINS) -> list[float]:
-    """Counts in equal bins of [low, high]; values lie evenly within their bucket."""
-    counts = [0.0] * bins
-    width = (high - low) / bins
+@dataclass(frozen=True)
+class Histogram:
+    """How numbers are distributed.
+
+    Attributes:
+        equal: Buckets of one width, from the smallest to the largest value.
+        deciles: Buckets of a tenth of the values each: fine where there are many of them.
+    """
+
+    equal: Sequence[Bucket]
+    deciles: Sequence[Bucket] = ()
+
+    @property
+    def has_tail(self) -> bool:
+        """Whether nearly all values fall into one of the equal buckets, which shows nothing."""
+        total = sum(bucket.count for bucket in self.equal)
+        most = max((bucket.count for bucket in self.equal), default=0)
+        return len(self.deciles) > 2 and most > _NEARLY_ALL * total
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        """From the first decile to the ninth: what to show of a histogram with a tail."""
+        return self.deciles[0].high, self.deciles[-1].low
+
+
+def rebin(buckets: Sequence[Bucket], edges: Sequence[float]) -> list[float]:
+    """Counts between neighbouring edges; values lie evenly within their bucket."""
+    counts = [0.0] * (len(edges) - 1)
     for bucket in buckets:
-        if not width or bucket.high <= bucket.low:
-            at = 0 if not width else min(bins - 1, max(0, int((bucket.low - low) / width)))
-            counts[at] += bucket.count
+        if bucket.high <= bucket.low:
+            at = bisect.bisect_right(edges, bucket.low) - 1
+            counts[min(max(at, 0), len(counts) - 1)] += bucket.count
             continue
-        for i in range(bins):
-            left, right = low + i * width, low + (i + 1) * width
+        for i, (left, right) in enumerate(itertools.pairwise(edges)):
             shared = min(right, bucket.high) - max(left, bucket.low)
             if shared > 0:
                 counts[i] += bucket.count * shared / (bucket.high - bucket.low)
     return counts
 
 
-def common_bins(histograms: Sequence[Sequence[Bucket]]) -> list[list[Bar]]:
-    """Several histograms on the same bins, so that they can stand side by side."""
-    ends = [end for buckets in histograms for b in buckets for end in (b.low, b.high)]
-    finite = [end for end in ends if math.isfinite(end)]
-    if not finite:
+def common_bins(histograms: Sequence[Histogram]) -> list[list[Bar]]:
+    """Several histograms on the same bins, so that they can stand side by side.
+
+    Where one has a long tail, the bins divide the middle of its values, and the first and the
+    last bin take what lies outside.
+    """
+    known = [[b for b in h.equal if math.isfinite(b.low + b.high)] for h in histograms]
+    ends = [end for buckets in known for b in buckets for end in (b.low, b.high)]
+    if not ends:
         return [[] for _ in histograms]
-    low, high = min(finite), max(finite)
-    width = (high - low) / BINS
-    labels = [span(low + i * width, low + (i + 1) * width, width) for i in range(BINS)]
-    known = [[b for b in h if math.isfinite(b.low) and math.isfinite(b.high)] for h in histograms]
-    return [[Bar(*pair) for pair in zip(labels, rebin(h, low, high), strict=True)] for h in known]
+    low, high = min(ends), max(ends)
+    middles = [h.middle for h in histograms if h.has_tail]
+    inner = (min(m[0] for m in middles), max(m[1] for m in middles)) if middles else (low, high)
+    if not low <= inner[0] < inner[1] <= high:
+        inner = low, high
+    edges = _edges(inner)
+    labels = [span(left, right, edges[1] - edges[0]) for left, right in itertools.pairwise(edges)]
+    if inner[0] > low:
+        edges, labels = [low, *edges], [f"below {compact(inner[0])}", *labels]
+    if inner[1] < high:
+        edges, labels = [*edges, high], [*labels, f"over {compact(inner[1])}"]
+    bars = []
+    for histogram, finite in zip(histograms, known, strict=True):
+        counts = rebin(histogram.deciles if middles and histogram.deciles else finite, edges)
+        bars.append([Bar(*pair) for pair in zip(labels, counts, strict=True)])
+    return bars
+
+
+def _edges(between: tuple[float, float]) -> list[float]:
+    low, high = between
+    if low == high:
+        return [low, math.nextafter(high, math.inf)]
+    return [low + i * (high - low) / BINS for i in range(BINS)] + [high]
 
 
 def common_labels(histograms: Sequence[Mapping[str, float]], most: int = BINS) -> list[list[Bar]]:

@@ -51,13 +51,14 @@ def gather_lineage(
 ) -> LineageFacts:
     """The lineage of a run."""
     origins = []
-    for node in pipeline.nodes:
-        place = next((str(node.options[p]) for p in _PLACES if p in node.options), "")
-        digest = next((str(node.options[d]) for d in _DIGESTS if d in node.options), "")
-        if place or digest:
-            origins.append(Origin(node.name, place, digest))
-    if manifest is not None and not any(o.digest == manifest.source_fingerprint for o in origins):
-        origins.append(Origin("Examples", "", manifest.source_fingerprint))
+    for node in run.nodes:
+        # A node from the cache has no digest among its options; what it gave has.
+        known = [node.options, *(plain_properties(artifact) for artifact in node.outputs)]
+        place = _first(known, _PLACES)
+        if place:
+            origins.append(Origin(node.node, place, _first(known, _DIGESTS)))
+    if manifest is not None:
+        origins.append(Origin("Rows", "as they were read", manifest.source_fingerprint))
     return LineageFacts(
         note.command,
         origins,
@@ -71,6 +72,12 @@ def gather_lineage(
             if n.options
         },
     )
+
+
+def _first(known: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """The first that says something under one of the names."""
+    found = (str(k[name]) for k in known for name in names if k.get(name))
+    return next(found, "")
 
 
 def _code_digest(options: Mapping[str, Any]) -> str:

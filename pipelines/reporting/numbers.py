@@ -45,9 +45,11 @@ def percent(share: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`; the empty string for None."""
+    """`20 ms`, `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`; the empty string for None."""
     if seconds is None:
         return ""
+    if seconds < 0.095:
+        return f"{1000 * seconds:.0f} ms"
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

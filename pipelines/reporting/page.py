@@ -50,6 +50,16 @@ def render_comparison(comparison: Comparison) -> str:
     )
 
 
+def render_section(template: str, **facts: Any) -> str:
+    """One section of a report by itself, from the facts that it shows."""
+    return _render(template, r=facts)
+
+
+def render_parts(sections: Sequence[str]) -> str:
+    """A page of such sections."""
+    return _render("parts.html", parts=[Markup(section) for section in sections])
+
+
 def _render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 

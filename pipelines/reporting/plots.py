@@ -150,7 +150,7 @@ def slice_plot(
         overall: Its value over all examples.
         named: Slices to write the names of.
     """
-    with _axes((7.6, 3.2)) as (figure, axes):
+    with _axes((9.6, 3.8)) as (figure, axes):
         is_many = len(slices) > _MOST_VECTOR_POINTS
         axes.scatter(
             [examples for examples, _ in slices.values()],

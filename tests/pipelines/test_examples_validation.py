@@ -87,8 +87,8 @@ def test_all_of_it_is_kept_as_tfx_keeps_it(unfit, tmp_path):
     anomalies = anomalies_pb2.Anomalies.FromString((kept / "Split-eval/SchemaDiff.pb").read_bytes())
     assert list(anomalies.anomaly_info) == ["fare"]
     page = (kept / "report.html").read_text()
-    assert "Unfit to train on: 2 problem(s)" in page
-    assert "<h2>Split eval: 1 anomalies</h2>" in page
+    assert "Unfit to train on: 2 problems" in page
+    assert '<td>eval</td><td class="bad-text">error</td>' in page
 
 
 def test_examples_of_another_example_gen_need_no_manifest(examples, tmp_path):

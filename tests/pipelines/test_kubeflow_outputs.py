@@ -113,9 +113,12 @@ def test_shows_statistics_as_a_table(wanted, tmp_path):
     write_kubeflow_outputs(json.dumps(wanted), {"statistics": [artifact]})
 
     page = (tmp_path / "kfp/html").read_text()
-    assert "<h2>Split train: 1,200 rows</h2>" in page
-    assert "<td>&lt;fare&gt;<td>float<td>1,190<td>10<td>0 to 9.5, median 0, mean 4.25" in page
-    assert "<td>kind<td>string<td>0<td>0<td>2 distinct; most often Cash (700)" in page
+    assert "2 features; 1,200 rows of train." in page
+    assert "&lt;fare&gt;</a></th><td class=\"muted\">float</td>" in page
+    assert "<fare>" not in page
+    assert '<th scope="row">missing</th><td class="n">10</td>' in page
+    assert '<th scope="row">maximum</th><td class="n">9.500</td>' in page
+    assert '<th scope="row">distinct</th><td class="n">2</td>' in page
 
 
 def test_shows_anomalies_as_a_table(wanted, tmp_path):
@@ -129,8 +132,8 @@ def test_shows_anomalies_as_a_table(wanted, tmp_path):
     write_kubeflow_outputs(json.dumps(wanted), {"anomalies": [artifact]})
 
     page = (tmp_path / "kfp/html").read_text()
-    assert "<h2>Split eval: 1 anomalies</h2>" in page
-    assert "<td>company<td>Unexpected string values<td>" in page
+    assert '<th scope="row">company</th><td>eval</td>' in page
+    assert "Unexpected string values. " in page
 
 
 def test_a_skipped_node_still_gives_kfp_all_it_expects(wanted, tmp_path):

@@ -17,7 +17,7 @@
   for (const table of document.querySelectorAll("table.sortable")) {
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, at) => {
-      if (!head.textContent.trim()) return;
+      if (!head.textContent.trim() || head.classList.contains("hist")) return;
       const button = document.createElement("button");
       button.type = "button";
       button.append(...head.childNodes);
