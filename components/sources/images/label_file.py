@@ -1,0 +1,153 @@
+"""A label file to a `LabelTable`: CSV, JSON, MATLAB's v5 and v7.3, by content or extension."""
+
+import json
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from penstock.components.errors import DataError
+from penstock.components.sources.content import open_data
+from penstock.components.sources.csv import open_csv
+from penstock.components.sources.images.label_columns import find_file_column
+from penstock.components.sources.images.label_table import LabelTable, type_rows
+from penstock.components.sources.images.matlab import is_matlab, read_matlab
+from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.options import SourceOptions
+
+_CLASS_NAMES = ("class_names", "classes", "categories", "label_names")
+Tree = Mapping[str, object]
+
+
+def read_labels(path: str, options: ImageOptions) -> LabelTable:
+    """Read a label file whole; those of a million images take some hundred MiB.
+
+    Raises:
+        DataError: It cannot be read, or holds no rows that name files.
+    """
+    with open_data(path) as stream:
+        head = stream.read(1024)
+    if not head:
+        raise DataError(f"{path}: is empty (0 bytes), expected labels")
+    if is_matlab(head):
+        return _from_tree(read_matlab(path), path, options, first_class=1)
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        return _from_tree(_read_json(path), path, options, first_class=0)
+    return _read_csv(path)
+
+
+def read_class_names(path: str) -> tuple[str, ...]:
+    """The names of all classes, in order: lines of text, a JSON list, or MATLAB's `class_names`.
+
+    Raises:
+        DataError: There are none, or two are equal; names the file.
+    """
+    with open_data(path) as stream:
+        data = stream.read()
+    if is_matlab(data[:1024]):
+        names = _class_names(read_matlab(path))
+    elif data.lstrip()[:1] in (b"{", b"["):
+        names = _class_names(_read_json(path))
+    else:
+        lines = data.decode("utf-8-sig", "surrogateescape").splitlines()
+        names = tuple(line.strip() for line in lines if line.strip())
+    if not names:
+        raise DataError(f"{path}: no names of classes; expected a list of them, or a name a line")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{path}: names class {twice!r} twice")
+    return names
+
+
+def _read_csv(path: str) -> LabelTable:
+    source = open_csv([path], SourceOptions(kind="csv", non_finite="keep"))
+    batches = []
+    for pieces in source.cut(1):
+        for batch in source.read(pieces):
+            if batch.rejected:
+                raise DataError(str(batch.rejected[0]))
+            batches.append(batch.table)
+    table = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return LabelTable(path, "its rows", source.columns, table[0])
+
+
+def _read_json(path: str) -> object:
+    with open_data(path) as stream:
+        try:
+            return json.loads(stream.read())
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path}: not JSON ({error})") from error
+
+
+def _from_tree(tree: object, path: str, options: ImageOptions, *, first_class: int) -> LabelTable:
+    """The rows among nested values: the only list of mappings, or mapping of lists, with files."""
+    found = {
+        name: rows
+        for name, rows in _candidates(tree)
+        if find_file_column(rows[0].keys(), options.file_column) is not None
+    }
+    if options.labels_variable is not None:
+        found = {name: rows for name, rows in found.items() if name == options.labels_variable}
+    if len(found) != 1:
+        has = f"{', '.join(found)} do" if found else f"it has {_outline(tree)}"
+        which = "only one of its values" if found else "one of its values"
+        raise DataError(
+            f"{path}: expected {which} to hold rows with a file each, but {has}; "
+            "name it with labels_variable, its column with file_column"
+        )
+    name, rows = next(iter(found.items()))
+    columns, table = type_rows(rows, path)
+    return LabelTable(path, name, columns, table, _class_names(tree), first_class)
+
+
+def _candidates(tree: object) -> Iterable[tuple[str, list[Tree]]]:
+    """Name and rows of everything in the tree that looks like rows."""
+    if isinstance(tree, list):
+        if tree and all(isinstance(row, Mapping) for row in tree):
+            yield "its rows", tree
+        return
+    if not isinstance(tree, Mapping):
+        return
+    if tree and all(isinstance(value, (str, int)) for value in tree.values()):
+        yield "its names", [{"file": name, "class": value} for name, value in tree.items()]
+    elif tree and all(isinstance(value, Mapping) for value in tree.values()):
+        yield "its names", [{"file": name, **value} for name, value in tree.items()]
+    yield from _candidates_of_lists("its lists", tree)
+    for name, value in tree.items():
+        if isinstance(value, list) and value and all(isinstance(row, Mapping) for row in value):
+            yield name, value
+        elif isinstance(value, Mapping):
+            yield from _candidates_of_lists(name, value)
+
+
+def _candidates_of_lists(name: str, tree: Tree) -> Iterable[tuple[str, list[Tree]]]:
+    """A mapping of lists of equal length, as rows; names of classes and the like are no column."""
+    if isinstance(tree.get(find_file_column(tree.keys(), None) or ""), str):
+        yield name, [tree]  # a struct array of one is a struct
+        return
+    lists = {key: value for key, value in tree.items() if isinstance(value, list) and value}
+    file_column = find_file_column(lists.keys(), None)
+    if file_column is None:
+        return
+    length = len(lists[file_column])
+    columns = {key: value for key, value in lists.items() if len(value) == length}
+    yield (
+        name,
+        [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+    )
+
+
+def _class_names(tree: object) -> tuple[str, ...] | None:
+    if isinstance(tree, Mapping):
+        for name in _CLASS_NAMES:
+            names = tree.get(name)
+            if isinstance(names, list) and names and all(isinstance(one, str) for one in names):
+                return tuple(names)
+    elif isinstance(tree, list) and tree and all(isinstance(one, str) for one in tree):
+        return tuple(tree)
+    return None
+
+
+def _outline(tree: object) -> str:
+    if isinstance(tree, Mapping):
+        return ", ".join(map(repr, list(tree)[:8])) or "none"
+    return f"a {type(tree).__name__}"

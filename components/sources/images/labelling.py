@@ -1,0 +1,247 @@
+"""Images and their labels: by folder, or by the rows of a label file.
+
+A label file names an image by its path below the input, by its file name alone, or by that
+without extension: whichever of these finds most images is taken for all rows.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.components.errors import DataError
+from penstock.components.sources.base import Column
+from penstock.components.sources.images.label_columns import LabelColumns, find_columns
+from penstock.components.sources.images.label_table import LabelTable
+from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.tree import FoundImage
+from penstock.components.sources.layout import shown
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+LABEL, TEXT = "image/class/label", "image/class/text"
+_INT64 = np.iinfo(np.int64)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of images, in the order of the images.
+
+    Attributes:
+        columns: `image/class/label`, `image/class/text` where known, and further columns.
+        rows: Their values; null where an image has no label.
+        unlabelled: Places of the images without label.
+        missing: Row (from 1) and name in the label file of labels whose image is not there.
+        notes: What was taken as what, for a report.
+    """
+
+    columns: tuple[Column, ...]
+    rows: pa.RecordBatch
+    unlabelled: tuple[int, ...]
+    missing: tuple[tuple[int, str], ...] = ()
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+
+def label_by_folder(images: Sequence[FoundImage], class_names: Sequence[str] | None) -> Labels:
+    """The folder right below the input is the class; numbered by `class_names`, or sorted names.
+
+    Raises:
+        DataError: A folder is none of `class_names`; names it.
+    """
+    folders = [image.folder for image in images]
+    names = class_names or sorted({folder for folder in folders if folder is not None})
+    numbers = {name: number for number, name in enumerate(names)}
+    for image, folder in zip(images, folders, strict=True):
+        if folder is not None and folder not in numbers:
+            raise DataError(f"{image.path}: class {folder!r} is none of {shown(names)}")
+    labels = [None if folder is None else numbers[folder] for folder in folders]
+    texts = [None if folder is None else os.fsencode(folder) for folder in folders]
+    unlabelled = tuple(at for at, folder in enumerate(folders) if folder is None)
+    if not numbers:
+        return Labels((), pa.RecordBatch.from_arrays([], []), unlabelled)
+    columns = (Column(LABEL, FeatureKind.INT), Column(TEXT, FeatureKind.BYTES))
+    rows = _batch(columns, [pa.array(labels, pa.int64()), pa.array(texts, pa.binary())])
+    return Labels(columns, rows, unlabelled, notes=("classes are folders",))
+
+
+def label_by_file(
+    images: Sequence[FoundImage],
+    table: LabelTable,
+    options: ImageOptions,
+    class_names: Sequence[str] | None,
+) -> Labels:
+    """The rows of a label file are the classes.
+
+    Args:
+        images: What may be named.
+        table: The label file.
+        options: Names of its columns.
+        class_names: Of all classes in order, where known from elsewhere.
+
+    Raises:
+        DataError: The file and the images, or two rows, do not agree; names them.
+    """
+    taken = find_columns(table, options)
+    row_of_image, missing, rule = _match(images, table, taken.file)
+    numbers, texts = _classes(table, taken, class_names)
+    names = {LABEL: numbers, TEXT: texts}
+    columns = [
+        Column(name, FeatureKind.INT if name == LABEL else FeatureKind.BYTES)
+        for name, values in names.items()
+        if values is not None
+    ]
+    arrays = [pa.array(names[column.name], column.arrow_type) for column in columns]
+    for name in taken.others:
+        if name.startswith("image/"):
+            raise DataError(f"{table.path}: column {name!r} has the name of a feature; rename it")
+        at = table.rows.schema.get_field_index(name)
+        columns.append(table.columns[at])
+        arrays.append(table.rows.column(at))
+    indices = pa.array(row_of_image, pa.int64())
+    rows = _batch(columns, [array.take(indices) for array in arrays])
+    unlabelled = np.flatnonzero(rows.column(0).is_null().to_numpy(zero_copy_only=False))
+    note = f"labels are {table.origin} of {table.path}: {taken}; files are found by {rule}"
+    return Labels(tuple(columns), rows, tuple(unlabelled.tolist()), missing, (note,))
+
+
+def _batch(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(arrays), [column.name for column in columns])
+
+
+def _stem(name: str) -> str:
+    return os.path.splitext(os.path.basename(name))[0]
+
+
+_RULES: dict[str, Callable[[str], str]] = {
+    "their path": lambda name: name,
+    "their name": os.path.basename,
+    "their name without extension": _stem,
+}
+
+
+def _match(
+    images: Sequence[FoundImage], table: LabelTable, file_column: str
+) -> tuple[list[int | None], tuple[tuple[int, str], ...], str]:
+    """Row of each image, rows without image, and the rule that told."""
+    wanted = [_as_path(value, table, row) for row, value in enumerate(table.values(file_column))]
+    rule, found = "", -1
+    for candidate, key in _RULES.items():
+        # A row may lack the extension that the file has, so only files lose it.
+        have = {key(image.name) for image in images}
+        hits = sum(_key(candidate, name) in have for name in wanted)
+        if hits > found:
+            rule, found = candidate, hits
+        if found == len(wanted):
+            break
+    if not found:
+        raise DataError(
+            f"{table.path}: none of its {len(wanted)} files, the first {wanted[0]!r}, is among "
+            f"the {len(images)} images, the first {images[0].name!r}; name the folder that the "
+            "paths begin at, or the right column with file_column"
+        )
+    row_by_key = _unique_rows(wanted, rule, table)
+    image_by_key: dict[str, FoundImage] = {}
+    rows: list[int | None] = []
+    for image in images:
+        key_of_image = _RULES[rule](image.name)
+        row = row_by_key.get(key_of_image)
+        rows.append(row)
+        other = image_by_key.setdefault(key_of_image, image)
+        if row is not None and other is not image:
+            raise DataError(
+                f"{table.path}: row {row + 1}: {wanted[row]!r} may be {other.path} or "
+                f"{image.path}; write paths below the input into column {file_column!r}"
+            )
+    missing = tuple(
+        (row + 1, wanted[row]) for key, row in row_by_key.items() if key not in image_by_key
+    )
+    return rows, missing, rule
+
+
+def _key(rule: str, name: str) -> str:
+    return os.path.basename(name) if rule == "their name without extension" else _RULES[rule](name)
+
+
+def _unique_rows(wanted: Sequence[str], rule: str, table: LabelTable) -> dict[str, int]:
+    rows: dict[str, int] = {}
+    for row, name in enumerate(wanted):
+        first = rows.setdefault(_key(rule, name), row)
+        if first != row:
+            raise DataError(
+                f"{table.path}: rows {first + 1} and {row + 1} both name {name!r}; "
+                "an image has one row"
+            )
+    return rows
+
+
+def _as_path(value: object, table: LabelTable, row: int) -> str:
+    """A file as a label file writes it: also as a number, or as Windows writes paths."""
+    if value is None:
+        raise DataError(f"{table.path}: row {row + 1}: names no file")
+    name = os.fsdecode(value) if isinstance(value, bytes) else str(value)
+    return name.strip().replace("\\", "/").removeprefix("./")
+
+
+def _classes(
+    table: LabelTable, taken: LabelColumns, class_names: Sequence[str] | None
+) -> tuple[list[int | None], list[bytes | None] | None]:
+    """Number and text of each row's class."""
+    if taken.label is None:
+        assert taken.text is not None  # find_columns sees to it
+        return _number_texts(table, table.values(taken.text), class_names)
+    numbers = table.values(taken.label)
+    if taken.text is not None:
+        texts = [_text(value) for value in table.values(taken.text)]
+        _check_one_text(numbers, texts, table)
+        return numbers, texts
+    names, first = class_names, table.first_class
+    if names is None:
+        names = table.class_names
+    if names is None:
+        return numbers, None
+    if 0 in numbers:
+        first = 0
+    for row, number in enumerate(numbers):
+        if number is not None and not first <= number < first + len(names):
+            raise DataError(
+                f"{table.path}: row {row + 1}: class {number} is beyond the {len(names)} names of "
+                f"classes, {first} to {first + len(names) - 1}"
+            )
+    return numbers, [None if n is None else os.fsencode(names[n - first]) for n in numbers]
+
+
+def _number_texts(
+    table: LabelTable, values: Sequence[object], class_names: Sequence[str] | None
+) -> tuple[list[int | None], list[bytes | None]]:
+    """Classes that are texts only: numbered from 0, in the order of `class_names` or sorted."""
+    texts = [_text(value) for value in values]
+    known = class_names or table.class_names
+    order = [os.fsencode(name) for name in known] if known else sorted({t for t in texts if t})
+    numbers = {text: number for number, text in enumerate(order)}
+    for row, text in enumerate(texts):
+        if text and text not in numbers:
+            raise DataError(
+                f"{table.path}: row {row + 1}: class {os.fsdecode(text)!r} is none of "
+                f"{shown(known or ())}"
+            )
+    return [numbers[text] if text else None for text in texts], [text or None for text in texts]
+
+
+def _text(value: object) -> bytes | None:
+    return value if value is None or isinstance(value, bytes) else str(value).encode()
+
+
+def _check_one_text(
+    numbers: Sequence[int | None], texts: Sequence[bytes | None], table: LabelTable
+) -> None:
+    first_row: dict[int, int] = {}
+    for row, number in enumerate(numbers):
+        if number is None:
+            continue
+        first = first_row.setdefault(number, row)
+        if texts[first] != texts[row]:
+            raise DataError(
+                f"{table.path}: class {number} is {texts[first]!r} in row {first + 1} and "
+                f"{texts[row]!r} in row {row + 1}; expected one text a class"
+            )

@@ -1,0 +1,74 @@
+"""What a file that should be an image is by its name, and looks like by its first bytes."""
+
+import os
+
+from penstock.components.sources.sniff import not_text
+
+# Extension to format; the formats of `image_header`, and those that are refused.
+_BY_EXTENSION = {
+    **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif"), "JPEG"),
+    ".png": "PNG",
+    ".apng": "PNG",
+    ".gif": "GIF",
+    **dict.fromkeys((".bmp", ".dib"), "BMP"),
+    ".webp": "WebP",
+    **dict.fromkeys((".tif", ".tiff"), "TIFF"),
+    **dict.fromkeys((".heic", ".heif"), "HEIC"),
+    ".avif": "AVIF",
+    ".svg": "SVG",
+    **dict.fromkeys((".jp2", ".j2k", ".jpx"), "JPEG 2000"),
+    ".psd": "PSD",
+    ".ico": "ICO",
+}
+_MAGIC = (
+    (b"II*\0", "TIFF"),
+    (b"MM\0*", "TIFF"),
+    (b"\0\0\0\x0cjP  ", "JPEG 2000"),
+    (b"\xff\x4f\xff\x51", "JPEG 2000"),
+    (b"8BPS", "PSD"),
+    (b"\0\0\1\0", "ICO"),
+)
+_BRANDS = {b"avif": "AVIF", b"avis": "AVIF"}  # of ISO's media files; others' images are HEIC
+_HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1"}
+_CUT_HEADERS = ((b"\xff\xd8", "JPEG"), (b"\x89PNG", "PNG"), (b"GIF8", "GIF"), (b"RIFF", "WebP"))
+READABLE = "JPEG, PNG, GIF, BMP or WebP"
+
+
+def format_by_extension(path: str) -> str | None:
+    """The format that a file's extension promises; None where it promises none."""
+    return _BY_EXTENSION.get(os.path.splitext(path)[1].lower())
+
+
+def refusal(data: bytes) -> str:
+    """Why bytes without the header of a readable image are none; not empty."""
+    kind = _unreadable_kind(data)
+    if kind:
+        return f"is {kind}, which is not read; convert it to {READABLE}"
+    for magic, name in _CUT_HEADERS:
+        if data.startswith(magic):
+            return f"truncated or damaged: begins as {name} does, but its header is not whole"
+    looks_like = not_text(data[:512])
+    if looks_like:
+        return f"not an image: {looks_like}"
+    if _is_text(data[:512]):
+        return f"not an image: holds text, {data[:40]!r}; expected {READABLE}"
+    return f"not an image: begins with {data[:16]!r}; expected {READABLE}"
+
+
+def _unreadable_kind(data: bytes) -> str | None:
+    for magic, name in _MAGIC:
+        if data.startswith(magic):
+            return name
+    if data[4:8] == b"ftyp":
+        brand = data[8:12]
+        return "HEIC" if brand in _HEIC_BRANDS else _BRANDS.get(brand)
+    return "SVG" if b"<svg" in data[:1024].lower() else None
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.end < len(head):  # else only its last character is cut
+            return False
+    return b"\0" not in head

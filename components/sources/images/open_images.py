@@ -1,0 +1,163 @@
+"""Folders, globs and a label file to an `ImageSource`: listed, hashed, labelled, shuffled."""
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.components.errors import DataError
+from penstock.components.sources.base import RejectedRow
+from penstock.components.sources.content import fingerprint
+from penstock.components.sources.images.files import scan_files
+from penstock.components.sources.images.label_file import read_class_names, read_labels
+from penstock.components.sources.images.labelling import (
+    LABEL,
+    TEXT,
+    Labels,
+    label_by_file,
+    label_by_folder,
+)
+from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.pixels import require_pillow
+from penstock.components.sources.images.report import ImageReport, make_report
+from penstock.components.sources.images.source import (
+    DIGEST_COLUMN,
+    IMAGE_COLUMNS,
+    Catalog,
+    ImageSource,
+    RejectedFile,
+    shuffled,
+)
+from penstock.components.sources.images.tree import FoundImage, Tree, find_images
+from penstock.components.sources.layout import shown
+
+# What was left out is reported by name up to so many files.
+_SHOWN_IGNORED = 20
+
+
+def open_images(inputs: Sequence[str], options: ImageOptions) -> ImageSource:
+    """List, hash and label images; none is decoded.
+
+    Raises:
+        DataError: There are none, or the labels are damaged or do not agree with them.
+        UsageError: Pillow, or what a label file needs, is not installed.
+    """
+    require_pillow()
+    tree = find_images(inputs)
+    labels = _labels(tree.images, options)
+    kept, rejected = _apply_policies(tree, labels, options)
+    images = [tree.images[at] for at in kept]
+    order = shuffled([os.fsencode(image.name) for image in images], options.shuffle_seed)
+    images = [images[at] for at in order]
+    scanned = scan_files([image.path for image in images])
+    places = pa.array([kept[at] for at in order], pa.int64())
+    catalog = Catalog(
+        paths=tuple(image.path for image in images),
+        names=pa.array([os.fsencode(image.name) for image in images], pa.binary()),
+        sizes=np.array([file.size for file in scanned], np.int64),
+        digests=pa.array([file.sha256 for file in scanned], pa.binary()),
+        labels=pa.RecordBatch.from_arrays(
+            [column.take(places) for column in labels.rows.columns],
+            [column.name for column in labels.columns],
+        ),
+    )
+    report = _report(catalog)
+    digest = (DIGEST_COLUMN,) if options.content_digest else ()
+    return ImageSource(
+        columns=(*IMAGE_COLUMNS, *labels.columns, *digest),
+        fingerprint=_fingerprint(catalog, rejected, options),
+        files=catalog.paths or tuple(tree.refused),
+        input_bytes=int(catalog.sizes.sum()),
+        ignored=_short(tree.ignored),
+        rejected_by_scan=tuple(rejected),
+        options=options,
+        catalog=catalog,
+        report=report,
+        notes=(*labels.notes, *report.lines()),
+    )
+
+
+def _labels(images: Sequence[FoundImage], options: ImageOptions) -> Labels:
+    names = read_class_names(options.class_names_file) if options.class_names_file else None
+    if options.labels_file is None:
+        return label_by_folder(images, names)
+    return label_by_file(images, read_labels(options.labels_file, options), options, names)
+
+
+def _apply_policies(
+    tree: Tree, labels: Labels, options: ImageOptions
+) -> tuple[list[int], list[RejectedRow]]:
+    """Places of the images that are read, and what is rejected without being read."""
+    rejected: list[RejectedRow] = [
+        RejectedFile(path, 1, 0, None, reason, b"") for path, reason in sorted(tree.refused.items())
+    ]
+    without = set(labels.unlabelled) if options.unlabelled != "keep" else set()
+    if options.unlabelled == "reject":
+        names = [tree.images[at].name for at in labels.unlabelled]
+        reason = _unlabelled_reason(names, options)
+        rejected += [
+            RejectedFile(tree.images[at].path, 1, 0, None, reason, b"") for at in labels.unlabelled
+        ]
+    elif options.unlabelled == "drop":
+        tree.ignored += [tree.images[at].path for at in labels.unlabelled]
+    if options.missing_images == "reject":
+        rejected += _missing(labels, options)
+    kept = [at for at in range(len(tree.images)) if at not in without]
+    if not kept and not rejected:
+        raise DataError("no image is left: all are without label, and unlabelled is 'drop'")
+    return kept, rejected
+
+
+def _unlabelled_reason(names: Sequence[str], options: ImageOptions) -> str:
+    others = f" ({len(names)} such images: {shown(names, 4)})" if len(names) > 1 else ""
+    keep = "set unlabelled='keep' or 'drop'"
+    if options.labels_file:
+        return f"has no label in {options.labels_file}{others}; add one, or {keep}"
+    return (
+        f"has no label: it lies in no folder below the input{others}; name the folder above, give "
+        f"labels_file, or {keep}"
+    )
+
+
+def _missing(labels: Labels, options: ImageOptions) -> list[RejectedRow]:
+    assert options.labels_file is not None or not labels.missing
+    names = [name for _, name in labels.missing]
+    others = f" ({len(names)} such rows: {shown(names, 4)})" if len(names) > 1 else ""
+    return [
+        RejectedRow(
+            file=options.labels_file or "",
+            row=row,
+            line=0,
+            column=None,
+            reason=f"no image {name!r} below the input{others}; add it, or set "
+            "missing_images='drop'",
+            raw=os.fsencode(name),
+        )
+        for row, name in labels.missing
+    ]
+
+
+def _report(catalog: Catalog) -> ImageReport:
+    columns = {name: i for i, name in enumerate(catalog.labels.schema.names)}
+    nothing: list = [None] * len(catalog)
+
+    def values(name: str) -> list:
+        return catalog.labels.column(columns[name]).to_pylist() if name in columns else nothing
+
+    names = [os.fsdecode(name) for name in catalog.names.to_pylist()]
+    return make_report(names, catalog.digests.to_pylist(), values(LABEL), values(TEXT))
+
+
+def _fingerprint(catalog: Catalog, rejected: Sequence[RejectedRow], options: ImageOptions) -> str:
+    """Digest of all content: images, label file, names of classes, and what was refused."""
+    files = list(zip(catalog.paths, catalog.digests.to_pylist(), strict=True))
+    given = [path for path in (options.labels_file, options.class_names_file) if path]
+    files += [(path, file.sha256) for path, file in zip(given, scan_files(given), strict=True)]
+    files += [(row.file, row.reason.encode()) for row in rejected if row.file not in given]
+    return fingerprint("images", files)
+
+
+def _short(paths: Sequence[str]) -> tuple[str, ...]:
+    rest = len(paths) - _SHOWN_IGNORED
+    return (*paths[:_SHOWN_IGNORED], *([f"{rest:,} more"] if rest > 0 else []))

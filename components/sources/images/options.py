@@ -1,0 +1,110 @@
+"""What a user may say about images and their labels, as one value that travels as JSON."""
+
+from dataclasses import dataclass
+
+from penstock.components.errors import UsageError
+from penstock.components.sources.option_checks import check_flag, check_one_of, check_whole
+
+LAYOUTS = ("bytes", "resized", "decoded")
+FITS = ("crop", "pad", "stretch", "shortest")
+ENCODINGS = ("jpeg", "png")
+ALPHAS = ("white", "black", "drop")
+UNLABELLED = ("reject", "keep", "drop")
+MISSING_IMAGES = ("reject", "drop")
+VERIFY = ("header", "decode")
+# Pillow itself refuses to decode more: twice its warning limit.
+MOST_PIXELS = 178_956_970
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """How a folder of images is read, labelled and stored; docs/images.md has the policies.
+
+    Attributes:
+        kind: `images`.
+        labels_file: CSV, JSON or MATLAB file that maps file names to classes; else the folder
+            right below the input is an image's class, and classes are numbered from 0 in
+            the order of their names.
+        class_names_file: Text file (a name a line), JSON list or MATLAB file with the names of
+            all classes in order; so that parts of a data set are numbered alike.
+        file_column: Column of the label file that names the image; else a usual name of it.
+        label_column: Column with its class; else a usual name of it.
+        text_column: Column with its class in words; else a usual name of it.
+        labels_variable: Variable of a MATLAB file, or key of a JSON file, that holds the rows; else
+            the only one with files.
+        unlabelled: An image without label: `reject` it as a bad row, `keep` it without, or `drop`.
+        missing_images: A label without image: `reject` it as a bad row, or `drop`.
+        layout: `bytes` as they are, `resized` and encoded again, or `decoded` to uint8.
+        size: Side in pixels of `resized` images, and of `decoded` ones if given.
+        fit: To the size by `crop` of the centre, `pad` with black, `stretch`, or the `shortest`
+            side to the size and nothing cut.
+        channels: 3 (RGB) or 1 (gray), of `resized` and `decoded` images.
+        encoding: `jpeg` or `png`, of `resized` images.
+        jpeg_quality: 1 to 100, of each JPEG that is written.
+        alpha: What is behind transparent pixels: `white`, `black`, or `drop` to ignore alpha.
+        max_pixels: An image of more is rejected before it is decoded.
+        verify: `header` finds files that are cut; `decode` decodes each, also in `bytes`.
+        content_digest: Add the feature `image/key/sha256`, equal where files are.
+        shuffle_seed: Decides the order of the images in the shards.
+
+    Raises:
+        UsageError: A value is not one of the choices, or two do not go together.
+    """
+
+    kind: str = "images"
+    labels_file: str | None = None
+    class_names_file: str | None = None
+    file_column: str | None = None
+    label_column: str | None = None
+    text_column: str | None = None
+    labels_variable: str | None = None
+    unlabelled: str = "reject"
+    missing_images: str = "reject"
+    layout: str = "bytes"
+    size: int | None = None
+    fit: str = "crop"
+    channels: int = 3
+    encoding: str = "jpeg"
+    jpeg_quality: int = 95
+    alpha: str = "white"
+    max_pixels: int = 89_478_485
+    verify: str = "header"
+    content_digest: bool = False
+    shuffle_seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_one_of(self, "kind", ("images",))
+        check_one_of(self, "unlabelled", UNLABELLED)
+        check_one_of(self, "missing_images", MISSING_IMAGES)
+        check_one_of(self, "layout", LAYOUTS)
+        check_one_of(self, "fit", FITS)
+        check_one_of(self, "encoding", ENCODINGS)
+        check_one_of(self, "alpha", ALPHAS)
+        check_one_of(self, "verify", VERIFY)
+        check_flag(self, "content_digest")
+        check_whole(self, "jpeg_quality", "max_pixels")
+        check_whole(self, "shuffle_seed", least=0)
+        if self.channels not in (1, 3):
+            raise UsageError(f"channels must be 1 or 3, got {self.channels!r}")
+        if self.jpeg_quality > 100:
+            raise UsageError(f"jpeg_quality must be within 1..100, got {self.jpeg_quality}")
+        if self.max_pixels > MOST_PIXELS:
+            raise UsageError(f"max_pixels must be at most {MOST_PIXELS}, got {self.max_pixels}")
+        self._check_size()
+        if self.labels_file is None:
+            for name in ("file_column", "label_column", "text_column", "labels_variable"):
+                if getattr(self, name) is not None:
+                    raise UsageError(f"{name} is about a label file; give labels_file as well")
+
+    def _check_size(self) -> None:
+        if self.size is not None:
+            check_whole(self, "size")
+            if self.layout == "bytes":
+                raise UsageError("size needs layout='resized' or 'decoded'; 'bytes' keeps files")
+            if self.size**2 > self.max_pixels:
+                raise UsageError(
+                    f"size must be at most the root of max_pixels {self.max_pixels}, "
+                    f"got {self.size}"
+                )
+        elif self.layout == "resized":
+            raise UsageError("layout='resized' needs a size in pixels, as size=299")

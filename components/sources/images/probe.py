@@ -1,0 +1,108 @@
+"""What an image is, from its bytes: headers and marks are read, no pixel is decoded.
+
+A fault that only a decoder meets (bytes altered between header and end mark) is not found
+here; `verify='decode'` finds it.
+"""
+
+from dataclasses import dataclass
+
+from penstock.components.sources.images.jpeg import read_markers
+from penstock.components.sources.images.looks import format_by_extension, refusal
+from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.png import read_chunks
+from penstock.components.tfrecord.image_header import image_header
+
+
+class UnfitImageError(Exception):
+    """An image that cannot be taken; its text is the reason, without the file."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """An image as its headers describe it.
+
+    Attributes:
+        format: `JPEG`, `PNG`, `GIF`, `BMP` or `WebP`.
+        width: In pixels, as stored: before it is turned.
+        height: In pixels, as stored.
+        channels: 1 (gray) or 3, of what TensorFlow decodes the bytes to; 0 where not `is_plain`.
+        is_plain: Whether TensorFlow decodes the bytes to what the policies say as they are:
+            upright, without alpha that counts, of a format and colours that it reads.
+    """
+
+    format: str
+    width: int
+    height: int
+    channels: int
+    is_plain: bool
+
+
+def probe(data: bytes, path: str, options: ImageOptions) -> Probe:
+    """Look at an image's bytes.
+
+    Args:
+        data: The whole file.
+        path: Its name; its extension must agree with the content.
+        options: Most pixels, and what alpha means.
+
+    Raises:
+        UnfitImageError: It is no image, not whole, too large, or not what its name says.
+    """
+    if not data:
+        raise UnfitImageError("is empty (0 bytes), expected an image; copy it again")
+    header = image_header(data)
+    if header is None:
+        raise UnfitImageError(refusal(data))
+    promised = format_by_extension(path)
+    if promised not in (None, header.format):
+        raise UnfitImageError(
+            f"its extension says {promised} but it holds {header.format}; rename or convert it"
+        )
+    check_pixels(header.width, header.height, options.max_pixels)
+    if header.format == "JPEG":
+        channels, is_plain = _probe_jpeg(data)
+    elif header.format == "PNG":
+        channels, is_plain = _probe_png(data, options)
+    else:
+        channels, is_plain = 0, False  # TensorFlow's decoders differ in what they read of these
+    return Probe(header.format, header.width, header.height, channels, is_plain)
+
+
+def check_pixels(width: int, height: int, most: int) -> None:
+    """Refuse an image without pixels, or with more than `most`.
+
+    Raises:
+        UnfitImageError: Names its size.
+    """
+    if width * height == 0:
+        raise UnfitImageError(f"damaged: its header says {width}x{height} pixels")
+    if width * height > most:
+        raise UnfitImageError(
+            f"{width}x{height} is {width * height:,} pixels, more than max_pixels {most:,}; "
+            "not decoded"
+        )
+
+
+def _probe_jpeg(data: bytes) -> tuple[int, bool]:
+    markers = read_markers(data)
+    if markers is None:
+        raise UnfitImageError("truncated JPEG: it ends before its pixels begin; copy it again")
+    if not markers.is_whole:
+        raise UnfitImageError("truncated JPEG: the mark of its end is missing; copy it again")
+    if markers.bits != 8 or markers.components not in (1, 3, 4):
+        raise UnfitImageError(
+            f"JPEG of {markers.components} x {markers.bits} bits a pixel, which is not read; "
+            "convert it to 8 bits of gray or RGB"
+        )
+    is_plain = markers.is_common and markers.orientation == 1 and markers.components != 4
+    return (markers.components if is_plain else 0), is_plain
+
+
+def _probe_png(data: bytes, options: ImageOptions) -> tuple[int, bool]:
+    chunks = read_chunks(data)
+    if chunks is None:
+        raise UnfitImageError("damaged PNG: its header is not one")
+    if not chunks.is_whole:
+        raise UnfitImageError("truncated PNG: its last chunk is missing; copy it again")
+    is_plain = chunks.orientation == 1 and not (chunks.has_alpha and options.alpha != "drop")
+    return (1 if chunks.is_gray else 3) if is_plain else 0, is_plain

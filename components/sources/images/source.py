@@ -1,0 +1,191 @@
+"""Images as a `Source`: slices of a shuffled list of files in, record batches out.
+
+Opening it lists and hashes every file and reads the labels, and decodes nothing; what is wrong
+with an image is found by the worker that comes to it. The place of an image in the list is a
+digest of its name and the seed, so shards mix the classes, and a new image moves no other.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
+from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
+from penstock.components.sources.cutting import RowStart, cut_files
+from penstock.components.sources.images.files import MAX_FILE_BYTES, read_image_file
+from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.probe import UnfitImageError
+from penstock.components.sources.images.report import ImageReport
+from penstock.components.sources.images.storing import StoredImage, store
+from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.sharding import MIB
+
+IMAGE_COLUMNS = (
+    Column("image/encoded", FeatureKind.BYTES),
+    Column("image/format", FeatureKind.BYTES),
+    Column("image/height", FeatureKind.INT),
+    Column("image/width", FeatureKind.INT),
+    Column("image/channels", FeatureKind.INT),
+    Column("image/filename", FeatureKind.BYTES),
+)
+DIGEST_COLUMN = Column("image/key/sha256", FeatureKind.BYTES)
+# A worker holds a batch some times over (files, Arrow, encoded, framed); what a batch costs of its
+# own, a millisecond, is spread over two hundred photographs.
+_BATCH_BYTES = 16 * MIB
+# What the size of records is estimated from is decoded to be thrown away.
+_FIRST_BATCH_ROWS = 16
+# What quarantine keeps of a file, which stays where it is: enough to tell what it is.
+_KEPT_BYTES = 64
+
+
+@dataclass(frozen=True)
+class RejectedFile(RejectedRow):
+    """A file that is no good; it is its own only row."""
+
+    def __str__(self) -> str:
+        """`file: reason`."""
+        return f"{self.file}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """What is known of each image before it is read; all parts in the order of the shards.
+
+    Attributes:
+        paths: Where it is.
+        names: Its path below the input; binary [images].
+        sizes: Of the file, in bytes; int64 [images].
+        digests: sha256 of the file; binary [images].
+        labels: Its label and further columns of the label file [images]; maybe no columns.
+    """
+
+    paths: tuple[str, ...]
+    names: pa.BinaryArray
+    sizes: np.ndarray
+    digests: pa.BinaryArray
+    labels: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+@dataclass(eq=False)
+class ImageSource:
+    """Images, listed and labelled; see `Source` for its other attributes.
+
+    Attributes:
+        ignored: Files beside the images, left out.
+        rejected_by_scan: Links out of the folder, images without label, labels without image.
+        options: Layout and policies.
+        catalog: The images.
+        report: Classes and duplicates.
+        notes: What a person should know of what was taken as what.
+    """
+
+    columns: tuple[Column, ...]
+    fingerprint: str
+    files: tuple[str, ...]
+    input_bytes: int
+    ignored: tuple[str, ...]
+    rejected_by_scan: tuple[RejectedRow, ...]
+    options: ImageOptions
+    catalog: Catalog
+    report: ImageReport
+    notes: tuple[str, ...]
+    kind: str = "images"
+
+    @property
+    def rows(self) -> int:
+        """Images, and what was rejected without being read."""
+        return len(self.catalog) + len(self.rejected_by_scan)
+
+    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
+        """The list of files as `parts` slices of equal length."""
+        return cut_files([_List(self.rows)], parts, lambda _, row: RowStart(row, row + 1, 0))
+
+    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
+        """The images of the slices, about 16 MiB in a batch unless one is larger.
+
+        Raises:
+            DataError: A file cannot be read, or has changed since it was listed; names it.
+        """
+        most = _FIRST_BATCH_ROWS
+        for piece in pieces:
+            made = _BatchMaker(self)
+            for at in range(piece.start, piece.end):
+                self._take(at, made)
+                if made.rows >= most or made.size >= _BATCH_BYTES:
+                    yield made.batch()
+                    made, most = _BatchMaker(self), MAX_BATCH_ROWS
+            if made.rows:
+                yield made.batch()
+
+    def _take(self, at: int, made: "_BatchMaker") -> None:
+        """Read one image, or what was rejected before, into a batch."""
+        if at >= len(self.catalog):
+            made.rejected.append(self.rejected_by_scan[at - len(self.catalog)])
+            return
+        path, size = self.catalog.paths[at], int(self.catalog.sizes[at])
+        data = b""
+        try:
+            if size > MAX_FILE_BYTES:
+                raise UnfitImageError(f"has {size:,} bytes, more than {MAX_FILE_BYTES:,}; not read")
+            data = read_image_file(path, size)
+            made.add(at, store(data, path, self.options))
+        except UnfitImageError as error:
+            made.rejected.append(RejectedFile(path, 1, 0, None, str(error), data[:_KEPT_BYTES]))
+
+
+@dataclass(frozen=True)
+class _List:
+    """The whole list, as `cut_files` takes a file."""
+
+    units: int
+    path: str = "the list of images"
+
+
+@dataclass
+class _BatchMaker:
+    """Images on their way into a batch."""
+
+    source: ImageSource
+    images: list[StoredImage] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    rejected: list[RejectedRow] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def rows(self) -> int:
+        return len(self.images) + len(self.rejected)
+
+    def add(self, at: int, image: StoredImage) -> None:
+        self.images.append(image)
+        self.places.append(at)
+        self.size += len(image.encoded)
+
+    def batch(self) -> Batch:
+        """All of it; the images' features, then those of the catalog."""
+        catalog, options = self.source.catalog, self.source.options
+        places = pa.array(self.places, pa.int64())
+        own = zip(*self.images, strict=True) if self.images else [()] * len(StoredImage._fields)
+        arrays = [
+            pa.array(map(str.encode, values) if column.name == "image/format" else values,
+                     column.arrow_type)
+            for column, values in zip(IMAGE_COLUMNS, own, strict=False)
+        ]  # fmt: skip
+        arrays.append(catalog.names.take(places))
+        arrays += [column.take(places) for column in catalog.labels.columns]
+        if options.content_digest:
+            digests = catalog.digests.take(places).to_pylist()
+            arrays.append(pa.array([digest.hex().encode() for digest in digests], pa.binary()))
+        return Batch(batch_of(self.source.columns, arrays), tuple(self.rejected))
+
+
+def shuffled(names: Sequence[bytes], seed: int) -> list[int]:
+    """Places of `names` in an order that only names and seed decide."""
+    salt = f"{seed}\0".encode()
+    keys = [hashlib.blake2b(salt + name, digest_size=16).digest() for name in names]
+    return sorted(range(len(names)), key=keys.__getitem__)
