@@ -1,7 +1,8 @@
 """How row Examples become packed records; no heavy imports, the command line shows these."""
 
+import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args
 
 from penstock.components.errors import UsageError
@@ -76,6 +77,22 @@ class PackOptions:
     on_missing: OnMissing = "fill"
     memory_bytes: int = 256 * MIB
     shards: ShardOptions = field(default_factory=ShardOptions)
+
+    def to_json(self) -> str:
+        """The options as text; equal options give equal text."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "PackOptions":
+        """The options that `to_json` gave."""
+        raw = json.loads(text)
+        images = (
+            ImageColumn(i["name"], i["size"] and (i["size"][0], i["size"][1]), i["channels"])
+            for i in raw["images"]
+        )
+        names = {name: tuple(raw[name]) for name in ("splits", "columns", "ids")}
+        shards = ShardOptions(**raw["shards"])
+        return cls(**{**raw, **names, "images": tuple(images), "shards": shards})
 
     def __post_init__(self) -> None:
         if self.block_rows is not None and self.block_rows < 1:

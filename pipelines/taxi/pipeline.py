@@ -25,6 +25,7 @@ from penstock.components.baseline import LatestOtherBlessedModelStrategy
 from penstock.components.curated_schema import CuratedSchema
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.components.local_beam import local_beam_args
+from penstock.components.packing.component import Pack
 from penstock.components.validation_gate import ValidationGate
 from penstock.pipelines.code_digest import code_digest
 from penstock.pipelines.taxi import features
@@ -78,10 +79,23 @@ def create_pipeline(config: TaxiConfig) -> Pipeline:
     )
     transform.add_upstream_node(gate)
 
+    # Examples of the same, in packed records; for the Trainer alone
+    training_examples = transform.outputs["transformed_examples"]
+    packing = []
+    if config.pack:
+        packing = [
+            Pack(
+                training_examples,
+                transform_graph=transform.outputs["transform_graph"],
+                options=config.packing,
+            )
+        ]
+        training_examples = packing[0].outputs["packed"]
+
     # Model; ModelRun with training.json and TensorBoard logs
     trainer = Trainer(
         run_fn=RUN_FN,
-        examples=transform.outputs["transformed_examples"],
+        examples=training_examples,
         transform_graph=transform.outputs["transform_graph"],
         schema=schema,
         train_args=trainer_pb2.TrainArgs(),
@@ -90,6 +104,7 @@ def create_pipeline(config: TaxiConfig) -> Pipeline:
             "model": asdict(config.model),
             "input": asdict(config.input),
             "train": asdict(config.train),
+            "pack": config.pack,
             "track": asdict(config.track),
             "code": code_digest(RUN_FN),
         },
@@ -130,6 +145,7 @@ def create_pipeline(config: TaxiConfig) -> Pipeline:
             example_validator,
             gate,
             transform,
+            *packing,
             trainer,
             baseline,
             evaluator,

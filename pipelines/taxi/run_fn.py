@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import tensorflow as tf
 import tensorflow_transform as tft
 from tfx.components.trainer.fn_args_utils import FnArgs
 
@@ -14,8 +15,11 @@ from penstock.components.trainer.input_config import InputOptions
 from penstock.components.trainer.input_facts import input_facts
 from penstock.components.trainer.input_fn import eval_input_fn, train_input_fn
 from penstock.components.trainer.loop import train
+from penstock.components.trainer.packed_facts import packed_input_facts
+from penstock.components.trainer.packed_input_fn import packed_eval_input_fn, packed_train_input_fn
 from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.components.trainer.train_options import TrainOptions
+from penstock.components.trainer.utilisation import InputFacts
 from penstock.pipelines.overrides import from_mapping
 from penstock.pipelines.taxi import features
 from penstock.pipelines.taxi.model import build_model
@@ -30,21 +34,40 @@ def run_fn(fn_args: FnArgs) -> None:
     config: Mapping[str, Any] = fn_args.custom_config
     reading = from_mapping(InputOptions, config["input"])
     transform = tft.TFTransformOutput(fn_args.transform_graph_path)
-    spec = feature_spec(transform.transformed_metadata.schema)
     if reading.seed is not None:
         keras.utils.set_random_seed(reading.seed)
     # Who is told of a training changes nothing in it: it may change between a run and the next.
     training = {name: value for name, value in config.items() if name != "track"}
+    train_data, eval_data, facts = _data(fn_args, transform, reading)
     trained = train(
         lambda: build_model(**config["model"]),
-        train_input_fn(fn_args.train_files, spec, label=features.LABEL_XF, options=reading),
-        eval_input_fn(fn_args.eval_files, spec, label=features.LABEL_XF, options=reading),
+        train_data,
+        eval_data,
         options=from_mapping(TrainOptions, config["train"]),
         model_run_dir=fn_args.model_run_dir,
         resume_dir=resume_dir(fn_args.model_run_dir, [fn_args.train_files, training]),
-        input_facts=input_facts(fn_args.train_files, spec, options=reading),
+        input_facts=facts,
         track=from_mapping(TrackOptions, config["track"]),
         params=training,
     )
     export(trained.model, fn_args.serving_model_dir, label=features.TIPS, transform=transform)
     trained.discard_checkpoints()
+
+
+def _data(
+    fn_args: FnArgs, transform: tft.TFTransformOutput, reading: InputOptions
+) -> tuple[tf.data.Dataset, tf.data.Dataset, InputFacts]:
+    """Data of training and evaluation, and the facts of it; packed where the pipeline packs."""
+    train_files, eval_files, label = fn_args.train_files, fn_args.eval_files, features.LABEL_XF
+    if fn_args.custom_config["pack"]:
+        return (
+            packed_train_input_fn(train_files, label=label, options=reading),
+            packed_eval_input_fn(eval_files, label=label, options=reading),
+            packed_input_facts(train_files, options=reading),
+        )
+    spec = feature_spec(transform.transformed_metadata.schema)
+    return (
+        train_input_fn(train_files, spec, label=label, options=reading),
+        eval_input_fn(eval_files, spec, label=label, options=reading),
+        input_facts(train_files, spec, options=reading),
+    )
