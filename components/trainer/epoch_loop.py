@@ -195,11 +195,14 @@ class EpochLoop:
         self.step += count
         if self.first_step_seconds is None:
             self.first_step_seconds = seconds
+            self._call_steps = self._options.steps_per_execution or 1
         else:
             call = call_times(seconds, cpu, marks, waits, runs_ahead=self._runs_ahead)
             clock.add(call)
             self._meter.add_call(self.step, call)
-            self._call_steps = next_call_steps(count, seconds, target_seconds=_CALL_SECONDS)
+            self._call_steps = self._options.steps_per_execution or next_call_steps(
+                count, seconds, target_seconds=_CALL_SECONDS
+            )
         every = self._options.checkpoint_every_steps
         if every and self.step % every == 0 and self.step < self._options.total_steps:
             self._save()

@@ -14,6 +14,7 @@ from penstock.components.trainer.feature_spec import FeatureSpec
 from penstock.components.trainer.model_setup import input_names
 
 Signature = Callable[[tf.Tensor], dict[str, tf.Tensor]]
+Prepare = Callable[[Mapping[str, tf.Tensor]], Mapping[str, tf.Tensor]]
 
 # AutoGraph would translate all of Keras and TensorFlow Transform on the way: 4 s for nothing.
 _on_examples = tf.function(
@@ -28,6 +29,8 @@ def export(
     label: str | None,
     transform: Any | None = None,
     spec: Mapping[str, FeatureSpec] | None = None,
+    prepare: Prepare | None = None,
+    signatures: Mapping[str, Signature] | None = None,
 ) -> None:
     """Write a SavedModel that takes serialised `tf.train.Example` records.
 
@@ -38,6 +41,7 @@ def export(
 and the label where the records have it; only with `transform` |
 
     A model with one output gives it as `outputs`; one with a dict of outputs keeps its names.
+    Outputs in 16 bits, of mixed precision, are served as float32.
     TFMA reads the model with `signature_name='serving_default'`, `label_key` the transformed
     label and `preprocessing_function_names=['transform_features']`.
 
@@ -48,6 +52,9 @@ and the label where the records have it; only with `transform` |
         transform: The `tft.TFTransformOutput` whose features the model takes; the records are
             then raw ones.
         spec: What to parse where there is no `transform`; give exactly one of the two.
+        prepare: What the input function does to the features that were parsed and transformed,
+            before the model sees them; None where it does nothing.
+        signatures: Signatures beyond these, by name.
 
     Raises:
         DataError: A weight is not finite, or `serving_dir` already holds something.
@@ -60,17 +67,19 @@ and the label where the records have it; only with `transform` |
         raise DataError(f"{serving_dir}: already holds files; export to an empty place")
     module = tf.Module()
     module.model = model
+    before_model: Prepare = prepare or (lambda features: features)
     if transform is not None:
-        module.transform = _TransformGraph(transform)
+        graph = module.transform = TransformGraph(transform)
         raw_spec = transform.raw_feature_spec()
-        signatures = {
-            "serving_default": _serve(model, _without(raw_spec, label), module.transform),
-            "transform_features": _transform(raw_spec, module.transform),
+        parsed = _without(raw_spec, label)
+        saved = {
+            "serving_default": _serve(model, parsed, lambda raw: before_model(graph(raw))),
+            "transform_features": _transform(raw_spec, graph),
         }
     else:
         assert spec is not None
-        signatures = {"serving_default": _serve(model, _without(spec, label), lambda x: x)}
-    _save(module, signatures, serving_dir)
+        saved = {"serving_default": _serve(model, _without(spec, label), before_model)}
+    _save(module, {**saved, **(signatures or {})}, serving_dir)
 
 
 def check_finite(model: keras.Model) -> None:
@@ -90,7 +99,7 @@ def check_finite(model: keras.Model) -> None:
             )
 
 
-class _TransformGraph(tf.Module):
+class TransformGraph(tf.Module):
     """The graph of a `tft.TFTransformOutput`, as its `transform_features_layer()` holds it.
 
     That layer is a legacy Keras model, which TensorFlow traces for signatures of its own when it
@@ -122,9 +131,15 @@ def _serve(
             # Keras goes by position where there are more features than the model takes.
             features = {name: features[name] for name in names}
         outputs = model(features, training=False)
-        return outputs if isinstance(outputs, dict) else {"outputs": outputs}
+        outputs = outputs if isinstance(outputs, dict) else {"outputs": outputs}
+        return {name: _as_served(value) for name, value in outputs.items()}
 
     return serving_default
+
+
+def _as_served(value: tf.Tensor) -> tf.Tensor:
+    """Numbers of 16 bits, of mixed precision, as float32: clients and TFMA know no bfloat16."""
+    return tf.cast(value, tf.float32) if value.dtype in (tf.bfloat16, tf.float16) else value
 
 
 def _transform(

@@ -26,6 +26,8 @@ class InputOptions:
             data that fits; features must be of fixed length.
         prefetch_batches: Batches that wait, ready, for the training step; at least 1.
         private_threads: Threads for the input alone; None shares TensorFlow's, one a core.
+        ram_budget_mib: What tf.data may take for buffers whose size it tunes itself; None
+            leaves it half of the memory that is free. Windows and the cache are not counted.
 
     Raises:
         UsageError: A value is outside its range.
@@ -42,12 +44,14 @@ class InputOptions:
     # Bridges the start of a new pass over the files (about 10 ms) at a millisecond a step.
     prefetch_batches: int = 8
     private_threads: int | None = None
+    ram_budget_mib: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "interleave_files", "shuffle_window_rows", "prefetch_batches"):
             _require_at_least(name, getattr(self, name), 1)
-        if self.private_threads is not None:
-            _require_at_least("private_threads", self.private_threads, 1)
+        for name in ("private_threads", "ram_budget_mib"):
+            if getattr(self, name) is not None:
+                _require_at_least(name, getattr(self, name), 1)
         if self.cache not in CACHES:
             raise UsageError(f"cache must be one of {', '.join(CACHES)}, got {self.cache!r}")
         if self.seed is not None and not -(2**63) <= self.seed < 2**63:

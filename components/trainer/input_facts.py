@@ -18,7 +18,6 @@ def input_facts(
     *,
     options: InputOptions,
     split: str = "train",
-    kind: str = "rows",
 ) -> InputFacts:
     """The facts of what `train_input_fn` reads with the same arguments.
 
@@ -27,7 +26,6 @@ def input_facts(
         spec: What is parsed.
         options: How it is read.
         split: The split to take from a manifest.
-        kind: `rows` or `packed`.
 
     Raises:
         DataError: Nothing matches, or a shard differs from its manifest.
@@ -35,7 +33,7 @@ def input_facts(
     found = find_input(source, split=split)
     stored = sum(tf.io.gfile.stat(file).length for file in found.files)
     return InputFacts(
-        kind=kind,
+        kind="rows",
         files=len(found.files),
         rows=found.rows,
         stored_mib=stored / _MIB,

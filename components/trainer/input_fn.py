@@ -156,6 +156,8 @@ def _finish(
     tuning.deterministic = deterministic
     if options.private_threads is not None:
         tuning.threading.private_threadpool_size = options.private_threads
+    if options.ram_budget_mib is not None:
+        tuning.autotune.ram_budget = options.ram_budget_mib << 20
     return batches.prefetch(options.prefetch_batches).with_options(tuning)
 
 

@@ -21,6 +21,7 @@ from penstock.components.trainer.meter import Meter
 from penstock.components.trainer.model_setup import (
     BuildModel,
     check_features,
+    check_numbers,
     default_strategy,
     make_model,
 )
@@ -102,7 +103,7 @@ def train(
         TrainingInterruptedError: SIGTERM or Ctrl-C; the state is saved in `resume_dir`.
     """
     begin = time.perf_counter()
-    strategy = strategy or default_strategy()
+    strategy = strategy or default_strategy(prefetch_to_device=options.prefetch_to_device)
     model = make_model(build_model, strategy=strategy, mixed_precision=options.mixed_precision)
     if options.xla and strategy.num_replicas_in_sync > 1:
         raise UsageError(
@@ -112,6 +113,9 @@ def train(
     for data in (train_data, eval_data):
         if data is not None:
             check_features(model, data)
+            for option in ("xla", "prefetch_to_device"):
+                if getattr(options, option):
+                    check_numbers(data, option)
     steps = Steps(model, train_data, eval_data, strategy=strategy, xla=options.xla)
     with (
         interrupts() as flag,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -11,15 +12,22 @@ from penstock.components.errors import UsageError
 BuildModel = Callable[[], keras.Model]
 
 
-def default_strategy() -> tf.distribute.Strategy:
-    """All GPUs of this machine where there are several, else the one device there is."""
-    if len(tf.config.list_logical_devices("GPU")) > 1:
+def default_strategy(*, prefetch_to_device: bool) -> tf.distribute.Strategy:
+    """All GPUs of this machine where there are several, else the one device there is.
+
+    Args:
+        prefetch_to_device: Whether batches are copied to that one device ahead of their step.
+    """
+    gpus = tf.config.list_logical_devices("GPU")
+    if len(gpus) > 1:
         return tf.distribute.MirroredStrategy()
+    if prefetch_to_device:
+        return tf.distribute.OneDeviceStrategy("GPU:0" if gpus else "CPU:0")
     return tf.distribute.get_strategy()
 
 
 def make_model(
-    build_model: BuildModel, *, strategy: tf.distribute.Strategy, mixed_precision: bool
+    build_model: BuildModel, *, strategy: tf.distribute.Strategy, mixed_precision: str
 ) -> keras.Model:
     """Call `build_model` under the strategy and the precision policy.
 
@@ -60,7 +68,7 @@ def check_features(model: keras.Model, data: tf.data.Dataset) -> None:
         UsageError: Names what is missing and what is too much.
     """
     names = input_names(model)
-    features = data.element_spec[0] if isinstance(data.element_spec, tuple) else data.element_spec
+    features = _features(data)
     if names is None or not isinstance(features, dict) or set(features) == set(names):
         return
     missing = sorted(set(names) - set(features))
@@ -71,26 +79,50 @@ def check_features(model: keras.Model, data: tf.data.Dataset) -> None:
     )
 
 
+def check_numbers(data: tf.data.Dataset, option: str) -> None:
+    """Refuse data with strings, which stay on the host.
+
+    Raises:
+        UsageError: Names the option that needs numbers, and the features that are strings.
+    """
+    features = _features(data)
+    named = features if isinstance(features, dict) else {"the input": features}
+    strings = [
+        name
+        for name, spec in named.items()
+        if any(part.dtype == tf.string for part in tf.nest.flatten(spec))
+    ]
+    if strings:
+        raise UsageError(
+            f"{option} needs inputs that are all numbers, {', '.join(strings)} is text: "
+            "turn it into ids in preprocessing_fn, or train without"
+        )
+
+
+def _features(data: tf.data.Dataset) -> Any:
+    """The specs of the features, without the label's."""
+    return data.element_spec[0] if isinstance(data.element_spec, tuple) else data.element_spec
+
+
 @contextmanager
-def _dtype_policy(mixed_precision: bool) -> Iterator[None]:
-    if not mixed_precision:
+def _dtype_policy(mixed_precision: str) -> Iterator[None]:
+    if mixed_precision == "none":
         yield
         return
     before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(_mixed_policy())
+    kind = _kind_for_gpus() if mixed_precision == "auto" else mixed_precision
+    keras.config.set_dtype_policy(f"mixed_{kind}")
     try:
         yield
     finally:
         keras.config.set_dtype_policy(before)
 
 
-def _mixed_policy() -> str:
+def _kind_for_gpus() -> str:
     """bfloat16 where the hardware has it: its range is float32's, so no loss needs scaling."""
     for gpu in tf.config.list_physical_devices("GPU"):
         # Ampere, compute capability 8.0, is the first with bfloat16.
-        if tf.config.experimental.get_device_details(gpu).get("compute_capability", (0, 0)) < (
-            8,
-            0,
-        ):
-            return "mixed_float16"
-    return "mixed_bfloat16"
+        details = tf.config.experimental.get_device_details(gpu)
+        if details.get("compute_capability", (0, 0)) < (8, 0):
+            return "float16"
+    return "bfloat16"

@@ -83,7 +83,8 @@ class Steps:
 
 
 def _distribute(strategy: tf.distribute.Strategy, data: tf.data.Dataset) -> Any:
-    if strategy.num_replicas_in_sync == 1:
+    copies_ahead = isinstance(strategy, tf.distribute.OneDeviceStrategy)
+    if strategy.num_replicas_in_sync == 1 and not copies_ahead:
         return data
     return strategy.experimental_distribute_dataset(data)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from penstock.components.errors import UsageError
 
 MODES = ("min", "max")
+PRECISIONS = ("none", "auto", "bfloat16", "float16")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +54,16 @@ class TrainOptions:
             epoch; 0 leaves it at those.
         keep_checkpoints: Checkpoints that are kept, at least 2, so that a damaged one has
             another behind it.
-        mixed_precision: Compute in 16 bits, keep weights in 32; pays on GPUs only.
+        mixed_precision: Compute in 16 bits, keep weights in 32: `bfloat16` has float32's range;
+            `float16`, for GPUs before compute capability 8.0, needs its loss scaled, which
+            Keras does by an optimizer of its own; `auto` chooses by the GPU; `none` computes in
+            32 bits.
         xla: Compile the training step with XLA; costs seconds at the start, and the step's
             inputs must all be numbers.
+        steps_per_execution: Steps in one call into TensorFlow; None lets calls grow to 0.2 s.
+            Signals and losses that are not finite are seen at the end of a call.
+        prefetch_to_device: Copy the next batches to the device while it works. Several GPUs
+            always do; inputs must all be numbers.
 
     Raises:
         UsageError: A value is outside its range, or two do not go together.
@@ -68,8 +76,10 @@ class TrainOptions:
     early_stop: EarlyStop | None = None
     checkpoint_every_steps: int = 0
     keep_checkpoints: int = 2
-    mixed_precision: bool = False
+    mixed_precision: str = "none"
     xla: bool = False
+    steps_per_execution: int | None = None
+    prefetch_to_device: bool = False
 
     def __post_init__(self) -> None:
         least = {
@@ -79,11 +89,17 @@ class TrainOptions:
             "eval_steps": 1,
             "checkpoint_every_steps": 0,
             "keep_checkpoints": 2,
+            "steps_per_execution": 1,
         }
         for name, minimum in least.items():
             value = getattr(self, name)
             if value is not None and value < minimum:
                 raise UsageError(f"{name} must be at least {minimum}, got {value}")
+        if self.mixed_precision not in PRECISIONS:
+            raise UsageError(
+                f"mixed_precision must be one of {', '.join(PRECISIONS)}, "
+                f"got {self.mixed_precision!r}"
+            )
         if (self.max_steps is None) == (self.epochs is None):
             raise UsageError(
                 f"give either max_steps or epochs, got max_steps={self.max_steps} "

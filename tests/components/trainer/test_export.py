@@ -79,6 +79,23 @@ def test_serving_takes_raw_records_without_the_label(transform, tmp_path):
     assert [path.name for path in target.parent.iterdir()] == ["Format-Serving"]
 
 
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_a_model_of_mixed_precision_serves_float32(transform, tmp_path, policy):
+    keras.config.set_dtype_policy(policy)
+    try:
+        size = keras.Input((1,), name="size_xf")
+        dense = keras.layers.Dense(1, kernel_initializer="ones")
+        model = keras.Model({"size_xf": size}, dense(size))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert model.output.dtype == policy.removeprefix("mixed_")
+    export(model, str(tmp_path / "model"), label="sold", transform=transform)
+    serve = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
+    served = serve(tf.constant([raw_example(size=4.0, color=b"green")]))["outputs"]
+    assert served.dtype == tf.float32
+    assert served.numpy().tolist() == [[2.0]]
+
+
 def test_the_model_brings_its_vocabulary_along(transform, tmp_path):
     export(make_model(), str(tmp_path / "model"), label="sold", transform=transform)
     (vocabulary,) = (tmp_path / "model" / "assets").iterdir()

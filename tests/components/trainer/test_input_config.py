@@ -15,6 +15,7 @@ from penstock.components.trainer.input_config import InputOptions
         ({"shuffle_window_rows": 0}, "shuffle_window_rows must be an integer of at least 1, got 0"),
         ({"prefetch_batches": -1}, "prefetch_batches must be an integer of at least 1, got -1"),
         ({"private_threads": 0}, "private_threads must be an integer of at least 1, got 0"),
+        ({"ram_budget_mib": 0}, "ram_budget_mib must be an integer of at least 1, got 0"),
         ({"cache": "disk"}, "cache must be one of none, memory, got 'disk'"),
         ({"seed": 2**63}, "seed must be a 64-bit integer or None, got 9223372036854775808"),
     ],

@@ -15,6 +15,7 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.components.trainer.loop import train
+from penstock.components.trainer.steps import Steps
 from penstock.components.trainer.train_options import EarlyStop, TrainOptions
 from penstock.components.trainer.training_record import read_training_record
 
@@ -321,17 +322,101 @@ def test_what_is_no_compiled_model_is_refused(run, build_model, message):
         run(build_model)
 
 
-def test_mixed_precision_and_xla_train_as_well(run):
+@pytest.mark.parametrize(
+    ("mixed_precision", "policy"),
+    [("auto", "mixed_bfloat16"), ("bfloat16", "mixed_bfloat16"), ("float16", "mixed_float16")],
+)
+def test_mixed_precision_and_xla_train_as_well(run, mixed_precision, policy):
     policies = []
 
     def build_model():
         policies.append(keras.config.dtype_policy().name)
         return run.toy.build_model()
 
-    record = run(build_model, mixed_precision=True, xla=True).record
-    assert policies[0].startswith("mixed_")
+    trained = run(build_model, mixed_precision=mixed_precision, xla=True)
+    assert policies == [policy]
     assert keras.config.dtype_policy().name == "float32"
-    assert record.epochs[2].metrics["val_loss"] < record.epochs[0].metrics["val_loss"]
+    losses = [epoch.metrics["val_loss"] for epoch in trained.record.epochs]
+    assert losses[2] < losses[0]
+    assert {weight.dtype for weight in trained.model.weights} == {"float32"}
+    scaled = isinstance(trained.model.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert scaled == (mixed_precision == "float16")
+
+
+def overflowing(toy):
+    """A model whose first gradients are too large for float16, at a scale of 2 ** 40."""
+
+    def build_model():
+        model = toy.build_model()
+        adam = keras.optimizers.Adam(0.1)
+        optimizer = keras.optimizers.LossScaleOptimizer(adam, initial_scale=2.0**40)
+        model.compile(optimizer, "binary_crossentropy")
+        return model
+
+    return build_model
+
+
+def test_float16_leaves_steps_out_whose_gradients_overflow_and_goes_on(run, toy):
+    trained = run(overflowing(toy), mixed_precision="float16", epochs=10)
+    optimizer = trained.model.optimizer
+    assert float(optimizer.dynamic_scale.numpy()) < 2.0**40
+    assert 0 < int(optimizer.inner_optimizer.iterations.numpy()) < 40
+    losses = [epoch.metrics["val_loss"] for epoch in trained.record.epochs]
+    assert np.isfinite(losses).all()
+    assert losses[-1] < losses[0]
+
+
+def test_a_resumed_float16_training_keeps_its_scale(run, toy):
+    # The data's order does not matter here: a batch is all there is.
+    one_batch = toy.dataset().unbatch().batch(32).repeat()
+    options = {"mixed_precision": "float16", "train_data": one_batch}
+    whole = run(overflowing(toy), **options)
+    with pytest.raises(TrainingInterruptedError):
+        run(overflowing(toy), **options, on_epoch=stop_after(2))
+    resumed = run(overflowing(toy), **options)
+    assert resumed.record.resumed_from == 8
+    assert resumed.record.epochs[2].metrics == whole.record.epochs[2].metrics
+    for ours, theirs in zip(
+        resumed.model.optimizer.variables, whole.model.optimizer.variables, strict=True
+    ):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+def test_a_loss_that_is_not_finite_stops_in_float16_too(run, toy):
+    # Keras leaves out every step whose gradients are not finite: without a guard, it would train
+    # to the end and learn nothing.
+    data = toy.dataset().map(lambda x, y: (x, tf.fill([8, 1], np.nan)))
+    with pytest.raises(DataError, match="the loss became nan at step 1; nothing is exported"):
+        run(mixed_precision="float16", train_data=data.repeat())
+
+
+def test_batches_that_are_copied_ahead_train_the_same(run):
+    plain = run(prefetch_to_device=False)
+    ahead = run(prefetch_to_device=True)
+    assert ahead.record.replicas == 1
+    assert [e.metrics for e in ahead.record.epochs] == [e.metrics for e in plain.record.epochs]
+
+
+@pytest.mark.parametrize("option", ["prefetch_to_device", "xla"])
+def test_text_cannot_be_on_the_device(run, toy, option):
+    data = toy.dataset().map(lambda x, y: ({"x": tf.strings.as_string(x["x"])}, y))
+    message = f"{option} needs inputs that are all numbers, x is text: turn it into ids"
+    with pytest.raises(UsageError, match=message):
+        run(train_data=data.repeat(), **{option: True})
+
+
+def test_steps_per_execution_is_kept(run, monkeypatch):
+    calls = []
+    plain = Steps.train
+
+    def train(self, steps):
+        calls.append(steps)
+        return plain(self, steps)
+
+    monkeypatch.setattr(Steps, "train", train)
+    run(steps_per_execution=3, epochs=2, steps_per_epoch=8)
+    # The first step of a run alone: it is compiled, and timed apart.
+    assert calls == [1, 3, 3, 1, 3, 3, 2]
 
 
 def test_a_model_that_is_built_by_its_first_batch_trains_and_resumes(run):
