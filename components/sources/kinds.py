@@ -70,6 +70,9 @@ KINDS = {
         f"{_SOURCES}.tfrecords.options:TFRecordOptions",
         f"{_SOURCES}.tfrecords.source:open_tfrecords",
     ),
+    "spark": Kind(
+        f"{_SOURCES}.spark.source:SparkOptions", f"{_SOURCES}.spark.source:open_spark"
+    ),
     "tfds": Kind(
         f"{_SOURCES}.tfrecords.tfds:TFDSOptions", f"{_SOURCES}.tfrecords.tfds:open_tfds"
     ),
@@ -77,6 +80,7 @@ KINDS = {
         f"{_SOURCES}.images.options:ImageOptions", f"{_SOURCES}.images.open_images:open_images"
     ),
     "avro": Kind(f"{_ROW_FILES}.options:AvroOptions", f"{_ROW_FILES}.avro:open_avro"),
+    "sql": Kind(f"{_SOURCES}.sql.options:SqlOptions", f"{_SOURCES}.sql.source:open_sql"),
 }
 
 

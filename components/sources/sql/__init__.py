@@ -1,0 +1,1 @@
+"""Databases that SQLAlchemy reaches, read in ranges of a key."""

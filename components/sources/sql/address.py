@@ -1,0 +1,100 @@
+"""Addresses of databases and who logs in there: the one place that holds a password.
+
+An address travels in pipelines, logs and messages, so it must not hold one. User and password
+are read from the environment or a file in the process that connects.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.components.errors import DataError, UsageError
+
+try:
+    from sqlalchemy.engine import URL, make_url
+    from sqlalchemy.exc import ArgumentError
+except ModuleNotFoundError as error:
+    raise UsageError("kind 'sql' needs SQLAlchemy: pip install 'penstock[sql]'") from error
+
+USER_VARIABLE = "PENSTOCK_SQL_USER"
+PASSWORD_VARIABLE = "PENSTOCK_SQL_PASSWORD"
+_HOW = f"set {PASSWORD_VARIABLE} or a credentials_file instead"
+_SECRET_KEY = re.compile(r"pass(word|wd|phrase)?$|pwd$|secret|token|(api|access)_?key$", re.I)
+_SECRET_VALUE = re.compile(r"(password|passwd|pwd|secret|token)\s*=", re.I)
+# The driver that the extra `sql` brings.
+_DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+
+
+class Login(NamedTuple):
+    """Who connects; each None where nobody says."""
+
+    user: str | None
+    password: str | None
+
+    def hide(self, text: str) -> str:
+        """`text` without the password."""
+        return text.replace(self.password, "***") if self.password else text
+
+
+def parse_address(text: str) -> URL:
+    """The address of a database, checked.
+
+    Raises:
+        UsageError: It is none, or holds a password; does not repeat it.
+    """
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError) as error:
+        raise UsageError(
+            f"{_masked(text)}: expected the address of a database, as sqlite:///trips.db or "
+            "postgresql://host/name"
+        ) from error
+    if url.password is not None:
+        raise UsageError(f"{_masked(text)}: the address holds a password; {_HOW}")
+    for key, value in url.query.items():
+        values = (value,) if isinstance(value, str) else value
+        if _SECRET_KEY.search(key) or any(_SECRET_VALUE.search(one) for one in values):
+            raise UsageError(f"{_masked(text)}: its {key!r} holds a secret; {_HOW}")
+    return url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
+
+
+def shown_address(url: URL) -> str:
+    """An address for messages: without the driver's own options."""
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
+def read_login(credentials_file: str | None, environment: Mapping[str, str] = os.environ) -> Login:
+    """Who connects, from the file or else the environment.
+
+    Raises:
+        DataError: The file cannot be read, or is not understood; does not repeat it.
+    """
+    if credentials_file is None:
+        return Login(environment.get(USER_VARIABLE), environment.get(PASSWORD_VARIABLE))
+    try:
+        lines = Path(credentials_file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise DataError(f"{credentials_file}: cannot read the credentials ({reason})") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        name, equals, value = line.partition("=")
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not equals or name.strip() not in Login._fields:
+            raise DataError(
+                f"{credentials_file}: line {number}: expected `user = ...` or `password = ...`"
+            )
+        found[name.strip()] = value.strip()
+    return Login(found.get("user"), found.get("password"))
+
+
+def _masked(text: str) -> str:
+    """An address that may be anything, without what may be secret in it."""
+    text = text.partition("?")[0]
+    scheme, separator, rest = text.rpartition("://")
+    if "@" in rest:
+        rest = f"***@{rest.rpartition('@')[2]}"
+    return (scheme + separator + rest)[:200]

@@ -1,0 +1,199 @@
+"""A database of any make: how to connect, what one line its errors are, how to read from it.
+
+`sqlite.py` and `postgresql.py` know more of theirs: a state of the data that all workers see,
+the columns' types, and a digest of the content that costs no further reading.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from sqlalchemy import create_engine, select
+from sqlalchemy.engine import URL, Connection, CursorResult, Engine
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+from sqlalchemy.sql.expression import Executable
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.sources.sql.address import read_login, shown_address
+from penstock.components.sources.sql.statements import Statements
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+Feature = tuple[FeatureKind | None, bool]
+"""Kind (None where it is not known) and whether a list."""
+
+_DIGEST_ROWS = 1024
+
+
+class ConnectionLost(Exception):  # noqa: N818 - a signal: reading goes on with another connection
+    """The connection is gone; the message says why in one line."""
+
+
+class Database:
+    """A database; pickled without its connections, and at no time with a password.
+
+    Args:
+        url: Its address, checked by `parse_address`.
+        credentials_file: Where user and password are, if not in the environment.
+    """
+
+    # Whether what `mark` names lasts only as long as the connection that it was asked on.
+    mark_needs_connection = False
+
+    def __init__(self, url: URL, credentials_file: str | None) -> None:
+        self.url = url
+        self.shown = shown_address(url)
+        self._credentials_file = credentials_file
+        self._engine: Engine | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_engine": None}
+
+    @property
+    def input_bytes(self) -> int:
+        """Its size where that is known, else 0."""
+        return 0
+
+    @contextmanager
+    def reading(self, mark: str | None) -> Iterator[Connection]:
+        """A connection that only reads.
+
+        Args:
+            mark: The state of the data that it shall see; None for the present one.
+
+        Raises:
+            ConnectionLost: There is no connection.
+            DataError: The data are in another state.
+        """
+        connection = self.connect()
+        try:
+            self._begin(connection, mark)
+            yield connection
+        finally:
+            # A connection that is lost cannot be given back in order.
+            with suppress(SQLAlchemyError):
+                connection.close()
+
+    def connect(self) -> Connection:
+        """A connection."""
+        if self._engine is None:
+            self._engine = self._create_engine()
+        try:
+            return self._engine.connect()
+        except SQLAlchemyError as error:
+            raise ConnectionLost(self._text(error)) from error
+
+    def _create_engine(self) -> Engine:
+        login = read_login(self._credentials_file)
+        url = self.url
+        if url.username is None and login.user is not None:
+            url = url.set(username=login.user)
+        if login.password is not None:
+            url = url.set(password=login.password)
+        try:
+            return create_engine(
+                url, poolclass=NullPool, hide_parameters=True, connect_args=self._connect_args()
+            )
+        except NoSuchModuleError as error:
+            raise UsageError(f"{self.shown}: SQLAlchemy knows no such kind of database") from error
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"{self.shown}: needs the driver {error.name!r}: pip install {error.name}"
+            ) from error
+
+    def _connect_args(self) -> dict[str, Any]:
+        """What the driver is to be told."""
+        return {}
+
+    def _begin(self, connection: Connection, mark: str | None) -> None:
+        """Begin to read."""
+
+    def mark(self, connection: Connection) -> str | None:
+        """Names the state of the data that `connection` sees, for others; None if it cannot."""
+        del connection
+        return None
+
+    def features(self, description: Sequence[Any], connection: Connection) -> list[Feature] | None:
+        """What the columns of a result hold; None where a sample of the values must tell.
+
+        Args:
+            description: The cursor's.
+            connection: To ask for more about a type.
+
+        Raises:
+            DataError: No feature holds a column; names it.
+        """
+        del description, connection
+        return None
+
+    def fetches_key_as_text(self, feature: Feature) -> bool:
+        """Whether keys that such a feature holds lose unless they are fetched as text."""
+        del feature
+        return False
+
+    def counts_and_digest(
+        self, statements: Statements, connection: Connection
+    ) -> tuple[int, int, bytes]:
+        """Number of rows, number of those with a key, and a digest of their content in any order.
+
+        Here every row is read for it.
+        """
+        total = 0
+        for rows in fetch(connection, select(statements.rows), _DIGEST_ROWS):
+            for row in rows:
+                hashed = hashlib.blake2b(
+                    repr(tuple(row)).encode("utf-8", "replace"), digest_size=16
+                )
+                total += int.from_bytes(hashed.digest(), "big")
+        count, keys = self.counts(statements, connection)
+        return count, keys, (total % 2**128).to_bytes(16, "big")
+
+    def counts(self, statements: Statements, connection: Connection) -> tuple[int, int]:
+        """Number of rows, and of those with a key."""
+        count, keys = connection.execute(statements.counts()).one()
+        return count, keys
+
+    @contextmanager
+    def errors_named(self) -> Iterator[None]:
+        """The database's errors as `DataError` of one line, or as `ConnectionLost`."""
+        try:
+            yield
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise ConnectionLost(self._text(error)) from error
+            raise DataError(f"{self.shown}: {self._text(error)}") from error
+        except SQLAlchemyError as error:
+            raise DataError(f"{self.shown}: {self._text(error)}") from error
+
+    def _text(self, error: Exception) -> str:
+        """One line of the driver's own words, without the statement, its values and the login."""
+        own = getattr(error, "orig", None) or error
+        line = next(iter(str(own).strip().splitlines()), type(own).__name__)
+        return read_login(self._credentials_file).hide(line)[:300]
+
+
+def fetch(
+    connection: Connection,
+    statement: Executable,
+    rows: int,
+    values: Mapping[str, Any] | None = None,
+) -> Iterator[Sequence[Any]]:
+    """The rows of a statement, so many at a time; the server keeps the others."""
+    with stream(connection, statement, rows, values) as result:
+        while some := result.fetchmany(rows):
+            yield some
+
+
+def stream(
+    connection: Connection,
+    statement: Executable,
+    rows: int,
+    values: Mapping[str, Any] | None = None,
+) -> CursorResult:
+    """The result of a statement, of which the client holds `rows` rows at most."""
+    return connection.execute(
+        statement,
+        values or {},
+        execution_options={"stream_results": True, "max_row_buffer": rows},
+    )

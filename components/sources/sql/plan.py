@@ -1,0 +1,236 @@
+"""What is found out about a query before work starts: columns, keys, numbers, boundaries, digest.
+
+All of it is asked on one connection, which sees one state of the data.
+"""
+
+import hashlib
+import json
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import inspect
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import NoSuchTableError
+from sqlalchemy.sql.expression import TextClause
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.sources.base import Column
+from penstock.components.sources.layout import check_schema_names, shown
+from penstock.components.sources.schema import SchemaColumn, read_schema
+from penstock.components.sources.sql.database import Database, Feature, stream
+from penstock.components.sources.sql.options import SqlOptions
+from penstock.components.sources.sql.sample import sampled_features
+from penstock.components.sources.sql.statements import (
+    KeyRange,
+    Statements,
+    bound_query,
+    no_rows,
+    table_query,
+)
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+# Places where ranges may begin: more than an ingest has shards, each a few bytes in the plan.
+_MAX_BOUNDARIES = 4096
+# The types of a database that does not tell them are taken from rows at this many places.
+_SAMPLED_PLACES = 8
+_NUMBERS = (FeatureKind.INT, FeatureKind.FLOAT)
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A key at which a range may begin.
+
+    Attributes:
+        row: Number of rows with a smaller key.
+        key: The key.
+    """
+
+    row: int
+    key: Any
+
+
+@dataclass(frozen=True)
+class SqlPlan:
+    """A query, looked at.
+
+    Attributes:
+        key: Name of the key column.
+        key_as_text: See `Statements`.
+        names: All columns of the query.
+        columns: The features, in order.
+        rows: Number of rows.
+        keyed_rows: Number of rows whose key is not NULL; these come first.
+        boundaries: Where ranges may begin, ascending; the first at row 0.
+        fingerprint: Digest (hex) of the content.
+    """
+
+    key: str
+    key_as_text: bool
+    names: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: int
+    keyed_rows: int
+    boundaries: tuple[Boundary, ...]
+    fingerprint: str
+
+    def boundary_at(self, row: int) -> int:
+        """The first row of a range, at or after `row`; all rows without key are one."""
+        at = bisect_left(self.boundaries, row, key=lambda boundary: boundary.row)
+        if at < len(self.boundaries):
+            return self.boundaries[at].row
+        return self.keyed_rows if row <= self.keyed_rows else self.rows
+
+    def keys_of(self, start: int, end: int) -> KeyRange:
+        """The keys of a range of rows that begins and ends at boundaries."""
+        keys = {boundary.row: boundary.key for boundary in self.boundaries}
+        return KeyRange(keys[start] if start else None, keys.get(end))
+
+
+def user_query(database: Database, options: SqlOptions) -> TextClause:
+    """The statement that gives the rows.
+
+    Raises:
+        UsageError: There is none, or its parameters are not those that are given.
+    """
+    if options.query is None and options.table is None:
+        raise UsageError(f"{database.shown}: say what to read: a query or a table")
+    query = options.query if options.query is not None else table_query(str(options.table))
+    return bound_query(query, options.bound_params())
+
+
+def make_plan(database: Database, options: SqlOptions, connection: Connection) -> SqlPlan:
+    """Look at a query.
+
+    Raises:
+        DataError: The database refuses it, or its columns or rows cannot be read as features.
+        UsageError: It has no such key.
+    """
+    query = user_query(database, options)
+    names, features = _describe(database, query, connection)
+    key = _key(database, options, names, connection)
+    as_text = features is not None and database.fetches_key_as_text(features[names.index(key)])
+    statements = Statements(query, names, key, key_as_text=as_text)
+    rows, keyed_rows, digest = _counts_and_digest(database, options, statements, connection)
+    if not rows and not options.allow_empty:
+        raise DataError(
+            f"{database.shown}: the {_what(options)} gives no rows; set allow_empty if that is fine"
+        )
+    boundaries = _boundaries(statements, keyed_rows, connection) if keyed_rows else ()
+    if features is None:
+        ranges: list[KeyRange | None] = [
+            KeyRange(low=one.key)
+            for one in boundaries[:: max(1, len(boundaries) // _SAMPLED_PLACES)]
+        ]
+        selects = [statements.read(names, keys) for keys in (ranges or [None])]
+        features = sampled_features(connection, selects, len(names), options.sample_rows)
+    found = dict(zip(names, features, strict=True))
+    return SqlPlan(
+        key=key,
+        key_as_text=as_text,
+        names=names,
+        columns=_columns(database.shown, found, options),
+        rows=rows,
+        keyed_rows=keyed_rows,
+        boundaries=boundaries,
+        fingerprint=_fingerprint(options, names, rows, digest),
+    )
+
+
+def _what(options: SqlOptions) -> str:
+    return "query" if options.query is not None else f"table {options.table!r}"
+
+
+def _describe(
+    database: Database, query: TextClause, connection: Connection
+) -> tuple[tuple[str, ...], list[Feature] | None]:
+    """Names of the columns and, where the database says so, what they hold."""
+    # As a subquery first: what changes data, or is several statements, is none.
+    connection.execute(no_rows(query)).close()
+    with stream(connection, query, 1) as result:
+        description = result.cursor.description if result.cursor is not None else None
+    if not description:
+        raise UsageError(f"{database.shown}: the query gives no columns; expected a SELECT")
+    names = tuple(str(one[0]) for one in description)
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice or not all(name.strip() for name in names):
+        what = f"duplicate column {shown(twice)}" if twice else "a column without a name"
+        raise DataError(f"{database.shown}: {what}; give each a name of its own (AS) in the query")
+    return names, database.features(description, connection)
+
+
+def _key(
+    database: Database, options: SqlOptions, names: Sequence[str], connection: Connection
+) -> str:
+    key = options.key
+    if key is None and options.table is not None:
+        key = _primary_key(options.table, connection)
+    if key is None:
+        raise UsageError(
+            f"{database.shown}: the {_what(options)} needs a key: a column, best unique, whose "
+            f"ranges are read apart; it has {shown(names)}"
+        )
+    if key not in names:
+        raise UsageError(f"{database.shown}: no column {key!r} for the key; it has {shown(names)}")
+    return key
+
+
+def _primary_key(table: str, connection: Connection) -> str | None:
+    schema, _, bare = table.rpartition(".")
+    try:
+        found = inspect(connection).get_pk_constraint(bare, schema=schema or None)
+    except NoSuchTableError:
+        return None
+    return next(iter(found.get("constrained_columns") or ()), None)
+
+
+def _counts_and_digest(
+    database: Database, options: SqlOptions, statements: Statements, connection: Connection
+) -> tuple[int, int, bytes]:
+    if options.data_version is None:
+        return database.counts_and_digest(statements, connection)
+    return *database.counts(statements, connection), options.data_version.encode()
+
+
+def _boundaries(
+    statements: Statements, keyed_rows: int, connection: Connection
+) -> tuple[Boundary, ...]:
+    step = -(-keyed_rows // _MAX_BOUNDARIES)
+    keys = {row: key for key, row in connection.execute(statements.boundaries(step))}
+    return tuple(Boundary(row, key) for row, key in keys.items())
+
+
+def _columns(place: str, found: dict[str, Feature], options: SqlOptions) -> tuple[Column, ...]:
+    schema = read_schema(options.schema_file) if options.schema_file else ()
+    if not schema:
+        return tuple(
+            Column(name, kind or FeatureKind.BYTES, is_list)
+            for name, (kind, is_list) in found.items()
+        )
+    check_schema_names(place, tuple(found), schema, options.extra_columns)
+    return tuple(_schema_column(place, one, found, options) for one in schema)
+
+
+def _schema_column(
+    place: str, wanted: SchemaColumn, found: dict[str, Feature], options: SqlOptions
+) -> Column:
+    kind, is_list = found.get(wanted.name, (None, bool(wanted.is_list)))
+    column = Column(wanted.name, wanted.kind, is_list if wanted.is_list is None else wanted.is_list)
+    same = kind in (None, column.kind) or (kind in _NUMBERS and column.kind in _NUMBERS)
+    if not same or (kind is not None and is_list != column.is_list):
+        has = f"{'lists of ' if is_list else ''}{kind.value if kind else 'nothing'}"
+        raise DataError(
+            f"{place}: column {wanted.name!r} holds {has}, expected "
+            f"{'lists of ' if column.is_list else ''}{column.kind.value} as the schema "
+            f"{options.schema_file} has it; cast it in the query, or change the schema"
+        )
+    return column
+
+
+def _fingerprint(options: SqlOptions, names: Sequence[str], rows: int, digest: bytes) -> str:
+    """Of the content, and of what picks it where the digest is of more than the query's rows."""
+    picked = [options.query, options.table, sorted(options.bound_params().items())]
+    head = json.dumps([picked, list(names), rows, options.data_version is None])
+    return hashlib.sha256(b"sql\0" + head.encode() + b"\0" + digest).hexdigest()

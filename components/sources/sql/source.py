@@ -1,0 +1,197 @@
+"""Rows of a database as a `Source`: ranges of a key, each read in key order by one worker.
+
+Opening it counts and digests the rows and finds keys that part them evenly. What a worker
+reads is compared with the numbers counted, whatever the database promises.
+"""
+
+import json
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
+from penstock.components.sources.batches import batch_of
+from penstock.components.sources.cutting import RowStart, cut_files
+from penstock.components.sources.row_files.python_values import (
+    batch_without,
+    to_column,
+)
+from penstock.components.sources.sql.address import parse_address
+from penstock.components.sources.sql.database import ConnectionLost, Database
+from penstock.components.sources.sql.options import SqlOptions
+from penstock.components.sources.sql.plan import SqlPlan, make_plan, user_query
+from penstock.components.sources.sql.range_reader import RangeReader, Rows
+from penstock.components.sources.sql.statements import KeyRange, Statements
+
+# Times as many rows are fetched at a time than the time before, at most: later ones may be larger.
+_MAX_GROWTH = 4
+
+
+@dataclass(frozen=True)
+class _AllRows:
+    """The rows as `cut_files` takes them."""
+
+    path: str
+    units: int
+
+
+@dataclass(eq=False)
+class SqlSource:
+    """The rows of a query or table, counted and typed; see `Source` for its other attributes.
+
+    Attributes:
+        files: The address, without login.
+        input_bytes: Size of the database where that is known, else 0.
+        rejected_by_scan: None; for what is wrong with a row its values must be read.
+        database: Where the rows are.
+        options: The query, and policies for values.
+        plan: What is known of the rows.
+        mark: The state of the data that all workers must see.
+    """
+
+    columns: tuple[Column, ...]
+    fingerprint: str
+    rows: int
+    files: tuple[str, ...]
+    input_bytes: int
+    database: Database
+    options: SqlOptions
+    plan: SqlPlan
+    mark: str | None
+    rejected_by_scan: tuple[RejectedRow, ...] = ()
+    kind: str = "sql"
+
+    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
+        """The whole input as `parts` runs of key ranges of about equal numbers of rows.
+
+        Rows with equal keys are in one range, and so are those without a key.
+        """
+
+        def row_start(rows: _AllRows, row: int) -> RowStart:
+            del rows
+            at = self.plan.boundary_at(row)
+            return RowStart(at, at + 1, 0)
+
+        return cut_files([_AllRows(self.files[0], self.rows)], parts, row_start)
+
+    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
+        """The rows of the pieces, at most `options.fetch_rows` in a batch.
+
+        Raises:
+            DataError: The database cannot be read, or the data have changed.
+        """
+        keyed = self.plan.keyed_rows
+        for piece in pieces:
+            if piece.start < keyed:
+                end = min(piece.end, keyed)
+                yield from self._range(piece.start, end, self.plan.keys_of(piece.start, end))
+            if piece.end > keyed:
+                yield from self._range(max(piece.start, keyed), piece.end, None)
+
+    def _range(self, start: int, end: int, keys: KeyRange | None) -> Iterator[Batch]:
+        """Rows `start` up to `end` in the order of the key."""
+        query = user_query(self.database, self.options)
+        statements = Statements(
+            query, self.plan.names, self.plan.key, key_as_text=self.plan.key_as_text
+        )
+        names = [column.name for column in self.columns if column.name in self.plan.names]
+        reader = RangeReader(self.database, self.mark, statements, names, keys)
+        row = start
+        for rows in reader.rows():
+            batch = self._batch(rows, names, row)
+            yield batch
+            row += len(rows)
+            row_bytes = max(1, batch.table.nbytes // len(rows))
+            reader.fetch_rows = min(
+                self.options.fetch_rows,
+                _MAX_GROWTH * reader.fetch_rows,
+                max(1, MAX_BATCH_BYTES // row_bytes),
+            )
+        if row != end:
+            raise DataError(
+                f"{self.files[0]}: {row - start} rows in a range of the key {self.plan.key!r} that "
+                f"had {end - start} when they were counted; the data were changed, start again"
+            )
+
+    def _batch(self, rows: Rows, names: Sequence[str], before: int) -> Batch:
+        """Rows, each the key and then the columns `names`, as features; `before` came before."""
+        _, *values = zip(*rows, strict=True)
+        found = dict(zip(names, values, strict=True))
+        nothing = (None,) * len(rows)
+        arrays, faults = [], dict[int, tuple[str, str]]()
+        for column in self.columns:
+            array, reasons = to_column(
+                found.get(column.name, nothing), column, self.options.non_finite
+            )
+            arrays.append(array)
+            for at, reason in reasons.items():
+                faults.setdefault(at, (column.name, reason))
+        rejected = {
+            at: RejectedRow(self.files[0], before + at + 1, 0, *fault, _json(names, rows[at][1:]))
+            for at, fault in faults.items()
+        }
+        return batch_without(batch_of(self.columns, arrays), rejected)
+
+
+def _json(names: Sequence[str], values: Sequence[Any]) -> bytes:
+    """A row as JSON, what JSON has no type for as text."""
+    row = dict(zip(names, values, strict=True))
+    return json.dumps(row, default=str, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def open_sql(inputs: Sequence[str], options: SqlOptions) -> SqlSource:
+    """Count, digest and type the rows of a query.
+
+    Raises:
+        DataError: The database cannot be read; names it and the reason.
+        UsageError: The address or the query is none.
+    """
+    if len(inputs) != 1:
+        raise UsageError(f"kind 'sql' takes one address of a database, got {len(inputs)}")
+    database = open_database(inputs[0], options.credentials_file)
+    with ExitStack() as stack:
+        try:
+            with database.errors_named():
+                connection = stack.enter_context(database.reading(None))
+                mark = database.mark(connection)
+                plan = make_plan(database, options, connection)
+        except ConnectionLost as error:
+            raise DataError(f"{database.shown}: {error}") from error
+        source = SqlSource(
+            columns=plan.columns,
+            fingerprint=plan.fingerprint,
+            rows=plan.rows,
+            files=(database.shown,),
+            input_bytes=database.input_bytes,
+            database=database,
+            options=options,
+            plan=plan,
+            mark=mark,
+        )
+        if database.mark_needs_connection:
+            # Held as long as the source lives in this process.
+            weakref.finalize(source, stack.pop_all().close)
+    return source
+
+
+def open_database(address: str, credentials_file: str | None) -> Database:
+    """The database at an address.
+
+    Raises:
+        DataError: It is a file that cannot be read.
+        UsageError: It is no address, or one with a password.
+    """
+    url = parse_address(address)
+    name = url.get_backend_name()
+    if name == "sqlite":
+        from penstock.components.sources.sql.sqlite import SqliteDatabase
+
+        return SqliteDatabase(url, credentials_file)
+    if url.drivername == "postgresql+psycopg":
+        from penstock.components.sources.sql.postgresql import PostgresDatabase
+
+        return PostgresDatabase(url, credentials_file)
+    return Database(url, credentials_file)

@@ -1,0 +1,100 @@
+"""sqlite: a file, whose bytes are the digest and whose state every worker compares."""
+
+import hashlib
+import json
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy.engine import URL, Connection
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.sources.content import open_data
+from penstock.components.sources.sql.database import Database
+from penstock.components.sources.sql.statements import Statements
+from penstock.components.tfrecord.sharding import MIB
+
+_HASH_BLOCK_BYTES = 8 * MIB
+# Where the header counts the changes; in WAL mode the log's size and time tell of them.
+_CHANGE_COUNTER = slice(24, 28)
+
+
+class SqliteDatabase(Database):
+    """A database file, opened to be read only."""
+
+    def __init__(self, url: URL, credentials_file: str | None) -> None:
+        if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+            raise UsageError(
+                f"{url}: expected a path: sqlite:///trips.db, sqlite:////data/trips.db"
+            )
+        self.path = url.database
+        with open_data(self.path):  # Says what is wrong better than sqlite, which may create it.
+            pass
+        options = {**url.query, "mode": "ro", "uri": "true"}
+        name = "file:" + quote(os.path.abspath(self.path))
+        super().__init__(url.set(database=name, query=options), credentials_file)
+        self.shown = self.path
+
+    @property
+    def input_bytes(self) -> int:
+        """The file's size, of whatever else it may hold too."""
+        return os.path.getsize(self.path)
+
+    def connect(self) -> Connection:
+        """A connection."""
+        connection = super().connect()
+        # What is not UTF-8 is found where it is made a feature, and rejects its row only.
+        connection.connection.driver_connection.text_factory = partial(  # type: ignore[union-attr]
+            str, encoding="utf-8", errors="surrogateescape"
+        )
+        return connection
+
+    def _begin(self, connection: Connection, mark: str | None) -> None:
+        """Begin a transaction: the data stay as they are in it, whoever writes."""
+        with self.errors_named():
+            connection.exec_driver_sql("BEGIN")
+            connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").all()
+        if mark is not None and mark != self.mark(connection):
+            raise DataError(f"{self.path}: was changed since the work was planned; start again")
+
+    def mark(self, connection: Connection) -> str:
+        """What changes with every commit."""
+        del connection
+        stat = os.stat(self.path)
+        with open_data(self.path) as file:
+            counter = file.read(100)[_CHANGE_COUNTER].hex()
+        return json.dumps([stat.st_size, stat.st_mtime_ns, counter, *self._log_state()])
+
+    def _log_state(self) -> tuple[int, int]:
+        """Size and time of the write-ahead log; zeros where nothing is in it."""
+        try:
+            stat = os.stat(self._log)
+        except FileNotFoundError:
+            return 0, 0
+        return (stat.st_size, stat.st_mtime_ns) if stat.st_size else (0, 0)
+
+    @property
+    def _log(self) -> str:
+        return self.path + "-wal"
+
+    def counts_and_digest(
+        self, statements: Statements, connection: Connection
+    ) -> tuple[int, int, bytes]:
+        """The counts, and a digest of the file, other tables included."""
+        before = self.mark(connection)
+        digest = hashlib.sha256()
+        for path in (self.path, self._log):
+            if Path(path).exists():
+                _add(digest, path)
+        count, keys = self.counts(statements, connection)
+        if self.mark(connection) != before:
+            raise DataError(f"{self.path}: was changed while it was read; start again")
+        return count, keys, digest.digest()
+
+
+def _add(digest: Any, path: str) -> None:
+    with open_data(path) as file:
+        while block := file.read(_HASH_BLOCK_BYTES):
+            digest.update(block)
