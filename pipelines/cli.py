@@ -13,6 +13,7 @@ import typer
 from penstock.components.errors import PenstockError, one_line
 from penstock.pipelines.commands import compile as compile_
 from penstock.pipelines.commands import (
+    component,
     ingest,
     inspect,
     node,
@@ -44,6 +45,7 @@ app.command("validate")(validate.command)
 app.command("compile")(compile_.command)
 app.command("submit")(submit.command)
 app.command("node")(node.command)
+app.command("component", hidden=True)(component.command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,7 +5,8 @@ the pipeline's root is moved to the placement's, and what only this machine has 
 """
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +42,34 @@ def compile_pipeline(
     Raises:
         UsageError: The pipeline, the image or the placement cannot be used.
     """
-    try:
+    with _needs_kfp():
         from penstock.pipelines.kubeflow import write_kubeflow
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"no module {error.name!r}; install the extra: pip install 'penstock[kubeflow]'"
-        ) from error
     ir = _compile(name, changes, placement)
     check_paths(ir, placement)
     plan = plan_ir(ir)
     write_kubeflow(plan, out, image=image, placement=placement, allow_mutable_tag=allow_mutable_tag)
     return plan
+
+
+def compile_component(name: str, out: Path, *, image: str, allow_mutable_tag: bool) -> None:
+    """Compile a plain component to a file.
+
+    Raises:
+        UsageError: The image or the file cannot be used.
+    """
+    with _needs_kfp():
+        from penstock.pipelines.plain.definitions import write_component
+    write_component(name, out, image=image, allow_mutable_tag=allow_mutable_tag)
+
+
+@contextmanager
+def _needs_kfp() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"no module {error.name!r}; install the extra: pip install 'penstock[kubeflow]'"
+        ) from error
 
 
 def _compile(name: str, changes: Mapping[str, Any], placement: Placement) -> pipeline_pb2.Pipeline:

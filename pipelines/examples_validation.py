@@ -22,8 +22,6 @@ from penstock.components.tfrecord.verify import verify
 
 _SPLIT_FOLDER = "Split-"
 
-Statistics = statistics_pb2.DatasetFeatureStatisticsList
-
 
 @dataclass(frozen=True)
 class Validation:
@@ -37,7 +35,7 @@ class Validation:
         problems: Why the data is unfit, one line each; none where it is fit.
     """
 
-    statistics: Mapping[str, Statistics]
+    statistics: Mapping[str, statistics_pb2.DatasetFeatureStatisticsList]
     schema: schema_pb2.Schema
     is_inferred: bool
     anomalies: Mapping[str, anomalies_pb2.Anomalies]
@@ -128,9 +126,9 @@ def _shards(folder: Path, manifest: Manifest | None) -> dict[str, list[str]]:
     return found
 
 
-def _statistics(files: list[str], workers: int) -> Statistics:
+def _statistics(files: list[str], workers: int) -> statistics_pb2.DatasetFeatureStatisticsList:
     if not files:
-        empty = Statistics()
+        empty = statistics_pb2.DatasetFeatureStatisticsList()
         empty.datasets.add()
         return empty
     source = tf_example_record.TFExampleRecord(file_pattern=files)
@@ -146,7 +144,9 @@ def _statistics(files: list[str], workers: int) -> Statistics:
         return tfdv.load_stats_binary(written)
 
 
-def _infer(statistics: Mapping[str, Statistics]) -> schema_pb2.Schema:
+def _infer(
+    statistics: Mapping[str, statistics_pb2.DatasetFeatureStatisticsList],
+) -> schema_pb2.Schema:
     """A schema as SchemaGen infers it: of one split, made wider by each other."""
     schema: schema_pb2.Schema | None = None
     for found in statistics.values():

@@ -24,7 +24,7 @@ _BY_DIGEST = re.compile(r"^[^\s@]+@sha256:[0-9a-f]{64}$")
 # etcd takes no object above 1.5 MiB, and KFP's workflow holds more than this file.
 _MAX_YAML_BYTES = 1 << 20
 # KFP's launcher puts JSON in its place: where it wants which outputs.
-_EXECUTOR_INPUT = "{{$}}"
+EXECUTOR_INPUT = "{{$}}"
 _VIEW_TYPES = {
     METRICS: dsl.Output[dsl.Metrics],
     MODEL_URI: dsl.OutputPath(str),
@@ -47,7 +47,7 @@ def write_kubeflow(
     Raises:
         UsageError: The image or the placement does not fit.
     """
-    _check_image(image, allow_mutable_tag)
+    check_image(image, allow_mutable_tag)
     placement.check_nodes(task.node_id for task in plan.tasks)
     if out.suffix not in (".yaml", ".yml"):
         raise UsageError(f"{out}: Kubeflow reads files that end in .yaml")
@@ -63,7 +63,12 @@ def write_kubeflow(
         os.replace(temporary, out)
 
 
-def _check_image(image: str, allow_mutable_tag: bool) -> None:
+def check_image(image: str, allow_mutable_tag: bool) -> None:
+    """Refuse what is no image, or one that may change.
+
+    Raises:
+        UsageError: It is one of them.
+    """
     if not image or re.search(r"[\s{}]", image):
         raise UsageError(f"not the name of an image: {image!r}")
     if not allow_mutable_tag and not _BY_DIGEST.match(image):
@@ -132,7 +137,7 @@ def _component(task: Task, image: str, arguments: list[str]) -> Any:
             for parameter, value in zip(task.parameters, values, strict=True)
             for argument in ("--parameter", f"{parameter.name}={value}")
         ]
-        outputs = ["--kfp-executor-input", _EXECUTOR_INPUT] if task.views else []
+        outputs = ["--kfp-executor-input", EXECUTOR_INPUT] if task.views else []
         return dsl.ContainerSpec(
             image=image,
             command=["penstock", "node"],

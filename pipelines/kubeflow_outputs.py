@@ -4,15 +4,13 @@ In: KFP's executor input (JSON that it puts into the container's arguments) and 
 artifacts. Out: the files that it names. The artifacts themselves stay where TFX put them.
 """
 
-import json
 import math
-import os
 import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from penstock.components.errors import DataError
+from penstock.pipelines.kubeflow_executor import ExecutorInput, write_text
 
 METRICS, MODEL_URI, HTML = "metrics", "model_uri", "html"
 # By the type of a TFX artifact, what to show of it.
@@ -24,8 +22,6 @@ VIEWS = {
     "ExampleStatistics": HTML,
     "ExampleAnomalies": HTML,
 }
-# Where KFP's launcher mounts its artifact stores.
-_MOUNTED = {"gs://": "/gcs/", "s3://": "/s3/", "minio://": "/minio/"}
 
 
 def write_kubeflow_outputs(executor_input: str, artifacts: Mapping[str, Iterable[Any]]) -> None:
@@ -38,22 +34,16 @@ def write_kubeflow_outputs(executor_input: str, artifacts: Mapping[str, Iterable
         executor_input: KFP's JSON.
         artifacts: The node's TFX artifacts by output key; empty where it was skipped.
     """
-    outputs = json.loads(executor_input).get("outputs", {})
+    task = ExecutorInput.parse(executor_input)
     found = [artifact for group in artifacts.values() for artifact in group]
-    parameters, views = outputs.get("parameters", {}), outputs.get("artifacts", {})
-    if MODEL_URI in parameters:
+    views = {*task.outputs.get("parameters", {}), *task.outputs.get("artifacts", {})}
+    if MODEL_URI in views:
         models = [a.uri for a in found if VIEWS.get(a.type_name) == MODEL_URI]
-        _write(parameters[MODEL_URI]["outputFile"], "\n".join(models))
+        task.write_parameter(MODEL_URI, "\n".join(models))
     if HTML in views:
-        _write(_path(views[HTML]["artifacts"][0]["uri"]), _page(found))
+        write_text(task.output_path(HTML), _page(found))
     if METRICS in views:
-        (metrics,) = views[METRICS]["artifacts"]
-        # An artifact is shown once it exists; its values travel as metadata.
-        _write(_path(metrics["uri"]), "")
-        shown = {"name": metrics.get("name", ""), "uri": metrics["uri"]}
-        shown["metadata"] = _metrics(found)
-        answer = {"artifacts": {METRICS: {"artifacts": [shown]}}}
-        _write(outputs["outputFile"], json.dumps(answer))
+        task.write_metrics(METRICS, _metrics(found))
 
 
 def _metrics(artifacts: Iterable[Any]) -> dict[str, float]:
@@ -102,15 +92,3 @@ def _page(artifacts: Iterable[Any]) -> str:
 
 def _tell(view: str, artifact: Any, error: Exception) -> None:
     print(f"penstock: no {view} of {artifact.uri}: {error}", file=sys.stderr)
-
-
-def _path(uri: str) -> str:
-    for scheme, folder in _MOUNTED.items():
-        if uri.startswith(scheme):
-            return folder + uri.removeprefix(scheme)
-    return uri
-
-
-def _write(path: str, text: str) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    Path(path).write_text(text, encoding="utf-8")

@@ -1,14 +1,20 @@
-"""`penstock compile`: any TFX pipeline as a file for Kubeflow Pipelines."""
+"""`penstock compile`: a TFX pipeline, or a plain component, as a file for Kubeflow Pipelines."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from penstock.pipelines.plain.run import COMPONENTS
+
 
 def command(
     pipeline: Annotated[
-        str, typer.Argument(help="A name (taxi), or your own as package.module:function.")
+        str,
+        typer.Argument(
+            help="A name (taxi), your own as package.module:function, or a plain component "
+            f"({', '.join(COMPONENTS)})."
+        ),
     ],
     image: Annotated[
         str, typer.Option(help="Image that all tasks run, by digest: NAME@sha256:...")
@@ -29,11 +35,25 @@ def command(
 ) -> None:
     """Compile a TFX pipeline to a Kubeflow Pipelines v2 file, one container task a node.
 
+    A plain component becomes a file that any Kubeflow pipeline loads, one without TFX too.
+
     Example: penstock compile taxi --image registry/penstock@sha256:... --out taxi.yaml
     """
+    from penstock.components.errors import UsageError
     from penstock.pipelines.overrides import load_overrides
     from penstock.pipelines.placement import read_placement
 
+    if pipeline in COMPONENTS:
+        if placement or config or assignment:
+            raise UsageError(
+                f"{pipeline} is a component: the pipeline that calls it says its options, "
+                "resources and volumes; leave out --placement, --config and --set"
+            )
+        from penstock.pipelines.compiling import compile_component
+
+        compile_component(pipeline, out, image=image, allow_mutable_tag=allow_mutable_tag)
+        typer.echo(f"{out}: next: kfp.components.load_component_from_file({str(out)!r})")
+        return
     table = read_placement(placement)
     changes = load_overrides(config, assignment or [])
     # TFX and kfp take seconds to import; wrong options are found before.

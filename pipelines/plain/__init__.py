@@ -1,0 +1,1 @@
+"""Plain Kubeflow components: single steps for pipelines that know no TFX."""

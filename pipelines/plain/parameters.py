@@ -1,0 +1,35 @@
+"""The parameters of the plain components, and their defaults."""
+
+from dataclasses import dataclass, field
+
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.gate_checks import GateOptions
+
+
+@dataclass(frozen=True)
+class IngestParameters:
+    """What `ingest` takes besides its Dataset; each is described where Kubeflow sees it."""
+
+    inputs: tuple[str, ...] = ()
+    splits: dict = field(
+        default_factory=lambda: {split.name: split.hash_buckets for split in SplitOptions.splits}
+    )
+    kind: str = ""
+    source: dict = field(default_factory=dict)
+    schema: str = ""
+    on_bad_row: str = IngestOptions.on_bad_row
+    max_quarantined_share: float = IngestOptions.max_quarantined_share
+    shards: int | None = None
+    workers: int = 1
+
+
+@dataclass(frozen=True)
+class ValidateParameters:
+    """What `validate` takes besides its Dataset."""
+
+    schema: str = ""
+    label: str = GateOptions.label
+    max_quarantined_share: float = GateOptions.max_quarantined_share
+    stop_if_unfit: bool = True
+    workers: int = 1

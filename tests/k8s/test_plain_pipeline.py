@@ -1,0 +1,177 @@
+"""The example of plain components: compiled, read back, and its containers' commands run."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import yaml
+from kfp import compiler, components
+
+from penstock.components.errors import DataError
+from penstock.components.tfrecord.manifest import read_manifest
+from penstock.pipelines.plain.run import run_component
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+IMAGE = "registry.example/penstock@sha256:" + "0" * 64
+
+
+def penstock(*arguments):
+    return subprocess.run(
+        [BIN / "penstock", *map(str, arguments)], capture_output=True, text=True, timeout=200
+    )
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """The pipeline as the file that Kubeflow is given."""
+    folder = tmp_path_factory.mktemp("plain")
+    for name in ("ingest", "validate"):
+        done = penstock("compile", name, "--image", IMAGE, "--out", folder / f"{name}.yaml")
+        assert done.returncode == 0, done.stderr
+    spec = importlib.util.spec_from_file_location("plain", ROOT / "k8s/examples/plain_pipeline.py")
+    plain = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plain)
+    file = folder / "plain.yaml"
+    compiler.Compiler().compile(plain.make_pipeline(folder), str(file))
+    assert components.load_component_from_file(str(file)).name == "check-trips"
+    return yaml.safe_load(file.read_text())
+
+
+def run_as_kfp(compiled, name, artifacts, out, parameters=None):
+    """Run a task's container command as KFP does."""
+    container = compiled["deploymentSpec"]["executors"][f"exec-{name}"]["container"]
+    assert container["image"] == IMAGE
+    assert (container["command"][0], container["args"]) == ("penstock", ["{{$}}"])
+    executor_input = fill_in(compiled, name, artifacts, out, parameters or {})
+    return penstock(*container["command"][1:], executor_input)
+
+
+def fill_in(compiled, name, artifacts, out, parameters):
+    """The JSON that KFP's launcher puts in place of {{$}}."""
+    task = compiled["root"]["dag"]["tasks"][name]
+    component = compiled["components"][f"comp-{name}"]
+    given = {
+        key: source["runtimeValue"]["constant"]
+        for key, source in task["inputs"].get("parameters", {}).items()
+        if "runtimeValue" in source
+    }
+    wanted = component["outputDefinitions"]
+    executor_input = {
+        "inputs": {
+            "parameterValues": {**given, **parameters},
+            "artifacts": {
+                key: {"artifacts": [{"name": key, "uri": str(path)}]}
+                for key, path in artifacts.items()
+            },
+        },
+        "outputs": {
+            "parameters": {
+                key: {"outputFile": str(out / key)} for key in wanted.get("parameters", {})
+            },
+            "artifacts": {
+                key: {"artifacts": [{"name": key, "uri": str(out / key)}]}
+                for key in wanted["artifacts"]
+            },
+            "outputFile": str(out / "executor_output.json"),
+        },
+    }
+    return json.dumps(executor_input)
+
+
+def metrics(out):
+    answer = json.loads((out / "executor_output.json").read_text())
+    return answer["artifacts"]["metrics"]["artifacts"][0]["metadata"]
+
+
+@pytest.fixture(scope="module")
+def shards(compiled, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trips")
+    (folder / "trips.csv").write_text(
+        "fare,tips\n" + "".join(f"{i / 2},{i % 3}\n" for i in range(200)) + "cheap,1\n"
+    )
+    done = run_as_kfp(compiled, "ingest", {"data": folder / "trips.csv"}, folder / "out")
+    assert done.returncode == 0, done.stderr
+    return folder / "out"
+
+
+def test_the_pipeline_is_typed_and_knows_no_tfx(compiled):
+    tasks = compiled["root"]["dag"]["tasks"]
+    assert set(tasks) == {"importer", "ingest", "validate"}
+    assert tasks["validate"]["inputs"]["artifacts"]["examples"]["taskOutputArtifact"] == {
+        "producerTask": "ingest",
+        "outputArtifactKey": "examples",
+    }
+    kinds = {
+        key: output["artifactType"]["schemaTitle"]
+        for name in ("ingest", "validate")
+        for key, output in compiled["components"][f"comp-{name}"]["outputDefinitions"][
+            "artifacts"
+        ].items()
+    }
+    assert kinds == {
+        "examples": "system.Dataset",
+        "metrics": "system.Metrics",
+        "report": "system.HTML",
+        "schema_used": "system.Artifact",
+        "statistics": "system.Artifact",
+    }
+
+
+def test_ingest_gives_shards_and_figures(shards):
+    account = read_manifest(shards / "examples").account
+    assert (account.read, account.quarantined) == (201, 1)
+    figures = metrics(shards)
+    assert figures["rows_read"] == 201
+    assert figures["rows_quarantined"] == 1
+    assert figures["rows_train"] == account.written["train"] > figures["rows_eval"] > 0
+
+
+def test_validate_takes_what_ingest_gives(compiled, shards, tmp_path):
+    done = run_as_kfp(
+        compiled, "validate", {"examples": shards / "examples"}, tmp_path, {"label": "tips"}
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "fit").read_text() == "true"
+    assert metrics(tmp_path)["problems"] == 0
+    assert (tmp_path / "report").read_text().startswith("<!doctype html>")
+    assert 'name: "tips"' in (tmp_path / "schema_used").read_text()
+    assert (tmp_path / "statistics/Split-train/FeatureStats.pb").exists()
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_unfit_data_stops_the_task_or_is_told_by_an_output(
+    compiled, shards, tmp_path, stop, capsys
+):
+    given = {"label": "no_such", "stop_if_unfit": stop}
+    task = fill_in(compiled, "validate", {"examples": shards / "examples"}, tmp_path, given)
+
+    with pytest.raises(DataError, match="is unfit") if stop else nullcontext():
+        run_component("validate", task)
+    if not stop:
+        problem = "split 'train', label 'no_such': is not in the data; expected it in every row"
+        assert problem in capsys.readouterr().out
+    assert (tmp_path / "fit").read_text() == "false"
+    assert metrics(tmp_path)["problems"] == 2
+
+
+def test_ingest_takes_addresses_and_options_of_a_kind(compiled, tmp_path):
+    (tmp_path / "trips.txt").write_text("1;2\n3;4\n")
+    given = {
+        "inputs": [str(tmp_path / "*.txt")],
+        "kind": "csv",
+        "source": {"delimiter": ";", "column_names": ["a", "b"], "sample_rows": 10.0},
+        "splits": {"all": 1.0},
+        "schema": 'feature { name: "a" type: FLOAT } feature { name: "b" type: BYTES }',
+    }
+    done = run_as_kfp(compiled, "ingest", {}, tmp_path / "out", given)
+
+    assert done.returncode == 0, done.stderr
+    manifest = read_manifest(tmp_path / "out/examples")
+    assert dict(manifest.account.written) == {"all": 2}
+    assert [(c.name, c.kind) for c in manifest.columns] == [("a", "FLOAT"), ("b", "BYTES")]
