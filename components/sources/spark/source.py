@@ -1,0 +1,134 @@
+"""A folder that Spark wrote, as a `Source`: TFRecords or Parquet, in Spark's types."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.sources.base import Column, Source
+from penstock.components.sources.option_checks import check_flag, check_one_of, check_strings
+from penstock.components.sources.options import NON_FINITE, SourceOptions
+from penstock.components.sources.sniff import PARQUET_MAGIC
+from penstock.components.sources.spark.crc import check_crc
+from penstock.components.sources.spark.types import parse_columns
+
+SUCCESS = "_SUCCESS"
+
+
+@dataclass(frozen=True)
+class SparkOptions:
+    """A folder of part files that Spark wrote.
+
+    Attributes:
+        kind: `spark`.
+        columns: Name and Spark type of each column of TFRecords, as `fare double`; where none is
+            given, they come from `schema_from`, or else from a sample of the records.
+        schema_from: A folder of Parquet that Spark wrote of the same table: gives TFRecords the
+            names and types of their columns.
+        need_success: Refuse a folder without `_SUCCESS`: its job did not finish.
+        check_sums: Compare every part file with the `.crc` that Hadoop left beside it.
+        non_finite: NaN and infinity in columns of Parquet: `reject` the row, read as `null`, or
+            `keep`.
+
+    Raises:
+        UsageError: A value is not one of the choices, or a column's type is not known.
+    """
+
+    kind: str = "spark"
+    columns: tuple[str, ...] = ()
+    schema_from: str | None = None
+    need_success: bool = True
+    check_sums: bool = True
+    non_finite: str = "reject"
+
+    def __post_init__(self) -> None:
+        check_one_of(self, "kind", ("spark",))
+        check_strings(self, "columns")
+        check_flag(self, "need_success", "check_sums")
+        check_one_of(self, "non_finite", NON_FINITE)
+        parse_columns(self.columns)
+        if self.columns and self.schema_from:
+            raise UsageError("columns and schema_from both name the columns; give one of them")
+
+
+def open_spark(inputs: Sequence[str], options: SparkOptions) -> Source:
+    """Open folders that Spark wrote.
+
+    Raises:
+        DataError: A folder is not complete, is partitioned, or a file of it is damaged.
+        UsageError: Columns are given for Parquet, which has its own.
+    """
+    parts = [part for folder in inputs for part in part_files(Path(folder), options)]
+    is_parquet = {_is_parquet(part) for part in parts}
+    if len(is_parquet) > 1:
+        raise DataError(f"{inputs[0]}: holds Parquet and other part files; ingest them apart")
+    paths = [str(part) for part in parts]
+    return _open_parquet(paths, options) if True in is_parquet else _open_tfrecords(paths, options)
+
+
+def part_files(folder: Path, options: SparkOptions) -> list[Path]:
+    """The part files of one folder, checked.
+
+    Raises:
+        DataError: There are none, the folder is not complete or is partitioned, or a file differs
+            from its checksums.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder; name the folder that Spark wrote")
+    partitions = sorted(
+        path.name for path in folder.iterdir() if path.is_dir() and "=" in path.name
+    )
+    if partitions:
+        raise DataError(
+            f"{folder}: is partitioned by folder ({partitions[0]}), so a column is in no file; "
+            "write it without partitionBy"
+        )
+    if options.need_success and not (folder / SUCCESS).exists():
+        raise DataError(
+            f"{folder}: has no {SUCCESS}, so Spark's job did not finish or failed; run it "
+            "again, or set need_success to false if your committer writes none"
+        )
+    found = sorted(path for path in folder.glob("part-*") if path.is_file())
+    filled = [path for path in found if path.stat().st_size]
+    if not filled:
+        raise DataError(f"{folder}: has no part file with data; expected part-00000 and so on")
+    if options.check_sums:
+        for path in found:
+            check_crc(path)
+    return filled
+
+
+def _is_parquet(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
+
+
+def _open_parquet(paths: Sequence[str], options: SparkOptions) -> Source:
+    from penstock.components.sources.parquet import open_parquet
+
+    if options.columns or options.schema_from:
+        raise UsageError(f"{paths[0]}: is Parquet, which has its own types; leave out the columns")
+    # A task without rows writes a Parquet file without rows.
+    source = open_parquet(paths, SourceOptions(non_finite=options.non_finite, allow_empty=True))
+    if not source.rows:
+        raise DataError(f"{Path(paths[0]).parent}: its Parquet files have no rows")
+    return replace(source, kind="spark")
+
+
+def _open_tfrecords(paths: Sequence[str], options: SparkOptions) -> Source:
+    from penstock.components.sources.tfrecords.options import TFRecordOptions
+    from penstock.components.sources.tfrecords.source import open_tfrecords
+
+    source = open_tfrecords(paths, TFRecordOptions(allow_empty=True))
+    columns = _columns(options) or source.columns
+    return replace(source, kind="spark", columns=columns)
+
+
+def _columns(options: SparkOptions) -> tuple[Column, ...]:
+    if options.schema_from is None:
+        return parse_columns(options.columns)
+    copy = open_spark(
+        [options.schema_from],
+        SparkOptions(need_success=options.need_success, check_sums=options.check_sums),
+    )
+    return copy.columns
