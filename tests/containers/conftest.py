@@ -1,0 +1,135 @@
+"""A pipeline in containers on this machine: Docker in a cluster's place, a folder in a volume's.
+
+Needs a Docker daemon, the image (`make image`), and a Python that has kfp: `make test-containers`.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+IMAGE = os.environ.get("PENSTOCK_IMAGE", "penstock:dev")
+KFP_PYTHON = os.environ.get("KFP_PYTHON", str(ROOT / "build/kfp/bin/python"))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a pipeline.
+
+    Attributes:
+        executions: By node, in order, its `state`, and its `inputs` and `outputs` as the address
+            of the artifact by key.
+    """
+
+    executions: Mapping[str, Mapping]
+
+    @property
+    def states(self):
+        return {node: execution["state"] for node, execution in self.executions.items()}
+
+    def input(self, node, key):
+        return self.executions[node]["inputs"][key]
+
+    def output(self, node, key):
+        return self.executions[node]["outputs"][key]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Runs the image's commands and compiled pipelines.
+
+    Attributes:
+        volume: Folder that containers see at /penstock.
+        network: The Docker network that they are in.
+        environment: What they get as a secret.
+        store: The metadata store, as options of `penstock node`.
+    """
+
+    volume: Path
+    network: str = "none"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    store: tuple[str, ...] = ("--metadata-sqlite", "/penstock/metadata.sqlite")
+
+    def __post_init__(self):
+        self.volume.chmod(0o777)  # containers run as another user than this one
+
+    def compile_taxi(self, name, *assignments, placement=None):
+        """Compile the taxi pipeline in the image; the file on the volume."""
+        options = [option for text in assignments for option in ("--set", text)]
+        if placement is not None:
+            (self.volume / "placement.yaml").write_text(placement)
+            options += ["--placement", "/penstock/placement.yaml"]
+        self._in_image(
+            *("penstock", "compile", "taxi", "--image", IMAGE, "--allow-mutable-tag"),
+            *(*options, "--out", f"/penstock/{name}.yaml"),
+        )
+        return self.volume / f"{name}.yaml"
+
+    def run(self, file):
+        """Run a compiled pipeline to its end, by kfp's local engine; log on stdout."""
+        return subprocess.run(
+            [
+                *(KFP_PYTHON, ROOT / "k8s/run_local.py", file, "--volume", self.volume),
+                *("--network", self.network, *(f"--env={name}" for name in self.environment)),
+            ],
+            env={**os.environ, **self.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run_well(self, file):
+        """The same, of a pipeline that must succeed."""
+        done = self.run(file)
+        assert done.returncode == 0, done.stdout
+        return self.last_run()
+
+    def last_run(self):
+        """What the metadata store says of the latest run."""
+        shutil.copy(Path(__file__).with_name("print_executions.py"), self.volume)
+        everything = json.loads(
+            self._in_image("python", "/penstock/print_executions.py", *self.store)
+        )
+        run = everything[-1]["run"]
+        return Run({found["node"]: found for found in everything if found["run"] == run})
+
+    def on_volume(self, path):
+        """Where this machine has what containers see at `path`."""
+        return self.volume / Path(path).relative_to("/penstock")
+
+    def _in_image(self, *command):
+        done = subprocess.run(
+            [
+                *("docker", "run", "--rm", "--read-only", "--tmpfs", "/tmp"),
+                *("--network", self.network, *(f"--env={name}" for name in self.environment)),
+                *("--volume", f"{self.volume}:/penstock", IMAGE, *command),
+            ],
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _containers_can_run():
+    for command, remedy in (
+        (["docker", "image", "inspect", IMAGE], "make image"),
+        ([KFP_PYTHON, "-c", "import kfp, docker"], "make test-containers"),
+    ):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.exit(f"{done.stderr.strip()}\ntry: {remedy}", returncode=1)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Without network, its metadata in sqlite on the volume."""
+    return Cluster(tmp_path_factory.mktemp("volume"))

@@ -1,0 +1,49 @@
+"""Prints every execution of a metadata store as JSON, the first one first; runs in the image.
+
+python print_executions.py --metadata-sqlite FILE
+python print_executions.py --metadata-mysql-host HOST --metadata-mysql-port PORT
+"""
+
+import argparse
+import json
+
+from ml_metadata.metadata_store import MetadataStore
+from ml_metadata.proto import metadata_store_pb2
+
+from penstock.pipelines.metadata_store import MySqlStore, SqliteStore
+
+INPUT = metadata_store_pb2.Event.INPUT
+OUTPUT = metadata_store_pb2.Event.OUTPUT
+
+
+def _describe(store, execution):
+    contexts = {
+        context.type: context.name for context in store.get_contexts_by_execution(execution.id)
+    }
+    found = {INPUT: {}, OUTPUT: {}}
+    for event in store.get_events_by_execution_ids([execution.id]):
+        if event.type in found:
+            (artifact,) = store.get_artifacts_by_id([event.artifact_id])
+            found[event.type][event.path.steps[0].key] = artifact.uri
+    return {
+        "node": contexts["node"].partition(".")[2],
+        "run": contexts["pipeline_run"],
+        "state": metadata_store_pb2.Execution.State.Name(execution.last_known_state),
+        "inputs": found[INPUT],
+        "outputs": found[OUTPUT],
+    }
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--metadata-sqlite")
+parser.add_argument("--metadata-mysql-host")
+parser.add_argument("--metadata-mysql-port", type=int)
+args = parser.parse_args()
+where = (
+    SqliteStore(args.metadata_sqlite)
+    if args.metadata_sqlite
+    else MySqlStore(args.metadata_mysql_host, args.metadata_mysql_port)
+)
+opened = MetadataStore(where.connection_config())
+executions = sorted(opened.get_executions(), key=lambda execution: execution.id)
+print(json.dumps([_describe(opened, execution) for execution in executions]))

@@ -1,0 +1,72 @@
+"""The taxi pipeline in containers: a run, the same again, and one that trains longer."""
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.containers
+
+NODES = {
+    "ShardedExampleGen",
+    "StatisticsGen",
+    "CuratedSchema",
+    "ExampleValidator",
+    "ValidationGate",
+    "Transform",
+    "Trainer",
+    "Baseline",
+    "Evaluator",
+    "Pusher",
+}
+# What a longer training changes; and TFX asks a resolver each time.
+AFTER_TRAINING = {"Trainer", "Baseline", "Evaluator", "Pusher"}
+
+
+@pytest.fixture(scope="module")
+def compiled(cluster):
+    return cluster.compile_taxi("taxi")
+
+
+@pytest.fixture(scope="module")
+def first(cluster, compiled):
+    return cluster.run_well(compiled)
+
+
+@pytest.fixture(scope="module")
+def second(cluster, compiled, first):
+    return cluster.run_well(compiled)
+
+
+@pytest.fixture(scope="module")
+def longer(cluster, second):
+    return cluster.run_well(cluster.compile_taxi("longer", "train.max_steps=200"))
+
+
+def test_the_first_run_pushes_a_blessed_model(cluster, first):
+    assert first.states == dict.fromkeys(NODES, "COMPLETE")
+
+    assert cluster.on_volume(f"{first.output('Evaluator', 'blessing')}/BLESSED").exists()
+    (pushed,) = cluster.on_volume("/penstock/runs/taxi/serving_model").iterdir()
+    trained = cluster.on_volume(f"{first.output('Trainer', 'model')}/Format-Serving")
+    assert (pushed / "saved_model.pb").read_bytes() == (trained / "saved_model.pb").read_bytes()
+    manifest = cluster.on_volume(f"{first.output('ShardedExampleGen', 'examples')}/manifest.json")
+    assert json.loads(manifest.read_text())["rows"]["read"] == 15_002
+
+
+def test_the_second_run_is_served_from_tfxs_cache(cluster, first, second):
+    assert second.states == {**dict.fromkeys(NODES, "CACHED"), "Baseline": "COMPLETE"}
+
+    assert second.output("Trainer", "model") == first.output("Trainer", "model")
+    assert len(list(cluster.on_volume("/penstock/runs/taxi/serving_model").iterdir())) == 1
+
+
+def test_the_resolver_finds_the_first_runs_blessed_model(first, longer):
+    unchanged = NODES - AFTER_TRAINING
+    assert longer.states == {
+        **dict.fromkeys(unchanged, "CACHED"),
+        **dict.fromkeys(AFTER_TRAINING, "COMPLETE"),
+    }
+    assert "baseline_model" not in first.executions["Evaluator"]["inputs"]
+    assert longer.input("Evaluator", "baseline_model") == first.output("Trainer", "model")
+    assert longer.input("Evaluator", "model") == longer.output("Trainer", "model")
+    assert longer.output("Trainer", "model") != first.output("Trainer", "model")
