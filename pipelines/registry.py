@@ -13,7 +13,10 @@ from typing import Any
 from penstock.components.errors import UsageError
 from penstock.pipelines.overrides import override
 
-PIPELINES = {"taxi": "penstock.pipelines.taxi.pipeline:create_pipeline"}
+PIPELINES = {
+    "taxi": "penstock.pipelines.taxi.pipeline:create_pipeline",
+    "digits": "penstock.pipelines.digits.pipeline:create_pipeline",
+}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,15 @@
+"""The features of an image's record, by the names that TensorFlow's own converters gave them."""
+
+ENCODED = "image/encoded"
+"""The image: a JPEG or PNG, or uint8 [height, width, channels] where the format is `RAW`."""
+FORMAT = "image/format"
+HEIGHT = "image/height"
+WIDTH = "image/width"
+CHANNELS = "image/channels"
+FILENAME = "image/filename"
+LABEL = "image/class/label"
+"""The class as a whole number from 0."""
+TEXT = "image/class/text"
+"""The class in words."""
+
+RAW = "RAW"

@@ -1,0 +1,146 @@
+"""What images there are: shards in, sizes, channels, formats, classes and duplicates out.
+
+One pass over every record. Nothing is decoded: sizes are those that the ExampleGen found. Memory
+is 16 bytes an image.
+"""
+
+import glob
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.components import image_features as names
+from penstock.components.errors import DataError
+from penstock.components.tfrecord.example_proto import parse_example
+from penstock.components.tfrecord.records import read_records
+
+_NO_LABEL = -1
+# 64 bits: among a hundred million different images no two are likely to share it (3e-4).
+_DIGEST_BYTES = 8
+
+
+@dataclass
+class SplitImages:
+    """The images of one split.
+
+    Attributes:
+        images: How many.
+        bytes: Of all, as they are stored.
+        sizes: Images of each (height, width).
+        channels: Images of each number of channels.
+        formats: Images of each format.
+        classes: Images of each class number; -1 of none.
+        texts: The words that each class is called by.
+    """
+
+    images: int = 0
+    bytes: int = 0
+    sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
+    channels: Counter[int] = field(default_factory=Counter)
+    formats: Counter[str] = field(default_factory=Counter)
+    classes: Counter[int] = field(default_factory=Counter)
+    texts: dict[int, set[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Images whose bytes are equal.
+
+    Attributes:
+        surplus: Images that have an equal one before them, over all splits.
+        contradicting: Those among equal ones of different classes.
+        shared: Images of each pair of splits that are in both.
+    """
+
+    surplus: int
+    contradicting: int
+    shared: Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True)
+class ImageStatistics:
+    """All splits of an Examples artifact."""
+
+    splits: Mapping[str, SplitImages]
+    duplicates: Duplicates
+
+
+def image_statistics(uri: str, splits: Sequence[str]) -> ImageStatistics:
+    """Read all images of an Examples artifact.
+
+    Args:
+        uri: Its folder.
+        splits: Its splits.
+
+    Raises:
+        DataError: A shard cannot be read, or a record is none of an image.
+    """
+    found = {split: SplitImages() for split in splits}
+    keys: dict[str, npt.NDArray[np.uint64]] = {}
+    labels: dict[str, npt.NDArray[np.int64]] = {}
+    for split, images in found.items():
+        pairs = np.fromiter(
+            _read(uri, split, images), np.dtype([("key", np.uint64), ("label", np.int64)])
+        )
+        keys[split], labels[split] = pairs["key"], pairs["label"]
+    return ImageStatistics(found, _duplicates(keys, labels))
+
+
+def _read(uri: str, split: str, images: SplitImages) -> Iterator[tuple[int, int]]:
+    """Count the images of a split; the digest and class of each."""
+    for file in sorted(glob.glob(os.path.join(glob.escape(uri), f"Split-{split}", "*"))):
+        for record in read_records(file):
+            example = parse_example(record.payload)
+            feature = example.context.feature if example else {}
+            encoded = feature[names.ENCODED].bytes_list.value if names.ENCODED in feature else ()
+            if len(encoded) != 1:
+                raise DataError(
+                    f"{file}: record {record.number} has no {names.ENCODED!r}: not an image; "
+                    "write it with `penstock ingest --kind images`"
+                )
+            label = _whole(feature, names.LABEL, _NO_LABEL)
+            images.images += 1
+            images.bytes += len(encoded[0])
+            images.sizes[_whole(feature, names.HEIGHT), _whole(feature, names.WIDTH)] += 1
+            images.channels[_whole(feature, names.CHANNELS)] += 1
+            images.formats[_text(feature, names.FORMAT)] += 1
+            images.classes[label] += 1
+            if label != _NO_LABEL:
+                images.texts.setdefault(label, set()).add(_text(feature, names.TEXT))
+            digest = hashlib.blake2b(encoded[0], digest_size=_DIGEST_BYTES).digest()
+            yield int.from_bytes(digest, "little"), label
+
+
+def _whole(feature: Mapping[str, "object"], name: str, missing: int = 0) -> int:
+    values = feature[name].int64_list.value if name in feature else ()  # type: ignore[attr-defined]
+    return int(values[0]) if values else missing
+
+
+def _text(feature: Mapping[str, "object"], name: str) -> str:
+    values = feature[name].bytes_list.value if name in feature else ()  # type: ignore[attr-defined]
+    return values[0].decode("utf-8", "replace") if values else ""
+
+
+def _duplicates(
+    keys: Mapping[str, npt.NDArray[np.uint64]], labels: Mapping[str, npt.NDArray[np.int64]]
+) -> Duplicates:
+    each = np.concatenate([*keys.values(), np.empty(0, np.uint64)])
+    label = np.concatenate([*labels.values(), np.empty(0, np.int64)])
+    order = np.lexsort((label, each))
+    each, label = each[order], label[order]
+    is_again = each[1:] == each[:-1]
+    # Sorted by class within equal images, so a change between neighbours is a contradiction.
+    contradicted = np.unique(each[1:][is_again & (label[1:] != label[:-1])])
+    distinct = {split: np.unique(values) for split, values in keys.items()}
+    splits = list(keys)
+    shared = {
+        (a, b): len(np.intersect1d(distinct[a], distinct[b], assume_unique=True))
+        for i, a in enumerate(splits)
+        for b in splits[i + 1 :]
+    }
+    return Duplicates(int(is_again.sum()), int(np.isin(each, contradicted).sum()), shared)

@@ -1,0 +1,54 @@
+"""How training images are varied: each option is the most by which one is changed."""
+
+from dataclasses import dataclass, fields
+
+from penstock.components.errors import UsageError
+
+PLACES = ("device", "input")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentOptions:
+    """What is changed at random in each training image, anew each time; nothing by default.
+
+    Attributes:
+        flip_horizontal: Whether left and right are swapped in half of them.
+        flip_vertical: Whether top and bottom are swapped in half of them.
+        rotate_degrees: Turned by up to this, either way; 0..180.
+        shift: Moved by up to this share of the height and of the width, either way; 0..1.
+        zoom: Made larger or smaller by up to this share; 0..1.
+        brightness: Made brighter or darker by up to this share of the whole range; 0..1.
+        contrast: Contrast made more or less by up to this share; 0..1.
+        saturation: Colours made stronger or weaker by up to this share; 0..1.
+        hue: Colours turned by up to this share of the colour circle, either way; 0..1.
+        place: `device`, where the model's step runs it, or `input`, on the CPU's threads
+            beside the decoding, for a step that is the bottleneck.
+
+    Raises:
+        UsageError: A value is outside its range.
+    """
+
+    flip_horizontal: bool = False
+    flip_vertical: bool = False
+    rotate_degrees: float = 0.0
+    shift: float = 0.0
+    zoom: float = 0.0
+    brightness: float = 0.0
+    contrast: float = 0.0
+    saturation: float = 0.0
+    hue: float = 0.0
+    place: str = "device"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rotate_degrees <= 180:
+            raise UsageError(f"rotate_degrees must be within 0..180, got {self.rotate_degrees}")
+        for name in ("shift", "zoom", "brightness", "contrast", "saturation", "hue"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UsageError(f"{name} must be within 0..1, got {getattr(self, name)}")
+        if self.place not in PLACES:
+            raise UsageError(f"place must be one of {', '.join(PLACES)}, got {self.place!r}")
+
+    @property
+    def is_any(self) -> bool:
+        """Whether anything is changed at all."""
+        return any(getattr(self, field.name) for field in fields(self) if field.name != "place")

@@ -1,0 +1,71 @@
+"""scikit-learn's digits as a user's data would lie there: image files, and a file of labels.
+
+data/images/0000.png ...    8 x 8 pixels, gray, 0..255
+data/labels.mat             MATLAB v5: `annotations` with `fname`, `class` and `text`
+"""
+
+import io
+import shutil
+import tempfile
+from pathlib import Path
+
+from penstock.components.errors import DataError, UsageError
+
+IMAGES = "images"
+LABELS = "labels.mat"
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+# Of the data set: 17 levels of gray.
+_MOST = 16
+# A MAT-file begins with 116 bytes of text, where SciPy puts the time.
+_HEADER = b"MATLAB 5.0 MAT-file, scikit-learn digits".ljust(116)
+
+
+def write_digits(folder: Path) -> None:
+    """Write the data, unless it is there; all of it appears at once, the same each time.
+
+    Raises:
+        DataError: The folder is there with something else in it, or cannot be written.
+        UsageError: scikit-learn is not installed.
+    """
+    if (folder / LABELS).exists():
+        return
+    if folder.exists():
+        raise DataError(f"{folder}: is there without {LABELS}; remove it, or give data")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        attempt = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            _write(attempt)
+            attempt.chmod(0o755)
+            attempt.rename(folder)
+        finally:
+            shutil.rmtree(attempt, ignore_errors=True)
+    except OSError as error:
+        if not (folder / LABELS).exists():  # else another process was faster
+            raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
+
+
+def _write(folder: Path) -> None:
+    try:
+        import numpy as np
+        import scipy.io
+        from PIL import Image
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise UsageError(
+            f"the digits need {error.name}: pip install 'penstock[digits]', or give data"
+        ) from error
+    digits = load_digits()
+    pixels = np.round(digits.images * (255 / _MOST)).astype(np.uint8)
+    names = [f"{number:04d}.png" for number in range(len(pixels))]
+    (folder / IMAGES).mkdir()
+    for name, image in zip(names, pixels, strict=True):
+        Image.fromarray(image).save(folder / IMAGES / name)
+    annotations = np.zeros(len(names), [("fname", object), ("class", object), ("text", object)])
+    annotations["fname"] = names
+    annotations["class"] = [int(label) for label in digits.target]
+    annotations["text"] = [WORDS[label] for label in digits.target]
+    content = io.BytesIO()
+    scipy.io.savemat(content, {"annotations": annotations})
+    (folder / LABELS).write_bytes(_HEADER + content.getvalue()[len(_HEADER) :])
