@@ -133,6 +133,8 @@ def _report(manifest: Manifest, jobs: Sequence[Job], output: Path, seconds: floa
     for name, rows in account.written.items():
         if not rows:
             console.print(f"split {name!r} has no rows")
+    if manifest.parquet:
+        console.print(f"the same as Parquet: {output / manifest.parquet}")
     if manifest.quarantine:
         console.print(f"rows set aside: {output / manifest.quarantine}")
     ignored = [path for job in jobs for path in getattr(job.source, "ignored", ())]

@@ -23,6 +23,7 @@ import apache_beam as beam
 from penstock.components.errors import DataError, UsageError, one_line
 from penstock.components.example_gen.attempt import attempt
 from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.parquet_copy import PARQUET_DIR
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR, first_quarantined
 from penstock.components.example_gen.shard_task import ShardTask, StrictError, run_task
 from penstock.components.example_gen.split_options import SplitOptions
@@ -225,6 +226,7 @@ def _manifest(
         compression=options.compression,
         plan="; ".join(dict.fromkeys(job.plan.reason for job in jobs)),
         quarantine=QUARANTINE_DIR if quarantined else None,
+        parquet=PARQUET_DIR if options.parquet_copy else None,
     )
 
 

@@ -19,12 +19,14 @@ class IngestOptions:
         on_bad_row: `strict` stops at the first row that does not fit; `quarantine` keeps
             it aside with its reason and goes on.
         max_quarantined_share: Share of all rows above which quarantine stops the ingest.
+        parquet_copy: Whether to write the rows as Parquet too, for analysis.
     """
 
     shards: ShardOptions = field(default_factory=ShardOptions)
     compression: str = ""
     on_bad_row: OnBadRow = "strict"
     max_quarantined_share: float = 0.01
+    parquet_copy: bool = False
 
     def __post_init__(self) -> None:
         if self.compression not in COMPRESSIONS:

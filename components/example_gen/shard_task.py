@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.components.errors import DataError
 from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.parquet_copy import PARQUET_DIR, ParquetCopy, parquet_name
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR, QuarantineWriter
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.splits import assign_splits
@@ -84,16 +85,34 @@ def run_task(
             )
             for split in splits.splits
         ]
+        copies = [
+            stack.enter_context(copy) for copy in _copies(task, source, splits, options, folder)
+        ]
         for batch in source.read(task.pieces):
             _set_aside(batch, options, quarantine)
             for table, records in _bounded(batch):
-                _write(table, records, splits, writers)
+                _write(table, records, splits, writers, copies)
             read += batch.rows_read
             blank += batch.blank
             board.store_rows(task.number, read)
         names = [split.name for split in splits.splits]
+        for copy in copies:
+            copy.finish()
         shards = {n: w.finish() for n, w in zip(names, writers, strict=True)}
     return TaskResult(shards, read, quarantine.rows, blank)
+
+
+def _copies(
+    task: ShardTask, source: Source, splits: SplitOptions, options: IngestOptions, folder: Path
+) -> list[ParquetCopy]:
+    """A file of the Parquet copy for each split, if one is wanted."""
+    if not options.parquet_copy:
+        return []
+    name = parquet_name(task.index, task.count)
+    return [
+        ParquetCopy(folder / PARQUET_DIR / split.name, name, source.columns)
+        for split in splits.splits
+    ]
 
 
 def _set_aside(batch: Batch, options: IngestOptions, quarantine: QuarantineWriter) -> None:
@@ -107,10 +126,13 @@ def _write(
     records: pa.BinaryArray | None,
     options: SplitOptions,
     writers: Sequence[ShardWriter],
+    copies: Sequence[ParquetCopy],
 ) -> None:
     if records is None:
         records = encode_examples(table)
     splits = assign_splits(table, records, options)
+    for i, copy in enumerate(copies):
+        copy.write(table, pa.array(splits == i))
     framed = frame_records(records)
     if len(writers) == 1:
         writers[0].write(framed)

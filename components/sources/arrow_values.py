@@ -48,6 +48,14 @@ def feature_type(arrow_type: pa.DataType) -> tuple[FeatureKind | None, bool] | N
     return None
 
 
+def holds_text(arrow_type: pa.DataType) -> bool:
+    """Whether the values of a type, or of lists of it, are UTF-8 text."""
+    value_type = arrow_type.value_type if _is_list(arrow_type) else arrow_type
+    if types.is_dictionary(value_type):
+        value_type = value_type.value_type
+    return types.is_string(value_type) or types.is_large_string(value_type)
+
+
 _HOLDS: dict[FeatureKind, tuple[Callable[[pa.DataType], bool], ...]] = {
     FeatureKind.INT: (types.is_boolean, types.is_integer, types.is_temporal),
     FeatureKind.FLOAT: (types.is_floating, types.is_decimal),

@@ -33,11 +33,13 @@ class Column:
         name: The feature's name.
         kind: Its kind; decides the Arrow type of its values.
         is_list: Whether a row holds a list of values (Arrow `list<kind>`) instead of one.
+        is_text: Whether bytes are surely UTF-8 text; of no account when columns are compared.
     """
 
     name: str
     kind: FeatureKind
     is_list: bool = False
+    is_text: bool = field(default=False, compare=False)
 
     @property
     def arrow_type(self) -> pa.DataType:

@@ -156,7 +156,7 @@ def _schema_columns(schema: Sequence[SchemaColumn], options: SourceOptions) -> t
                 f"{options.schema_file}: feature {column.name!r} holds lists, and a CSV "
                 "field one value; give it a shape of one value, or bring the data as Parquet"
             )
-    return tuple(Column(column.name, column.kind) for column in schema)
+    return tuple(Column(column.name, column.kind, is_text=True) for column in schema)
 
 
 def _check_layouts(

@@ -59,4 +59,4 @@ class CsvSampler:
 
     def columns(self) -> tuple[Column, ...]:
         """The columns with the kinds that the sample speaks for."""
-        return tuple(Column(name, self._sample.kind(name)) for name in self._names)
+        return tuple(Column(name, self._sample.kind(name), is_text=True) for name in self._names)

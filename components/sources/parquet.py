@@ -224,7 +224,8 @@ def _columns_by_files(files: Sequence[ParquetFile]) -> tuple[Column, ...]:
     for name in first.names:
         typed = next((file for file in files if file.feature(name)[0] is not None), first)
         kind, is_list = typed.feature(name)
-        column = Column(name, kind or FeatureKind.BYTES, is_list)
+        is_text = all(file.is_text(name) for file in files)
+        column = Column(name, kind or FeatureKind.BYTES, is_list, is_text)
         for file in files:
             file.check_fits(column, typed.path)
         columns.append(column)
@@ -244,7 +245,8 @@ def _columns_by_schema(
         is_list = wanted.is_list
         if is_list is None:
             is_list = bool(having) and having[0].feature(wanted.name)[1]
-        column = Column(wanted.name, wanted.kind, is_list)
+        is_text = all(file.is_text(wanted.name) for file in having)
+        column = Column(wanted.name, wanted.kind, is_list, is_text)
         for file in having:
             file.check_fits(column, expected_by)
         columns.append(column)

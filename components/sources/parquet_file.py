@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pyarrow_hotfix  # noqa: F401 - CVE-2023-47248: Arrow 10 runs pickled code of a file's schema
 
 from penstock.components.errors import DataError
-from penstock.components.sources.arrow_values import feature_type
+from penstock.components.sources.arrow_values import feature_type, holds_text
 from penstock.components.sources.base import Column
 from penstock.components.sources.content import open_data
 from penstock.components.sources.layout import shown
@@ -72,6 +72,11 @@ class ParquetFile:
                 "schema and set extra_columns='drop'"
             )
         return feature
+
+    def is_text(self, name: str) -> bool:
+        """Whether a column's values are UTF-8 text, or there are none."""
+        arrow_type = self.schema.field(name).type
+        return holds_text(arrow_type) or pa.types.is_null(arrow_type)
 
     def check_fits(self, column: Column, expected_by: str) -> None:
         """Refuse a column of another type than `column` has.

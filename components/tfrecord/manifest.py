@@ -91,6 +91,7 @@ class Manifest:
         compression: `""` or `"GZIP"`, as TensorFlow spells it.
         plan: Why there are as many shards as there are, in words.
         quarantine: Path of the rejected rows relative to the manifest, or None.
+        parquet: Path of the copy of the rows as Parquet relative to the manifest, or None.
         packed: What `packed_layout.PackedLayout.to_dict` gives, where the records are blocks
             of rows; None where each is one row.
     """
@@ -105,6 +106,7 @@ class Manifest:
     compression: str = ""
     plan: str = ""
     quarantine: str | None = None
+    parquet: str | None = None
     packed: Mapping[str, Any] | None = None
 
     @property

@@ -77,6 +77,9 @@ def _ingest(
         int, typer.Option(help="Hosts that will read the shards at the same time.")
     ] = ShardOptions.reading_hosts,
     compression: Annotated[str, typer.Option(help="GZIP, or nothing.")] = IngestOptions.compression,
+    parquet_copy: Annotated[
+        bool, typer.Option("--parquet-copy", help="Write the rows as Parquet too, for analysis.")
+    ] = IngestOptions.parquet_copy,
     workers: Annotated[int, typer.Option(min=1, help="Processes that work at the same time.")] = 1,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace OUTPUT once the new one is complete.")
@@ -98,6 +101,7 @@ def _ingest(
         compression=compression.upper(),
         on_bad_row=on_bad_row,  # type: ignore[arg-type]  # the options check it
         max_quarantined_share=max_quarantined_share,
+        parquet_copy=parquet_copy,
     )
     # Beam and Arrow take most of a second to import; --help needs neither.
     from penstock.pipelines.ingesting import run_ingest

@@ -139,9 +139,11 @@ def _column(file: AvroFile, name: str, options: AvroOptions) -> Column:
     avro_type = file.types[name]
     feature = avro_feature(avro_type)
     if feature is not None:
-        return Column(name, feature[0] or FeatureKind.BYTES, is_list=feature[1])
+        described = json.dumps(avro_type)
+        is_text = '"bytes"' not in described and '"fixed"' not in described
+        return Column(name, feature[0] or FeatureKind.BYTES, feature[1], is_text)
     if options.nested == "json":
-        return Column(name, FeatureKind.BYTES)
+        return Column(name, FeatureKind.BYTES, is_text=True)
     raise DataError(
         f"{file.path}: column {name!r} has type {json.dumps(avro_type)[:120]}, which no feature "
         "can hold; set nested='json' to keep it as JSON text, or leave it out of a schema and set "

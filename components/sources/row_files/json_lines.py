@@ -122,7 +122,7 @@ def open_json_lines(inputs: Sequence[str], options: JsonLinesOptions) -> JsonLin
             )
     if options.schema_file:
         schema = read_schema(options.schema_file)
-        columns = tuple(Column(c.name, c.kind, bool(c.is_list)) for c in schema)
+        columns = tuple(Column(c.name, c.kind, bool(c.is_list), is_text=True) for c in schema)
     else:
         columns = sample.columns(options.nested)
     if not columns:

@@ -54,7 +54,7 @@ class JsonSample:
         shape = shapes.most_common(1)[0][0] if shapes else "one"
         if shape == "nested":
             if nested == "json":
-                return Column(name, FeatureKind.BYTES)
+                return Column(name, FeatureKind.BYTES, is_text=True)
             raise DataError(
                 f"column {name!r} holds objects or lists of lists, which no feature can hold; set "
                 "nested='json' to keep them as JSON text, or leave the column out of a schema and "
@@ -66,4 +66,4 @@ class JsonSample:
         else:
             whole = values["integers"] and not values["floats"]
             kind = FeatureKind.INT if whole else FeatureKind.FLOAT
-        return Column(name, kind, is_list=shape == "list")
+        return Column(name, kind, is_list=shape == "list", is_text=True)

@@ -97,9 +97,7 @@ def _json_text(value: object) -> str:
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 
-def to_column(
-    values: Sequence[object], column: Column, non_finite: str
-) -> tuple[pa.Array, Faults]:
+def to_column(values: Sequence[object], column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
     """Python values as an array of the column's type, null where one does not fit, and why."""
     if column.kind is FeatureKind.BYTES and not column.is_list:
         try:

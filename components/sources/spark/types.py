@@ -45,7 +45,7 @@ def spark_column(name: str, type_name: str) -> Column:
             f"fields as columns of their own, or leave it out. Types: "
             f"{', '.join(sorted(_KIND_OF))}, and array<...> of them"
         )
-    return Column(name, feature[0], is_list=feature[1])
+    return Column(name, feature[0], is_list=feature[1], is_text="binary" not in type_name.lower())
 
 
 def parse_columns(texts: Iterable[str]) -> tuple[Column, ...]:

@@ -1,0 +1,72 @@
+"""A copy of an ingest's rows as Parquet, for analysis: the same rows, splits and shards.
+
+    output/parquet/train/data-00000-of-00008.parquet
+
+Types are those of the features; text is Parquet's string where the source says that it is text.
+"""
+
+import os
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow_hotfix  # noqa: F401 - CVE-2023-47248, wherever pyarrow.parquet is imported
+
+from penstock.components.sources.base import Column
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+PARQUET_DIR = "parquet"
+
+
+def parquet_name(index: int, count: int) -> str:
+    """Name of a file of the copy; it stands for the shard of that number."""
+    return f"data-{index:05d}-of-{count:05d}.parquet"
+
+
+class ParquetCopy:
+    """Writes one file of a split; a context manager, as `ShardWriter` is.
+
+    Args:
+        folder: Where the split's files go.
+        name: The file's.
+        columns: The rows' columns.
+    """
+
+    def __init__(self, folder: Path, name: str, columns: Sequence[Column]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / name
+        self._temporary = folder / f".{name}.{uuid.uuid4().hex}"
+        self._schema = pa.schema([(column.name, _parquet_type(column)) for column in columns])
+        self._writer = pq.ParquetWriter(self._temporary, self._schema)
+
+    def write(self, rows: pa.RecordBatch, mask: pa.BooleanArray) -> None:
+        """Append the rows where `mask` is true."""
+        table = pa.Table.from_batches([rows]).filter(mask)
+        if table.num_rows:
+            self._writer.write_table(table.cast(self._schema))
+
+    def finish(self) -> None:
+        """Complete the file under its name."""
+        self._writer.close()
+        os.rename(self._temporary, self._path)
+
+    def __enter__(self) -> "ParquetCopy":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._writer.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+def _parquet_type(column: Column) -> pa.DataType:
+    if not (column.kind is FeatureKind.BYTES and column.is_text):
+        return column.arrow_type
+    return pa.list_(pa.string()) if column.is_list else pa.string()
