@@ -1,5 +1,6 @@
 """All facts of one run, from its metadata store and artifacts, as far as they are there."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -184,7 +185,14 @@ def _request(run: RunRecord, model: ModelFacts | None, examples: str | None) -> 
     if model is None or not model.signatures:
         return None
     sample = sample_record(examples) if examples else None
-    labels = [node.options["label"] for node in run.nodes if node.options.get("label")]
-    return make_request(
-        model.signatures[0], model.folder, sample, label=labels[0] if labels else None
-    )
+    return make_request(model.signatures[0], model.folder, sample, labels=_labels(run))
+
+
+def _labels(run: RunRecord) -> set[str]:
+    """What the gate and the Evaluator are told is the label."""
+    found = {node.options["label"] for node in run.nodes if node.options.get("label")}
+    for node in run.nodes:
+        if config := node.options.get("eval_config"):
+            specs = json.loads(config).get("model_specs", ())
+            found |= {spec["label_key"] for spec in specs if "label_key" in spec}
+    return found

@@ -1,5 +1,6 @@
 """What a model takes and gives, without loading it: a Model artifact in, plain facts out."""
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from penstock.components.errors import DataError
 from penstock.pipelines.reporting.artifact_files import read_bytes, walk_sizes
 
 _FILE = "saved_model.pb"
-_NOT_THE_MODELS = ("optimizer", "_CHECKPOINTABLE_OBJECT_GRAPH", "save_counter")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ModelFacts:
     Attributes:
         folder: Where it lies.
         size: Its bytes on disk.
-        parameters: Numbers in its variables; None where they cannot be read.
+        parameters: Numbers in the variables that training changes; None without any.
         signatures: Its functions, `serving_default` first.
         tensorflow: The version that saved it.
     """
@@ -68,7 +68,7 @@ def gather_model(uri: str) -> ModelFacts:
     return ModelFacts(
         folder,
         sum(size for _, size in walk_sizes(folder)),
-        _parameters(folder),
+        _parameters(meta),
         [_signature(n, meta.signature_def[n]) for n in names if not n.startswith("__")],
         meta.meta_info_def.tensorflow_version,
     )
@@ -103,18 +103,9 @@ def _specs(tensors: Any) -> list[TensorSpec]:
     return specs
 
 
-def _parameters(folder: str) -> int | None:
-    import tensorflow as tf
-
-    try:
-        reader = tf.train.load_checkpoint(os.path.join(folder, "variables", "variables"))
-    except (tf.errors.OpError, ValueError):
-        return None
-    count = 0
-    for name, shape in reader.get_variable_to_shape_map().items():
-        if not any(part in name for part in _NOT_THE_MODELS):
-            size = 1
-            for dim in shape:
-                size *= dim
-            count += size
-    return count
+def _parameters(meta: Any) -> int | None:
+    """Numbers in the variables that training changes; an optimizer's own are not."""
+    nodes = meta.object_graph_def.nodes
+    variables = [node.variable for node in nodes if node.WhichOneof("kind") == "variable"]
+    shapes = [[dim.size for dim in v.shape.dim] for v in variables if v.trainable]
+    return sum(math.prod(shape) for shape in shapes) if shapes else None

@@ -150,6 +150,8 @@ def slice_plot(
         overall: Its value over all examples.
         named: Slices to write the names of.
     """
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     with _axes((9.6, 3.8)) as (figure, axes):
         is_many = len(slices) > _MOST_VECTOR_POINTS
         axes.scatter(
@@ -173,7 +175,9 @@ def slice_plot(
                 color=_MUTED,
             )
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
         axes.xaxis.set_major_formatter(lambda value, _: compact(value))
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel("examples in the slice")
         axes.set_ylabel(metric)
         described = f"{len(slices)} slices; over all examples {compact(overall)}"

@@ -3,7 +3,7 @@
 import base64
 import json
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ def sample_record(examples: str) -> Sample | None:
 
 
 def make_request(
-    signature: Signature, model: str, sample: Sample | None, *, label: str | None
+    signature: Signature, model: str, sample: Sample | None, *, labels: Collection[str]
 ) -> Request | None:
     """A request of one row; None where the signature takes what cannot be made up.
 
@@ -60,11 +60,11 @@ def make_request(
         signature: The function to ask.
         model: Folder of the SavedModel.
         sample: A record of the raw data, for a signature that takes serialized Examples.
-        label: The feature to leave out, which a client does not know.
+        labels: Features to leave out, which a client does not know.
     """
     takes_examples = len(signature.inputs) == 1 and signature.inputs[0].dtype == "string"
     if takes_examples:
-        return _of_example(signature, model, sample, label) if sample is not None else None
+        return _of_example(signature, model, sample, labels) if sample is not None else None
     sizes = [spec.shape for spec in signature.inputs]
     if any(shape is None for shape in sizes) or any(
         spec.dtype == "string" for spec in signature.inputs
@@ -74,7 +74,7 @@ def make_request(
 
 
 def _of_example(
-    signature: Signature, model: str, sample: Sample, label: str | None
+    signature: Signature, model: str, sample: Sample, labels: Collection[str]
 ) -> Request | None:
     name = signature.inputs[0].name
     message: Any = parse_example(sample.record)
@@ -87,7 +87,7 @@ def _of_example(
         return Request(
             signature.name, "\n".join(["import tensorflow as tf", "", read, load, ask]), None
         )
-    row = _row(message.context.feature, label)
+    row = _row(message.context.feature, labels)
     python = "\n".join(
         [
             "import tensorflow as tf",
@@ -101,18 +101,18 @@ def _of_example(
             ask,
         ]
     )
-    record = _serialized(message, label)
+    record = _serialized(message, labels)
     instance = {name: {"b64": base64.b64encode(record).decode()}}
     body = {"signature_name": signature.name, "instances": [instance]}
     return Request(signature.name, python, json.dumps(body))
 
 
-def _row(features: Any, label: str | None) -> dict[str, tuple[str, list[Any]]]:
+def _row(features: Any, labels: Collection[str]) -> dict[str, tuple[str, list[Any]]]:
     """Kind of list and values by feature, those without values left out."""
     row = {}
     for name in sorted(features):
         kind = features[name].WhichOneof("kind")
-        if kind and name != label:
+        if kind and name not in labels:
             row[name] = (kind, list(getattr(features[name], kind).value))
     return row
 
@@ -125,10 +125,11 @@ def _literal(value: tuple[str, list[Any]]) -> str:
     return f"tf.train.Feature({kind}=tf.train.{list_type[kind]}(value={shown!r}))"
 
 
-def _serialized(message: Any, label: str | None) -> bytes:
+def _serialized(message: Any, labels: Collection[str]) -> bytes:
     """As an Example: its features are the context of a SequenceExample on the wire."""
-    if label is not None and label in message.context.feature:
-        del message.context.feature[label]
+    for label in labels:
+        if label in message.context.feature:
+            del message.context.feature[label]
     serialized: bytes = message.SerializeToString(deterministic=True)
     return serialized
 

@@ -4,7 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.components.errors import DataError
-from penstock.components.trainer.training_record import TrainingRecord, read_training_record
+from penstock.components.trainer.training_record import (
+    RECORD_NAME,
+    TrainingRecord,
+    read_training_record,
+)
 from penstock.components.trainer.utilisation import (
     UTILISATION_NAME,
     Utilisation,
@@ -77,12 +81,11 @@ def gather_training(uri: str) -> TrainingFacts:
         OSError: The artifact is not there.
     """
     names = names_in(uri)
-    try:
-        record = read_training_record(uri)
-    except DataError as error:
-        if names:
-            raise DataError(f"{error}, or another training loop than Penstock's made it") from error
-        raise
+    if RECORD_NAME not in names:
+        raise DataError(
+            f"{uri}: no {RECORD_NAME}; another loop than Penstock's trained, or it did not end"
+        )
+    record = read_training_record(uri)
     used = read_utilisation(uri) if UTILISATION_NAME in names else None
     return TrainingFacts(record, bottleneck(record, used), _tracks(used) if used else ())
 

@@ -1,0 +1,58 @@
+import pytest
+
+from penstock.pipelines.reporting.histograms import (
+    Bar,
+    Bucket,
+    Histogram,
+    common_bins,
+    common_labels,
+    jensen_shannon,
+    largest_change,
+    rebin,
+)
+
+
+def test_a_bucket_is_shared_by_the_bins_that_it_covers():
+    assert rebin([Bucket(0, 10, 10), Bucket(10, 20, 4)], [0, 5, 15, 20]) == [5, 7, 2]
+    assert rebin([Bucket(5, 5, 3)], [0, 5, 10]) == [0, 3]
+    assert rebin([Bucket(10, 10, 3)], [0, 5, 10]) == [0, 3]
+
+
+def test_two_splits_stand_on_the_same_bins():
+    train, evaluation = common_bins([Histogram([Bucket(0, 5, 50)]), Histogram([Bucket(5, 10, 20)])])
+    assert [bar.count for bar in train] == [10] * 5 + [0] * 5
+    assert [bar.count for bar in evaluation] == [0] * 5 + [4] * 5
+    assert [bar.label for bar in train] == [bar.label for bar in evaluation]
+    assert train[0].label == "0.0 to 1.0"
+
+
+def test_of_a_long_tail_the_middle_is_shown_and_all_is_counted():
+    equal = [Bucket(0, 100, 95), Bucket(100, 1000, 5)]
+    deciles = [Bucket(i, i + 1, 10) for i in range(9)] + [Bucket(9, 1000, 10)]
+    [bars] = common_bins([Histogram(equal, deciles)])
+    assert bars[0].label == "below 1"
+    assert bars[-1] == Bar("over 9", 10)
+    assert sum(bar.count for bar in bars) == pytest.approx(100)
+    assert max(bar.count for bar in bars) < 20
+
+
+def test_nothing_and_one_value():
+    assert common_bins([Histogram([]), Histogram([])]) == [[], []]
+    assert common_bins([Histogram([Bucket(float("nan"), 1, 3)])]) == [[]]
+    [bars] = common_bins([Histogram([Bucket(7, 7, 3)])])
+    assert sum(bar.count for bar in bars) == 3
+
+
+def test_labels_stand_in_one_order():
+    first, second = common_labels([{"a": 1, "b": 5}, {"c": 2, "b": 1}])
+    assert first == [Bar("b", 5), Bar("c", 0), Bar("a", 1)]
+    assert second == [Bar("b", 1), Bar("c", 2), Bar("a", 0)]
+
+
+def test_distances():
+    assert jensen_shannon([1, 1], [2, 2]) == 0
+    assert jensen_shannon([1, 0], [0, 1]) == 1
+    assert jensen_shannon([3, 1], [1, 3]) == pytest.approx(0.18872, abs=1e-5)
+    assert jensen_shannon([0, 0], [1, 1]) is None
+    assert largest_change({"a": 3, "b": 1}, {"a": 1, "c": 1}) == 0.5
+    assert largest_change({}, {"a": 1}) is None
