@@ -8,6 +8,7 @@ from penstock.components.example_gen.driver import ContentDriver
 from penstock.components.example_gen.executor import Executor
 from penstock.components.example_gen.node_options import NodeOptions
 from penstock.components.example_gen.options import IngestOptions
+from penstock.components.sources.address import check_no_secret
 from penstock.components.sources.kinds import KindOptions
 from penstock.components.sources.options import SourceOptions
 
@@ -23,8 +24,10 @@ class ShardedExampleGen(FileBasedExampleGen):
     `outputs["examples"]`: `Examples` with `Split-*/data_tfrecord-*` and `manifest.json`.
 
     Args:
-        input_base: Folder that holds the data.
-        input_config: Patterns below it; None takes everything in it as one split.
+        input_base: Folder that holds the data, or the address of a database.
+        input_config: Patterns below it; None takes everything in it as one split. For a database
+            a pattern is a query, with TFX's `@span_begin_timestamp`, `@span_end_timestamp` and
+            `@span_yyyymmdd_utc` for the span of `range_config`.
         output_config: Splits; None gives train and eval two rows to one.
         range_config: Which span to take; None takes the latest.
         source: How the data is read and typed: the options of its kind; None those of tables in
@@ -45,6 +48,8 @@ class ShardedExampleGen(FileBasedExampleGen):
         source: KindOptions | None = None,
         ingest: IngestOptions | None = None,
     ) -> None:
+        # Before anything of the node is written anywhere.
+        check_no_secret(input_base, "have it in the environment of the node that reads")
         options = NodeOptions(source or SourceOptions(), ingest or IngestOptions())
         super().__init__(
             input_base=input_base,

@@ -6,12 +6,16 @@ both is served from the cache.
 
 import hashlib
 import os
+from collections.abc import Iterable
 from typing import Any
 
-from tfx.components.example_gen import driver, utils
+from tfx.components.example_gen import driver, input_processor, utils
 from tfx.orchestration import data_types
+from tfx.proto import example_gen_pb2, range_config_pb2
 
+from penstock.components.errors import UsageError
 from penstock.components.example_gen.node_options import NodeOptions, node_inputs
+from penstock.components.sources.address import scheme_of
 from penstock.components.sources.listing import list_files
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
@@ -21,6 +25,21 @@ _BLOCK_BYTES = 2**20
 
 class ContentDriver(driver.FileBasedDriver):
     """Resolves the span and version, and puts a digest of all content into the cache key."""
+
+    def get_input_processor(
+        self,
+        splits: Iterable[example_gen_pb2.Input.Split],
+        range_config: range_config_pb2.RangeConfig | None = None,
+        input_base_uri: str | None = None,
+    ) -> input_processor.InputProcessor:
+        """What finds spans: of files on a path by their names, of a query by its placeholders.
+
+        Raises:
+            UsageError: A pattern of files at an address has placeholders for spans.
+        """
+        if input_base_uri is None or scheme_of(input_base_uri) is None:
+            return super().get_input_processor(splits, range_config, input_base_uri)
+        return _AddressInputProcessor(splits, range_config)
 
     def resolve_exec_properties(
         self,
@@ -38,19 +57,44 @@ class ContentDriver(driver.FileBasedDriver):
         return properties
 
 
+class _AddressInputProcessor(input_processor.QueryBasedInputProcessor):
+    """Fills `@span_begin_timestamp` and its like into queries, as TFX does for BigQuery."""
+
+    def get_pattern_for_span_version(self, pattern: str, span: int, version: int | None) -> str:
+        """The pattern of a span.
+
+        Raises:
+            UsageError: It has placeholders that names of files on a path would be compared with.
+        """
+        if any(utils.verify_split_pattern_specs(example_gen_pb2.Input.Split(pattern=pattern))):
+            raise UsageError(
+                f"pattern {pattern!r}: spans are found on paths and in queries only; mount the "
+                "bucket, or name the span's files"
+            )
+        return super().get_pattern_for_span_version(pattern, span, version)
+
+    def get_latest_span(self) -> int:
+        """None can be known.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError("range_config must be a static_range for data that are not on a path")
+
+
 def _fingerprint(properties: dict[str, Any]) -> str:
     """Digest of the name and content of all that decides the output."""
-    source = NodeOptions.from_properties(properties).source
-    schema_file = getattr(source, "schema_file", None)
+    options = NodeOptions.from_properties(properties).source
+    schema_file = getattr(options, "schema_file", None)
     digest = hashlib.sha256()
     for file in [schema_file] if schema_file else []:
         _add_file(digest, file)
     for part in node_inputs(properties):
-        if isinstance(source, SourceOptions):
-            for file in list_files(part.pattern, source.kind).files:
+        if isinstance(part.source, SourceOptions):
+            for file in list_files(part.pattern, part.source.kind).files:
                 _add_file(digest, file)
         else:
-            digest.update(open_source(part.pattern, source).fingerprint.encode())
+            digest.update(open_source(part.pattern, part.source).fingerprint.encode())
     return digest.hexdigest()
 
 

@@ -29,16 +29,16 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             DataError: The data is bad; the artifact's folder stays empty.
         """
         del input_dict
-        options = NodeOptions.from_properties(exec_properties)
+        options = NodeOptions.from_properties(exec_properties).ingest
         jobs: list[Job] = []
         for part in node_inputs(exec_properties):
-            source = open_source(part.pattern, options.source)
-            jobs.append(plan_job(source, part.splits, options.ingest))
+            source = open_source(part.pattern, part.source)
+            jobs.append(plan_job(source, part.splits, options))
             logging.info("Shards of %s: %s", part.pattern, jobs[-1].plan.reason)
         examples = artifact_utils.get_single_instance(
             output_dict[standard_component_specs.EXAMPLES_KEY]
         )
-        manifest = ingest(jobs, examples.uri, options.ingest, self._make_beam_pipeline)
+        manifest = ingest(jobs, examples.uri, options, self._make_beam_pipeline)
         examples.split_names = artifact_utils.encode_split_names(list(manifest.splits))
         has_sequences = any(getattr(job.source, "has_sequences", False) for job in jobs)
         examples_utils.set_payload_format(

@@ -14,11 +14,18 @@ from tfx.utils import proto_utils
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
-from penstock.components.sources.kinds import KindOptions, options_from_json, options_to_json
+from penstock.components.sources.kinds import (
+    KindOptions,
+    find_kind,
+    options_from_json,
+    options_to_json,
+)
 from penstock.components.sources.options import SourceOptions
 from penstock.components.tfrecord.sharding import ShardOptions
 
 _FIELD = "penstock"
+# The pattern of an input that has none, as TFX writes it.
+_EVERYTHING = "*"
 
 
 @dataclass(frozen=True)
@@ -51,9 +58,16 @@ class NodeOptions:
 
 @dataclass(frozen=True)
 class NodeInput:
-    """The files of one input split and the output splits that its rows go to."""
+    """The data of one input split and the output splits that its rows go to.
+
+    Attributes:
+        pattern: Files, or the address of what is no file.
+        source: How they are read.
+        splits: Where the rows go.
+    """
 
     pattern: str
+    source: KindOptions
     splits: SplitOptions
 
 
@@ -67,6 +81,7 @@ def node_inputs(properties: Mapping[str, Any]) -> list[NodeInput]:
         UsageError: A split has no name, has another's, or there are several inputs to divide.
     """
     base = properties[standard_component_specs.INPUT_BASE_KEY]
+    source = NodeOptions.from_properties(properties).source
     input_config = _message(properties, "input_config", example_gen_pb2.Input())
     output_config = _message(properties, "output_config", example_gen_pb2.Output())
     try:
@@ -79,10 +94,20 @@ def node_inputs(properties: Mapping[str, Any]) -> list[NodeInput]:
             tuple(Split(split.name, split.hash_buckets) for split in output.splits),
             output.partition_feature_name or None,
         )
-        return [NodeInput(f"{base}/{inputs[0].pattern}", divided)]
+        return [NodeInput(*_input(base, inputs[0].pattern, source), divided)]
     return [
-        NodeInput(f"{base}/{split.pattern}", SplitOptions((Split(split.name),))) for split in inputs
+        NodeInput(*_input(base, split.pattern, source), SplitOptions((Split(split.name),)))
+        for split in inputs
     ]
+
+
+def _input(base: str, pattern: str, source: KindOptions) -> tuple[str, KindOptions]:
+    """What to open, and how: files below `base`, or the query that a pattern is at an address."""
+    if source.kind is None or find_kind(source.kind).of_files:
+        return f"{base}/{pattern}", source
+    if pattern == _EVERYTHING:
+        return base, source
+    return base, source.with_query(pattern)  # type: ignore[attr-defined]  # see Kind.of_files
 
 
 def _message(properties: Mapping[str, Any], key: str, message: Any) -> Any:

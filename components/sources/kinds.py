@@ -42,10 +42,13 @@ class Kind:
     Attributes:
         options: The dataclass of its options.
         opener: An `Open`.
+        of_files: Whether it reads files. Else its inputs are addresses, and its options have a
+            `with_query` for what an input split of a node says.
     """
 
     options: str
     opener: str
+    of_files: bool = True
 
     @property
     def options_type(self) -> type:
@@ -70,17 +73,15 @@ KINDS = {
         f"{_SOURCES}.tfrecords.options:TFRecordOptions",
         f"{_SOURCES}.tfrecords.source:open_tfrecords",
     ),
-    "spark": Kind(
-        f"{_SOURCES}.spark.source:SparkOptions", f"{_SOURCES}.spark.source:open_spark"
-    ),
-    "tfds": Kind(
-        f"{_SOURCES}.tfrecords.tfds:TFDSOptions", f"{_SOURCES}.tfrecords.tfds:open_tfds"
-    ),
+    "spark": Kind(f"{_SOURCES}.spark.source:SparkOptions", f"{_SOURCES}.spark.source:open_spark"),
+    "tfds": Kind(f"{_SOURCES}.tfrecords.tfds:TFDSOptions", f"{_SOURCES}.tfrecords.tfds:open_tfds"),
     "images": Kind(
         f"{_SOURCES}.images.options:ImageOptions", f"{_SOURCES}.images.open_images:open_images"
     ),
     "avro": Kind(f"{_ROW_FILES}.options:AvroOptions", f"{_ROW_FILES}.avro:open_avro"),
-    "sql": Kind(f"{_SOURCES}.sql.options:SqlOptions", f"{_SOURCES}.sql.source:open_sql"),
+    "sql": Kind(
+        f"{_SOURCES}.sql.options:SqlOptions", f"{_SOURCES}.sql.source:open_sql", of_files=False
+    ),
 }
 
 

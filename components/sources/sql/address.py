@@ -5,12 +5,12 @@ are read from the environment or a file in the process that connects.
 """
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.sources.address import check_no_secret, masked
 
 try:
     from sqlalchemy.engine import URL, make_url
@@ -20,9 +20,7 @@ except ModuleNotFoundError as error:
 
 USER_VARIABLE = "PENSTOCK_SQL_USER"
 PASSWORD_VARIABLE = "PENSTOCK_SQL_PASSWORD"
-_HOW = f"set {PASSWORD_VARIABLE} or a credentials_file instead"
-_SECRET_KEY = re.compile(r"pass(word|wd|phrase)?$|pwd$|secret|token|(api|access)_?key$", re.I)
-_SECRET_VALUE = re.compile(r"(password|passwd|pwd|secret|token)\s*=", re.I)
+HOW_TO_LOG_IN = f"set {PASSWORD_VARIABLE} or a credentials_file instead"
 # The driver that the extra `sql` brings.
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 
@@ -44,19 +42,14 @@ def parse_address(text: str) -> URL:
     Raises:
         UsageError: It is none, or holds a password; does not repeat it.
     """
+    check_no_secret(text, HOW_TO_LOG_IN)
     try:
         url = make_url(text)
     except (ArgumentError, ValueError) as error:
         raise UsageError(
-            f"{_masked(text)}: expected the address of a database, as sqlite:///trips.db or "
+            f"{masked(text)}: expected the address of a database, as sqlite:///trips.db or "
             "postgresql://host/name"
         ) from error
-    if url.password is not None:
-        raise UsageError(f"{_masked(text)}: the address holds a password; {_HOW}")
-    for key, value in url.query.items():
-        values = (value,) if isinstance(value, str) else value
-        if _SECRET_KEY.search(key) or any(_SECRET_VALUE.search(one) for one in values):
-            raise UsageError(f"{_masked(text)}: its {key!r} holds a secret; {_HOW}")
     return url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
 
 
@@ -89,12 +82,3 @@ def read_login(credentials_file: str | None, environment: Mapping[str, str] = os
             )
         found[name.strip()] = value.strip()
     return Login(found.get("user"), found.get("password"))
-
-
-def _masked(text: str) -> str:
-    """An address that may be anything, without what may be secret in it."""
-    text = text.partition("?")[0]
-    scheme, separator, rest = text.rpartition("://")
-    if "@" in rest:
-        rest = f"***@{rest.rpartition('@')[2]}"
-    return (scheme + separator + rest)[:200]
