@@ -109,7 +109,7 @@ def _candidates(tree: object) -> Iterable[tuple[str, list[Tree]]]:
         return
     if tree and all(isinstance(value, (str, int)) for value in tree.values()):
         yield "its names", [{"file": name, "class": value} for name, value in tree.items()]
-    elif tree and all(isinstance(value, Mapping) for value in tree.values()):
+    elif tree and all(isinstance(v, Mapping) and not _has_lists(v) for v in tree.values()):
         yield "its names", [{"file": name, **value} for name, value in tree.items()]
     yield from _candidates_of_lists("its lists", tree)
     for name, value in tree.items():
@@ -117,6 +117,11 @@ def _candidates(tree: object) -> Iterable[tuple[str, list[Tree]]]:
             yield name, value
         elif isinstance(value, Mapping):
             yield from _candidates_of_lists(name, value)
+
+
+def _has_lists(tree: Tree) -> bool:
+    """Whether a mapping is columns: its files are a list."""
+    return isinstance(tree.get(find_file_column(tree.keys(), None) or ""), list)
 
 
 def _candidates_of_lists(name: str, tree: Tree) -> Iterable[tuple[str, list[Tree]]]:

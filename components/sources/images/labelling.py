@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.components.errors import DataError
+from penstock.components.image_features import LABEL, TEXT
 from penstock.components.sources.base import Column
 from penstock.components.sources.images.label_columns import LabelColumns, find_columns
 from penstock.components.sources.images.label_table import LabelTable
@@ -20,7 +21,6 @@ from penstock.components.sources.images.tree import FoundImage
 from penstock.components.sources.layout import shown
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-LABEL, TEXT = "image/class/label", "image/class/text"
 _INT64 = np.iinfo(np.int64)
 
 

@@ -2,8 +2,6 @@
 
 import os
 
-from penstock.components.sources.sniff import not_text
-
 # Extension to format; the formats of `image_header`, and those that are refused.
 _BY_EXTENSION = {
     **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif"), "JPEG"),
@@ -31,6 +29,14 @@ _MAGIC = (
 _BRANDS = {b"avif": "AVIF", b"avis": "AVIF"}  # of ISO's media files; others' images are HEIC
 _HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1"}
 _CUT_HEADERS = ((b"\xff\xd8", "JPEG"), (b"\x89PNG", "PNG"), (b"GIF8", "GIF"), (b"RIFF", "WebP"))
+_NO_IMAGES = (
+    (b"version https://git-lfs", "a Git LFS pointer; fetch the file: git lfs pull"),
+    (b"<!doctype html", "an HTML page, perhaps of an error; download the image again"),
+    (b"<html", "an HTML page, perhaps of an error; download the image again"),
+    (b"%pdf-", "a PDF; export its pages as images"),
+    (b"pk\3\4", "a zip archive; unpack it"),
+    (b"\x1f\x8b", "gzip; decompress it"),
+)
 READABLE = "JPEG, PNG, GIF, BMP or WebP"
 
 
@@ -47,9 +53,10 @@ def refusal(data: bytes) -> str:
     for magic, name in _CUT_HEADERS:
         if data.startswith(magic):
             return f"truncated or damaged: begins as {name} does, but its header is not whole"
-    looks_like = not_text(data[:512])
-    if looks_like:
-        return f"not an image: {looks_like}"
+    head = data[:32].lstrip().lower()
+    for magic, name in _NO_IMAGES:
+        if head.startswith(magic):
+            return f"not an image: looks like {name}"
     if _is_text(data[:512]):
         return f"not an image: holds text, {data[:40]!r}; expected {READABLE}"
     return f"not an image: begins with {data[:16]!r}; expected {READABLE}"

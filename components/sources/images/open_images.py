@@ -7,17 +7,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.components.errors import DataError
+from penstock.components.image_features import LABEL, TEXT
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.content import fingerprint
 from penstock.components.sources.images.files import scan_files
 from penstock.components.sources.images.label_file import read_class_names, read_labels
-from penstock.components.sources.images.labelling import (
-    LABEL,
-    TEXT,
-    Labels,
-    label_by_file,
-    label_by_folder,
-)
+from penstock.components.sources.images.labelling import Labels, label_by_file, label_by_folder
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.images.pixels import require_pillow
 from penstock.components.sources.images.report import ImageReport, make_report

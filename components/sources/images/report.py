@@ -56,7 +56,8 @@ def make_report(
     groups: dict[bytes, list[int]] = {}
     for at, digest in enumerate(digests):
         groups.setdefault(digest, []).append(at)
-    equal = sorted((group for group in groups.values() if len(group) > 1), key=len, reverse=True)
+    equal = [group for group in groups.values() if len(group) > 1]
+    equal.sort(key=lambda group: (-len(group), min(names[at] for at in group)))
     mixed = [group for group in equal if len({numbers[at] for at in group}) > 1]
     return ImageReport(
         classes={
@@ -64,6 +65,6 @@ def make_report(
             for (number, text), count in sorted(counts.items(), key=lambda item: item[0][0] or 0)
         },
         unlabelled=sum(number is None for number in numbers),
-        duplicates=tuple(tuple(names[at] for at in group) for group in equal),
-        conflicting=tuple(tuple(names[at] for at in group) for group in mixed),
+        duplicates=tuple(tuple(sorted(names[at] for at in group)) for group in equal),
+        conflicting=tuple(tuple(sorted(names[at] for at in group)) for group in mixed),
     )

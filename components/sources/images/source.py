@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from penstock.components import image_features
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
 from penstock.components.sources.cutting import RowStart, cut_files
@@ -24,13 +25,14 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
 IMAGE_COLUMNS = (
-    Column("image/encoded", FeatureKind.BYTES),
-    Column("image/format", FeatureKind.BYTES),
-    Column("image/height", FeatureKind.INT),
-    Column("image/width", FeatureKind.INT),
-    Column("image/channels", FeatureKind.INT),
-    Column("image/filename", FeatureKind.BYTES),
+    Column(image_features.ENCODED, FeatureKind.BYTES),
+    Column(image_features.FORMAT, FeatureKind.BYTES),
+    Column(image_features.HEIGHT, FeatureKind.INT),
+    Column(image_features.WIDTH, FeatureKind.INT),
+    Column(image_features.CHANNELS, FeatureKind.INT),
+    Column(image_features.FILENAME, FeatureKind.BYTES),
 )
+# As TensorFlow's object detection calls it.
 DIGEST_COLUMN = Column("image/key/sha256", FeatureKind.BYTES)
 # A worker holds a batch some times over (files, Arrow, encoded, framed); what a batch costs of its
 # own, a millisecond, is spread over two hundred photographs.
@@ -172,7 +174,7 @@ class _BatchMaker:
         places = pa.array(self.places, pa.int64())
         own = zip(*self.images, strict=True) if self.images else [()] * len(StoredImage._fields)
         arrays = [
-            pa.array(map(str.encode, values) if column.name == "image/format" else values,
+            pa.array(map(str.encode, values) if column.name == image_features.FORMAT else values,
                      column.arrow_type)
             for column, values in zip(IMAGE_COLUMNS, own, strict=False)
         ]  # fmt: skip

@@ -9,6 +9,7 @@ of 1 or 3 channels.
 import io
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.components.image_features import RAW
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.images.pixels import decode
 from penstock.components.sources.images.probe import Probe, UnfitImageError, check_pixels, probe
@@ -57,7 +58,7 @@ def store(data: bytes, path: str, options: ImageOptions) -> StoredImage:
         image = resize(image, options.size, options.fit)
     image = image.convert("L" if options.channels == 1 else "RGB")
     if options.layout == "decoded":
-        return _stored(image, image.tobytes(), "RAW")
+        return _stored(image, image.tobytes(), RAW)
     return _encoded(image, options.encoding.upper(), options)
 
 

@@ -115,7 +115,10 @@ class _Folder:
         walked: set[str] = set()
         for path in (one.rstrip("/") for one in sorted(glob.iglob(pattern, recursive=True))):
             parent, name = os.path.split(path)
-            if parent in walked:  # `**` gives also what is in a folder that it gives
+            if path == self._root.rstrip("/"):
+                walked.add(path)
+                yield from self.walk(path)
+            elif parent in walked:  # `**` gives also what is in a folder that it gives
                 if os.path.isdir(path):
                     walked.add(path)
             elif not self._is_below(parent):

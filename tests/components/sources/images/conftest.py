@@ -1,0 +1,66 @@
+"""What the tests of images share: real files of all kinds, and a source read into mappings."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from penstock.components.sources.images.open_images import open_images
+from penstock.components.sources.images.options import ImageOptions
+
+
+@pytest.fixture(scope="session")
+def picture():
+    """Makes four quarters of different colours, so that turned is seen: red, green, blue, white."""
+
+    def make(width=32, height=16, mode="RGB"):
+        pixels = np.full((height, width, 3), 250, np.uint8)
+        pixels[: height // 2, : width // 2] = (250, 10, 10)
+        pixels[: height // 2, width // 2 :] = (10, 250, 10)
+        pixels[height // 2 :, : width // 2] = (10, 10, 250)
+        return Image.fromarray(pixels).convert(mode)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def encoded(picture):
+    """Makes such a picture as a file's bytes."""
+
+    def encode(kind="JPEG", width=32, height=16, mode="RGB", **options):
+        buffer = io.BytesIO()
+        picture(width, height, mode).save(buffer, kind, **options)
+        return buffer.getvalue()
+
+    return encode
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Writes a file below `photos/`, and says where that is."""
+    root = tmp_path / "photos"
+    root.mkdir()
+
+    def write(name, data):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return root
+
+    return write
+
+
+@pytest.fixture
+def read_images(read_out, tmp_path):
+    """The rows of images as mappings, in the order of their names, and what was rejected."""
+
+    def read(inputs, parts=2, **options):
+        source = open_images([str(inputs)], ImageOptions(**options))
+        out = read_out(source, parts)
+        names = [column.name for column in source.columns]
+        rows = [dict(zip(names, row, strict=True)) for row in out.rows]
+        errors = sorted(str(row).replace(f"{tmp_path}/", "") for row in out.rejected)
+        return sorted(rows, key=lambda row: row["image/filename"]), errors
+
+    return read

@@ -1,0 +1,234 @@
+import hashlib
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import zlib
+
+import pytest
+
+from penstock.components.errors import DataError
+from penstock.components.sources.images import files
+from penstock.components.sources.images.open_images import open_images
+from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.open import open_source
+
+
+@pytest.fixture
+def zoo(photos, encoded):
+    """Forty images in two classes, each of another size; and none equal to another."""
+    for number in range(40):
+        name = f"{'cat' if number < 20 else 'dog'}/{number:02}.jpg"
+        root = photos(name, encoded(width=20 + number))
+    return root
+
+
+def order(source, parts=1):
+    rows = [row for run in source.cut(parts) for batch in source.read(run)
+            for row in batch.table.column(5).to_pylist()]  # fmt: skip
+    return [row.decode() for row in rows]
+
+
+def test_features_of_an_image(photos, encoded, read_images):
+    data = encoded(mode="L")
+    rows, _ = read_images(photos("cat/a.jpg", data), content_digest=True)
+    assert rows == [
+        {
+            "image/encoded": data,
+            "image/format": b"JPEG",
+            "image/height": 16,
+            "image/width": 32,
+            "image/channels": 1,
+            "image/filename": b"cat/a.jpg",
+            "image/class/label": 0,
+            "image/class/text": b"cat",
+            "image/key/sha256": hashlib.sha256(data).hexdigest().encode(),
+        }
+    ]
+
+
+def test_shards_mix_the_classes_and_only_the_seed_decides(zoo):
+    source = open_source(str(zoo), ImageOptions())
+    first = order(source)
+    assert len(set(first)) == 40
+    assert order(source, parts=3) == first
+    assert {name[:3] for name in first[:10]} == {"cat", "dog"}
+    assert order(open_source(f"{zoo}/*", ImageOptions())) == first
+    assert order(open_source(str(zoo), ImageOptions(shuffle_seed=1))) != first
+
+
+def test_a_new_image_moves_no_other(zoo, photos, encoded):
+    before = order(open_source(str(zoo), ImageOptions()))
+    photos("cat/new.jpg", encoded())
+    after = order(open_source(str(zoo), ImageOptions()))
+    assert [name for name in after if name != "cat/new.jpg"] == before
+
+
+def test_slices_are_of_equal_length(zoo):
+    source = open_source(str(zoo), ImageOptions())
+    assert [[(p.start, p.end, p.first_row) for p in run] for run in source.cut(3)] == [
+        [(0, 13, 1)],
+        [(13, 26, 14)],
+        [(26, 40, 27)],
+    ]
+    assert (source.rows, source.kind, len(source.files)) == (40, "images", 40)
+    assert source.input_bytes == sum(os.path.getsize(path) for path in source.files)
+
+
+def test_the_source_travels(zoo):
+    source = open_source(str(zoo), ImageOptions())
+    assert order(pickle.loads(pickle.dumps(source))) == order(source)
+
+
+def test_memory_of_a_batch_is_bounded(zoo, monkeypatch):
+    source = open_source(str(zoo), ImageOptions())
+    sizes = [b.table.num_rows for b in source.read(source.cut(1)[0])]
+    assert sizes == [16, 24]
+    monkeypatch.setattr("penstock.components.sources.images.source._BATCH_BYTES", 3000)
+    batches = [b.table for b in source.read(source.cut(1)[0])]
+    assert sum(table.num_rows for table in batches) == 40
+    assert all(table.num_rows <= 6 for table in batches)
+
+
+def test_the_fingerprint_is_of_content_and_names(zoo, tmp_path):
+    def digest(**options):
+        return open_source(str(zoo), ImageOptions(**options)).fingerprint
+
+    first = digest()
+    file = zoo / "cat" / "00.jpg"
+    stat, data = file.stat(), file.read_bytes()
+    os.utime(file, ns=(1, 1))
+    assert digest() == first
+    file.write_bytes(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    changed = digest()
+    assert changed != first
+    file.rename(zoo / "dog" / "00.jpg")
+    assert digest() not in (first, changed)
+    labels = tmp_path / "labels.csv"
+    labels.write_text("file,class\n" + "".join(f"{n:02},{n}\n" for n in range(40)))
+    by_file = digest(labels_file=str(labels))
+    labels.write_text(labels.read_text().replace("39,39", "39,38"))
+    assert digest(labels_file=str(labels)) != by_file
+
+
+def test_equal_files_and_classes_are_reported(zoo, encoded):
+    (zoo / "dog" / "again.jpg").write_bytes((zoo / "cat" / "03.jpg").read_bytes())
+    (zoo / "dog" / "twice.jpg").write_bytes((zoo / "dog" / "33.jpg").read_bytes())
+    source = open_source(str(zoo), ImageOptions())
+    assert source.report.classes == {"cat": 20, "dog": 22}
+    assert source.report.duplicates == (
+        ("cat/03.jpg", "dog/again.jpg"),
+        ("dog/33.jpg", "dog/twice.jpg"),
+    )
+    assert source.report.conflicting == (("cat/03.jpg", "dog/again.jpg"),)
+    assert source.notes == (
+        "classes are folders",
+        "2 classes of 20 to 22 images",
+        "2 images repeat another one's content, as 'cat/03.jpg', 'dog/again.jpg'",
+        "1 contents have several classes, as 'cat/03.jpg', 'dog/again.jpg'",
+    )
+
+
+def bomb():
+    body = b"IHDR" + struct.pack(">IIBBBBB", 50_000, 50_000, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + body + struct.pack(">I", zlib.crc32(body))
+
+
+@pytest.mark.parametrize("layout", [{}, {"layout": "resized", "size": 8}, {"layout": "decoded"}])
+def test_bad_images_are_rejected_with_their_path(photos, encoded, read_images, layout):
+    good = encoded()
+    bad = {
+        "empty.jpg": (b"", "is empty (0 bytes), expected an image; copy it again"),
+        "cut.jpg": (good[:-40], "truncated JPEG: the mark of its end is missing; copy it again"),
+        "cut.png": (
+            encoded("PNG")[:-13],
+            "truncated PNG: its last chunk is missing; copy it again",
+        ),
+        "text.jpg": (b"hello", "not an image: holds text, b'hello'; expected JPEG, PNG, GIF, BMP "
+                     "or WebP"),
+        "photo.tif": (b"II*\0" + bytes(99), "is TIFF, which is not read; convert it to JPEG, PNG, "
+                      "GIF, BMP or WebP"),
+        "other.png": (good, "its extension says PNG but it holds JPEG; rename or convert it"),
+        "bomb.png": (bomb(), "50000x50000 is 2,500,000,000 pixels, more than max_pixels "
+                     "89,478,485; not decoded"),
+    }  # fmt: skip
+    for name, (data, _) in bad.items():
+        photos(f"cat/{name}", data)
+    rows, rejected = read_images(photos("cat/good.jpg", good), parts=3, **layout)
+    assert [row["image/filename"] for row in rows] == [b"cat/good.jpg"]
+    assert rejected == sorted(f"photos/cat/{name}: {reason}" for name, (_, reason) in bad.items())
+
+
+def test_of_a_bad_image_little_is_kept(photos, encoded, read_out):
+    data = encoded(width=400, height=400)[:-2]
+    out = read_out(open_source(str(photos("cat/a.jpg", data)), ImageOptions()))
+    assert [row.raw for row in out.rejected] == [data[:64]]
+
+
+def test_links_are_rejected_before_work_starts(zoo, tmp_path, read_images):
+    (tmp_path / "key.jpg").write_bytes(b"secret")
+    (zoo / "cat" / "link.jpg").symlink_to(tmp_path / "key.jpg")
+    source = open_source(str(zoo), ImageOptions())
+    assert [str(row) for row in source.rejected_by_scan] == [
+        f"{zoo}/cat/link.jpg: is a link to {tmp_path}/key.jpg, outside {zoo}; copy the file"
+    ]
+    rows, rejected = read_images(zoo)
+    assert len(rows) == 40
+    assert len(rejected) == 1
+    assert source.fingerprint != open_source(f"{zoo}/*/*[0-9].jpg", ImageOptions()).fingerprint
+
+
+def test_a_file_that_is_too_large_is_not_read(photos, encoded, read_images, monkeypatch):
+    for module in ("files", "source"):
+        monkeypatch.setattr(f"penstock.components.sources.images.{module}.MAX_FILE_BYTES", 1000)
+    photos("cat/a.jpg", encoded())
+    root = photos("cat/b.jpg", encoded() + bytes(1000))
+    rows, rejected = read_images(root)
+    assert len(rows) == 1
+    assert rejected == [f"photos/cat/b.jpg: has {(root / 'cat/b.jpg').stat().st_size:,} bytes, "
+                        "more than 1,000; not read"]  # fmt: skip
+    assert files.MAX_FILE_BYTES == 1000
+
+
+def test_a_file_that_changes_meanwhile_is_named(zoo):
+    source = open_source(str(zoo), ImageOptions())
+    with (zoo / "cat" / "05.jpg").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(
+        DataError, match=r"cat/05.jpg: has \d+ bytes and had \d+ when it was opened"
+    ):
+        order(source)
+    (zoo / "cat" / "05.jpg").unlink()
+    with pytest.raises(DataError, match=r"cat/05.jpg: cannot be opened \(No such file"):
+        order(source)
+
+
+def test_nothing_left_is_an_error(photos, encoded):
+    root = photos("a.jpg", encoded())
+    with pytest.raises(DataError, match="no image is left: all are without label, and unlabelled"):
+        open_images([str(root)], ImageOptions(unlabelled="drop"))
+
+
+def test_many_strays_are_counted(zoo, photos):
+    for number in range(30):
+        photos(f"cat/{number:02}.txt", b"0 0.5 0.5 1 1")
+    source = open_source(str(zoo), ImageOptions())
+    assert len(source.ignored) == 21
+    assert source.ignored[-1] == "10 more"
+
+
+def test_without_pillow_one_line_says_what_to_install(zoo):
+    code = (
+        "import sys; sys.modules['PIL'] = None\n"
+        "from penstock.components.errors import UsageError\n"
+        "from penstock.components.sources.open import open_source\n"
+        "from penstock.components.sources.images.options import ImageOptions\n"
+        "try:\n    open_source(sys.argv[1], ImageOptions())\n"
+        "except UsageError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(zoo)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == 'images need Pillow: pip install "penstock[images]"\n'
