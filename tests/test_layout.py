@@ -7,7 +7,7 @@ import pytest
 from setuptools.config.pyprojecttoml import read_configuration
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("components", "pipelines", "schemas")
+ROOMS = ("benchmarks", "components", "pipelines", "schemas")
 
 # Of each folder or file: what it must not import at any depth of its own code.
 FORBIDDEN = {
