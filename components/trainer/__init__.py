@@ -9,9 +9,11 @@ A whole `run_fn` for TFX's stock Trainer, which a use case keeps in its `run_fn.
     from penstock.components.trainer.export import export
     from penstock.components.trainer.feature_spec import feature_spec
     from penstock.components.trainer.input_config import InputOptions
+    from penstock.components.trainer.input_facts import input_facts
     from penstock.components.trainer.input_files import steps_per_epoch
     from penstock.components.trainer.input_fn import eval_input_fn, train_input_fn
     from penstock.components.trainer.loop import train
+    from penstock.components.trainer.trackers.options import TrackOptions
     from penstock.components.trainer.train_options import EarlyStop, TrainOptions
 
     def run_fn(fn_args):
@@ -33,6 +35,8 @@ A whole `run_fn` for TFX's stock Trainer, which a use case keeps in its `run_fn.
             resume_dir=resume_dir(
                 fn_args.model_run_dir, [fn_args.train_files, asdict(reading), asdict(options)]
             ),
+            input_facts=input_facts(fn_args.train_files, spec, options=reading),
+            track=TrackOptions(kind="mlflow", uri="http://mlflow:5000"),  # or leave it out
         )
         export(trained.model, fn_args.serving_model_dir, label="tips", transform=transform)
         trained.discard_checkpoints()

@@ -104,19 +104,7 @@ def train(
     """
     begin = time.perf_counter()
     strategy = strategy or default_strategy(prefetch_to_device=options.prefetch_to_device)
-    model = make_model(build_model, strategy=strategy, mixed_precision=options.mixed_precision)
-    if options.xla and strategy.num_replicas_in_sync > 1:
-        raise UsageError(
-            f"xla compiles for one device, there are {strategy.num_replicas_in_sync} replicas: "
-            "train without it, or on one device"
-        )
-    for data in (train_data, eval_data):
-        if data is not None:
-            check_features(model, data)
-            for option in ("xla", "prefetch_to_device"):
-                if getattr(options, option):
-                    check_numbers(data, option)
-    steps = Steps(model, train_data, eval_data, strategy=strategy, xla=options.xla)
+    model, steps = _steps(build_model, train_data, eval_data, options, strategy)
     with (
         interrupts() as flag,
         Monitor(begin=begin) as monitor,
@@ -148,12 +136,42 @@ def train(
             first_step_seconds=loop.first_step_seconds,
         )
         used = meter.record()
-        write_utilisation(model_run_dir, used)
-        write_training_record(model_run_dir, record)
-        tracking.file(UTILISATION_NAME, used.to_json())
-        tracking.file(RECORD_NAME, record.to_json())
+        _write(record, used, model_run_dir, tracking)
     logger.info("%s", bottleneck(record, used))
     return Trained(model, record, used, checkpoints)
+
+
+def _steps(
+    build_model: BuildModel,
+    train_data: tf.data.Dataset,
+    eval_data: tf.data.Dataset | None,
+    options: TrainOptions,
+    strategy: tf.distribute.Strategy,
+) -> tuple[keras.Model, Steps]:
+    """The model and its steps, once data and options are seen to go with it."""
+    model = make_model(build_model, strategy=strategy, mixed_precision=options.mixed_precision)
+    if options.xla and strategy.num_replicas_in_sync > 1:
+        raise UsageError(
+            f"xla compiles for one device, there are {strategy.num_replicas_in_sync} replicas: "
+            "train without it, or on one device"
+        )
+    for data in (train_data, eval_data):
+        if data is not None:
+            check_features(model, data)
+            for option in ("xla", "prefetch_to_device"):
+                if getattr(options, option):
+                    check_numbers(data, option)
+    return model, Steps(model, train_data, eval_data, strategy=strategy, xla=options.xla)
+
+
+def _write(
+    record: TrainingRecord, used: Utilisation, model_run_dir: str, tracking: Tracking
+) -> None:
+    """Leave the records in the ModelRun, `training.json` last, and with the trackers."""
+    write_utilisation(model_run_dir, used)
+    write_training_record(model_run_dir, record)
+    tracking.file(UTILISATION_NAME, used.to_json())
+    tracking.file(RECORD_NAME, record.to_json())
 
 
 def _run(loop: EpochLoop, tracking: Tracking, on_epoch: OnEpoch | None) -> str:
