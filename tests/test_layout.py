@@ -80,3 +80,20 @@ def test_the_command_line_loads_nothing_that_help_does_not_need():
 
 def test_ingest_loads_no_tensorflow():
     assert loaded_by("penstock.components.example_gen.ingest") & {"tensorflow", "tfx"} == set()
+
+
+def test_files_that_are_no_python_are_package_data():
+    setuptools = read_configuration(ROOT / "pyproject.toml")["tool"]["setuptools"]
+    shipped = {
+        file
+        for package, patterns in setuptools["package-data"].items()
+        for pattern in patterns
+        for file in (ROOT / package.removeprefix("penstock.").replace(".", "/")).glob(pattern)
+    }
+    there = {
+        file
+        for room in ROOMS
+        for file in (ROOT / room).rglob("*")
+        if file.is_file() and file.suffix not in (".py", ".pyc")
+    }
+    assert there == shipped
