@@ -26,6 +26,7 @@ def submit(
     run_name: str | None,
     parameters: Sequence[str],
     namespace: str | None,
+    service_account: str | None,
     wait: bool,
     seconds_between_polls: float,
 ) -> str:
@@ -38,6 +39,7 @@ def submit(
         run_name: Name of the run; the pipeline's and the time where None.
         parameters: `NAME=VALUE` texts.
         namespace: The user's namespace, where a server has several users.
+        service_account: Kubernetes account of the run's pods; the server's default where None.
         wait: Whether to return only when the run has ended.
         seconds_between_polls: How often to look at a run that is waited for.
 
@@ -58,6 +60,7 @@ def submit(
             job_name=run_name or f"{file.name} {datetime.now():%Y-%m-%d %H:%M:%S}",
             pipeline_package_path=str(path),
             params=arguments,
+            service_account=service_account,
         )
     console.print(f"run {run.run_id}: {host.rstrip('/')}/#/runs/details/{run.run_id}")
     if wait:

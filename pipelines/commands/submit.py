@@ -23,6 +23,10 @@ def command(
     namespace: Annotated[
         str | None, typer.Option(help="Your namespace, where a server has several users.")
     ] = None,
+    service_account: Annotated[
+        str | None,
+        typer.Option(help="Kubernetes account of the run's pods; else the server's default."),
+    ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Show each node's progress; exit 1 if the run fails.")
     ] = False,
@@ -50,6 +54,7 @@ def command(
         run_name=run_name,
         parameters=parameter or [],
         namespace=namespace,
+        service_account=service_account,
         wait=wait,
         seconds_between_polls=seconds_between_polls,
     )

@@ -120,10 +120,20 @@ def _submit(file, host, **more):
         "run_name": "first",
         "parameters": ["note=hello"],
         "namespace": None,
+        "service_account": None,
         "wait": False,
         "seconds_between_polls": 0.01,
     }
     return submit(file, host=host, **{**options, **more})
+
+
+def test_says_the_account_of_the_pods(server, file):
+    _submit(file, server.host, service_account="penstock-runner")
+    _submit(file, server.host)
+
+    first, second = (body for _, path, _, body, _ in server.requests if path.endswith("/runs"))
+    assert first["service_account"] == "penstock-runner"
+    assert "service_account" not in second
 
 
 def test_starts_a_run_of_the_file_with_typed_parameters(server, file):
