@@ -63,13 +63,15 @@ class EvaluationFacts:
     Attributes:
         result: Metrics by slice, of candidate and baseline.
         checked: Each threshold and how the model stands against it.
-        worst: Names of the worst slices that have enough examples.
+        slices: Names of all slices, the worst first; those without the deciding metric last.
+        worst: Names of the worst that have enough examples.
         confusion: Of all examples; None where neither plots nor metrics give it.
         calibration: Likewise, by rising prediction; empty where it was not plotted.
     """
 
     result: EvaluationResult
     checked: Sequence[CheckedThreshold]
+    slices: Sequence[str]
     worst: Sequence[str]
     confusion: Confusion | None
     calibration: Sequence[CalibrationPoint]
@@ -78,13 +80,6 @@ class EvaluationFacts:
     def metrics(self) -> list[str]:
         """Names of all metrics, the number of examples last."""
         return sorted(self.result.metrics.get(OVERALL, {}), key=lambda n: (n == EXAMPLE_COUNT, n))
-
-    @property
-    def slices(self) -> list[str]:
-        """Names of all slices, the worst first; those without the deciding metric last."""
-        metrics = self.result.metrics
-        worst = self.result.worst_slices(len(metrics), min_examples=0)
-        return [*worst, *(name for name in metrics if name not in {*worst, OVERALL})]
 
 
 def gather_evaluation(uri: str) -> EvaluationFacts:
@@ -99,10 +94,17 @@ def gather_evaluation(uri: str) -> EvaluationFacts:
     return EvaluationFacts(
         result,
         [_check(threshold, result) for threshold in result.thresholds],
+        _slices(result),
         result.worst_slices(_WORST, min_examples=MIN_SLICE_EXAMPLES),
         _plotted_confusion(plots) or _confusion_of(result.metrics.get(OVERALL, {})),
         _calibration(plots),
     )
+
+
+def _slices(result: EvaluationResult) -> list[str]:
+    ordered = result.worst_slices(len(result.metrics), min_examples=0)
+    others = result.metrics.keys() - {*ordered, OVERALL}
+    return [*ordered, *sorted(others)]
 
 
 def _check(threshold: Threshold, result: EvaluationResult) -> CheckedThreshold:

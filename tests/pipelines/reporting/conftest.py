@@ -21,66 +21,6 @@ STATES = {
 }
 
 
-class Runs:
-    """A metadata store in a folder, to which runs of one pipeline are added."""
-
-    def __init__(self, folder, pipeline="hand"):
-        self.folder, self.pipeline = folder, pipeline
-        connection = mlmd.ConnectionConfig()
-        connection.sqlite.filename_uri = str(folder / "metadata.sqlite")
-        connection.sqlite.connection_mode = mlmd.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
-        self.store = ml_metadata.MetadataStore(connection)
-
-    def context(self, kind, name):
-        known = self.store.get_context_by_type_and_name(kind, name)
-        if known is not None:
-            return known
-        type_id = self.store.put_context_type(mlmd.ContextType(name=kind))
-        context = mlmd.Context(type_id=type_id, name=name)
-        [context.id] = self.store.put_contexts([context])
-        return context
-
-    def artifact(self, kind, uri, **properties):
-        type_id = self.store.put_artifact_type(mlmd.ArtifactType(name=kind))
-        artifact = mlmd.Artifact(type_id=type_id, uri=str(uri), state=mlmd.Artifact.LIVE)
-        _put(artifact.custom_properties, properties)
-        [artifact.id] = self.store.put_artifacts([artifact])
-        return artifact
-
-    def node(self, run_id, name, state="done", inputs=(), outputs=(), **options):
-        """Add a node to a run; gives its outputs, for the nodes after it."""
-        type_id = self.store.put_execution_type(mlmd.ExecutionType(name=f"tfx.{name}"))
-        execution = mlmd.Execution(type_id=type_id, last_known_state=STATES[state])
-        _put(execution.custom_properties, options)
-        pairs = [(a, mlmd.Event(type=mlmd.Event.INPUT, artifact_id=a.id)) for a in inputs]
-        pairs += [(a, mlmd.Event(type=mlmd.Event.OUTPUT, artifact_id=a.id)) for a in outputs]
-        contexts = [
-            self.context("pipeline", self.pipeline),
-            self.context("pipeline_run", run_id),
-            self.context("node", f"{self.pipeline}.{name}"),
-        ]
-        self.store.put_execution(execution, pairs, contexts)
-        return outputs
-
-    def newest(self):
-        """The newest run, and those before it."""
-        run, *earlier = all_runs(self.store)
-        return run, earlier
-
-
-def _put(properties, values):
-    for name, value in values.items():
-        if isinstance(value, int):
-            properties[name].int_value = value
-        else:
-            properties[name].string_value = value
-
-
-@pytest.fixture
-def runs(tmp_path):
-    return Runs(tmp_path)
-
-
 def write_records(path, payloads):
     """A TFRecord file."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -173,3 +113,70 @@ def write_evaluation(folder, messages, thresholds=(), plots=()):
     metrics = [{"className": name, "threshold": threshold} for name, threshold in thresholds]
     config = {"evalConfig": {"metricsSpecs": [{"metrics": metrics}]}}
     (folder / "eval_config.json").write_text(json.dumps(config))
+
+
+class Runs:
+    """A metadata store in a folder, to which runs of one pipeline are added."""
+
+    def __init__(self, folder, pipeline="hand"):
+        self.folder, self.pipeline = folder, pipeline
+        connection = mlmd.ConnectionConfig()
+        connection.sqlite.filename_uri = str(folder / "metadata.sqlite")
+        connection.sqlite.connection_mode = mlmd.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
+        self.store = ml_metadata.MetadataStore(connection)
+
+    example = staticmethod(example)
+    write_records = staticmethod(write_records)
+    write_statistics = staticmethod(write_statistics)
+    write_anomalies = staticmethod(write_anomalies)
+    slice_metrics = staticmethod(slice_metrics)
+    write_evaluation = staticmethod(write_evaluation)
+
+    def context(self, kind, name):
+        known = self.store.get_context_by_type_and_name(kind, name)
+        if known is not None:
+            return known
+        type_id = self.store.put_context_type(mlmd.ContextType(name=kind))
+        context = mlmd.Context(type_id=type_id, name=name)
+        [context.id] = self.store.put_contexts([context])
+        return context
+
+    def artifact(self, kind, uri, **properties):
+        type_id = self.store.put_artifact_type(mlmd.ArtifactType(name=kind))
+        artifact = mlmd.Artifact(type_id=type_id, uri=str(uri), state=mlmd.Artifact.LIVE)
+        _put(artifact.custom_properties, properties)
+        [artifact.id] = self.store.put_artifacts([artifact])
+        return artifact
+
+    def node(self, run_id, name, state="done", inputs=(), outputs=(), **options):
+        """Add a node to a run; gives its outputs, for the nodes after it."""
+        type_id = self.store.put_execution_type(mlmd.ExecutionType(name=f"tfx.{name}"))
+        execution = mlmd.Execution(type_id=type_id, last_known_state=STATES[state])
+        _put(execution.custom_properties, options)
+        pairs = [(a, mlmd.Event(type=mlmd.Event.INPUT, artifact_id=a.id)) for a in inputs]
+        pairs += [(a, mlmd.Event(type=mlmd.Event.OUTPUT, artifact_id=a.id)) for a in outputs]
+        contexts = [
+            self.context("pipeline", self.pipeline),
+            self.context("pipeline_run", run_id),
+            self.context("node", f"{self.pipeline}.{name}"),
+        ]
+        self.store.put_execution(execution, pairs, contexts)
+        return outputs
+
+    def newest(self):
+        """The newest run, and those before it."""
+        run, *earlier = all_runs(self.store)
+        return run, earlier
+
+
+def _put(properties, values):
+    for name, value in values.items():
+        if isinstance(value, int):
+            properties[name].int_value = value
+        else:
+            properties[name].string_value = value
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return Runs(tmp_path)
