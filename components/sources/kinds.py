@@ -79,6 +79,12 @@ KINDS = {
         f"{_SOURCES}.images.options:ImageOptions", f"{_SOURCES}.images.open_images:open_images"
     ),
     "avro": Kind(f"{_ROW_FILES}.options:AvroOptions", f"{_ROW_FILES}.avro:open_avro"),
+    "bigquery": Kind(
+        f"{_SOURCES}.bigquery:BigQueryOptions",
+        # Beam reads it, and no other source needs Beam.
+        "penstock.components.example_gen.bigquery:open_bigquery",
+        of_files=False,
+    ),
     "sql": Kind(
         f"{_SOURCES}.sql.options:SqlOptions", f"{_SOURCES}.sql.source:open_sql", of_files=False
     ),
