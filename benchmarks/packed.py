@@ -12,6 +12,7 @@ once: the sums of all integers and of the lengths of all strings are checked.
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -196,6 +197,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "penstock-bench")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--prepare", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--contender", help=argparse.SUPPRESS)
     parser.add_argument("--root", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -204,7 +206,12 @@ def main() -> None:
         return
     if args.rows % BATCH_SIZE:
         parser.error(f"--rows must be a multiple of {BATCH_SIZE}, got {args.rows}")
-    root = prepare(args.data, args.rows)
+    if args.prepare:
+        prepare(args.data, args.rows)
+        return
+    # In a process of its own: a child starts with the peak of memory that its parent had.
+    subprocess.run([sys.executable, *sys.argv, "--prepare"], check=True)
+    root = args.data / f"packed-{args.rows}"
     results = in_turn(__file__, [(name, ["--root", str(root)]) for name in CONTENDERS], args.rounds)
     title = f"Shuffled batches of {BATCH_SIZE}, {args.rows:,} rows x 40 columns"
     report(title, results, "parse_single_example", as_json=args.json)

@@ -13,8 +13,8 @@ OnMissing = Literal["fill", "list", "fail"]
 # Reading a block costs about 100 us besides its bytes; over 4,096 rows that is 25 ns a row.
 # Larger blocks cost more again: 16,384 rows of 200 bytes no longer fit the cache.
 MAX_BLOCK_ROWS = 4096
-# Bounds memory where rows are large: a window of a few blocks is in memory, several times over.
-TARGET_BLOCK_BYTES = 4 * MIB
+# Where rows are large: more of them at a time would fall out of the cache between two steps.
+TARGET_BLOCK_BYTES = MIB
 
 _IMAGE = re.compile(r"^(?P<name>.+?)(=(?P<height>\d+)x(?P<width>\d+)(x(?P<channels>[13]))?)?$")
 
@@ -57,7 +57,7 @@ class PackOptions:
     Attributes:
         splits: The splits to pack; none takes all.
         columns: The features to keep; none takes all.
-        block_rows: Rows of a record; None takes 4,096, or as many as are 4 MiB.
+        block_rows: Rows of a record; None takes 4,096, or as many as are 1 MiB.
         seed: Of the shuffle; equal rows and seed give equal bytes.
         ids: BYTES features that become numbers of a vocabulary of all their values.
         images: BYTES features that become uint8 arrays.

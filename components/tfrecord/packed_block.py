@@ -16,13 +16,14 @@ from penstock.components.errors import DataError
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.framing import FOOTER_BYTES
+from penstock.components.tfrecord.framing import HEADER_BYTES as FRAME_HEADER_BYTES
 from penstock.components.tfrecord.packed_layout import (
-    ALIGNMENT,
     HEADER_BYTES,
     MAGIC,
     VALUES,
     PackedColumn,
     PackedLayout,
+    Section,
 )
 
 _HEADER = struct.Struct(f"<8sQQ{HEADER_BYTES - 24}x")
@@ -53,16 +54,13 @@ def encode_block(block: Block, layout: PackedLayout) -> bytes:
     """
     dictionary = encode_values(block.dictionary) if len(block.dictionary) else b""
     *starts, end = layout.section_offsets(block.rows)
-    size = end + len(dictionary)
-    size += -(size + ALIGNMENT - HEADER_BYTES + FOOTER_BYTES) % ALIGNMENT
-    data = bytearray(size)
+    frame = FRAME_HEADER_BYTES + FOOTER_BYTES
+    data = bytearray(layout.record_bytes(block.rows, len(dictionary)) - frame)
     _HEADER.pack_into(data, 0, MAGIC, block.rows, len(dictionary))
     for section, start in zip(layout.sections, starts, strict=True):
         values = block.sections[section.name]
-        dtype = np.dtype(section.dtype).newbyteorder("<")
         assert values.shape == (block.rows, section.width)
-        target = np.frombuffer(data, dtype, values.size, start)
-        target[:] = values.reshape(-1)
+        _array(data, section, start, block.rows)[:] = values
     data[end : end + len(dictionary)] = dictionary
     return bytes(data)
 
@@ -81,9 +79,7 @@ def decode_block(payload: bytes, layout: PackedLayout) -> Block:
             f"{layout.block_rows:,} rows at most, and {end + dictionary_bytes:,} bytes for these"
         )
     sections = {
-        section.name: np.frombuffer(
-            payload, np.dtype(section.dtype).newbyteorder("<"), rows * section.width, start
-        ).reshape(rows, section.width)
+        section.name: _array(payload, section, start, rows)
         for section, start in zip(layout.sections, starts, strict=True)
     }
     dictionary = _values(payload[end : end + dictionary_bytes])
@@ -148,6 +144,14 @@ def _header(payload: bytes) -> tuple[int, int]:
         raise DataError(f"not a block of packed rows, it begins with {payload[:16]!r}")
     _, rows, dictionary_bytes = _HEADER.unpack_from(payload)
     return rows, dictionary_bytes
+
+
+def _array(data: bytes | bytearray, section: Section, start: int, rows: int) -> npt.NDArray[Any]:
+    """[rows, width] of a section, as a view of the block's bytes."""
+    dtype = np.dtype(section.dtype).newbyteorder("<")
+    items = section.row_bytes // dtype.itemsize
+    array = np.frombuffer(data, dtype, rows * items, start).reshape(rows, items)
+    return array[:, : section.width]
 
 
 def _values(example: bytes) -> list[bytes]:

@@ -10,12 +10,15 @@ header, then one dense array for each storage type, then a dictionary of byte st
     16      8                 bytes of the dictionary, unsigned
     24      28                zeros
     52      rows x row_bytes  each section in turn, row after row, from the next multiple of
-    ...                       64 bytes on, counted from 12 bytes before the record's payload
+    ...                       its alignment on, counted from 12 bytes before the payload
     ...     (as in header)    the dictionary: a tf.train.Example with one feature, `values`
-    ...     up to 63          zeros, to a multiple of 64 bytes with the frame
+    ...                       zeros, until the record with its frame is aligned, too
 
-All numbers are little endian. The offsets make every section start at a multiple of 64
-bytes in an uncompressed file, frames included, so a memory map can be used as it is.
+The alignment is 64 bytes, of images 4,096; an image's rows may be padded, so that they are made
+of large powers of two. So every section stands at a multiple of its alignment in the file, and
+rows can be picked right out of a memory map of it.
+
+All numbers are little endian.
 
 What cannot be an array is a cell: the number of a byte string in the block's dictionary.
 
@@ -37,12 +40,16 @@ from functools import cached_property
 from typing import Any
 
 from penstock.components.errors import DataError
+from penstock.components.tfrecord.framing import FOOTER_BYTES
+from penstock.components.tfrecord.framing import HEADER_BYTES as FRAME_HEADER_BYTES
 
 LAYOUT_VERSION = 1
 
 MAGIC = b"\x07PNSTKP1"
 HEADER_BYTES = 52
 ALIGNMENT = 64
+# A page. Picking an image out of a memory map moves runs of bytes of this size at best.
+IMAGE_ALIGNMENT = 4096
 ROWS_OFFSET = 8
 DICTIONARY_BYTES_OFFSET = 16
 
@@ -98,7 +105,18 @@ class Section:
     @property
     def row_bytes(self) -> int:
         """Bytes that a row has in it."""
-        return self.width * (4 if self.dtype == "int32" else _ITEM_BYTES[self.dtype])
+        size = self.width * _ITEM_BYTES[self.dtype]
+        return _padded_image(size) if self.dtype == "uint8" else size
+
+    @property
+    def alignment(self) -> int:
+        """What its place in the file is a multiple of, in bytes."""
+        return IMAGE_ALIGNMENT if self.dtype == "uint8" else ALIGNMENT
+
+    @property
+    def run_bytes(self) -> int:
+        """The largest power of two that divides its place in the file and `row_bytes`."""
+        return math.gcd(self.alignment, self.row_bytes)
 
 
 @dataclass(frozen=True)
@@ -131,17 +149,29 @@ class PackedLayout:
         """Bytes that a row takes, its dictionary entries left out."""
         return sum(section.row_bytes for section in self.sections)
 
+    @property
+    def alignment(self) -> int:
+        """What the size of a record with its frame is a multiple of, in bytes."""
+        return max((section.alignment for section in self.sections), default=ALIGNMENT)
+
     def section_offsets(self, rows: Any) -> list[Any]:
         """Where each section starts in a block, and at last where the dictionary does.
 
         Args:
             rows: Rows in the block; an integer, an array or a tensor of integers.
         """
-        offsets = [HEADER_BYTES + 0 * rows]
+        offsets = []
+        end = FRAME_HEADER_BYTES + HEADER_BYTES + 0 * rows
         for section in self.sections:
-            size = rows * section.row_bytes
-            offsets.append(offsets[-1] + (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT)
-        return offsets
+            start = (end + section.alignment - 1) // section.alignment * section.alignment
+            offsets.append(start - FRAME_HEADER_BYTES)
+            end = start + rows * section.row_bytes
+        return [*offsets, end - FRAME_HEADER_BYTES]
+
+    def record_bytes(self, rows: int, dictionary_bytes: int = 0) -> int:
+        """Size of a block in the file, its frame included."""
+        size = FRAME_HEADER_BYTES + self.section_offsets(rows)[-1] + dictionary_bytes + FOOTER_BYTES
+        return -(-size // self.alignment) * self.alignment
 
     def to_dict(self) -> dict[str, Any]:
         """As the manifest keeps it."""
@@ -178,3 +208,12 @@ class PackedLayout:
     def _section(name: str, dtype: str, columns: Sequence[PackedColumn]) -> list[Section]:
         width = sum(column.width for column in columns)
         return [Section(name, dtype, width, tuple(columns))] if columns else []
+
+
+def _padded_image(size: int) -> int:
+    """Bytes of an image, padded to a multiple of a large power of two at a cost of 1/64 at most."""
+    if size % 256 == 0:
+        return size
+    unit = 2 ** max(size // 64, 1).bit_length() // 2
+    unit = min(unit, IMAGE_ALIGNMENT)
+    return -(-size // unit) * unit

@@ -66,7 +66,8 @@ def _permutation(rows: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 def _section(records: tf.Tensor, section: Section, start: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     parts = tf.strings.substr(records, start, rows * section.row_bytes)
     data = tf.io.decode_raw(tf.strings.reduce_join(parts), tf.as_dtype(section.dtype))
-    return tf.reshape(data, [-1, section.width])
+    rows_with_padding = tf.reshape(data, [-1, section.row_bytes // data.dtype.size])
+    return rows_with_padding[:, : section.width]
 
 
 def _cells(

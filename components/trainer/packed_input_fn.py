@@ -24,8 +24,13 @@ from penstock.components.trainer.input_files import InputFiles, Source
 from penstock.components.trainer.input_fn import rows_a_replica
 from penstock.components.trainer.packed_decode import decode_blocks, split_columns
 from penstock.components.trainer.packed_files import find_packed
+from penstock.components.trainer.packed_mapped import can_map, mapped_batches
 
 Sections = dict[str, tf.Tensor]
+
+# A window is copied a few times: beyond this the copies cost several times more, because memory
+# for them comes from the system anew. Rows were shuffled when they were packed, after all.
+_MAX_WINDOW_BYTES = 16 * 2**20
 
 
 def packed_train_input_fn(
@@ -65,22 +70,11 @@ def packed_train_input_fn(
     """
     files, layout, batch_size = _open(source, label, split, options, input_context)
     deterministic = options.seed is not None
-    paths = tf.data.Dataset.from_tensor_slices(list(files.files))
-    paths = paths.shuffle(len(files.files), seed=options.seed)
-    records = _records(paths, options, deterministic=deterministic)
-    if options.cache == "memory":
-        # They come out of the cache in the order of the first pass: mix them anew.
-        blocks = -(-files.rows // layout.block_rows) + len(files.files) if files.rows else 1024
-        records = records.cache().shuffle(blocks, seed=options.seed)
-    # The seeds are data, not the state of an op, so that windows may be permuted in parallel.
-    seeds = tf.data.Dataset.random(seed=options.seed, rerandomize_each_iteration=True).batch(2)
-    windows = tf.data.Dataset.zip((records.batch(_window_blocks(options, layout)), seeds))
-    rows = windows.map(
-        lambda blocks, seed: decode_blocks(blocks, layout, seed),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=deterministic,
-    )
-    batches = rows.repeat().rebatch(batch_size, drop_remainder=True)
+    if can_map(files, layout):
+        batches = mapped_batches(files, layout, batch_size=batch_size, seed=options.seed)
+    else:
+        rows = _windows(files, layout, options, deterministic=deterministic)
+        batches = rows.repeat().rebatch(batch_size, drop_remainder=True)
     return _finish(batches, layout, label, options, stacked=stacked, deterministic=deterministic)
 
 
@@ -110,6 +104,27 @@ def packed_eval_input_fn(
     return _finish(batches, layout, label, options, stacked=stacked, deterministic=True)
 
 
+def _windows(
+    files: InputFiles, layout: PackedLayout, options: InputOptions, *, deterministic: bool
+) -> tf.data.Dataset:
+    """All rows once, permuted within windows of some blocks of several files."""
+    paths = tf.data.Dataset.from_tensor_slices(list(files.files))
+    paths = paths.shuffle(len(files.files), seed=options.seed)
+    records = _records(paths, options, deterministic=deterministic)
+    if options.cache == "memory":
+        # They come out of the cache in the order of the first pass: mix them anew.
+        blocks = -(-files.rows // layout.block_rows) + len(files.files) if files.rows else 1024
+        records = records.cache().shuffle(blocks, seed=options.seed)
+    # The seeds are data, not the state of an op, so that windows may be permuted in parallel.
+    seeds = tf.data.Dataset.random(seed=options.seed, rerandomize_each_iteration=True).batch(2)
+    windows = tf.data.Dataset.zip((records.batch(_window_blocks(options, layout)), seeds))
+    return windows.map(
+        lambda blocks, seed: decode_blocks(blocks, layout, seed),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=deterministic,
+    )
+
+
 def _records(
     paths: tf.data.Dataset, options: InputOptions, *, deterministic: bool
 ) -> tf.data.Dataset:
@@ -123,7 +138,8 @@ def _records(
 
 def _window_blocks(options: InputOptions, layout: PackedLayout) -> int:
     """Blocks whose rows are permuted together; two at least, so that blocks mix."""
-    return max(2, -(-options.shuffle_window_rows // layout.block_rows))
+    rows = min(options.shuffle_window_rows, _MAX_WINDOW_BYTES // max(1, layout.row_bytes))
+    return max(2, -(-rows // layout.block_rows))
 
 
 def _finish(

@@ -40,7 +40,7 @@ def command(
         ),
     ] = PackOptions.on_missing,
     block_rows: Annotated[
-        int | None, typer.Option(help="Rows of a record; else 4,096, or as many as are 4 MiB.")
+        int | None, typer.Option(help="Rows of a record; else 4,096, or as many as are 1 MiB.")
     ] = PackOptions.block_rows,
     seed: Annotated[int, typer.Option(help="Of the shuffle.")] = PackOptions.seed,
     shards: Annotated[

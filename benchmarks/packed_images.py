@@ -1,0 +1,215 @@
+"""Shuffled batches of images: a PIL loop, JPEG in TFRecords, packed pixels, a memory map.
+
+Claim, CPU time an image of 375 x 500 to 299 x 299: packed at least 15 times a loop that opens,
+decodes and resizes with PIL. A memory map of the decoded pixels, of which images are picked at
+random, is the limit. Each contender first proves that a pass of it has every image once: the
+labels, and for those that read the same pixels the pixels, are summed and checked.
+
+    python benchmarks/packed_images.py                    about 3 minutes
+    python benchmarks/packed_images.py --images 256 --rounds 1
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import made_images
+from harness import Measured, in_turn, measure, report
+
+# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+BATCH_SIZE = 32
+SIZE = 299
+SECONDS = 4.0
+SHARDS = 8
+WINDOW_IMAGES = 256
+
+
+def prepare(folder: Path, images: int) -> Path:
+    """The images as files, as JPEG in row Examples, packed, and as one array."""
+    import numpy as np
+    import tensorflow as tf
+
+    from penstock.components.packing.options import ImageColumn, PackOptions
+    from penstock.components.packing.pack import pack
+    from penstock.components.tfrecord.features import example
+    from penstock.components.trainer.input_config import InputOptions
+    from penstock.components.trainer.packed_input_fn import packed_eval_input_fn
+
+    root = folder / f"images-{images}"
+    if root.exists():
+        return root
+    part = root.with_suffix(".part")
+    files = made_images.jpeg_files(part / "files", images)
+    rows = part / "rows" / "Split-train"
+    rows.mkdir(parents=True)
+    for shard in range(SHARDS):
+        with tf.io.TFRecordWriter(str(rows / f"data_tfrecord-{shard:05d}-of-{SHARDS:05d}")) as out:
+            for path in files[shard::SHARDS]:
+                values = {"image": path.read_bytes(), "label": int(path.parent.name)}
+                out.write(example(values).SerializeToString())
+    images_as = (ImageColumn("image", (SIZE, SIZE)),)
+    pack(str(part / "rows"), part / "packed", PackOptions(images=images_as))
+    batches = packed_eval_input_fn(
+        str(part / "packed"), split="train", options=InputOptions(batch_size=BATCH_SIZE)
+    )
+    shape = (images, SIZE, SIZE, 3)
+    pixels = np.lib.format.open_memmap(part / "pixels.npy", "w+", np.uint8, shape)
+    labels = np.empty(images, np.int64)
+    for number, batch in enumerate(batches):
+        place = slice(number * BATCH_SIZE, (number + 1) * BATCH_SIZE)
+        pixels[place], labels[place] = batch["image"], batch["label"][:, 0]
+    pixels.flush()
+    np.save(part / "labels.npy", labels)
+    sums = {"labels": int(labels.sum()), "pixels": int(pixels.sum(dtype=np.int64))}
+    (part / "sums.json").write_text(json.dumps(sums))
+    part.rename(root)
+    return root
+
+
+def pil_loop(root: Path) -> Iterator[dict[str, Any]]:
+    """A Python generator: open, decode, resize, stack."""
+    import random
+
+    import numpy as np
+    from PIL import Image
+
+    files = sorted((root / "files").glob("*/*.jpg"))
+    while True:
+        random.shuffle(files)
+        for start in range(0, len(files), BATCH_SIZE):
+            some = files[start : start + BATCH_SIZE]
+            pixels = np.empty((len(some), SIZE, SIZE, 3), np.uint8)
+            for row, path in enumerate(some):
+                image = Image.open(path).convert("RGB")
+                pixels[row] = image.resize((SIZE, SIZE), Image.Resampling.BILINEAR)
+            yield {"image": pixels, "label": np.array([int(p.parent.name) for p in some])}
+
+
+def jpeg_rows(root: Path) -> Any:
+    """JPEG in TFRecords, interleaved, decoded and resized in parallel."""
+    import tensorflow as tf
+
+    spec = {
+        "image": tf.io.FixedLenFeature([], tf.string),
+        "label": tf.io.FixedLenFeature([], tf.int64),
+    }
+
+    def decode(record: Any) -> Any:
+        row = tf.io.parse_single_example(record, spec)
+        image = tf.image.resize(tf.io.decode_jpeg(row["image"], channels=3), (SIZE, SIZE))
+        return {"image": tf.cast(image, tf.uint8), "label": row["label"]}
+
+    files = tf.data.Dataset.list_files(str(root / "rows" / "Split-train" / "*"))
+    records = files.interleave(
+        tf.data.TFRecordDataset, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    )
+    rows = records.shuffle(WINDOW_IMAGES).repeat().map(
+        decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    )  # fmt: skip
+    return rows.batch(BATCH_SIZE).prefetch(2)
+
+
+def packed(root: Path) -> Any:
+    """`packed_train_input_fn` with a window of 256 images."""
+    from penstock.components.trainer.input_config import InputOptions
+    from penstock.components.trainer.packed_input_fn import packed_train_input_fn
+
+    options = InputOptions(
+        batch_size=BATCH_SIZE, shuffle_window_rows=WINDOW_IMAGES, prefetch_batches=2
+    )
+    return packed_train_input_fn(str(root / "packed"), options=options)
+
+
+def memory_map(root: Path) -> Any:
+    """Images picked from a mapped array in a new order each pass."""
+    import numpy as np
+    import tensorflow as tf
+
+    pixels = np.load(root / "pixels.npy", mmap_mode="r")
+    labels = np.load(root / "labels.npy")
+
+    def pick(rows: Any) -> Any:
+        image, label = tf.numpy_function(
+            lambda r: [pixels[r], labels[r]], [rows], [tf.uint8, tf.int64]
+        )
+        return {"image": tf.ensure_shape(image, [BATCH_SIZE, SIZE, SIZE, 3]), "label": label}
+
+    order = tf.data.Dataset.range(len(labels)).shuffle(len(labels)).repeat().batch(BATCH_SIZE)
+    return order.map(pick, num_parallel_calls=2, deterministic=False).prefetch(2)
+
+
+CONTENDERS: dict[str, Callable[[Path], Any]] = {
+    "PIL loop": pil_loop,
+    "JPEG in TFRecords": jpeg_rows,
+    "packed": packed,
+    "memory map": memory_map,
+}
+
+
+def _child(name: str, root: Path) -> Measured:
+    batches = iter(CONTENDERS[name](root))
+    _check(name, batches, int(root.name.rpartition("-")[2]), root)
+
+    def work() -> int:
+        images, end = 0, time.perf_counter() + SECONDS
+        while time.perf_counter() < end:
+            images += len(next(batches)["label"])
+        return images
+
+    return measure(work)
+
+
+def _check(name: str, batches: Any, images: int, root: Path) -> None:
+    """Hold the first pass against the sums of all images."""
+    import numpy as np
+
+    sums = json.loads((root / "sums.json").read_text())
+    labels = pixels = 0
+    for _ in range(images // BATCH_SIZE):
+        batch = next(batches)
+        labels += int(np.sum(batch["label"]))
+        if name in ("packed", "memory map"):
+            pixels += int(np.sum(batch["image"], dtype=np.int64))
+    if labels != sums["labels"] or pixels not in (0, sums["pixels"]):
+        raise SystemExit(f"a pass sums to {labels} and {pixels}, the images to {sums}")
+
+
+def main() -> None:
+    """Run the benchmark, or, as a child of it, one contender."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=int, default=1024)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "penstock-bench")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--prepare", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--contender", help=argparse.SUPPRESS)
+    parser.add_argument("--root", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.contender:
+        print(json.dumps(asdict(_child(args.contender, args.root))))
+        return
+    if args.images % BATCH_SIZE:
+        parser.error(f"--images must be a multiple of {BATCH_SIZE}, got {args.images}")
+    if args.prepare:
+        prepare(args.data, args.images)
+        return
+    # In a process of its own: a child starts with the peak of memory that its parent had.
+    subprocess.run([sys.executable, *sys.argv, "--prepare"], check=True)
+    arguments = ["--root", str(args.data / f"images-{args.images}")]
+    results = in_turn(__file__, [(name, arguments) for name in CONTENDERS], args.rounds)
+    title = f"Shuffled batches of {BATCH_SIZE}, {args.images:,} JPEG images to {SIZE} x {SIZE}"
+    report(title, results, "PIL loop", as_json=args.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
