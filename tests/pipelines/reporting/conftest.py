@@ -177,6 +177,12 @@ def _put(properties, values):
             properties[name].string_value = value
 
 
+@pytest.fixture(scope="session")
+def runs_in():
+    """Makes `Runs` of a folder."""
+    return Runs
+
+
 @pytest.fixture
 def runs(tmp_path):
     return Runs(tmp_path)

@@ -74,9 +74,11 @@ def epoch(number, **metrics):
     return EpochRecord(number, 10 * number, 10, metrics, 0.01, 2.0, 0.002, 0.3, 5120.0)
 
 
-@pytest.fixture
-def whole(runs, tmp_path):
-    """A run with something in every section, its data full of markup."""
+@pytest.fixture(scope="module")
+def whole(runs_in, tmp_path_factory):
+    """A run with something in every section, its data full of markup; its facts and page."""
+    tmp_path = tmp_path_factory.mktemp("whole")
+    runs = runs_in(tmp_path)
     write = runs.write_records
     rows = [runs.example(**{EVIL: 1.5, "kind": b"<b>", "label": 1}) for _ in range(3)]
     write(tmp_path / "examples/Split-train/data_tfrecord-00000-of-00001", rows)
@@ -160,11 +162,11 @@ def whole(runs, tmp_path):
         code="9f3c-dirty",
     )
     write_note(runs.store, "run-1", note)
-    return runs
+    return rendered(runs)
 
 
 def test_the_page_says_what_the_artifacts_say(whole):
-    report, page = rendered(whole)
+    report, page = whole
     text = " ".join("".join(page.text).split())
     assert report.missing == []
     assert "Not pushed The model is not blessed; the Evaluator gave no reason." in text
@@ -201,7 +203,7 @@ def test_the_page_says_what_the_artifacts_say(whole):
 
 
 def test_features_stand_side_by_side(whole):
-    _, page = rendered(whole)
+    _, page = whole
     [row] = [r for r in page.rows if r and r[0] == "kind" and len(r) == 8]
     #       name    type      train eval missing train, eval  typical     skew
     assert row == ["kind", "string", "", "", "25 %", "0 %", "<b> 75 %", "0.500"]
@@ -211,7 +213,7 @@ def test_features_stand_side_by_side(whole):
 
 
 def test_an_anomaly_names_rows_that_caused_it(whole):
-    _, page = rendered(whole)
+    _, page = whole
     [row] = [r for r in page.rows if r and r[0] == "kind" and "error" in r]
     assert row[1:4] == ["train", "error", "Odd values. Unexpected: <b>."]
     assert row[4].startswith("<b> in data_tfrecord-00000-of-00001, record 0")
@@ -219,7 +221,7 @@ def test_an_anomaly_names_rows_that_caused_it(whole):
 
 
 def test_states_of_nodes(whole):
-    report, page = rendered(whole)
+    report, page = whole
     states = {node.name: node.state for node in report.pipeline.nodes}
     assert states == {
         "Gen": "cached",
@@ -235,7 +237,7 @@ def test_states_of_nodes(whole):
 
 
 def test_values_from_data_are_shown_and_never_run(whole, tmp_path):
-    report, page = rendered(whole)
+    report, page = whole
     html = render_report(report)
     assert EVIL not in html
     assert "&lt;script&gt;" in html
@@ -243,6 +245,28 @@ def test_values_from_data_are_shown_and_never_run(whole, tmp_path):
     if shutil.which("chromium"):
         (tmp_path / "page.html").write_text(html)
         assert "<title>hand: not pushed" in in_browser(tmp_path / "page.html")
+
+
+SORT_BY_ACCURACY = """<script>
+const table = document.querySelector("#evaluation table.filtered");
+const head = table.tHead.rows[0].cells[1];
+const first = () => table.tBodies[0].rows[0].cells[0].textContent;
+head.querySelector("button").click();
+const down = [head.getAttribute("aria-sort"), first()];
+head.querySelector("button").click();
+document.title = JSON.stringify([down, [head.getAttribute("aria-sort"), first()]]);
+</script>"""
+
+
+def test_tables_sort_by_their_buttons(whole, tmp_path):
+    html = render_report(whole[0])
+    [head] = [row for row in whole[1].rows if row and row[0] == "Slice"]
+    assert head[1] == "binary_accuracy"
+    assert "aria-sort" in html
+    if shutil.which("chromium"):
+        (tmp_path / "page.html").write_text(html.replace("</body>", f"{SORT_BY_ACCURACY}</body>"))
+        shown = in_browser(tmp_path / "page.html")
+        assert '<title>[["descending","kind=$a$"],["ascending","kind=&lt;script&gt;' in shown
 
 
 def in_browser(file):
@@ -255,7 +279,7 @@ def in_browser(file):
 
 
 def test_the_page_is_whole_and_fetches_nothing(whole):
-    report, page = rendered(whole)
+    report, page = whole
     assert page.open == []
     assert len(page.ids) == len(set(page.ids))
     assert {href[1:] for href in page.hrefs} <= set(page.ids)
@@ -266,7 +290,7 @@ def test_the_page_is_whole_and_fetches_nothing(whole):
 
 
 def test_tables_and_figures_have_names_for_a_screen_reader(whole):
-    _, page = rendered(whole)
+    _, page = whole
     assert all("scope" in a for tag, a in page.tags if tag == "th")
     plots = [a for tag, a in page.tags if tag == "svg" and a.get("class") == "plot"]
     assert len(plots) == 3  # loss, learning rate, slices
