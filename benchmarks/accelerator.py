@@ -136,10 +136,18 @@ def rows(root: Path, seconds: float, name: str) -> dict[str, Any]:
     )
 
 
+def dense_options() -> list[str]:
+    """Without float16 where there is no GPU: a CPU takes minutes for it."""
+    from penstock.components.trainer.gpus import open_gpus
+
+    slow = () if open_gpus() else ("mixed_precision=float16",)
+    return [name for name in STEP_OPTIONS if name not in slow]
+
+
 Contender = Callable[[Path, float, str], dict[str, Any]]
 NETWORKS: dict[str, tuple[Contender, list[str]]] = {
     "short": (short, list(STEP_OPTIONS)),
-    "dense": (dense, list(STEP_OPTIONS)),
+    "dense": (dense, dense_options()),
     "rows": (rows, list(INPUT_OPTIONS)),
 }
 
