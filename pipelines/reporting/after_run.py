@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.components.errors import one_line
+from penstock.pipelines.failures import reason
 from penstock.pipelines.reporting.run_note import take_note, this_command, write_note
 from penstock.pipelines.reporting.write import REPORT_NAME, write_report
 from penstock.pipelines.run_record import all_runs
@@ -53,5 +53,5 @@ def report_run(
         write_report(run, earlier, path)
     except Exception as failure:
         logger.exception("the report failed")
-        return Written(None, f"{type(failure).__name__}: {one_line(failure)}")
+        return Written(None, reason(failure))
     return Written(path)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from penstock.components.anomalies import read_anomalies
 from penstock.components.errors import DataError, one_line
+from penstock.pipelines.failures import reason
 from penstock.pipelines.reporting.anomaly_facts import AnomalyFacts, gather_anomalies
 from penstock.pipelines.reporting.data_facts import DataFacts, gather_data
 from penstock.pipelines.reporting.evaluation_facts import EvaluationFacts, gather_evaluation
@@ -141,10 +142,10 @@ class _Reader:
         """
         try:
             return make()
-        except (DataError, OSError) as error:
+        except OSError as error:
             self.missing.append(f"{what}: {one_line(error)}")
         except Exception as error:
-            self.missing.append(f"{what}: {type(error).__name__}: {one_line(error)}")
+            self.missing.append(f"{what}: {reason(error)}")
         return None
 
 

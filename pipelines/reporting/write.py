@@ -1,5 +1,6 @@
 """The report of a run as a file, which appears whole or not at all."""
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,5 +40,6 @@ def write_page(page: str, out: Path) -> None:
         temporary.write_text(page, encoding="utf-8")
         temporary.replace(out)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise DataError(f"{out}: the report cannot be written ({error.strerror})") from error

@@ -1,0 +1,64 @@
+"""What `penstock run` adds at its end, which must never change what came of the run."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+from penstock.pipelines.reporting.after_run import report_run
+from penstock.pipelines.reporting.model_card import ModelCard, read_model_card
+from penstock.pipelines.reporting.run_note import read_note
+
+
+@dataclass(frozen=True)
+class Config:
+    steps: int = 3
+    model_card: ModelCard = field(default_factory=lambda: ModelCard(owners=("Ada",)))
+
+
+class Node(SimpleNamespace):
+    __hash__ = object.__hash__
+
+
+def make(**upstream):
+    nodes = {name: Node(id=name, upstream_nodes=set()) for name in upstream}
+    for name, ups in upstream.items():
+        nodes[name].upstream_nodes = {nodes[up] for up in ups}
+    return SimpleNamespace(pipeline_name="hand", components=list(nodes.values()))
+
+
+def test_the_note_has_what_the_store_does_not_know(runs, tmp_path):
+    runs.node("run-1", "Gen", "done")
+    runs.node("run-1", "Gate", "failed")
+    whole = make(Gen=(), Gate=("Gen",), Trainer=("Gate",))
+    written = report_run(
+        runs.store, whole, Config(), tmp_path, since=0, error="node 'Gate' failed: x"
+    )
+    assert written.path == tmp_path / "report.html"
+    run, _ = runs.newest()
+    note = read_note(run)
+    assert note.upstream == {"Gen": [], "Gate": ["Gen"], "Trainer": ["Gate"]}
+    assert note.error == "node 'Gate' failed: x"
+    assert note.config["steps"] == 3
+    assert read_model_card(note.config) == ModelCard(owners=("Ada",))
+    assert note.versions["tfx"].startswith("1.")
+    assert note.command
+
+
+def test_a_report_that_fails_is_one_line_and_no_error(runs, tmp_path):
+    runs.node("run-1", "Gen", "done")
+    (tmp_path / "report.html").mkdir()
+    written = report_run(runs.store, make(Gen=()), None, tmp_path, since=0)
+    assert written.path is None
+    assert str(written) == (
+        f"not written: {tmp_path}/report.html: the report cannot be written (Is a directory)"
+    )
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_a_run_of_before_is_not_taken_for_this_one(runs, tmp_path):
+    runs.node("run-1", "Gen", "done")
+    began = runs.newest()[0].began
+    written = report_run(
+        runs.store, make(Gen=()), None, tmp_path, since=began + 60, error="no disk"
+    )
+    assert str(written) == "not written: no node began"
+    assert read_note(runs.newest()[0]).error == ""

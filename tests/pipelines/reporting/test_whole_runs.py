@@ -1,0 +1,196 @@
+"""Reports of whole runs against their artifacts: taxi, a blocked run, NaN loss, TFX's own nodes."""
+
+import csv
+import json
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.components.tfrecord.manifest import read_manifest
+from penstock.components.trainer.training_record import read_training_record
+from penstock.pipelines.evaluation_result import OVERALL, read_evaluation
+from penstock.pipelines.reporting.gather import gather
+from penstock.pipelines.reporting.stores import locate
+
+pytestmark = pytest.mark.slow
+
+PENSTOCK = Path(sys.executable).with_name("penstock")
+USER_CODE = Path(__file__).parents[1] / "user_code"
+PENGUIN = """
+import sys
+from tfx.orchestration.local.local_dag_runner import LocalDagRunner
+import penguin_style
+LocalDagRunner().run(penguin_style.make_pipeline(sys.argv[1], sys.argv[2]))
+"""
+
+
+def run_taxi(root, *options):
+    sets = [part for option in options for part in ("--set", option)]
+    return subprocess.run(
+        [PENSTOCK, "run", "taxi", "--root", root, *sets], capture_output=True, text=True
+    )
+
+
+def report_of(root):
+    place = locate(str(root), "runs")
+    return gather(place.run, place.earlier)
+
+
+def words(page):
+    """The page's text, without tags."""
+    return " ".join(re.sub(r"<style>.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL).split())
+
+
+@pytest.fixture(scope="module")
+def taxi(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs") / "taxi"
+    done = run_taxi(root)
+    assert done.returncode == 0, done.stderr
+    assert f"\nreport      {root}/report.html\n" in done.stdout
+    return root
+
+
+def test_taxi(taxi):
+    page = words((taxi / "report.html").read_text())
+    [manifest] = [
+        read_manifest(p) for p in (taxi / "pipeline/ShardedExampleGen/examples").iterdir()
+    ]
+    account = manifest.account
+    assert "15,002 rows read = 15,002 written + 0 quarantined + 0 blank." in page
+    assert f"train {account.written['train']:,} 66 % 8 " in page
+
+    [run] = (taxi / "pipeline/Trainer/model_run").iterdir()
+    record = read_training_record(run)
+    best = next(e for e in record.epochs if e.epoch == record.best_epoch)
+    assert (
+        f"Best val_loss {best.metrics['val_loss']:.4f} epoch {best.epoch}, step {best.step}" in page
+    )
+    assert "CPU of this process" in page
+
+    [evaluation] = (taxi / "pipeline/Evaluator/evaluation").iterdir()
+    metrics = read_evaluation(str(evaluation)).metrics
+    for name in ("auc", "binary_accuracy", "precision", "recall"):
+        assert f"{name} {metrics[OVERALL][name]:.4f} " in page
+    assert f"payment_type=Credit Card {metrics['payment_type=Credit Card']['auc']:.4f}" in page
+    [pushed] = (taxi / "serving_model").iterdir()
+    assert f"Pushed The model is at {pushed}: every threshold is reached." in page
+    assert f"penstock run taxi --root {taxi}" in page
+    assert manifest.source_fingerprint in page
+
+
+def test_the_confusion_of_taxi_is_that_of_its_metrics(taxi):
+    report = report_of(taxi)
+    (true_negative, false_positive), (false_negative, true_positive) = (
+        report.evaluation.confusion.counts
+    )
+    overall = report.evaluation.result.metrics[OVERALL]
+    total = true_negative + false_positive + false_negative + true_positive
+    assert total == overall["example_count"]
+    assert (true_positive + true_negative) / total == pytest.approx(overall["binary_accuracy"])
+    assert true_positive / (true_positive + false_positive) == pytest.approx(overall["precision"])
+    assert true_positive / (true_positive + false_negative) == pytest.approx(overall["recall"])
+
+
+def test_the_request_of_taxi_is_answered(taxi):
+    report = report_of(taxi)
+    assert report.missing == []
+    done = subprocess.run(
+        [sys.executable, "-c", report.request.python], capture_output=True, text=True, check=True
+    )
+    [answer] = re.findall(r"numpy=array\(\[\[([\d.e-]+)\]\]", done.stdout)
+    assert 0 <= float(answer) <= 1
+    assert "tips" not in report.request.python
+
+
+def test_a_second_run_and_what_it_changed(taxi):
+    done = run_taxi(taxi, "train.max_steps=80")
+    assert done.returncode == 0, done.stderr
+    out = taxi / "both.html"
+    listed = subprocess.run([PENSTOCK, "runs", taxi, "--json"], capture_output=True, text=True)
+    new, old = (run["run_id"] for run in json.loads(listed.stdout))
+    command = [PENSTOCK, "report", old, new, "--root", taxi, "--out", out]
+    subprocess.run(command, check=True, capture_output=True)
+    page = words(out.read_text())
+    assert "Trainer custom_config.train.max_steps 160 80" in page
+    assert "steps 160 80 -80" in page
+    assert "input_fingerprint" not in page
+    report = report_of(taxi)
+    change = report.evaluation.checked[0].change
+    assert report.evaluation.result.baseline
+    assert f"{change:+.4f}" in page
+
+
+def test_a_blocked_run(tmp_path, taxi_csv):
+    with taxi_csv.open(newline="") as file:
+        header, *rows = list(csv.reader(file))[:3001]
+    rows[49][header.index("trip_start_hour")] = "27"
+    rows[59][header.index("fare")] = "abc"
+    (tmp_path / "data").mkdir()
+    with (tmp_path / "data/trips.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    root = tmp_path / "taxi"
+    done = run_taxi(root, f"data={tmp_path / 'data'}", "ingest.on_bad_row=quarantine")
+    assert done.returncode == 1
+    assert f"\n  report: {root}/report.html\n" in done.stderr
+    page = words((root / "report.html").read_text())
+    assert "Blocked ValidationGate: the data is unfit to train on, 1 problem(s):" in page
+    assert "feature &#39;trip_start_hour&#39;: Unexpectedly large value: 27." in page
+    assert "3,000 rows read = 2,999 written + 1 quarantined + 0 blank." in page
+    assert f"{tmp_path}/data/trips.csv 61 60 fare &#39;abc&#39; is not a number" in page
+    assert re.search(r"27 in data_tfrecord-00000-of-\d{5}, record \d+", page)
+    assert "Pusher not reached" in page
+
+
+def test_a_run_with_nan_loss(tmp_path):
+    root = tmp_path / "taxi"
+    done = run_taxi(root, "model.learning_rate=1e30")
+    assert done.returncode == 1
+    report = report_of(root)
+    assert report.verdict.word == "Failed"
+    assert report.verdict.sentence.startswith("Trainer: the loss became nan at step ")
+    assert (report.training, report.evaluation, report.model) == (None, None, None)
+    assert report.missing == []
+    states = {node.name: node.state for node in report.pipeline.nodes}
+    assert (states["Transform"], states["Trainer"], states["Pusher"]) == (
+        "done",
+        "failed",
+        "not reached",
+    )
+
+
+def test_a_pipeline_of_tfx_alone(tmp_path):
+    """Without our ingest, training loop, note or runner; its store is where TFX's examples keep it."""
+    chosen = random.Random(1)
+    means = {0: (38.8, 18.3, 190, 3700), 1: (48.8, 18.4, 196, 3730), 2: (47.5, 15, 217, 5076)}
+    (tmp_path / "data").mkdir()
+    with (tmp_path / "data/penguins.csv").open("w", newline="") as file:
+        out = csv.writer(file)
+        names = ("culmen_length_mm", "culmen_depth_mm", "flipper_length_mm", "body_mass_g")
+        out.writerow((*names, "species"))
+        for i in range(334):
+            values = [round(chosen.gauss(mean, 0.05 * mean), 1) for mean in means[i % 3]]
+            out.writerow((*values, i % 3))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PENGUIN, tmp_path, tmp_path / "data"],
+        cwd=USER_CODE, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = report_of(tmp_path)
+    assert report.pipeline_name == "penguin"
+    assert report.verdict.word == "Pushed"
+    assert sum(report.statistics.rows.values()) == 334
+    assert [f.name for f in report.statistics.features][-1] == "species"
+    [missing] = report.missing
+    assert "no training.json; another loop than Penstock's trained, or it did not end" in missing
+    confusion = report.evaluation.confusion
+    assert confusion.classes == ["0", "1", "2"]
+    assert sum(map(sum, confusion.counts)) == report.statistics.rows["eval"]
+    assert report.model.parameters == 15  # 4 x 3 weights, 3 biases
+    assert "species" not in report.request.python
+    upstream = {node.name: list(node.upstream) for node in report.pipeline.nodes}
+    assert upstream["ExampleValidator"] == ["StatisticsGen", "SchemaGen"]
+    assert upstream["Pusher"] == ["Trainer", "Evaluator"]
