@@ -10,6 +10,10 @@ from dataclasses import dataclass
 
 _SWEEPS = 4
 
+# Where an edge passes a layer: its source, its target, and the layer.
+_Bend = tuple[str, str, int]
+_Point = str | _Bend
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -53,7 +57,7 @@ def lay_out(upstream: Mapping[str, Sequence[str]]) -> Layout:
     """
     waits = {node: [u for u in ups if u in upstream] for node, ups in upstream.items()}
     layer = _layers(waits)
-    chains = {
+    chains: dict[tuple[str, str], list[_Point]] = {
         (up, node): [up, *((up, node, i) for i in range(layer[up] + 1, layer[node])), node]
         for node, ups in waits.items()
         for up in ups
@@ -108,19 +112,21 @@ def _ancestors(node: str, waits: Mapping[str, Sequence[str]]) -> set[str]:
     return found
 
 
-def _order(layer: Mapping[str, int], chains: Mapping[tuple[str, str], list]) -> list[list]:
+def _order(
+    layer: Mapping[str, int], chains: Mapping[tuple[str, str], Sequence[_Point]]
+) -> list[list[_Point]]:
     """The names and bends of each layer from left to right, few edges crossing.
 
     Each layer in turn is sorted by where its neighbours stand, downwards and upwards.
     """
-    rows: list[list] = [[] for _ in range(max(layer.values(), default=-1) + 1)]
+    rows: list[list[_Point]] = [[] for _ in range(max(layer.values(), default=-1) + 1)]
     for name, at in layer.items():
         rows[at].append(name)
-    above: dict[object, list] = {}
-    below: dict[object, list] = {}
+    above: dict[_Point, list[_Point]] = {}
+    below: dict[_Point, list[_Point]] = {}
     for chain in chains.values():
-        for name in chain[1:-1]:
-            rows[name[2]].append(name)
+        for bend in chain[1:-1]:
+            rows[int(bend[2])].append(bend)
         for first, second in itertools.pairwise(chain):
             above.setdefault(second, []).append(first)
             below.setdefault(first, []).append(second)

@@ -135,13 +135,15 @@ def _slices(evaluation: EvaluationFacts) -> Markup | None:
     """The deciding metric of each slice over its size; None where there are too few slices."""
     result = evaluation.result
     metric = result.deciding_metric
+    overall = result.metrics.get(OVERALL, {}).get(metric or "")
+    if metric is None or overall is None:
+        return None
     points = {
         name: (values[EXAMPLE_COUNT], values[metric])
         for name, values in result.metrics.items()
         if name != OVERALL and metric in values and values.get(EXAMPLE_COUNT, 0) > 0
     }
-    overall = result.metrics.get(OVERALL, {}).get(metric or "")
-    if metric is None or overall is None or len(points) < 2:
+    if len(points) < 2:
         return None
     named = [name for name in evaluation.worst[:_NAMED_SLICES] if name in points]
     return plots.slice_plot("slices", metric, points, overall=overall, named=named)

@@ -163,7 +163,7 @@ def test_a_run_with_nan_loss(tmp_path):
 
 
 def test_a_pipeline_of_tfx_alone(tmp_path):
-    """Without our ingest, training loop, note or runner; its store is where TFX's examples keep it."""
+    """Without our ingest, training loop, note or runner; its store has TFX's usual name."""
     chosen = random.Random(1)
     means = {0: (38.8, 18.3, 190, 3700), 1: (48.8, 18.4, 196, 3730), 2: (47.5, 15, 217, 5076)}
     (tmp_path / "data").mkdir()
