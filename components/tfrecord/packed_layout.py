@@ -175,7 +175,8 @@ class PackedLayout:
 
     def to_dict(self) -> dict[str, Any]:
         """As the manifest keeps it."""
-        return {"version": LAYOUT_VERSION, **asdict(self)}
+        columns = [{**asdict(column), "shape": list(column.shape)} for column in self.columns]
+        return {"version": LAYOUT_VERSION, **asdict(self), "columns": columns}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], path: str) -> "PackedLayout":

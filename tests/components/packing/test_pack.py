@@ -1,0 +1,291 @@
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.packing.facts import StatedColumn
+from penstock.components.packing.options import ImageColumn, PackOptions
+from penstock.components.packing.pack import pack
+from penstock.components.tfrecord.manifest import read_manifest
+from penstock.components.tfrecord.packed_block import column_values, decode_block
+from penstock.components.tfrecord.packed_layout import PackedLayout
+from penstock.components.tfrecord.records import read_records
+from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.components.tfrecord.verify import verify
+
+SMALL = ShardOptions(shards=3)
+
+
+def unpacked(folder, split="train"):
+    """All rows as dicts of plain Python values, read without TensorFlow."""
+    manifest = read_manifest(folder)
+    layout = PackedLayout.from_dict(manifest.packed, str(folder))
+    rows = []
+    for shard in manifest.splits[split]:
+        for record in read_records(folder / shard.file):
+            block = decode_block(record.payload, layout)
+            values = column_values(block, layout)
+            rows += [
+                {name: np.asarray(value[i]).tolist() for name, value in values.items()}
+                for i in range(block.rows)
+            ]
+    return rows
+
+
+def test_nothing_is_lost_whatever_the_storage(tmp_path, write_rows, mixed):
+    rows = write_rows([mixed(i) for i in range(101)])
+    options = PackOptions(block_rows=8, ids=("kind",), shards=SMALL)
+    manifest = pack(str(rows), tmp_path / "packed", options)
+    assert {c["name"]: c["storage"] for c in manifest.packed["columns"]} == {
+        "id": "int64",
+        "kind": "int32",
+        "name": "cell",
+        "numbers": "list",
+        "pair": "float32",
+        "tags": "list",
+        "weights": "list",
+        "words": "cell",
+    }
+    # 34 k0, 34 k1, 33 k2: the most frequent first, equal counts by their bytes.
+    vocabulary = (tmp_path / "packed/vocabulary/kind.txt").read_text().split()
+    assert vocabulary == ["k0", "k1", "k2"]
+    found = sorted(unpacked(tmp_path / "packed"), key=lambda row: row["id"])
+    assert len(found) == 101
+    for i, row in enumerate(found):
+        assert row == {
+            "id": [i],
+            "kind": [i % 3],
+            "name": [b"name %d" % (i % 7)],
+            "numbers": list(range(i % 4)),
+            "pair": [i / 2, -i / 4],
+            "tags": [b"t"] * (i % 3),
+            "weights": [0.5] * (i % 3),
+            "words": [b"a%d" % i, b"b"],
+        }
+
+
+def test_the_manifest_accounts_for_rows_and_verify_agrees(tmp_path, write_rows, mixed):
+    rows = write_rows([mixed(i) for i in range(20)])
+    write_rows([mixed(i) for i in range(7)], split="eval")
+    manifest = pack(str(rows), tmp_path / "packed", PackOptions(block_rows=4, shards=SMALL))
+    assert manifest == read_manifest(tmp_path / "packed")
+    assert manifest.account.read == 27
+    assert manifest.account.written == {"eval": 7, "train": 20}
+    assert [shard.rows for shard in manifest.splits["train"]] == [6, 7, 7]
+    report = verify(str(tmp_path / "packed"))
+    assert report.faults == ()
+    assert [file.records for file in report.files] == [1, 1, 1, 2, 2, 2]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["packed", "rows"]
+
+
+def test_the_seed_decides_the_order_and_the_bytes(tmp_path, write_rows, mixed):
+    rows = write_rows([mixed(i) for i in range(100)])
+
+    def ids(name, seed, **options):
+        pack(str(rows), tmp_path / name, PackOptions(seed=seed, shards=SMALL, **options))
+        return [row["id"][0] for row in unpacked(tmp_path / name)]
+
+    first = ids("a", 1)
+    assert sorted(first) == list(range(100))
+    assert first != list(range(100))
+    assert ids("b", 1) == first
+    assert ids("c", 2) != first
+    digests = [read_manifest(tmp_path / name).shards for name in "ab"]
+    assert digests[0] == digests[1]
+    assert (tmp_path / "a/manifest.json").read_bytes() == (
+        tmp_path / "b/manifest.json"
+    ).read_bytes()
+
+
+def test_rows_that_do_not_fit_into_memory_go_by_the_disk(tmp_path, write_rows):
+    blob = bytes(range(256)) * 64
+    rows = write_rows([{"id": i, "blob": blob + b"%d" % i} for i in range(400)])
+    for path in (rows / "Split-train").iterdir():  # as large as their content
+        records = list(tf.data.TFRecordDataset(str(path), "GZIP").as_numpy_iterator())
+        with tf.io.TFRecordWriter(str(path.with_suffix(""))) as out:
+            for record in records:
+                out.write(record)
+        path.unlink()
+    pack(str(rows), tmp_path / "disk", PackOptions(memory_bytes=2**20, shards=SMALL))
+    pack(str(rows), tmp_path / "memory", PackOptions(shards=SMALL))
+    found = unpacked(tmp_path / "disk")
+    assert Counter(row["id"][0] for row in found) == Counter(range(400))
+    assert all(row["blob"] == [blob + b"%d" % row["id"][0]] for row in found)
+    # The keys are the same, so the order is.
+    assert [r["id"] for r in found] == [r["id"] for r in unpacked(tmp_path / "memory")]
+
+
+@pytest.mark.parametrize(
+    ("on_missing", "storage", "values", "filled"),
+    [("fill", "float32", [[0.0], [1.5]], 1), ("list", "list", [[], [1.5]], 0)],
+)
+def test_missing_values_are_filled_and_counted_or_kept(
+    tmp_path, write_rows, on_missing, storage, values, filled
+):
+    rows = write_rows([{"id": 0, "x": None}, {"id": 1, "x": 1.5}])
+    options = PackOptions(on_missing=on_missing)
+    manifest = pack(str(rows), tmp_path / "packed", options)
+    column = next(c for c in manifest.packed["columns"] if c["name"] == "x")
+    assert (column["storage"], column["filled"]) == (storage, filled)
+    found = sorted(unpacked(tmp_path / "packed"), key=lambda row: row["id"])
+    assert [row["x"] for row in found] == values
+
+
+def test_missing_values_stop_where_they_must_not_be(tmp_path, write_rows):
+    rows = write_rows([{"id": 0}, {"id": 1, "x": 1.5}])
+    with pytest.raises(DataError) as error:
+        pack(str(rows), tmp_path / "packed", PackOptions(on_missing="fail"))
+    assert str(error.value) == ("column 'x': 1 rows have no value; pass --on-missing fill or list")
+    assert not (tmp_path / "packed").exists()
+
+
+def test_a_schema_decides_columns_and_shapes(tmp_path, write_rows):
+    rows = write_rows([{"id": i, "m": [1.0, 2.0, 3.0, 4.0], "more": b"x"} for i in range(4)])
+    stated = {
+        "m": StatedColumn("FLOAT", (2, 2)),
+        "absent": StatedColumn("INT", (1,)),
+        "id": StatedColumn("INT", None),
+    }
+    pack(str(rows), tmp_path / "packed", PackOptions(), stated=stated)
+    found = sorted(unpacked(tmp_path / "packed"), key=lambda row: row["id"])
+    assert found[3] == {"m": [[1.0, 2.0], [3.0, 4.0]], "absent": [0], "id": [3]}
+    with pytest.raises(DataError) as error:
+        pack(str(rows), tmp_path / "b", PackOptions(), stated={"m": StatedColumn("FLOAT", (3,))})
+    assert str(error.value) == (
+        "column 'm': 4 rows have 4 values, the schema says 3; mend the schema or the rows"
+    )
+    with pytest.raises(DataError) as error:
+        pack(str(rows), tmp_path / "b", PackOptions(), stated={"m": StatedColumn("INT", (4,))})
+    assert str(error.value) == "column 'm' is FLOAT in the rows, INT in the schema"
+
+
+def png(value, height=3, width=5):
+    return tf.io.encode_png(tf.fill([height, width, 3], tf.cast(value, tf.uint8))).numpy()
+
+
+def test_images_become_pixels(tmp_path, write_rows):
+    raw = bytes([9]) * 45
+    rows = write_rows([{"id": 0, "image": png(7)}, {"id": 1, "image": png(8)}])
+    pack(str(rows), tmp_path / "a", PackOptions(images=(ImageColumn("image"),)))
+    found = sorted(unpacked(tmp_path / "a"), key=lambda row: row["id"])
+    assert [np.shape(row["image"]) for row in found] == [(3, 5, 3)] * 2
+    assert [np.unique(row["image"]).tolist() for row in found] == [[7], [8]]
+
+    rows = write_rows([{"image": png(7)}, {"image": raw}, {"image": png(8, 6, 10)}], folder="b")
+    with pytest.raises(DataError) as error:
+        pack(str(rows), tmp_path / "c", PackOptions(images=(ImageColumn("image"),)))
+    assert str(error.value) == (
+        "column 'image': an image of shape (6, 10, 3), the first has (3, 5, 3); state a size to "
+        "resize to: --image image=HxW"
+    )
+    pack(str(rows), tmp_path / "c", PackOptions(images=(ImageColumn("image", (3, 5)),)))
+    pixels = {np.unique(row["image"]).item() for row in unpacked(tmp_path / "c")}
+    assert pixels == {7, 8, 9}
+
+
+def test_what_is_no_image_is_refused(tmp_path, write_rows):
+    rows = write_rows([{"image": b"text"}])
+    with pytest.raises(DataError) as error:
+        pack(str(rows), tmp_path / "a", PackOptions(images=(ImageColumn("image"),)))
+    assert str(error.value) == (
+        "column 'image' holds no JPEG, PNG, GIF or BMP; of raw pixels, state the shape: "
+        "--image image=HxWxC"
+    )
+
+
+def test_wrong_columns_splits_and_folders_are_named(tmp_path, write_rows):
+    rows = write_rows([{"a": 1, "b": b"x"}])
+    for options, text in [
+        (PackOptions(columns=("c",)), "no column 'c' with a value; there are a, b"),
+        (PackOptions(splits=("eval",)), f"{rows}: no split 'eval'; it has train"),
+        (
+            PackOptions(ids=("a",)),
+            "column 'a': ids are for BYTES with as many values in each row",
+        ),
+    ]:
+        with pytest.raises(UsageError) as error:
+            pack(str(rows), tmp_path / "packed", options)
+        assert str(error.value) == text
+    with pytest.raises(DataError, match="no such folder of Examples"):
+        pack(str(tmp_path / "none"), tmp_path / "packed", PackOptions())
+
+
+def test_packed_records_are_not_packed_again(tmp_path, write_rows):
+    rows = write_rows([{"a": 1}])
+    pack(str(rows), tmp_path / "packed", PackOptions())
+    with pytest.raises(UsageError) as error:
+        pack(str(tmp_path / "packed"), tmp_path / "again", PackOptions())
+    assert str(error.value) == (
+        f"{tmp_path}/packed: is packed already; name the row Examples that it was made from"
+    )
+
+
+def test_kinds_that_differ_between_rows_are_named(tmp_path, write_rows):
+    rows = write_rows([{"a": 1}, {"a": 1.5}])
+    with pytest.raises(DataError) as error:
+        pack(str(rows), tmp_path / "packed", PackOptions())
+    assert str(error.value) == "Split-train: column 'a' is FLOAT, in rows before it INT"
+
+
+def test_sequence_examples_are_refused(tmp_path, write_rows):
+    steps = tf.train.FeatureLists(feature_list={"s": tf.train.FeatureList(feature=[])})
+    steps.feature_list["s"].feature.add().int64_list.value.append(1)
+    sequence = tf.train.SequenceExample(feature_lists=steps).SerializeToString()
+    rows = write_rows([sequence])
+    with pytest.raises(DataError, match="holds SequenceExamples; only"):
+        pack(str(rows), tmp_path / "packed", PackOptions())
+
+
+def test_a_value_with_a_line_break_is_no_id(tmp_path, write_rows):
+    rows = write_rows([{"a": b"x\ny"}])
+    with pytest.raises(DataError, match="has a line break"):
+        pack(str(rows), tmp_path / "packed", PackOptions(ids=("a",)))
+    assert not (tmp_path / "packed").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("image", ImageColumn("image")),
+        ("image/encoded=28x30", ImageColumn("image/encoded", (28, 30))),
+        ("image=28x30x1", ImageColumn("image", (28, 30), 1)),
+    ],
+)
+def test_image_columns_as_the_command_line_has_them(text, column):
+    assert ImageColumn.parse(text) == column
+
+
+@pytest.mark.parametrize("text", ["image=", "image=28", "image=28x28x2", "=28x28"])
+def test_other_texts_are_refused(text):
+    with pytest.raises(UsageError, match="--image takes NAME"):
+        ImageColumn.parse(text)
+
+
+def test_options_survive_their_text():
+    options = PackOptions(
+        splits=("train",), ids=("a",), images=(ImageColumn("i", (2, 3), 1),), shards=SMALL
+    )
+    assert PackOptions.from_json(options.to_json()) == options
+    assert json.loads(options.to_json())["seed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"block_rows": 0}, "block_rows must be at least 1, got 0"),
+        ({"seed": -1}, "seed must be within 0..2^63-1, got -1"),
+        ({"on_missing": "drop"}, "on_missing must be one of fill, list, fail, got 'drop'"),
+        ({"memory_bytes": 5}, "memory_bytes must be at least 1 MiB, got 5"),
+        (
+            {"columns": ("a",), "ids": ("b",)},
+            "column 'b' is not among the columns to keep",
+        ),
+    ],
+)
+def test_wrong_options(wrong, text):
+    with pytest.raises(UsageError) as error:
+        PackOptions(**wrong)
+    assert str(error.value) == text
