@@ -1,0 +1,129 @@
+"""Renders `k8s/` as `kubectl kustomize` does, for the features that it uses and no others.
+
+Each overlay's result was compared with that of kubectl 1.32 (kustomize 5.5).
+"""
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+
+K8S = Path(__file__).parents[2] / "k8s"
+KINDS = {
+    "Kustomization": "kustomize.config.k8s.io/v1beta1",
+    "Component": "kustomize.config.k8s.io/v1alpha1",
+}
+KEYS = {
+    "apiVersion",
+    "kind",
+    "namespace",
+    "resources",
+    "components",
+    "labels",
+    "images",
+    "patches",
+}
+CLUSTER_WIDE = ("Namespace", "PersistentVolume")
+
+
+class Objects(list):
+    """Kubernetes objects, as YAML has them."""
+
+    def named(self, kind, name="penstock"):
+        """The one of that kind and name."""
+        (one,) = [o for o in self if (o["kind"], o["metadata"]["name"]) == (kind, name)]
+        return one
+
+    def pods(self):
+        """By name of what makes it, the specification of each pod."""
+        made = [one for one in self if "template" in one.get("spec", {})]
+        return {one["metadata"]["name"]: one["spec"]["template"]["spec"] for one in made}
+
+    def containers(self):
+        """All containers of all pods."""
+        return [
+            container
+            for spec in self.pods().values()
+            for container in (*spec.get("initContainers", ()), *spec["containers"])
+        ]
+
+
+@pytest.fixture(scope="session")
+def overlays():
+    """The objects of each overlay, by its name."""
+    return {path.name: rendered(path) for path in sorted((K8S / "overlays").iterdir())}
+
+
+@pytest.fixture(scope="session")
+def render():
+    """A function from the folder of a kustomization to its objects."""
+    return rendered
+
+
+def rendered(folder, inherited=()):
+    """The objects of a kustomization; a component starts from `inherited`."""
+    plan = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    unknown = plan.keys() - KEYS
+    assert not unknown, f"{folder}: this renderer knows no {unknown}"
+    assert plan["apiVersion"] == KINDS[plan["kind"]], folder
+    objects = Objects(copy.deepcopy(inherited))
+    for name in plan.get("resources", ()):
+        path = folder / name
+        objects += rendered(path) if path.is_dir() else read(path)
+    for name in plan.get("components", ()):
+        objects = rendered(folder / name, objects)
+    for patch in plan.get("patches", ()):
+        assert patch.keys() == {"path"}, f"{folder}: {patch}"
+        (change,) = read(folder / patch["path"])
+        (target,) = [o for o in objects if identity(o) == identity(change)]
+        merge(target, change, str(folder))
+    for pairs in plan.get("labels", ()):
+        assert pairs.keys() == {"pairs"}, f"{folder}: {pairs}"
+        for one in objects:
+            one["metadata"].setdefault("labels", {}).update(pairs["pairs"])
+    if "namespace" in plan:
+        put_into(objects, plan["namespace"])
+    for image in plan.get("images", ()):
+        assert image.keys() == {"name", "newName", "digest"}, f"{folder}: {image}"
+        for container in objects.containers():
+            if container["image"].partition("@")[0] == image["name"]:
+                container["image"] = f"{image['newName']}@{image['digest']}"
+    names = [identity(one) for one in objects]
+    assert len(set(names)) == len(names), f"{folder}: an object twice"
+    return objects
+
+
+def read(file):
+    """The objects of a file."""
+    return [document for document in yaml.safe_load_all(file.read_text()) if document]
+
+
+def identity(one):
+    """What tells an object from others."""
+    return one["apiVersion"], one["kind"], one["metadata"]["name"]
+
+
+def merge(target, change, where):
+    """A strategic merge, without lists, whose merge keys only Kubernetes knows."""
+    for key, value in change.items():
+        assert not key.startswith("$"), f"{where}: this renderer knows no {key}"
+        if isinstance(value, dict) and isinstance(target.get(key), dict):
+            merge(target[key], value, where)
+        else:
+            replaced = isinstance(target.get(key), list)
+            assert not replaced or key == "accessModes", f"{where}: {key} is a list"
+            target[key] = value
+
+
+def put_into(objects, namespace):
+    """Into a namespace, and what names an account of it too."""
+    accounts = {one["metadata"]["name"] for one in objects if one["kind"] == "ServiceAccount"}
+    for one in objects:
+        if one["kind"] == "Namespace":
+            one["metadata"]["name"] = namespace
+        if one["kind"] not in CLUSTER_WIDE:
+            one["metadata"]["namespace"] = namespace
+        for subject in one.get("subjects", ()):
+            if subject["kind"] == "ServiceAccount" and subject["name"] in accounts:
+                subject["namespace"] = namespace

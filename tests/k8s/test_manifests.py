@@ -1,0 +1,260 @@
+"""The manifests: valid, as strict as we say, and one story with `penstock compile`."""
+
+import re
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from penstock.pipelines.metadata_store import MySqlStore
+from penstock.pipelines.placement import MySqlSecret, Placement, Volume, read_placement
+
+K8S = Path(__file__).parents[2] / "k8s"
+OVERLAYS = ("gcs", "gpu", "rwx", "s3", "single-node")
+PLACEHOLDER = "sha256:" + "0" * 64
+RUNS = {"pipelines.kubeflow.org/v2_component": "true"}
+
+
+def test_the_overlays_are_those_that_are_tested(overlays):
+    assert tuple(overlays) == OVERLAYS
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.33", "1.36"])
+def test_every_object_is_valid_for_kubernetes(overlays, version):
+    different = {str(one): one for objects in overlays.values() for one in objects}
+    for one in different.values():
+        kubernetes_validate.validate(one, version, strict=True)
+
+
+def test_a_wrong_object_is_not_valid(overlays):
+    claim = overlays["rwx"].named("PersistentVolumeClaim")
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate({**claim, "spek": {}}, "1.33", strict=True)
+
+
+def test_every_file_is_used():
+    used = set()
+    for file in K8S.rglob("kustomization.yaml"):
+        plan = yaml.safe_load(file.read_text())
+        names = [*plan.get("resources", ()), *(patch["path"] for patch in plan.get("patches", ()))]
+        used |= {(file.parent / name).resolve() for name in (*names, *plan.get("components", ()))}
+    for folder in ("base", "components", "overlays"):
+        for file in (K8S / folder).rglob("*.yaml"):
+            if file.name not in ("kustomization.yaml", "placement.yaml"):
+                assert file.resolve() in used, file
+    assert {path.resolve() for path in (K8S / "components").iterdir()} <= used
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_pods_are_what_a_restricted_namespace_takes(overlays, overlay):
+    pods = overlays[overlay].pods()
+    assert pods
+    for name, spec in pods.items():
+        context = spec["securityContext"]
+        assert context["runAsNonRoot"] is True, name
+        assert context["runAsUser"] > 0, name
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert spec["automountServiceAccountToken"] is False, name
+        assert not {"hostNetwork", "hostPID", "hostIPC", "hostUsers"} & spec.keys(), name
+        for volume in spec.get("volumes", ()):
+            assert volume.keys() - {"name"} <= {"emptyDir", "persistentVolumeClaim"}, name
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_containers_have_limits_and_no_privilege(overlays, overlay):
+    for container in overlays[overlay].containers():
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        for kind in ("requests", "limits"):
+            assert container["resources"][kind].keys() == {"cpu", "memory"}
+        assert not any("hostPort" in port for port in container.get("ports", ()))
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_images_are_by_digest(overlays, overlay):
+    for container in overlays[overlay].containers():
+        assert re.fullmatch(r"[\w./-]+@sha256:[0-9a-f]{64}", container["image"])
+
+
+def test_the_placeholder_of_a_digest_stands_where_the_readme_says_alone():
+    places = {
+        str(file.relative_to(K8S))
+        for file in K8S.rglob("*")
+        if file.is_file() and file.suffix != ".md" and PLACEHOLDER in file.read_text()
+    }
+    assert places == {"base/kustomization.yaml", "components/mysql/kustomization.yaml"}
+    readme = (K8S / "README.md").read_text()
+    for image in ("registry.example/penstock", "docker.io/library/mariadb"):
+        assert f"name: {image}" in readme
+
+
+def test_a_users_own_kustomization_says_the_images(render, tmp_path):
+    digest = "sha256:" + "ab" * 32
+    (tmp_path / "penstock").symlink_to(K8S.parent)
+    images = [
+        {"name": "registry.example/penstock", "newName": "me/penstock", "digest": digest},
+        {"name": "docker.io/library/mariadb", "newName": "me/mariadb", "digest": digest},
+    ]
+    mine = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": ["penstock/k8s/overlays/gpu"],
+        "images": images,
+    }
+    (tmp_path / "kustomization.yaml").write_text(yaml.dump(mine))
+    used = {container["image"] for container in render(tmp_path).containers()}
+    assert used == {f"me/penstock@{digest}", f"me/mariadb@{digest}"}
+
+
+def test_no_secret_is_in_git(render):
+    for folder in ("base", "components", "overlays"):
+        for file in (K8S / folder).rglob("*.yaml"):
+            for one in yaml.safe_load_all(file.read_text()):
+                assert one.get("kind") != "Secret", file
+                assert "secretGenerator" not in one, file
+    for container in render(K8S / "overlays/gpu").containers():
+        for variable in container.get("env", ()):
+            if re.search("PASSWORD|USER", variable["name"]):
+                assert variable.keys() == {"name", "valueFrom"}
+
+
+@pytest.mark.parametrize("overlay", [name for name in OVERLAYS if name != "single-node"])
+def test_a_namespace_of_its_own_is_locked(overlays, overlay):
+    objects = overlays[overlay]
+    labels = objects.named("Namespace")["metadata"]["labels"]
+    for mode in ("enforce", "warn", "audit"):
+        assert labels[f"pod-security.kubernetes.io/{mode}"] == "restricted"
+    deny = objects.named("NetworkPolicy", "default-deny")["spec"]
+    assert deny == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    assert objects.named("ServiceAccount")["automountServiceAccountToken"] is False
+    for one in objects:
+        if one["kind"] not in ("Namespace", "PersistentVolume"):
+            assert one["metadata"]["namespace"] == "penstock", one["kind"]
+
+
+def test_standalone_kfp_keeps_its_namespace(overlays):
+    kinds = {one["kind"] for one in overlays["single-node"]}
+    assert not kinds & {"Namespace", "ResourceQuota", "LimitRange"}
+    for one in overlays["single-node"]:
+        assert one["metadata"]["namespace"] == "kubeflow"
+        if one["kind"] == "NetworkPolicy":
+            assert one["spec"]["podSelector"] == {"matchLabels": RUNS}
+
+
+def test_the_network_lets_runs_reach_mysql_and_nobody_else(overlays):
+    objects = overlays["rwx"]
+    to, of = (objects.named("NetworkPolicy", n) for n in ("runs-to-mysql", "mysql-from-runs"))
+    labels = objects.named("StatefulSet", "penstock-mysql")["spec"]["template"]["metadata"][
+        "labels"
+    ]
+    service = objects.named("Service", "penstock-mysql")["spec"]
+    assert to["spec"]["podSelector"]["matchLabels"] == RUNS
+    assert to["spec"]["egress"][0]["to"] == [{"podSelector": {"matchLabels": labels}}]
+    assert of["spec"]["podSelector"]["matchLabels"] == service["selector"] == labels
+    assert of["spec"]["ingress"][0]["from"] == [{"podSelector": {"matchLabels": RUNS}}]
+    for rule in (to["spec"]["egress"][0], of["spec"]["ingress"][0]):
+        assert rule["ports"] == [{"protocol": "TCP", "port": service["ports"][0]["port"]}]
+
+
+def test_no_accelerator_without_the_component(overlays):
+    allowed = {
+        name: objects.named("ResourceQuota")["spec"]["hard"]["requests.nvidia.com/gpu"]
+        for name, objects in overlays.items()
+        if name != "single-node"
+    }
+    assert allowed == {"gcs": "0", "gpu": "1", "rwx": "0", "s3": "0"}
+
+
+# One home for each fact is `placement.py`; the manifests must say the same.
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_placement_of_an_overlay_fits_its_objects(overlays, overlay):
+    objects, placement = (
+        overlays[overlay],
+        read_placement(K8S / "overlays" / overlay / "placement.yaml"),
+    )
+    assert placement.volume == Volume()
+    assert objects.named("PersistentVolumeClaim", placement.volume.claim)
+    check = objects.pods()["penstock-volume-check"]
+    (mount,) = check["containers"][0]["volumeMounts"]
+    assert mount["mountPath"] == placement.volume.mount_path
+    assert check["volumes"][0]["persistentVolumeClaim"]["claimName"] == placement.volume.claim
+    context = check["securityContext"]
+    assert context["runAsUser"] == context["runAsGroup"] == placement.run_as_user
+    assert context["fsGroup"] == placement.run_as_user
+    has_mysql = any(one["kind"] == "StatefulSet" for one in objects)
+    assert (placement.metadata_mysql is not None) == has_mysql
+    if has_mysql:
+        _assert_mysql_fits(objects, placement)
+    _assert_within_limits(objects, placement)
+
+
+def _assert_mysql_fits(objects, placement):
+    store, secret = placement.metadata_mysql, placement.mysql_secret
+    service = objects.named("Service", store.host)["spec"]
+    assert service["ports"][0]["port"] == store.port == MySqlStore.port
+    assert secret == MySqlSecret()
+    spec = objects.pods()[store.host]
+    given = {variable["name"]: variable for variable in spec["containers"][0]["env"]}
+    assert given["MARIADB_DATABASE"]["value"] == store.database
+    for variable, key in (("USER", secret.user_key), ("PASSWORD", secret.password_key)):
+        reference = given[f"MARIADB_{variable}"]["valueFrom"]["secretKeyRef"]
+        assert reference == {"name": secret.name, "key": key}
+
+
+def _assert_within_limits(objects, placement):
+    limits = [one for one in objects if one["kind"] == "LimitRange"]
+    for one in limits:
+        most = one["spec"]["limits"][0]["max"]
+        for node in ("Any", *placement.nodes):
+            resources = placement.resources_of(node)
+            assert float(resources.cpu_limit) <= float(most["cpu"])
+            assert resources.memory_limit.endswith("Gi")
+            assert int(resources.memory_limit[:-2]) <= int(most["memory"][:-2])
+
+
+def test_the_gpu_overlay_compiles_what_its_quota_allows(overlays):
+    gpu = read_placement(K8S / "overlays/gpu/placement.yaml").gpu
+    quota = overlays["gpu"].named("ResourceQuota")["spec"]["hard"]
+    assert quota[f"requests.{gpu.resource}"] == str(gpu.count)
+    assert gpu.node_selector
+    assert gpu.tolerations
+
+
+def test_a_bucket_of_google_is_mounted_for_pods_that_say_so(overlays):
+    placement = read_placement(K8S / "overlays/gcs/placement.yaml")
+    job = overlays["gcs"].named("Job", "penstock-volume-check")["spec"]["template"]["metadata"]
+    policy = overlays["gcs"].named("NetworkPolicy", "bucket")["spec"]
+    assert job == {"annotations": placement.pod_annotations, "labels": placement.pod_labels}
+    assert policy["podSelector"]["matchLabels"] == placement.pod_labels
+    options = overlays["gcs"].named("PersistentVolume", "penstock-gcs")["spec"]["mountOptions"]
+    assert f"uid={placement.run_as_user}" in options
+
+
+@pytest.mark.parametrize("overlay", ["gcs", "s3"])
+def test_a_bucket_is_bound_to_the_claim(overlays, overlay):
+    objects = overlays[overlay]
+    volume = objects.named("PersistentVolume", f"penstock-{overlay}")
+    claim = objects.named("PersistentVolumeClaim")
+    assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
+    assert claim["spec"]["storageClassName"] == volume["spec"]["storageClassName"]
+    assert claim["spec"]["accessModes"] == volume["spec"]["accessModes"] == ["ReadWriteMany"]
+    assert volume["spec"]["claimRef"] == {"namespace": "penstock", "name": "penstock"}
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+
+
+def test_the_image_runs_as_the_user_that_the_compiler_says():
+    dockerfile = (K8S / "Dockerfile").read_text()
+    assert f"\nUSER {Placement().run_as_user}\n" in dockerfile
+
+
+def test_the_readme_explains_every_object(overlays):
+    readme = Path(K8S / "README.md").read_text()
+    for objects in overlays.values():
+        for one in objects:
+            assert f"`{one['kind']} {one['metadata']['name']}`" in readme
