@@ -151,7 +151,11 @@ def open_sql(inputs: Sequence[str], options: SqlOptions) -> SqlSource:
     """
     if len(inputs) != 1:
         raise UsageError(f"kind 'sql' takes one address of a database, got {len(inputs)}")
-    database = open_database(inputs[0], options.credentials_file)
+    return open_rows(open_database(inputs[0], options.credentials_file), options)
+
+
+def open_rows(database: Database, options: SqlOptions) -> SqlSource:
+    """As `open_sql`, of a database."""
     with ExitStack() as stack:
         try:
             with database.errors_named():

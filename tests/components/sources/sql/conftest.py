@@ -1,0 +1,133 @@
+"""Tables in sqlite, and a PostgreSQL server that lives as long as the tests."""
+
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from penstock.components.sources.open import open_source
+from penstock.components.sources.sql.options import SqlOptions
+
+
+@pytest.fixture
+def sqlite_table(tmp_path):
+    """Makes a table `t` of rows in a database file, and gives the database's address."""
+
+    def make(columns, rows, name="data.db"):
+        path = tmp_path / name
+        with sqlite3.connect(path) as connection:
+            connection.execute(f"CREATE TABLE t ({columns})")
+            if rows:
+                marks = ", ".join("?" * len(rows[0]))
+                connection.executemany(f"INSERT INTO t VALUES ({marks})", rows)
+        connection.close()
+        return f"sqlite:///{path}"
+
+    return make
+
+
+@pytest.fixture
+def open_sql():
+    """Opens a query or table."""
+    return lambda address, **options: open_source(address, SqlOptions(**options))
+
+
+@dataclass(frozen=True)
+class PostgresServer:
+    """A server on loopback; `penstock` may log in there with `password`."""
+
+    bin: Path
+    folder: Path
+    port: int
+    password: str
+
+    @property
+    def address(self):
+        """Without login."""
+        return f"postgresql://127.0.0.1:{self.port}/postgres"
+
+    def connect(self):
+        """A connection of psycopg's, whose statements take effect at once."""
+        import psycopg
+
+        return psycopg.connect(
+            host="127.0.0.1",
+            port=self.port,
+            user="penstock",
+            password=self.password,
+            dbname="postgres",
+            autocommit=True,
+        )
+
+    def end_sessions(self, condition="true"):
+        """End sessions as an administrator or a failing network would; how many there were."""
+        with self.connect() as connection:
+            return connection.execute(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "
+                f"pid <> pg_backend_pid() AND backend_type = 'client backend' AND {condition}"
+            ).fetchone()[0]
+
+    def control(self, *arguments):
+        """Run pg_ctl and wait."""
+        options = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        self.run(
+            *(self.bin / "pg_ctl", "-D", self.folder / "data", "-l", self.folder / "log", "-w"),
+            *("-o", options, *arguments),
+        )
+
+    @staticmethod
+    def run(*command):
+        """Run as a user that the server agrees to run as: not root."""
+        user = {"user": "postgres", "group": "postgres", "extra_groups": []}
+        subprocess.run(
+            [str(word) for word in command],
+            check=True,
+            timeout=60,
+            stdout=subprocess.DEVNULL,
+            **(user if os.geteuid() == 0 else {}),
+        )
+
+
+@pytest.fixture(scope="session")
+def postgres_server():
+    """A server with an empty database."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [shutil.which("initdb")]
+    if found[-1] is None:
+        pytest.fail("PostgreSQL is not installed; install it: apt-get install postgresql")
+    # Not below pytest's own folder, which only root may enter.
+    folder = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = PostgresServer(Path(found[-1]).parent, folder, port, "pw-3f9c-never-shown")
+    (folder / "password").write_text(server.password)
+    if os.geteuid() == 0:
+        shutil.chown(folder, "postgres", "postgres")
+        shutil.chown(folder / "password", "postgres", "postgres")
+    try:
+        server.run(
+            *(server.bin / "initdb", "-D", folder / "data", "-U", "penstock", "--no-sync"),
+            *("-A", "scram-sha-256", "--pwfile", folder / "password", "-E", "UTF8"),
+        )
+        server.control("start")
+        yield server
+        server.control("stop", "-m", "immediate")
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def postgres(postgres_server, monkeypatch):
+    """The server, without tables, its login in the environment."""
+    monkeypatch.setenv("PENSTOCK_SQL_USER", "penstock")
+    monkeypatch.setenv("PENSTOCK_SQL_PASSWORD", postgres_server.password)
+    postgres_server.end_sessions()  # One that a test's traceback keeps holds locks on its tables.
+    with postgres_server.connect() as connection:
+        connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    return postgres_server

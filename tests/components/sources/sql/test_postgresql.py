@@ -1,0 +1,240 @@
+"""A real PostgreSQL server, over TCP with a password."""
+
+import logging
+import pickle
+
+import pytest
+
+from penstock.components.errors import DataError
+from penstock.components.sources.base import Column
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+pytestmark = pytest.mark.slow
+
+INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
+
+
+def execute(server, *statements):
+    with server.connect() as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def data_error(call):
+    with pytest.raises(DataError) as caught:
+        call()
+    return str(caught.value)
+
+
+@pytest.fixture
+def trips(postgres):
+    execute(
+        postgres,
+        "CREATE TABLE trips (id bigint PRIMARY KEY, fare numeric(9,2), company text)",
+        "INSERT INTO trips SELECT i, i * 0.25, 'company ' || i % 3 FROM generate_series(0, 9999) i",
+    )
+    return postgres
+
+
+def test_rows_of_a_table_by_its_primary_key(trips, open_sql, read_out):
+    source = open_sql(trips.address, table="public.trips")
+    assert source.columns == (Column("id", INT), Column("fare", FLOAT), Column("company", BYTES))
+    assert source.rows == 10_000
+    copy = pickle.loads(pickle.dumps(source))
+    rows = read_out(copy, parts=5).rows
+    assert [row[0] for row in rows] == list(range(10_000))
+    assert rows[7] == [7, 1.75, b"company 1"]
+
+
+def test_every_type_by_its_policy(postgres, open_sql, read_out):
+    execute(
+        postgres,
+        "CREATE TYPE mood AS ENUM ('sad', 'happy')",
+        """CREATE TABLE t (
+            id int, b bool, i2 int2, f4 float4, n numeric, d date, ts timestamp, tz timestamptz,
+            t time, u uuid, j jsonb, raw bytea, c char(3), m mood, li int[], lt text[],
+            "Big %:x" text
+        )""",
+        """INSERT INTO t VALUES (1, true, 7, 0.5, 12.25, '1970-01-11', '1970-01-01 00:00:01',
+            '1970-01-01 02:00:00+02', '00:00:02', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11',
+            '{"b": 1,  "a": [2]}', '\\x00ff', 'ab', 'happy', '{1,2}', '{x,NULL}', 'big')""",
+        "INSERT INTO t (id, li) VALUES (2, '{}')",
+        "INSERT INTO t (id, lt, ts) VALUES (3, '{y,z}', '1969-12-31 23:59:59.999999')",
+    )
+    source = open_sql(postgres.address, table="t", key="id")
+    kinds = {column.name: (column.kind, column.is_list) for column in source.columns}
+    assert kinds["li"] == (INT, True)
+    assert kinds["lt"] == (BYTES, True)
+    assert [kind for kind, _ in kinds.values()] == [
+        INT, INT, INT, FLOAT, FLOAT, INT, INT, INT, INT, BYTES, BYTES, BYTES, BYTES, BYTES, INT,
+        BYTES, BYTES,
+    ]  # fmt: skip
+    out = read_out(source)
+    assert out.rows == [
+        [2, *[None] * 13, [], None, None],
+        [3, *[None] * 5, -1, *[None] * 8, [b"y", b"z"], None],
+    ]
+    assert out.errors == [
+        "postgres: row 1, column 'lt': value 2 of the list: null within a list, which no feature "
+        "can hold"
+    ]
+    execute(postgres, "UPDATE t SET lt = '{x}' WHERE id = 1")
+    first = read_out(open_sql(postgres.address, table="t", key="id")).rows[0]
+    assert first == [
+        1, 1, 7, 0.5, 12.25, 10, 1_000_000, 0, 2_000_000,
+        b"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", b'{"a": [2], "b": 1}', b"\x00\xff", b"ab ",
+        b"happy", [1, 2], [b"x"], b"big",
+    ]  # fmt: skip
+
+
+def test_what_no_feature_holds(postgres, open_sql, read_out):
+    execute(
+        postgres,
+        "CREATE TABLE t (id int, at timestamp, x float8, span interval)",
+        "INSERT INTO t VALUES (1, 'infinity', 1), (2, '0044-03-15 BC', 1), (3, '2000-01-01', "
+        "'NaN'), (4, '2000-01-01', 1e39), (5, '2000-01-01', 0.5)",
+    )
+    message = data_error(lambda: open_sql(postgres.address, table="t", key="id"))
+    assert "column 'span' has type interval, which no feature can hold; cast it" in message
+    out = read_out(open_sql(postgres.address, query="SELECT id, at, x FROM t", key="id"))
+    assert out.rows == [[5, 946_684_800_000_000, 0.5]]
+    assert [error.partition(": row ")[2] for error in out.errors] == [
+        "1, column 'at': 'infinity' is text, expected a whole number",
+        "2, column 'at': '0044-03-15 00:00:00 BC' is text, expected a whole number",
+        "3, column 'x': nan is not finite; non_finite 'null' or 'keep' would let it in",
+        "4, column 'x': 1e+39 is beyond float32 (3.4e38); as BYTES it would be kept",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key_type", "keys"),
+    [
+        ("numeric", "1.1, 1.10000000000000000001, 'NaN', -2"),
+        ("float8", "0.1, 1e300, 'NaN', '-Infinity'"),
+        ("date", "'2024-01-01', 'infinity', '0044-03-15 BC', NULL"),
+        ("timestamptz", "'2024-01-01', 'infinity', '2024-01-01 00:00:00.000001', NULL"),
+        ("uuid", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'"),
+        ("text", "'a', 'B', 'é', ''''"),
+    ],
+)
+def test_keys_of_many_types(postgres, open_sql, read_out, key_type, keys):
+    values = ", ".join(f"({key}, {n})" for n, key in enumerate(keys.split(", ")))
+    execute(postgres, f"CREATE TABLE t (k {key_type}, n int)", f"INSERT INTO t VALUES {values}")
+    source = open_sql(postgres.address, query="SELECT n, k FROM t", key="k", non_finite="keep")
+    out = read_out(source, parts=4)
+    assert len(out.rows) + len(out.rejected) == source.rows == len(keys.split(", "))
+
+
+def test_parameters_are_bound_whatever_they_say(trips, open_sql, read_out):
+    query = "SELECT id FROM trips WHERE company = :name OR id < :below"
+    evil = "'; DROP TABLE trips; --"
+    source = open_sql(trips.address, query=query, params=(f"name={evil}", "below=3"), key="id")
+    assert read_out(source).rows == [[0], [1], [2]]
+    message = data_error(
+        lambda: open_sql(trips.address, query=query, params=("name=x", f"below={evil}"), key="id")
+    )
+    assert "invalid input syntax for type bigint" in message
+    assert open_sql(trips.address, table="trips").rows == 10_000
+
+
+def test_a_query_cannot_write(trips, open_sql):
+    query = "WITH gone AS (DELETE FROM trips RETURNING id) SELECT id FROM gone"
+    message = data_error(lambda: open_sql(trips.address, query=query, key="id"))
+    assert "WITH clause containing a data-modifying statement must be at the top level" in message
+    execute(
+        trips,
+        "CREATE FUNCTION f() RETURNS bigint LANGUAGE sql AS 'DELETE FROM trips RETURNING id'",
+    )
+    message = data_error(lambda: open_sql(trips.address, query="SELECT f() AS id", key="id"))
+    assert "cannot execute DELETE in a read-only transaction" in message
+    assert open_sql(trips.address, table="trips").rows == 10_000
+
+
+def test_all_ranges_see_one_state_of_the_data(trips, open_sql, read_out):
+    source = open_sql(trips.address, table="trips")
+    first, second = source.cut(2)
+    reading = source.read(first)
+    next(reading)
+    execute(trips, "DELETE FROM trips WHERE id > 5000", "INSERT INTO trips VALUES (-5, 0, 'new')")
+    assert read_out(source, parts=3).rows[0][0] == 0
+    assert sum(batch.rows_read for batch in [*reading, *source.read(second)]) == 10_000 - 16
+    assert open_sql(trips.address, table="trips").rows == 5_002
+
+
+def test_the_fingerprint_is_of_the_content(trips, open_sql):
+    first = open_sql(trips.address, table="trips").fingerprint
+    execute(
+        trips,
+        "CREATE TABLE copied AS SELECT * FROM trips ORDER BY id DESC",
+        "ALTER TABLE trips RENAME TO old",
+        "ALTER TABLE copied RENAME TO trips",
+        "ALTER TABLE trips ADD PRIMARY KEY (id)",
+    )
+    assert open_sql(trips.address, table="trips").fingerprint == first
+    execute(trips, "UPDATE trips SET fare = fare + 0.01 WHERE id = 77")
+    assert open_sql(trips.address, table="trips").fingerprint != first
+
+
+READING = "query LIKE 'FETCH%'"
+
+
+def test_reading_goes_on_after_a_lost_connection(trips, open_sql, monkeypatch):
+    monkeypatch.setattr("penstock.components.sources.sql.range_reader._WAIT_SECONDS", (0.1,) * 3)
+    source = open_sql(trips.address, table="trips")
+    reading = source.read(source.cut(1)[0])
+    tables = [next(reading).table, next(reading).table]
+    assert trips.end_sessions(READING) == 1
+    tables += [batch.table for batch in reading]
+    ids = [i for table in tables for i in table.column(0).to_pylist()]
+    assert ids == list(range(10_000))
+
+
+def test_rows_of_one_key_cannot_be_gone_on_with(trips, open_sql, monkeypatch):
+    monkeypatch.setattr("penstock.components.sources.sql.range_reader._WAIT_SECONDS", (0.1,) * 3)
+    source = open_sql(trips.address, query="SELECT 1 AS k, id FROM trips", key="k")
+    reading = source.read(source.cut(1)[0])
+    next(reading)
+    assert trips.end_sessions(READING) == 1
+    assert "connection lost among rows with the same key 1, which have no order" in data_error(
+        lambda: list(reading)
+    )
+
+
+def test_the_snapshot_is_lost_with_its_connection(trips, open_sql, monkeypatch):
+    monkeypatch.setattr("penstock.components.sources.sql.range_reader._WAIT_SECONDS", (0.1,) * 3)
+    source = open_sql(trips.address, table="trips")
+    assert trips.end_sessions() == 1
+    message = data_error(lambda: list(source.read(source.cut(1)[0])))
+    assert "the snapshot of the data ended with the connection that held it" in message
+
+
+def test_a_server_that_is_gone_is_one_line(trips, open_sql, monkeypatch):
+    monkeypatch.setattr("penstock.components.sources.sql.range_reader._WAIT_SECONDS", (0.1,) * 3)
+    source = open_sql(trips.address, table="trips")
+    trips.control("stop", "-m", "immediate")
+    try:
+        message = data_error(lambda: list(source.read(source.cut(1)[0])))
+        assert "connection lost, and 3 more tries have failed (connection failed" in message
+        assert "\n" not in message
+        message = data_error(lambda: open_sql(trips.address, table="trips"))
+        assert "Connection refused" in message
+    finally:
+        trips.control("start")
+
+
+def test_a_wrong_password_is_refused_and_never_shown(trips, open_sql, monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("PENSTOCK_SQL_PASSWORD", "pw-wrong-one")
+    message = data_error(lambda: open_sql(trips.address, table="trips"))
+    assert "password authentication failed" in message
+    assert "pw-wrong-one" not in message + caplog.text
+
+
+def test_a_credentials_file(trips, open_sql, monkeypatch, tmp_path):
+    monkeypatch.delenv("PENSTOCK_SQL_USER")
+    monkeypatch.delenv("PENSTOCK_SQL_PASSWORD")
+    file = tmp_path / "login"
+    file.write_text(f"# of the reader\nuser = penstock\npassword = {trips.password}\n")
+    source = open_sql(trips.address, table="trips", credentials_file=str(file))
+    assert source.rows == 10_000
+    assert trips.password.encode() not in pickle.dumps(source)

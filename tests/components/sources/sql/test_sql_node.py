@@ -1,0 +1,143 @@
+"""Databases in a real pipeline and on the command line, from which no password may leak."""
+
+import logging
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tfx.orchestration import metadata, pipeline
+from tfx.orchestration.local.local_dag_runner import LocalDagRunner
+from tfx.proto import example_gen_pb2, range_config_pb2
+
+from penstock.components.errors import UsageError
+from penstock.components.example_gen.component import ShardedExampleGen
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.sources.sql.options import SqlOptions
+from penstock.components.tfrecord.manifest import read_manifest
+from penstock.components.tfrecord.sharding import ShardOptions
+
+TWO_SHARDS = IngestOptions(shards=ShardOptions(shards=2))
+
+
+def run(root, *nodes):
+    store = metadata.sqlite_metadata_connection_config(str(root / "metadata.sqlite"))
+    LocalDagRunner().run(
+        pipeline.Pipeline(
+            pipeline_name="test",
+            pipeline_root=str(root / "root"),
+            components=list(nodes),
+            enable_cache=True,
+            metadata_connection_config=store,
+        )
+    )
+    with metadata.Metadata(store) as handle:
+        return handle.store.get_artifacts_by_type("Examples")
+
+
+def files_with(text, *folders):
+    files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+    assert files
+    return [file for file in files if text.encode() in file.read_bytes()]
+
+
+def test_sqlite_in_a_pipeline_is_cached_until_it_changes(tmp_path, sqlite_table):
+    address = sqlite_table("id INTEGER PRIMARY KEY, n REAL", [(i, i / 2) for i in range(100)])
+
+    def node(**options):
+        return ShardedExampleGen(address, source=SqlOptions(**options), ingest=TWO_SHARDS)
+
+    first = run(tmp_path, node(table="t"))
+    assert read_manifest(first[0].uri).account.read == 100
+    assert read_manifest(first[0].uri).source_kind == "sql"
+    assert len(run(tmp_path, node(table="t"))) == 1  # served from the cache
+    with sqlite3.connect(address.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE t SET n = 7 WHERE id = 5")
+    connection.close()
+    assert len(run(tmp_path, node(table="t"))) == 2
+    assert len(run(tmp_path, node(query="SELECT * FROM t WHERE id < 9", key="id"))) == 3
+
+
+def test_splits_by_query_and_the_day_of_a_span(tmp_path, sqlite_table):
+    day = 24 * 3600
+    rows = [(i, i * day // 2) for i in range(10)]  # Two a day.
+    address = sqlite_table("id INTEGER PRIMARY KEY, at INTEGER", rows)
+    of_the_day = "at >= @span_begin_timestamp AND at < @span_end_timestamp"
+    inputs = example_gen_pb2.Input(
+        splits=[
+            {"name": "train", "pattern": f"SELECT * FROM t WHERE {of_the_day}"},
+            {"name": "eval", "pattern": "SELECT * FROM t WHERE id > 6"},
+        ]
+    )
+    node = ShardedExampleGen(
+        address,
+        input_config=inputs,
+        range_config=range_config_pb2.RangeConfig(
+            static_range={"start_span_number": 3, "end_span_number": 3}
+        ),
+        source=SqlOptions(key="id"),
+        ingest=TWO_SHARDS,
+    )
+    [artifact] = run(tmp_path, node)
+    assert read_manifest(artifact.uri).account.written == {"train": 2, "eval": 3}
+    assert artifact.custom_properties["span"].int_value == 3
+
+
+def test_an_address_with_a_password_never_becomes_a_node():
+    with pytest.raises(UsageError, match=r"postgresql://\*\*\*@host/db: the address holds a pass"):
+        ShardedExampleGen("postgresql://me:pw-3f9c@host/db", source=SqlOptions(table="t"))
+
+
+@pytest.mark.slow
+def test_a_password_is_nowhere_after_a_run(tmp_path, postgres, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+    with postgres.connect() as connection:
+        connection.execute(
+            "CREATE TABLE t AS SELECT i AS id, i * 0.5 AS n FROM generate_series(1, 300) i"
+        )
+    source = SqlOptions(query="SELECT * FROM t WHERE id > :least", params=("least=0",), key="id")
+    [artifact] = run(
+        tmp_path, ShardedExampleGen(postgres.address, source=source, ingest=TWO_SHARDS)
+    )
+    assert read_manifest(artifact.uri).account.read == 300
+    bad = SqlOptions(query="SELECT * FROM gone", key="id")
+    with pytest.raises(Exception, match='relation "gone" does not exist') as caught:
+        run(tmp_path, ShardedExampleGen(postgres.address, source=bad, ingest=TWO_SHARDS))
+    assert files_with("least=0", tmp_path), "nothing is searched"
+    assert files_with(postgres.password, tmp_path) == []
+    written = capfd.readouterr()
+    assert postgres.password not in caplog.text + written.out + written.err + str(caught.value)
+
+
+def penstock(*arguments):
+    return subprocess.run(
+        [Path(sys.executable).with_name("penstock"), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_the_command_line(tmp_path, sqlite_table):
+    address = sqlite_table("id INTEGER PRIMARY KEY, n REAL", [(i, i / 2) for i in range(100)])
+    out = tmp_path / "shards"
+    query = "SELECT * FROM t WHERE id < CAST(:n AS INTEGER)"
+    done = penstock(
+        *("ingest", address, out, "--kind", "sql", "--query", query, "--param", "n=60"),
+        *("--key", "id", "--shards", 4, "--workers", 2),
+    )
+    assert done.returncode == 0, done.stderr
+    assert read_manifest(out).account.read == 60
+    assert "60 rows read = " in done.stdout
+
+
+def test_errors_on_the_command_line_are_one_line(tmp_path, sqlite_table):
+    address = sqlite_table("id INTEGER", [(1,)])
+    ingest = ("ingest", address, tmp_path / "out", "--kind", "sql", "--key", "id")
+    done = penstock(*ingest, "--table", "gone")
+    assert done.returncode == 1
+    assert done.stderr == f"penstock: {tmp_path}/data.db: no such table: gone\n"
+    done = penstock("ingest", "mysql://me:pw-3f9c@host/db", "out", "--kind", "sql", "--table", "t")
+    assert done.returncode == 2
+    assert "pw-3f9c" not in done.stdout + done.stderr

@@ -1,0 +1,26 @@
+import pytest
+
+from penstock.components.errors import UsageError
+from penstock.components.sources.sql.options import SqlOptions
+
+
+def test_parameters_are_split_at_the_first_equals_sign():
+    assert SqlOptions(query="x", params=("a=b=c", "d=")).bound_params() == {"a": "b=c", "d": ""}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"query": "x", "table": "t"}, "query and table are both given; give one of them"),
+        ({"table": "t", "params": ("a=1",)}, "params are of a query, and a table is given"),
+        ({"params": ("secret",)}, "params must be name=value each"),
+        ({"params": ("a=1", "a=2")}, "params name 'a' twice; give it one value"),
+        ({"fetch_rows": 0}, "fetch_rows must be a whole number of at least 1, got 0"),
+        ({"extra_columns": "keep"}, "extra_columns must be one of reject, drop, got 'keep'"),
+    ],
+)
+def test_refusals(options, message):
+    with pytest.raises(UsageError) as caught:
+        SqlOptions(**options)
+    assert message in str(caught.value)
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,282 @@
+"""Databases without a server: sqlite files."""
+
+import pickle
+import sqlite3
+
+import pytest
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.sources.base import Column
+from penstock.components.sources.sql.source import SqlSource, open_database
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
+TRIPS = "id INTEGER PRIMARY KEY, fare REAL, company TEXT, raw BLOB"
+
+
+def trips(count):
+    return [(i, i / 4, f"company {i % 3}", bytes([i % 256])) for i in range(count)]
+
+
+def data_error(call):
+    with pytest.raises(DataError) as caught:
+        call()
+    return str(caught.value)
+
+
+def usage_error(call):
+    with pytest.raises(UsageError) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_a_table_is_typed_by_its_values_and_cut_by_its_primary_key(
+    sqlite_table, open_sql, read_out
+):
+    address = sqlite_table(TRIPS, trips(10))
+    source = open_sql(address, table="t")
+    assert source.columns == (
+        Column("id", INT), Column("fare", FLOAT), Column("company", BYTES), Column("raw", BYTES)
+    )  # fmt: skip
+    assert source.rows == 10
+    assert [[(p.start, p.end) for p in run] for run in source.cut(3)] == [
+        [(0, 3)],
+        [(3, 6)],
+        [(6, 10)],
+    ]
+    rows = read_out(pickle.loads(pickle.dumps(source)), parts=3).rows
+    assert rows == [[i, i / 4, b"company %d" % (i % 3), bytes([i])] for i in range(10)]
+
+
+def test_more_rows_than_boundaries_and_batches(sqlite_table, open_sql, read_out):
+    address = sqlite_table(TRIPS, trips(10_000))
+    source = open_sql(address, table="t", fetch_rows=100)
+    assert [row[0] for row in read_out(source, parts=7).rows] == list(range(10_000))
+    sizes = [sum(piece.end - piece.start for piece in run) for run in source.cut(7)]
+    assert max(sizes) - min(sizes) <= 3
+
+
+def test_a_query_with_bound_parameters(sqlite_table, open_sql, read_out):
+    address = sqlite_table(TRIPS, trips(10))
+    query = "SELECT id AS k, company FROM t WHERE id >= CAST(:least AS INTEGER) -- the newest"
+    source = open_sql(address, query=query, params=("least=8",), key="k")
+    assert read_out(source).rows == [[8, b"company 2"], [9, b"company 0"]]
+
+
+def test_a_parameter_is_only_a_value(sqlite_table, open_sql, read_out):
+    evil = "'; DROP TABLE t; --"
+    address = sqlite_table("id INTEGER, name TEXT", [(1, "a"), (2, evil)])
+    query = "SELECT * FROM t WHERE name = :name;"
+    source = open_sql(address, query=query, params=(f"name={evil}",), key="id")
+    assert read_out(source).rows == [[2, evil.encode()]]
+    assert read_out(open_sql(address, table="t", key="id")).rows[0] == [1, b"a"]
+
+
+def test_equal_keys_stay_together_and_null_keys_come_last(sqlite_table, open_sql, read_out):
+    keys = [None, 2, 1, 2, None, 2, 3, 2]
+    address = sqlite_table("k INTEGER, n INTEGER", list(zip(keys, range(8), strict=True)))
+    source = open_sql(address, table="t", key="k")
+    assert [[(p.start, p.end) for p in run] for run in source.cut(4)] == [
+        [(0, 5)],
+        [],
+        [(5, 6)],
+        [(6, 8)],
+    ]
+    rows = read_out(source, parts=4).rows
+    assert [row[0] for row in rows] == [1, 2, 2, 2, 2, 3, None, None]
+    assert sorted(row[1] for row in rows) == list(range(8))
+
+
+@pytest.mark.parametrize(
+    "keys", [["a", "B", "é", "'"], [1.5, -2.0, 0.1, 3e30], ["2024-01-01", "2024-02-30", "x", ""]]
+)
+def test_keys_of_text_floats_and_dates(sqlite_table, open_sql, read_out, keys):
+    address = sqlite_table("k, n INTEGER", list(zip(keys, range(4), strict=True)))
+    rows = read_out(open_sql(address, table="t", key="k"), parts=4).rows
+    assert [row[1] for row in rows] == sorted(range(4), key=keys.__getitem__)
+
+
+def test_only_null_keys(sqlite_table, open_sql, read_out):
+    address = sqlite_table("k INTEGER, n INTEGER", [(None, 1), (None, 2)])
+    assert read_out(open_sql(address, table="t", key="k"), parts=2).rows == [[None, 1], [None, 2]]
+
+
+def test_nulls_are_no_value_and_a_column_of_nulls_is_text(sqlite_table, open_sql, read_out):
+    address = sqlite_table("id INTEGER, a REAL, b", [(1, None, None), (2, 0.5, None)])
+    source = open_sql(address, table="t", key="id")
+    assert [column.kind for column in source.columns] == [INT, FLOAT, BYTES]
+    assert read_out(source).rows == [[1, None, None], [2, 0.5, None]]
+
+
+def test_what_does_not_fit_rejects_its_row_only(sqlite_table, open_sql, read_out):
+    rows = [(i, 10 * i, "ok") for i in range(5)]
+    rows[1] = (1, "many", "ok")
+    rows[3] = (3, 2.5, "ok")
+    address = sqlite_table("id INTEGER, n, s", rows)
+    source = open_sql(address, table="t", key="id")
+    out = read_out(source, parts=2)
+    assert [row[0] for row in out.rows] == [0, 2, 3, 4]
+    assert out.errors == ["data.db: row 2, column 'n': 'many' is text, expected a number"]
+    assert out.rejected[0].raw == b'{"id": 1, "n": "many", "s": "ok"}'
+
+
+def test_text_that_is_not_utf8_rejects_its_row(sqlite_table, open_sql, read_out):
+    address = sqlite_table("id INTEGER, s TEXT", [(1, "good"), (2, "x")])
+    with sqlite3.connect(address.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE t SET s = CAST(x'6162ff' AS TEXT) WHERE id = 2")
+    connection.close()
+    out = read_out(open_sql(address, table="t", key="id"))
+    assert out.rows == [[1, b"good"]]
+    assert "is not Unicode text" in out.errors[0]
+
+
+def test_a_schema_decides(sqlite_table, open_sql, read_out, tmp_path):
+    schema = tmp_path / "schema.pbtxt"
+    schema.write_text(
+        'feature { name: "fare" type: FLOAT } feature { name: "id" type: FLOAT }'
+        'feature { name: "gone" type: INT }'
+    )
+    address = sqlite_table(TRIPS, trips(2))
+    source = open_sql(address, table="t", schema_file=str(schema), extra_columns="drop")
+    assert read_out(source).rows == [[0.0, 0.0, None], [0.25, 1.0, None]]
+    message = data_error(lambda: open_sql(address, table="t", schema_file=str(schema)))
+    assert "has 'company', 'raw', which the schema does not name" in message
+    schema.write_text('feature { name: "company" type: INT }')
+    message = data_error(
+        lambda: open_sql(address, table="t", schema_file=str(schema), extra_columns="drop")
+    )
+    assert "column 'company' holds BYTES, expected INT as the schema" in message
+
+
+def test_refusals_name_what_is_wrong(sqlite_table, open_sql, tmp_path):
+    address = sqlite_table(TRIPS, trips(3))
+    place = str(tmp_path / "data.db")
+    assert (
+        usage_error(lambda: open_sql(address)) == f"{place}: say what to read: a query or a table"
+    )
+    assert (
+        data_error(lambda: open_sql(address, table="x", key="id")) == f"{place}: no such table: x"
+    )
+    assert (
+        data_error(lambda: open_sql(address, query="SELECT id, fare, id FROM t", key="id"))
+        == f"{place}: duplicate column 'id'; give each a name of its own (AS) in the query"
+    )
+    assert "the query needs a key: a column, best unique" in usage_error(
+        lambda: open_sql(address, query="SELECT * FROM t")
+    )
+    assert "no column 'when' for the key; it has 'id', 'fare', 'company', 'raw'" in usage_error(
+        lambda: open_sql(address, table="t", key="when")
+    )
+    assert "query has the parameter :least without a value" in usage_error(
+        lambda: open_sql(address, query="SELECT * FROM t WHERE id > :least", key="id")
+    )
+    assert "params names 'x'; the query has no :x" in usage_error(
+        lambda: open_sql(address, query="SELECT * FROM t", params=("x=1",), key="id")
+    )
+    assert (
+        data_error(lambda: open_sql(address, query="SELECT * FROM t WHERE id < 0", key="id"))
+        == f"{place}: the query gives no rows; set allow_empty if that is fine"
+    )
+    missing = tmp_path / "none.db"
+    assert "cannot be opened (No such file or directory)" in data_error(
+        lambda: open_sql(f"sqlite:///{missing}", table="t")
+    )
+    assert not missing.exists()
+    text = tmp_path / "text.db"
+    text.write_text("no database, but long enough to be taken for one\n" * 100)
+    assert (
+        data_error(lambda: open_sql(f"sqlite:///{text}", table="t", key="id"))
+        == f"{text}: file is not a database"
+    )
+    assert "expected a path: sqlite:///trips.db" in usage_error(
+        lambda: open_sql("sqlite://", table="t")
+    )
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["DELETE FROM t", "SELECT * FROM t; DELETE FROM t", "DROP TABLE t", "INSERT INTO t VALUES (9)"],
+)
+def test_a_query_that_changes_data_is_refused(sqlite_table, open_sql, read_out, query):
+    address = sqlite_table("id INTEGER", [(1,), (2,)])
+    assert "syntax error" in data_error(lambda: open_sql(address, query=query, key="id"))
+    assert read_out(open_sql(address, table="t", key="id")).rows == [[1], [2]]
+
+
+def test_no_rows_if_that_is_allowed(sqlite_table, open_sql, read_out):
+    source = open_sql(sqlite_table("id INTEGER", []), table="t", key="id", allow_empty=True)
+    assert source.columns == (Column("id", BYTES),)
+    assert read_out(source, parts=3).rows == []
+
+
+def test_the_fingerprint_is_of_the_content(sqlite_table, open_sql):
+    one = sqlite_table(TRIPS, trips(5), "one.db")
+    two = sqlite_table(TRIPS, trips(5), "two.db")
+    first = open_sql(one, table="t").fingerprint
+    assert open_sql(two, table="t").fingerprint == first
+    assert open_sql(one, query="SELECT * FROM t WHERE id < 3", key="id").fingerprint != first
+    with sqlite3.connect(one.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE t SET fare = 7 WHERE id = 2")
+    connection.close()
+    assert open_sql(one, table="t").fingerprint != first
+    versions = [
+        open_sql(a, table="t", data_version=v).fingerprint
+        for a, v in ((one, "1"), (two, "1"), (two, "2"))
+    ]
+    assert versions[0] == versions[1] != versions[2]
+
+
+@pytest.mark.parametrize("journal", ["DELETE", "WAL"])
+def test_a_change_after_planning_stops_the_reading(sqlite_table, open_sql, read_out, journal):
+    address = sqlite_table(TRIPS, trips(100))
+    writer = sqlite3.connect(address.removeprefix("sqlite:///"))
+    writer.execute(f"PRAGMA journal_mode = {journal}")
+    source = open_sql(address, table="t")
+    assert len(read_out(source, parts=4).rows) == 100
+    reading = source.read(source.cut(1)[0])
+    assert next(reading).rows_read == 16
+    runs = source.cut(2)
+    if journal == "WAL":
+        writer.execute("UPDATE t SET fare = 7 WHERE id = 99")
+        writer.commit()
+        # What is being read stays as it was.
+        assert sum(batch.rows_read for batch in reading) == 84
+    else:
+        reading.close()
+        writer.execute("UPDATE t SET fare = 7 WHERE id = 99")
+        writer.commit()
+    message = data_error(lambda: list(source.read(runs[1])))
+    assert message.endswith("data.db: was changed since the work was planned; start again")
+    writer.close()
+
+
+def test_a_locked_database_is_one_line(sqlite_table, open_sql):
+    address = sqlite_table(TRIPS, trips(3))
+    writer = sqlite3.connect(address.removeprefix("sqlite:///"))
+    writer.execute("BEGIN EXCLUSIVE")
+    message = data_error(lambda: open_sql(f"{address}?timeout=0.1", table="t"))
+    assert message.endswith("data.db: database is locked")
+    writer.close()
+
+
+def test_a_database_of_any_make_is_read_and_its_rows_are_counted(sqlite_table, open_sql, read_out):
+    """What is done for MySQL and others: a digest by reading, and no common state of the data."""
+    from penstock.components.sources.sql.database import Database
+    from penstock.components.sources.sql.options import SqlOptions
+    from penstock.components.sources.sql.source import open_rows
+
+    address = sqlite_table(TRIPS, trips(100))
+    database = Database(open_database(address, None).url, None)
+    source = open_rows(database, SqlOptions(table="t"))
+    again = open_rows(database, SqlOptions(table="t"))
+    assert isinstance(source, SqlSource)
+    assert source.mark is None
+    assert source.fingerprint == again.fingerprint
+    assert len(read_out(source, parts=4).rows) == 100
+    with sqlite3.connect(address.removeprefix("sqlite:///")) as connection:
+        connection.execute("DELETE FROM t WHERE id = 60")
+    connection.close()
+    assert open_rows(database, SqlOptions(table="t")).fingerprint != source.fingerprint
+    assert "24 rows in a range of the key 'id' that had 25 when they were counted" in data_error(
+        lambda: list(source.read(source.cut(4)[2]))
+    )
