@@ -20,10 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import input as rows_benchmark
-import made_table
-import training_loop
-from trained import in_turn, report, train_for
+from penstock.benchmarks import input as rows_benchmark
+from penstock.benchmarks import made_table, training_loop
+from penstock.benchmarks.trained import in_turn, report, train_for
 
 DENSE_BATCH = 512
 DENSE_INPUTS, DENSE_UNITS = 256, 1024

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import input as rows_benchmark
-import made_table
-import packed as packed_benchmark
-from trained import in_turn, report, train_for
+from penstock.benchmarks import input as rows_benchmark
+from penstock.benchmarks import made_table
+from penstock.benchmarks import packed as packed_benchmark
+from penstock.benchmarks.trained import in_turn, report, train_for
 
 BATCH_SIZE = 1024
 NUMBERS = made_table.FLOATS + made_table.INTS

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-import made_table
-from harness import Measured, in_turn, measure, report
+from penstock.benchmarks import made_table
+from penstock.benchmarks.harness import Measured, in_turn, measure, report
 
 SHARDS = 16
 

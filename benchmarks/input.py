@@ -18,8 +18,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import made_table
-from harness import Measured, in_turn, measure, report
+from penstock.benchmarks import made_table
+from penstock.benchmarks.harness import Measured, in_turn, measure, report
 
 # Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

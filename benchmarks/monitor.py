@@ -23,7 +23,7 @@ from collections.abc import Callable
 # TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from training_loop import make_data, make_model
+from penstock.benchmarks.training_loop import make_data, make_model
 
 WARM_UP_SECONDS = 5.0
 PART_SECONDS = 0.5

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from harness import Measured, in_turn, measure, report
+from penstock.benchmarks.harness import Measured, in_turn, measure, report
 
 # Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
