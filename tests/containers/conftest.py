@@ -59,15 +59,13 @@ class Cluster:
     def __post_init__(self):
         self.volume.chmod(0o777)  # containers run as another user than this one
 
-    def compile_taxi(self, name, *assignments, placement=None):
+    def compile_taxi(self, name, *assignments, placement="retry: {times: 0}"):
         """Compile the taxi pipeline in the image; the file on the volume."""
-        options = [option for text in assignments for option in ("--set", text)]
-        if placement is not None:
-            (self.volume / "placement.yaml").write_text(placement)
-            options += ["--placement", "/penstock/placement.yaml"]
+        (self.volume / "placement.yaml").write_text(placement)
         self._in_image(
             *("penstock", "compile", "taxi", "--image", IMAGE, "--allow-mutable-tag"),
-            *(*options, "--out", f"/penstock/{name}.yaml"),
+            *(option for text in assignments for option in ("--set", text)),
+            *("--placement", "/penstock/placement.yaml", "--out", f"/penstock/{name}.yaml"),
         )
         return self.volume / f"{name}.yaml"
 

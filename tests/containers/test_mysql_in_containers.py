@@ -115,7 +115,7 @@ def wait_for(server, process, log):
 
 @pytest.fixture(scope="module")
 def placement(server):
-    return f"metadata_mysql: {{host: {server.host}, port: {server.port}}}"
+    return f"metadata_mysql: {{host: {server.host}, port: {server.port}}}\nretry: {{times: 0}}"
 
 
 @pytest.fixture(scope="module")
@@ -169,9 +169,8 @@ def test_a_wrong_password_is_one_line_without_it(mysql_cluster, placement, longe
         mysql_cluster,
         environment={**mysql_cluster.environment, "PENSTOCK_MYSQL_PASSWORD": password},
     )
-    once = f"{placement}\nretry: {{times: 0}}"
 
-    done = wrong.run(wrong.compile_taxi("wrong", placement=once))
+    done = wrong.run(wrong.compile_taxi("wrong", placement=placement))
 
     assert done.returncode == 1
     (told,) = [line for line in done.stdout.splitlines() if "penstock: " in line]
