@@ -162,7 +162,7 @@ def _child(name: str, root: Path) -> Measured:
 
         return tf.while_loop(lambda step: step < steps, one, (0,), parallel_iterations=1)[0]
 
-    _check(batches, rows, json.loads((root / "sums.json").read_text()))
+    check(batches, rows, json.loads((root / "sums.json").read_text()))
     take(tf.constant(STEPS_A_CALL))
 
     def work() -> int:
@@ -174,7 +174,7 @@ def _child(name: str, root: Path) -> Measured:
     return measure(work)
 
 
-def _check(batches: Any, rows: int, sums: dict[str, int]) -> None:
+def check(batches: Any, rows: int, sums: dict[str, int]) -> None:
     """Hold the first pass against the sums of the table."""
     import tensorflow as tf
 

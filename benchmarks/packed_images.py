@@ -158,7 +158,7 @@ CONTENDERS: dict[str, Callable[[Path], Any]] = {
 
 def _child(name: str, root: Path) -> Measured:
     batches = iter(CONTENDERS[name](root))
-    _check(name, batches, int(root.name.rpartition("-")[2]), root)
+    check(name, batches, int(root.name.rpartition("-")[2]), root)
 
     def work() -> int:
         images, end = 0, time.perf_counter() + SECONDS
@@ -169,7 +169,7 @@ def _child(name: str, root: Path) -> Measured:
     return measure(work)
 
 
-def _check(name: str, batches: Any, images: int, root: Path) -> None:
+def check(name: str, batches: Any, images: int, root: Path) -> None:
     """Hold the first pass against the sums of all images."""
     import numpy as np
 

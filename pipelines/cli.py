@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from penstock.components.errors import PenstockError, one_line
-from penstock.pipelines.commands import compile as compile_
 from penstock.pipelines.commands import (
+    bench,
     component,
     ingest,
     inspect,
@@ -25,6 +25,7 @@ from penstock.pipelines.commands import (
     validate,
     verify,
 )
+from penstock.pipelines.commands import compile as compile_
 
 app = typer.Typer(
     name="penstock",
@@ -45,6 +46,7 @@ app.command("validate")(validate.command)
 app.command("compile")(compile_.command)
 app.command("submit")(submit.command)
 app.command("node")(node.command)
+app.add_typer(bench.app, name="bench", help="Measure what it gains on this machine; a page each.")
 app.command("component", hidden=True)(component.command)
 
 

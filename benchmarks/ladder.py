@@ -1,0 +1,379 @@
+"""What each step of the ladder of the texts on tf.data gains, on a table and on images.
+
+Naive, prefetch, interleave, parallel map, whole batches, cache; and packed, which is Penstock's.
+
+    penstock bench ladder
+    penstock bench ladder --examples shards --rows 0 --images 0     on your own row Examples
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.benchmarks import claims
+from penstock.benchmarks.harness import Measured, in_turn, measure
+from penstock.benchmarks.outcome import Comparison, Contender, Outcome
+from penstock.components.errors import UsageError
+
+# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+TABLE_BATCH = 1024
+IMAGE_BATCH = 32
+SIZE = 299
+CYCLE = 8
+
+
+@dataclass(frozen=True)
+class LadderOptions:
+    """What is read, and how often.
+
+    Attributes:
+        rows: Rows of the made table of 40 columns; 0 leaves the table out.
+        images: Made JPEG images of 375 x 500; 0 leaves them out.
+        examples: Folder of row Examples of your own, read as the table is.
+        seconds: How long each contender reads in each round.
+        rounds: How often each contender runs.
+    """
+
+    rows: int = 200_704
+    images: int = 1024
+    examples: str | None = None
+    seconds: float = 3.0
+    rounds: int = 3
+
+    def __post_init__(self) -> None:
+        if self.rows % TABLE_BATCH or self.images % IMAGE_BATCH or min(self.rows, self.images) < 0:
+            raise UsageError(
+                f"rows must be a multiple of {TABLE_BATCH} and images of {IMAGE_BATCH}, got "
+                f"{self.rows} and {self.images}"
+            )
+        if self.rounds < 1 or self.seconds <= 0:
+            raise UsageError("rounds must be at least 1, and seconds more than 0")
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a contender reads: files of row Examples, how one is parsed, and their packed copy."""
+
+    files: list[str]
+    parse_one: Callable[[Any], Any]
+    parse_batch: Callable[[Any], Any] | None
+    packed: str | None
+    batch: int
+
+
+def naive(given: Input) -> Any:
+    """One file after another, one record after another."""
+    import tensorflow as tf
+
+    return tf.data.TFRecordDataset(given.files).map(given.parse_one).batch(given.batch).repeat()
+
+
+def prefetch(given: Input) -> Any:
+    """The same, with batches made ahead."""
+    return naive(given).prefetch(8)
+
+
+def interleave(given: Input) -> Any:
+    """Files read in parallel, ahead of the step."""
+    return _interleaved(given).map(given.parse_one).batch(given.batch).repeat().prefetch(8)
+
+
+def parallel_map(given: Input) -> Any:
+    """And records parsed in parallel."""
+    import tensorflow as tf
+
+    rows = _interleaved(given).map(
+        given.parse_one, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    )
+    return rows.batch(given.batch).repeat().prefetch(8)
+
+
+def vectorised_map(given: Input) -> Any:
+    """Whole batches parsed at once."""
+    import tensorflow as tf
+
+    batches = _interleaved(given).batch(given.batch)
+    return batches.map(
+        given.parse_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    ).repeat().prefetch(8)  # fmt: skip
+
+
+def cache(given: Input) -> Any:
+    """Kept in memory once parsed."""
+    import tensorflow as tf
+
+    rows = _interleaved(given).map(
+        given.parse_one, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    )
+    return rows.batch(given.batch).cache().repeat().prefetch(8)
+
+
+def packed(given: Input) -> Any:
+    """Penstock's packed records, shuffled."""
+    from penstock.components.trainer.input_config import InputOptions
+    from penstock.components.trainer.packed_input_fn import packed_train_input_fn
+
+    window = 256 if given.batch == IMAGE_BATCH else InputOptions.shuffle_window_rows
+    options = InputOptions(batch_size=given.batch, shuffle_window_rows=window)
+    return packed_train_input_fn(str(given.packed), options=options)
+
+
+def _interleaved(given: Input) -> Any:
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensor_slices(given.files).interleave(
+        tf.data.TFRecordDataset,
+        cycle_length=CYCLE,
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=False,
+    )
+
+
+STEPS: dict[str, Callable[[Input], Any]] = {
+    "naive": naive,
+    "prefetch": prefetch,
+    "interleave": interleave,
+    "parallel map": parallel_map,
+    "vectorised map": vectorised_map,
+    "cache": cache,
+    "packed": packed,
+}
+
+
+def table_input(root: Path) -> Input:
+    """The made table of `packed.prepare`."""
+    import tensorflow as tf
+
+    from penstock.benchmarks.input import specs
+
+    spec = specs()
+    return Input(
+        files=sorted(str(path) for path in (root / "rows" / "Split-train").iterdir()),
+        parse_one=lambda record: tf.io.parse_single_example(record, spec),
+        parse_batch=lambda records: tf.io.parse_example(records, spec),
+        packed=str(root / "strings"),
+        batch=TABLE_BATCH,
+    )
+
+
+def image_input(root: Path) -> Input:
+    """The made images of `packed_images.prepare`; JPEG are decoded one by one."""
+    import tensorflow as tf
+
+    spec = {
+        "image": tf.io.FixedLenFeature([], tf.string),
+        "label": tf.io.FixedLenFeature([], tf.int64),
+    }
+
+    def parse(record: Any) -> Any:
+        row = tf.io.parse_single_example(record, spec)
+        pixels = tf.image.resize(tf.io.decode_jpeg(row["image"], channels=3), (SIZE, SIZE))
+        return {"image": tf.cast(pixels, tf.uint8), "label": row["label"]}
+
+    files = sorted(str(path) for path in (root / "rows" / "Split-train").iterdir())
+    return Input(files, parse, None, str(root / "packed"), IMAGE_BATCH)
+
+
+def own_input(root: Path) -> Input:
+    """The user's row Examples, typed by their manifest, and their packed copy."""
+    import tensorflow as tf
+
+    from penstock.components.tfrecord.manifest import read_manifest
+
+    folder = Path((root / "examples.txt").read_text())
+    manifest = read_manifest(folder)
+    kinds = {"INT": (tf.int64, 0), "FLOAT": (tf.float32, 0.0), "BYTES": (tf.string, "")}
+    spec: dict[str, Any] = {}
+    for column in manifest.columns:
+        dtype, default = kinds[column.kind]
+        lists, one = tf.io.VarLenFeature(dtype), tf.io.FixedLenFeature([1], dtype, [default])
+        spec[column.name] = lists if column.is_list else one
+    return Input(
+        files=[str(folder / shard.file) for shard in next(iter(manifest.splits.values()))],
+        parse_one=lambda record: tf.io.parse_single_example(record, spec),
+        parse_batch=lambda records: tf.io.parse_example(records, spec),
+        packed=str(root / "packed"),
+        batch=TABLE_BATCH,
+    )
+
+
+INPUTS: dict[str, Callable[[Path], Input]] = {
+    "table": table_input,
+    "images": image_input,
+    "examples": own_input,
+}
+
+
+def steps_of(what: str) -> list[str]:
+    """The steps that make sense: images are decoded one by one."""
+    return [name for name in STEPS if what != "images" or name != "vectorised map"]
+
+
+def _child(what: str, step: str, root: Path, seconds: float) -> Measured:
+    given = INPUTS[what](root)
+    batches = iter(STEPS[step](given))
+    _check(what, step, batches, root)
+    return measure(lambda: _take_for(batches, seconds))
+
+
+def _check(what: str, step: str, batches: Iterator[Any], root: Path) -> None:
+    """A first pass, held against the sums of all rows; it also fills the cache."""
+    from penstock.benchmarks import packed as tables
+    from penstock.benchmarks import packed_images as images
+
+    if what == "table":
+        sums = json.loads((root / "sums.json").read_text())
+        tables.check(batches, int(root.name.rpartition("-")[2]), sums)
+    elif what == "images":
+        images.check(step, batches, int(root.name.rpartition("-")[2]), root)
+    elif step == "cache":
+        rows = int((root / "rows.txt").read_text())
+        while rows > 0:
+            rows -= _rows(next(batches))
+
+
+def _take_for(batches: Iterator[Any], seconds: float) -> int:
+    rows, end = 0, time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        rows += _rows(next(batches))
+    return rows
+
+
+def _rows(batch: Any) -> int:
+    feature = next(iter(batch.values()))
+    return int(getattr(feature, "dense_shape", feature.shape)[0])
+
+
+def prepare(options: LadderOptions, folder: Path) -> None:
+    """Make or pack what is read, unless it is there."""
+    from penstock.benchmarks import packed as tables
+    from penstock.benchmarks import packed_images as images
+
+    if options.rows:
+        tables.prepare(folder, options.rows)
+    if options.images:
+        images.prepare(folder, options.images)
+    if options.examples:
+        _prepare_own(Path(options.examples), folder / "own")
+
+
+def _prepare_own(examples: Path, root: Path) -> None:
+    import shutil
+
+    from penstock.components.packing.options import PackOptions
+    from penstock.components.packing.pack import pack
+    from penstock.components.tfrecord.manifest import read_manifest
+
+    manifest = read_manifest(examples)
+    split = next(iter(manifest.splits))
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    (root / "examples.txt").write_text(str(examples.resolve()))
+    (root / "rows.txt").write_text(str(manifest.account.written[split]))
+    pack(str(examples), root / "packed", PackOptions())
+
+
+def run(options: LadderOptions) -> Outcome:
+    """Climb the ladder."""
+    began = time.perf_counter()
+    folder = Path(tempfile.gettempdir()) / "penstock-bench"
+    # In a process of its own: a child starts with the peak of memory that its parent had.
+    script = [sys.executable, __file__]
+    subprocess.run([*script, "--prepare", json.dumps(asdict(options))], check=True)
+    comparisons = [
+        _climb(what, title, unit, root, options)
+        for wanted, what, title, unit, root in (
+            (options.rows, "table", "A table of 40 columns", "rows",
+             folder / f"packed-{options.rows}"),
+            (options.images, "images", f"JPEG images to {SIZE} x {SIZE}", "images",
+             folder / f"images-{options.images}"),
+            (options.examples, "examples", f"{options.examples}", "rows", folder / "own"),
+        )
+        if wanted
+    ]  # fmt: skip
+    verdicts = [verdict for one in comparisons for verdict in _verdicts(one)]
+    return Outcome(
+        question="ladder",
+        title="What each step of the input pipeline gains",
+        setting=_setting(options),
+        comparisons=comparisons,
+        verdicts=verdicts,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _climb(what: str, title: str, unit: str, root: Path, options: LadderOptions) -> Comparison:
+    arguments = ["--what", what, "--root", str(root), "--seconds", str(options.seconds)]
+    names = steps_of(what)
+    results = in_turn(__file__, [(name, arguments) for name in names], options.rounds)
+    return Comparison(
+        title, unit, [Contender.of(n, results[n], _first_line(STEPS[n])) for n in names]
+    )
+
+
+def _first_line(function: Callable[..., Any]) -> str:
+    return (function.__doc__ or "").splitlines()[0]
+
+
+def _verdicts(one: Comparison) -> list[claims.Verdict]:
+    found = []
+    names = [contender.name for contender in one.contenders]
+    for claim, name, base in (
+        (claims.INTERLEAVE_FASTER, "interleave", "prefetch"),
+        (claims.PARALLEL_MAP_FASTER, "parallel map", "interleave"),
+        (claims.VECTORISED_FASTER, "vectorised map", "parallel map"),
+        (claims.CACHE_FASTER, "cache", "parallel map"),
+        (claims.UP_TO_SEVEN_TIMES, "packed", "naive"),
+    ):
+        if name in names:
+            how = f"{one.title}: {one.unit}/s, {name} to {base}"
+            found.append(claims.judge(claim, one.rate_ratio(name, to=base), how))
+    if one.unit == "rows":
+        how = f"{one.title}: CPU time a row, naive to packed"
+        found.append(claims.judge(claims.PACKED_35, one.cpu_ratio("packed", to="naive"), how))
+    return found
+
+
+def _setting(options: LadderOptions) -> list[str]:
+    made = []
+    if options.rows:
+        made.append(f"{options.rows:,} made rows of 20 floats, 12 integers and 8 texts, 16 files")
+    if options.images:
+        made.append(f"{options.images:,} made JPEG images of 375 x 500, 8 files")
+    return [
+        *made,
+        f"medians of {options.rounds} rounds of {options.seconds:g} s, each contender a process of "
+        "its own, in turn; a first pass of each is checked and not counted",
+        "files are in the page cache: this is the cost of decoding, not of the disk",
+        "each step keeps those before it, but the cache, which keeps what the parallel map made",
+    ]
+
+
+def main() -> None:
+    """As a child: prepare, or measure one contender."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--prepare")
+    parser.add_argument("--contender")
+    parser.add_argument("--what", choices=INPUTS)
+    parser.add_argument("--root", type=Path)
+    parser.add_argument("--seconds", type=float)
+    args = parser.parse_args()
+    if args.prepare:
+        folder = Path(tempfile.gettempdir()) / "penstock-bench"
+        prepare(LadderOptions(**json.loads(args.prepare)), folder)
+        return
+    print(json.dumps(asdict(_child(args.what, args.contender, args.root, args.seconds))))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

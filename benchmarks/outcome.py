@@ -1,0 +1,169 @@
+"""What a question of `penstock bench` comes out as: tables of contenders, plots, verdicts.
+
+One value for all of the command's outputs: text on a terminal, JSON, and a page.
+"""
+
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from penstock.benchmarks.claims import Verdict
+from penstock.benchmarks.harness import Measured
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to do it.
+
+    Attributes:
+        name: Of the way.
+        per_second: Rows, images or files a second of wall time.
+        cpu_us: CPU time of one of them, in microseconds.
+        peak_mib: Most memory of a process.
+        note: What it does, in a few words.
+    """
+
+    name: str
+    per_second: float
+    cpu_us: float
+    peak_mib: float
+    note: str = ""
+
+    @classmethod
+    def of(cls, name: str, measured: Measured, note: str = "") -> "Contender":
+        """From what the harness measured."""
+        return cls(
+            name,
+            measured.rows / measured.wall_seconds,
+            1e6 * measured.cpu_seconds / measured.rows,
+            measured.peak_mib,
+            note,
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Contenders at the same work, the first of which the others are compared with.
+
+    Attributes:
+        title: The work.
+        unit: What is counted: `rows`, `images`.
+        contenders: In the order in which they are told.
+    """
+
+    title: str
+    unit: str
+    contenders: Sequence[Contender]
+
+    def named(self, name: str) -> Contender:
+        """The contender of a name."""
+        return next(one for one in self.contenders if one.name == name)
+
+    def cpu_ratio(self, name: str, to: str) -> float:
+        """How many times less CPU time `name` takes than `to`."""
+        return self.named(to).cpu_us / self.named(name).cpu_us
+
+    def rate_ratio(self, name: str, to: str) -> float:
+        """How many times more `name` does in a second than `to`."""
+        return self.named(name).per_second / self.named(to).per_second
+
+
+@dataclass(frozen=True)
+class FactTable:
+    """Anything else that is told in a table: names, numbers and words."""
+
+    title: str
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str | float]]
+
+
+@dataclass(frozen=True)
+class Track:
+    """A value over time.
+
+    Attributes:
+        contender: Whose.
+        name: What, with its unit.
+        seconds: When.
+        values: As measured.
+    """
+
+    contender: str
+    name: str
+    seconds: Sequence[float]
+    values: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Many values of one kind, such as the times of a contender's steps, in milliseconds."""
+
+    contender: str
+    name: str
+    values: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All of it.
+
+    Attributes:
+        question: The command's word.
+        title: The question in words.
+        setting: What was measured on, a line each.
+        comparisons: Contenders at the same work.
+        facts: Further tables.
+        tracks: Values over time.
+        distributions: Values of one kind.
+        verdicts: Claims and what became of them.
+        seconds: How long it took.
+    """
+
+    question: str
+    title: str
+    setting: Sequence[str]
+    comparisons: Sequence[Comparison]
+    verdicts: Sequence[Verdict]
+    facts: Sequence[FactTable] = ()
+    tracks: Sequence[Track] = ()
+    distributions: Sequence[Distribution] = ()
+    seconds: float = 0.0
+    machine: Mapping[str, str] = field(default_factory=lambda: machine())
+
+    def to_json(self) -> str:
+        """The outcome as JSON."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+
+def machine() -> dict[str, str]:
+    """This machine, as far as it decides the figures."""
+    import psutil
+
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines()
+                 if line.startswith("model name")]  # fmt: skip
+        cpu = names[0] if names else cpu
+    return {
+        "CPU": cpu,
+        "cores": str(len(os.sched_getaffinity(0))),
+        "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
+        "load before": f"{os.getloadavg()[0]:.1f}",
+        "Python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "TensorFlow": _version("tensorflow"),
+        "TFX": _version("tfx"),
+    }
+
+
+def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
