@@ -56,6 +56,16 @@ def check_no_secrets(ir: pipeline_pb2.Pipeline) -> None:
             )
 
 
+def hide_secret(field: str, value: str) -> str:
+    """`value`, or `***` where it looks like a secret in clear text.
+
+    Args:
+        field: What the value is called, `source.password`.
+        value: A text.
+    """
+    return "***" if _secret_in(Text("", field, value)) else value
+
+
 def _secret_in(text: Text) -> str | None:
     for kind, form in _KNOWN_FORMS.items():
         if form.search(text.value):

@@ -1,5 +1,6 @@
 """What a run was made from and with: run record and note in, plain facts out."""
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ def gather_lineage(
         note.versions or _versions_of_artifacts(run),
         note.machine,
         {
-            n.name: {k: _laid_out(v) for k, v in n.options.items()}
+            n.name: {k: _laid_out(k, v) for k, v in n.options.items()}
             for n in pipeline.nodes
             if n.options
         },
@@ -97,18 +98,24 @@ def _versions_of_artifacts(run: RunRecord) -> dict[str, str]:
     return {}
 
 
-def _laid_out(value: Any) -> str:
-    """JSON laid out, the JSON within it too; anything else as it is."""
-    loaded = _loaded(value)
-    return str(value) if loaded is value else json.dumps(loaded, indent=1, ensure_ascii=False)
+def _laid_out(name: str, value: Any) -> str:
+    """JSON laid out, the JSON within it too; anything else as it is; secrets hidden."""
+    shown = _shown(name, value)
+    return str(shown) if _is_plain(shown) else json.dumps(shown, indent=1, ensure_ascii=False)
 
 
-def _loaded(value: Any) -> Any:
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, (dict, list))
+
+
+def _shown(name: str, value: Any) -> Any:
+    from penstock.pipelines.secrets_check import hide_secret  # knows TFX's protos
+
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        try:
+        with contextlib.suppress(ValueError):
             value = json.loads(value)
-        except ValueError:
-            return value
     if isinstance(value, dict):
-        return {key: _loaded(part) for key, part in value.items()}
-    return [_loaded(part) for part in value] if isinstance(value, list) else value
+        return {key: _shown(key, part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_shown(name, part) for part in value]
+    return hide_secret(name, value) if isinstance(value, str) else value

@@ -41,7 +41,7 @@ def percent(share: float | None) -> str:
     if 0 < share < 0.001:
         return "< 0.1 %"
     hundredths = 100 * share
-    return f"{hundredths:.0f} %" if hundredths >= 10 or share == 0 else f"{hundredths:.1f} %"
+    return f"{hundredths:.0f} %" if hundredths >= 9.95 or share == 0 else f"{hundredths:.1f} %"
 
 
 def duration(seconds: float | None) -> str:

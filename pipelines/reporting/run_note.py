@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -69,8 +69,8 @@ def take_note(command: Sequence[str], config: Any, pipeline: Any, *, error: str 
         error: Why it stopped, or nothing.
     """
     return RunNote(
-        command=shlex.join(command),
-        config=asdict(config) if is_dataclass(config) and not isinstance(config, type) else {},
+        command=shlex.join(_without_secrets(command)),
+        config=_hidden("", asdict(config)) if config is not None else {},
         upstream={c.id: sorted(u.id for u in c.upstream_nodes) for c in pipeline.components},
         error=error,
         versions=_versions(),
@@ -88,6 +88,25 @@ def read_note(run: RunRecord) -> RunNote:
     """The note of a run; an empty one where none was taken."""
     text = run.properties.get(PROPERTY)
     return RunNote(**json.loads(text)) if text else RunNote()
+
+
+def _without_secrets(command: Sequence[str]) -> list[str]:
+    """The arguments, each `--set key=value` looked at by its key."""
+    from penstock.pipelines.secrets_check import hide_secret  # knows TFX's protos
+
+    shown = []
+    for argument in command:
+        key, equals, value = argument.partition("=")
+        shown.append(f"{key}={hide_secret(key, value)}" if equals else hide_secret("", argument))
+    return shown
+
+
+def _hidden(name: str, value: Any) -> Any:
+    from penstock.pipelines.secrets_check import hide_secret
+
+    if isinstance(value, Mapping):
+        return {key: _hidden(str(key), part) for key, part in value.items()}
+    return hide_secret(name, value) if isinstance(value, str) else value
 
 
 def _versions() -> dict[str, str]:

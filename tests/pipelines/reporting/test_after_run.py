@@ -5,13 +5,18 @@ from types import SimpleNamespace
 
 from penstock.pipelines.reporting.after_run import report_run
 from penstock.pipelines.reporting.model_card import ModelCard, read_model_card
-from penstock.pipelines.reporting.run_note import read_note
+from penstock.pipelines.reporting.run_note import read_note, take_note
 
 
 @dataclass(frozen=True)
 class Config:
     steps: int = 3
     model_card: ModelCard = field(default_factory=lambda: ModelCard(owners=("Ada",)))
+
+
+@dataclass(frozen=True)
+class SecretConfig:
+    source: dict
 
 
 class Node(SimpleNamespace):
@@ -62,3 +67,16 @@ def test_a_run_of_before_is_not_taken_for_this_one(runs, tmp_path):
     )
     assert str(written) == "not written: no node began"
     assert read_note(runs.newest()[0]).error == ""
+
+
+def test_secrets_are_neither_noted_nor_shown(runs, tmp_path):
+    runs.node("run-1", "Gen", "done", query="select 1", login="postgres://u:hunter2@h/db")
+    command = ["penstock", "run", "x", "--set", "source.password=hunter2", "--set", "steps=3"]
+    config = SecretConfig(source={"password": "hunter2", "table": "trips"})
+    note = take_note(command, config, make(Gen=()))
+    assert note.command == "penstock run x --set 'source.password=***' --set steps=3"
+    assert note.config == {"source": {"password": "***", "table": "trips"}}
+    report_run(runs.store, make(Gen=()), config, tmp_path, since=0)
+    page = (tmp_path / "report.html").read_text()
+    assert "hunter2" not in page
+    assert "select 1" in page

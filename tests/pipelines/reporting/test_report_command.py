@@ -59,7 +59,7 @@ def test_two_runs(two):
          "{two}/statistics: no metadata of runs (metadata.sqlite or metadata.db); name the folder "
          "of a run, its metadata file, or another --root"),
         (("{two}", "--out", "{two}/metadata.sqlite/a"), DataError,
-         "{two}/metadata.sqlite/a: the report cannot be written (Not a directory)"),
+         "{two}/metadata.sqlite/a: the report cannot be written (File exists)"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_reported_is_one_line(two, arguments, kind, text):
