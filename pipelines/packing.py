@@ -100,8 +100,8 @@ def _report(manifest: Manifest, output: Path, seconds: float) -> None:
         )
         for name, shards in manifest.splits.items()
     ]
-    headers = ("split", "rows", "shards", "size")
-    print_table(out, f"{output}: blocks of {layout.block_rows:,} rows", headers, rows)
+    title = f"{output}: blocks of {layout.block_rows:,} rows"
+    print_table(out, title, ("split", "rows", "shards", "size"), rows)
     columns = [
         (
             column.name,
@@ -112,8 +112,8 @@ def _report(manifest: Manifest, output: Path, seconds: float) -> None:
         )
         for column in layout.columns
     ]
-    headers = ("column", "kind", "stored as", "shape", "filled")
-    print_table(out, "", headers, columns[:_MAX_COLUMNS])
+    names = ("column", "kind", "stored as", "shape", "filled")
+    print_table(out, "", names, columns[:_MAX_COLUMNS])
     if len(columns) > _MAX_COLUMNS:
         out.print(f"  and {counted(len(columns) - _MAX_COLUMNS, 'more column')}")
     filled = [column for column in layout.columns if column.filled]

@@ -27,7 +27,7 @@ from penstock.components.tfrecord.packed_layout import (
 )
 
 _HEADER = struct.Struct(f"<8sQQ{HEADER_BYTES - 24}x")
-_LIST_DTYPES = {"INT": np.dtype("<i8"), "FLOAT": np.dtype("<f4")}
+_LIST_DTYPES: dict[str, np.dtype[Any]] = {"INT": np.dtype("<i8"), "FLOAT": np.dtype("<f4")}
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _header(payload: bytes) -> tuple[int, int]:
 
 def _array(data: bytes | bytearray, section: Section, start: int, rows: int) -> npt.NDArray[Any]:
     """[rows, width] of a section, as a view of the block's bytes."""
-    dtype = np.dtype(section.dtype).newbyteorder("<")
+    dtype: np.dtype[Any] = np.dtype(section.dtype).newbyteorder("<")
     items = section.row_bytes // dtype.itemsize
     array = np.frombuffer(data, dtype, rows * items, start).reshape(rows, items)
     return array[:, : section.width]

@@ -5,7 +5,7 @@ time, whatever the number of rows of each: the bytes of a section of all blocks 
 and read as one tensor.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -25,23 +25,30 @@ STRINGS = "string"
 
 
 def decode_blocks(
-    records: tf.Tensor, layout: PackedLayout, seed: tf.Tensor | None = None
+    records: tf.Tensor,
+    layout: PackedLayout,
+    wanted: Collection[str],
+    order_of: Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> dict[str, tf.Tensor]:
     """The rows of some blocks.
 
     Args:
         records: string [blocks], packed records.
         layout: What is in them.
-        seed: int64 [2]; permutes the rows of all blocks together. None keeps their order.
+        wanted: Columns; a section with none of them is passed over.
+        order_of: Given the number of rows of all blocks together, their new order; None keeps
+            the one they have.
 
     Returns:
         `[rows, width]` of each section, by name; `string` in place of `cell`.
     """
     rows = _number(records, ROWS_OFFSET)
     *starts, end = layout.section_offsets(rows)
-    order = None if seed is None else _permutation(tf.reduce_sum(rows), seed)
+    order = None if order_of is None else order_of(tf.reduce_sum(rows))
     decoded = {}
     for section, start in zip(layout.sections, starts, strict=True):
+        if not is_wanted(section, wanted):
+            continue
         values = _section(records, section, start, rows)
         if section.name != "cell":
             decoded[section.name] = values if order is None else tf.gather(values, order)
@@ -53,14 +60,25 @@ def decode_blocks(
     return decoded
 
 
+def is_wanted(section: Section, wanted: Collection[str]) -> bool:
+    """Whether any of a section's columns is wanted."""
+    return any(column.name in wanted for column in section.columns)
+
+
+def random_order(rows: tf.Tensor) -> tf.Tensor:
+    """int32 [rows], the numbers of the rows in an order that no seed decides."""
+    return tf.random.shuffle(tf.range(tf.cast(rows, tf.int32)))
+
+
+def seeded_order(rows: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """The same, decided by int64 [2]; takes half as long again."""
+    keys = tf.random.stateless_uniform([rows], seed, minval=None, maxval=None, dtype=tf.int32)
+    return tf.argsort(keys)
+
+
 def _number(records: tf.Tensor, offset: int) -> tf.Tensor:
     """int64 [blocks], a number from the header of each."""
     return tf.reshape(tf.io.decode_raw(tf.strings.substr(records, offset, 8), tf.int64), [-1])
-
-
-def _permutation(rows: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    keys = tf.random.stateless_uniform([rows], seed, minval=None, maxval=None, dtype=tf.int32)
-    return tf.argsort(keys)
 
 
 def _section(records: tf.Tensor, section: Section, start: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
@@ -81,13 +99,19 @@ def _cells(
 
 
 def split_columns(
-    sections: Mapping[str, tf.Tensor], layout: PackedLayout, label: str | None, *, stacked: bool
+    sections: Mapping[str, tf.Tensor],
+    layout: PackedLayout,
+    wanted: Collection[str],
+    label: str | None,
+    *,
+    stacked: bool,
 ) -> tuple[dict[str, Any], Any]:
     """Make features of sections, the label apart.
 
     Args:
         sections: `[rows, width]` of each, as `decode_blocks` gives them.
         layout: What is in them.
+        wanted: The columns to give, the label among them.
         label: The column that is the label, or None.
         stacked: Whether columns of numbers and strings stay together.
 
@@ -98,21 +122,23 @@ def split_columns(
     together: dict[str, Any] = {}
     for section in layout.sections:
         name = STRINGS if section.name == "cell" else section.name
+        if name not in sections:
+            continue
         parts = tf.split(sections[name], [c.width for c in section.columns], axis=1)
-        for column, part in zip(section.columns, parts, strict=True):
-            found[column.name] = _tensor(part, column)
-        rest = [
-            part
-            for column, part in zip(section.columns, parts, strict=True)
-            if column.name != label and column.storage not in ("uint8", "list")
-        ]
+        pairs = list(zip(section.columns, parts, strict=True))
+        found |= {c.name: _tensor(part, c) for c, part in pairs if c.name in wanted}
+        rest = [p for c, p in pairs if c.name in wanted and c.name != label and _can_stack(c)]
         if rest:
             together[name] = sections[name] if len(rest) == len(parts) else tf.concat(rest, axis=1)
     target = None if label is None else found.pop(label)
+    alone = [c.name for c in layout.columns if c.name in found]
     if stacked:
-        apart = {c.name for c in layout.columns if c.storage in ("uint8", "list")} - {label}
-        return {**together, **{name: found[name] for name in sorted(apart)}}, target
-    return {c.name: found[c.name] for c in layout.columns if c.name != label}, target
+        alone = [c.name for c in layout.columns if c.name in found and not _can_stack(c)]
+    return {**(together if stacked else {}), **{name: found[name] for name in alone}}, target
+
+
+def _can_stack(column: PackedColumn) -> bool:
+    return column.storage not in ("uint8", "list")
 
 
 def _tensor(part: tf.Tensor, column: PackedColumn) -> Any:

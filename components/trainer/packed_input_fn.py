@@ -13,6 +13,8 @@ A pass gives every row exactly once, no row is dropped, and every training batch
 with `input_fn`, whose arguments and features these functions have, too.
 """
 
+from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -22,7 +24,12 @@ from penstock.components.tfrecord.packed_layout import PackedLayout
 from penstock.components.trainer.input_config import InputOptions
 from penstock.components.trainer.input_files import InputFiles, Source
 from penstock.components.trainer.input_fn import rows_a_replica
-from penstock.components.trainer.packed_decode import decode_blocks, split_columns
+from penstock.components.trainer.packed_decode import (
+    decode_blocks,
+    random_order,
+    seeded_order,
+    split_columns,
+)
 from penstock.components.trainer.packed_files import find_packed
 from penstock.components.trainer.packed_mapped import can_map, mapped_batches
 
@@ -39,6 +46,7 @@ def packed_train_input_fn(
     options: InputOptions,
     label: str | None = None,
     split: str = "train",
+    columns: Collection[str] | None = None,
     stacked: bool = False,
     input_context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
@@ -50,6 +58,7 @@ def packed_train_input_fn(
         options: Batch size, shuffling and speed. The window is rounded up to whole blocks.
         label: The feature that is the label; None gives features only.
         split: The split to take; that of a pattern is in the pattern.
+        columns: Features to read besides the label; None reads all. Costs what these cost.
         stacked: Whether to leave the columns of a type together, see Returns. Saves the
             handling of many small tensors where there are many columns.
         input_context: This worker's place among several, as `tf.distribute` gives it: it then
@@ -68,14 +77,17 @@ def packed_train_input_fn(
         UsageError: It is not packed, there is no such split or label, or an option does not go
             with it.
     """
-    files, layout, batch_size = _open(source, label, split, options, input_context)
+    files, layout, batch_size = _open(source, split, options, input_context)
+    wanted = _wanted(layout, columns, label)
     deterministic = options.seed is not None
     if can_map(files, layout):
-        batches = mapped_batches(files, layout, batch_size=batch_size, seed=options.seed)
+        batches = mapped_batches(files, layout, wanted, batch_size=batch_size, seed=options.seed)
     else:
-        rows = _windows(files, layout, options, deterministic=deterministic)
+        rows = _windows(files, layout, wanted, options)
         batches = rows.repeat().rebatch(batch_size, drop_remainder=True)
-    return _finish(batches, layout, label, options, stacked=stacked, deterministic=deterministic)
+    return _finish(
+        batches, layout, wanted, label, options, stacked=stacked, deterministic=deterministic
+    )
 
 
 def packed_eval_input_fn(
@@ -84,6 +96,7 @@ def packed_eval_input_fn(
     options: InputOptions,
     label: str | None = None,
     split: str = "eval",
+    columns: Collection[str] | None = None,
     stacked: bool = False,
     input_context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
@@ -92,22 +105,24 @@ def packed_eval_input_fn(
     Arguments and errors are those of `packed_train_input_fn`. Nothing is dropped: only the very
     last batch is short where the rows do not divide.
     """
-    files, layout, batch_size = _open(source, label, split, options, input_context)
+    files, layout, batch_size = _open(source, split, options, input_context)
+    wanted = _wanted(layout, columns, label)
     paths = tf.data.Dataset.from_tensor_slices(list(files.files))
     records = _records(paths, options, deterministic=True)
     rows = records.batch(1).map(
-        lambda blocks: decode_blocks(blocks, layout),
+        lambda blocks: decode_blocks(blocks, layout, wanted),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )
     batches = rows.rebatch(batch_size)
-    return _finish(batches, layout, label, options, stacked=stacked, deterministic=True)
+    return _finish(batches, layout, wanted, label, options, stacked=stacked, deterministic=True)
 
 
 def _windows(
-    files: InputFiles, layout: PackedLayout, options: InputOptions, *, deterministic: bool
+    files: InputFiles, layout: PackedLayout, wanted: Collection[str], options: InputOptions
 ) -> tf.data.Dataset:
     """All rows once, permuted within windows of some blocks of several files."""
+    deterministic = options.seed is not None
     paths = tf.data.Dataset.from_tensor_slices(list(files.files))
     paths = paths.shuffle(len(files.files), seed=options.seed)
     records = _records(paths, options, deterministic=deterministic)
@@ -117,12 +132,13 @@ def _windows(
         records = records.cache().shuffle(blocks, seed=options.seed)
     # The seeds are data, not the state of an op, so that windows may be permuted in parallel.
     seeds = tf.data.Dataset.random(seed=options.seed, rerandomize_each_iteration=True).batch(2)
+
+    def decode(blocks: tf.Tensor, seed: tf.Tensor) -> Sections:
+        order = partial(seeded_order, seed=seed) if deterministic else random_order
+        return decode_blocks(blocks, layout, wanted, order)
+
     windows = tf.data.Dataset.zip((records.batch(_window_blocks(options, layout)), seeds))
-    return windows.map(
-        lambda blocks, seed: decode_blocks(blocks, layout, seed),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=deterministic,
-    )
+    return windows.map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic)
 
 
 def _records(
@@ -145,6 +161,7 @@ def _window_blocks(options: InputOptions, layout: PackedLayout) -> int:
 def _finish(
     batches: tf.data.Dataset,
     layout: PackedLayout,
+    wanted: Collection[str],
     label: str | None,
     options: InputOptions,
     *,
@@ -154,7 +171,7 @@ def _finish(
     """Make features of sections, split off the label and keep batches ready."""
 
     def features(sections: Sections) -> Any:
-        found, target = split_columns(sections, layout, label, stacked=stacked)
+        found, target = split_columns(sections, layout, wanted, label, stacked=stacked)
         return found if label is None else (found, target)
 
     tuning = tf.data.Options()
@@ -166,17 +183,26 @@ def _finish(
 
 def _open(
     source: Source,
-    label: str | None,
     split: str,
     options: InputOptions,
     input_context: tf.distribute.InputContext | None,
 ) -> tuple[InputFiles, PackedLayout, int]:
     """This worker's files, what is in them, and the rows of one of its batches."""
     files, layout = find_packed(source, split=split)
-    names = [column.name for column in layout.columns]
-    if label is not None and label not in names:
-        raise UsageError(f"label {label!r} is not a feature; there are {', '.join(names)}")
     if input_context is None:
         return files, layout, options.batch_size
     workers, worker = input_context.num_input_pipelines, input_context.input_pipeline_id
     return files.shard(workers, worker), layout, rows_a_replica(options.batch_size, input_context)
+
+
+def _wanted(
+    layout: PackedLayout, columns: Collection[str] | None, label: str | None
+) -> frozenset[str]:
+    """The columns to read, the label among them."""
+    names = [column.name for column in layout.columns]
+    if label is not None and label not in names:
+        raise UsageError(f"label {label!r} is not a feature; there are {', '.join(names)}")
+    if unknown := sorted(set(columns or ()) - set(names)):
+        raise UsageError(f"column {unknown[0]!r} is not packed; there are {', '.join(names)}")
+    wanted = names if columns is None else columns
+    return frozenset([*wanted, *([] if label is None else [label])])

@@ -293,3 +293,13 @@ def test_labels_and_splits_that_do_not_exist_are_named(packed):
     assert str(error.value) == f"{packed}: no split 'eval'; it has train"
     with pytest.raises(UsageError, match="packed records are read by their manifest: give their"):
         packed_train_input_fn(["a", "b"], options=options)
+
+
+def test_columns_that_are_not_wanted_are_not_read(either):
+    options = InputOptions(batch_size=103)
+    (batch,) = packed_eval_input_fn(either, options=options, split="train", columns=["row"])
+    assert list(batch) == ["row"]
+    batch = next(iter(packed_train_input_fn(either, options=options, columns=["row"])))
+    assert sorted(batch["row"].numpy().ravel()) == list(range(103))
+    with pytest.raises(UsageError, match="column 'z' is not packed; there are "):
+        packed_train_input_fn(either, options=options, columns=["z"])

@@ -1,0 +1,143 @@
+"""A network's training from one cached batch, packed records, row Examples and naive input.
+
+Claim: from packed records training takes at most 5 % more than from one batch that is always
+there, which is what an input that costs nothing would give. A network of four layers, as tabular
+data has them, through Penstock's training loop; the first epoch, with tracing, is not counted.
+
+    python benchmarks/packed_training.py             about 3 minutes
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import made_table
+import packed as packed_benchmark
+from harness import Measured, _cpu_seconds, _peak_mib, in_turn, report
+
+# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+BATCH_SIZE = packed_benchmark.BATCH_SIZE
+LABEL = made_table.FLOATS[-1]
+UNITS = (512, 256, 128)
+WARM_STEPS = 100
+STEPS = 300
+
+
+def make_model() -> Any:
+    """A network of the 19 floats and 12 integers of a row."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+    floats = keras.Input((len(made_table.FLOATS) - 1,), name="float32")
+    integers = keras.Input((len(made_table.INTS),), name="int64", dtype="int64")
+    scaled = keras.ops.log1p(keras.ops.cast(integers, "float32"))
+    hidden = keras.layers.Concatenate()([floats / 100, scaled])
+    for units in UNITS:
+        hidden = keras.layers.Dense(units, activation="relu")(hidden)
+    model = keras.Model({"float32": floats, "int64": integers}, keras.layers.Dense(1)(hidden))
+    model.compile(keras.optimizers.Adam(1e-4), "mean_absolute_error")
+    return model
+
+
+def packed(root: Path) -> Any:
+    """Packed records, columns of a type in one tensor."""
+    from penstock.components.trainer.input_config import InputOptions
+    from penstock.components.trainer.packed_input_fn import packed_train_input_fn
+
+    options = InputOptions(batch_size=BATCH_SIZE)
+    columns = {*made_table.FLOATS, *made_table.INTS}
+    return packed_train_input_fn(
+        str(root / "ids"), options=options, label=LABEL, columns=columns, stacked=True
+    )
+
+
+def one_batch(root: Path) -> Any:
+    """The first of these, again and again."""
+    return packed(root).take(1).cache().repeat().prefetch(8)
+
+
+def row_examples(root: Path) -> Any:
+    """`train_input_fn` as it comes."""
+    return packed_benchmark.row_examples(root).map(_stacked).prefetch(8)
+
+
+def naive(root: Path) -> Any:
+    """One `parse_single_example` a record."""
+    return packed_benchmark.naive(root).map(_stacked)
+
+
+def _stacked(features: dict[str, Any]) -> Any:
+    import tensorflow as tf
+
+    floats = [features[name] for name in made_table.FLOATS if name != LABEL]
+    integers = [features[name] for name in made_table.INTS]
+    return {"float32": tf.concat(floats, 1), "int64": tf.concat(integers, 1)}, features[LABEL]
+
+
+CONTENDERS: dict[str, Callable[[Path], Any]] = {
+    "one cached batch": one_batch,
+    "packed": packed,
+    "row Examples": row_examples,
+    "parse_single_example": naive,
+}
+
+
+def _child(name: str, root: Path) -> Measured:
+    from penstock.components.trainer.loop import train
+    from penstock.components.trainer.train_options import TrainOptions
+
+    marks = []
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        train(
+            make_model,
+            CONTENDERS[name](root),
+            options=TrainOptions(max_steps=WARM_STEPS + STEPS, steps_per_epoch=WARM_STEPS),
+            model_run_dir=folder,
+            on_epoch=lambda _: marks.append((time.perf_counter(), _cpu_seconds())),
+        )
+    (begin, cpu_begin), (end, cpu_end) = marks[0], marks[-1]
+    return Measured(STEPS * BATCH_SIZE, end - begin, cpu_end - cpu_begin, _peak_mib())
+
+
+def main() -> None:
+    """Run the benchmark, or, as a child of it, one contender."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=2**18)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "penstock-bench")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--contender", help=argparse.SUPPRESS)
+    parser.add_argument("--root", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.contender:
+        print(json.dumps(asdict(_child(args.contender, args.root))))
+        return
+    packed_py = str(Path(__file__).with_name("packed.py"))
+    options = ["--rows", str(args.rows), "--data", str(args.data), "--prepare"]
+    subprocess.run([sys.executable, packed_py, *options], check=True)
+    arguments = ["--root", str(args.data / f"packed-{args.rows}")]
+    results = in_turn(__file__, [(name, arguments) for name in CONTENDERS], args.rounds)
+    title = f"{STEPS} training steps of {BATCH_SIZE} rows"
+    report(title, results, "one cached batch", as_json=args.json)
+    if not args.json:
+        base = results["one cached batch"]
+        for name, result in results.items():
+            wall, cpu = (
+                result.wall_seconds / base.wall_seconds,
+                result.cpu_seconds / base.cpu_seconds,
+            )
+            print(f"{name}: {wall - 1:+.1%} time, {cpu - 1:+.1%} CPU time, of one cached batch's")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
