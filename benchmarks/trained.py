@@ -100,17 +100,22 @@ def _medians(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def report(title: str, results: Mapping[str, Figures], base: str, *, as_json: bool) -> None:
-    """Print the medians, each rate as a multiple of the contender `base`."""
+    """Print the medians, each rate, a second and a CPU second, as a multiple of `base`."""
     if as_json:
         print(json.dumps(results, indent=1))
         return
     cores = len(os.sched_getaffinity(0))
     print(f"{title}\n{platform.machine()}, {cores} cores, Python {platform.python_version()}\n")
-    print(f"{'':30} {'rows/s':>11} {'x':>6} {'ms/step':>8} {'waits':>6} {'GPU':>5} {'1st s':>6}")
+    print(
+        f"{'':30} {'rows/s':>11} {'x':>6} {'ms/step':>8} {'CPU us/row':>11} {'x':>6} {'waits':>6} "
+        f"{'GPU':>5} {'1st s':>6}"
+    )
     for name, r in results.items():
         rate = r["rows_per_second"] / results[base]["rows_per_second"]
+        cpu = results[base]["cpu_us_per_row"] / r["cpu_us_per_row"]
         gpu = "-" if r["gpu_busy_share"] is None else f"{100 * r['gpu_busy_share']:.0f} %"
         print(
             f"{name:30} {r['rows_per_second']:11,.0f} {rate:6.2f} {r['step_ms']:8.3f} "
+            f"{r['cpu_us_per_row']:11.2f} {cpu:6.2f} "
             f"{100 * r['wait_share']:4.0f} % {gpu:>5} {r['first_step_seconds']:6.2f}"
         )
