@@ -25,14 +25,15 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.image_input_cache import cached
 from penstock.components.trainer.image_input_config import ImageInputOptions
 from penstock.components.trainer.image_input_decode import (
+    StoredImages,
     decode_random_part,
     decode_whole,
-    image_spec,
 )
 from penstock.components.trainer.input_files import InputFiles, Source, count_rows, find_input
 from penstock.components.trainer.utilisation import InputFacts
 
 _MIB = 1 << 20
+_SIZES = (names.HEIGHT, names.WIDTH, names.CHANNELS)
 
 IMAGE = "image"
 """The one feature that these inputs give: uint8 [batch, height, width, channels]."""
@@ -75,12 +76,12 @@ def train_image_input_fn(
         UsageError: An option does not go with the data, or the cache does not fit.
     """
     files, batch_size = _open(source, split, options, input_context)
-    stored = _stored_format(files, label)
+    stored = _stored_images(files, label)
     parallel = partial(_map, deterministic=options.seed is not None)
     records = _records(_paths(files).shuffle(len(files.files), seed=options.seed), options)
     if options.cache != "none":
         rows = files.rows if files.rows is not None else count_rows(files.files, split=split)
-        decode = partial(decode_whole, stored_format=stored, options=options)
+        decode = partial(decode_whole, stored=stored, options=options)
         images = cached(parallel(records, _parser(stored, label, decode)), rows, options)
         # What waits in memory are references to the cache's own tensors.
         window = rows if options.cache == "memory" else options.shuffle_window_images
@@ -91,9 +92,9 @@ def train_image_input_fn(
             # The seeds are data, not the state of an op, so that images are cut in parallel.
             seeds = tf.data.Dataset.random(options.seed, rerandomize_each_iteration=True).batch(2)
             records = tf.data.Dataset.zip((records, seeds))
-            decode = partial(decode_random_part, stored_format=stored, options=options)
+            decode = partial(decode_random_part, stored=stored, options=options)
         else:
-            decode = partial(decode_whole, stored_format=stored, options=options)
+            decode = partial(decode_whole, stored=stored, options=options)
         images = parallel(records, _parser(stored, label, decode))
     batches = images.batch(batch_size, drop_remainder=True)
     if augment is not None:
@@ -118,19 +119,21 @@ def eval_image_input_fn(
     Arguments and errors are those of `train_image_input_fn`. Only the last batch may be short.
     """
     files, batch_size = _open(source, split, options, input_context)
-    stored = _stored_format(files, label)
-    decode = partial(decode_whole, stored_format=stored, options=options)
+    stored = _stored_images(files, label)
+    decode = partial(decode_whole, stored=stored, options=options)
     records = _records(_paths(files), options, deterministic=True)
     images = _map(records, _parser(stored, label, decode), deterministic=True)
     return _finish(images.batch(batch_size), label_fn, options, deterministic=True)
 
 
-def stored_format(source: Source, *, label: str = names.LABEL, split: str = "train") -> str:
-    """The `image/format` of the images in `source`: `JPEG`, `PNG` or `RAW`.
+def stored_images(
+    source: Source, *, label: str = names.LABEL, split: str = "train"
+) -> StoredImages:
+    """How the images in `source` are stored, by the first of them.
 
     Arguments and errors are those of `train_image_input_fn`.
     """
-    return _stored_format(find_input(source, split=split), label)
+    return _stored_images(find_input(source, split=split), label)
 
 
 def _paths(files: InputFiles) -> tf.data.Dataset:
@@ -150,9 +153,11 @@ def _records(
     )
 
 
-def _parser(stored: str, label: str, decode: Callable[..., tf.Tensor]) -> Callable[..., Any]:
+def _parser(
+    stored: StoredImages, label: str, decode: Callable[..., tf.Tensor]
+) -> Callable[..., Any]:
     """A serialised Example, and what else `decode` takes, to an image and its raw label."""
-    spec = {**image_spec(stored), label: tf.io.FixedLenFeature([], tf.int64)}
+    spec = {**stored.spec, label: tf.io.FixedLenFeature([], tf.int64)}
 
     def parse(record: tf.Tensor, *more: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         features = tf.io.parse_single_example(record, spec)
@@ -204,8 +209,8 @@ def _open(
     return files.shard(workers, worker), options.batch_size // replicas
 
 
-def _stored_format(files: InputFiles, label: str) -> str:
-    """The `image/format` of the first image: raw pixels need other ops than files do.
+def _stored_images(files: InputFiles, label: str) -> StoredImages:
+    """How the first image is stored.
 
     Raises:
         DataError: There is no record, or the first is none of an image.
@@ -213,13 +218,16 @@ def _stored_format(files: InputFiles, label: str) -> str:
     spec = {
         names.ENCODED: tf.io.FixedLenFeature([], tf.string),
         names.FORMAT: tf.io.FixedLenFeature([], tf.string, ""),
+        **dict.fromkeys(_SIZES, tf.io.FixedLenFeature([], tf.int64, 0)),
         label: tf.io.FixedLenFeature([], tf.int64),
     }
     for file, compression in zip(files.files, files.compressions, strict=True):
         try:
             for record in tf.data.TFRecordDataset(file, compression).take(1):
                 features = tf.io.parse_single_example(record, spec)
-                return str(features[names.FORMAT].numpy().decode())
+                is_raw = features[names.FORMAT].numpy().decode() == names.RAW
+                height, width, channels = (int(features[name]) for name in _SIZES)
+                return StoredImages(is_raw, channels if is_raw else 0, (height, width))
         except tf.errors.DataLossError as error:
             raise DataError(
                 f"{file}: not a readable TFRecord ({error.message}); `penstock verify` says more"

@@ -9,20 +9,24 @@ import tensorflow as tf
 from penstock.components.trainer.export import Prepare, Signature
 from penstock.components.trainer.image_input import IMAGE
 from penstock.components.trainer.image_input_config import ImageInputOptions
-from penstock.components.trainer.image_input_decode import decode_encoded, decode_whole, image_spec
+from penstock.components.trainer.image_input_decode import (
+    StoredImages,
+    decode_encoded,
+    decode_whole,
+)
 
 
-def decode_features(stored_format: str, options: ImageInputOptions) -> Prepare:
+def decode_features(stored: StoredImages, options: ImageInputOptions) -> Prepare:
     """A function of parsed features to the model's, for `export(prepare=...)`.
 
-    It takes `image/encoded` and, where the format is `RAW`, height, width and channels, each of
-    one value an image; it gives `{"image": uint8 [batch, height, width, channels]}`.
+    It takes `image/encoded` and, of raw pixels, height and width, each of one value an image; it
+    gives `{"image": uint8 [batch, height, width, channels]}`.
     """
-    decode = partial(decode_whole, stored_format=stored_format, options=options)
+    decode = partial(decode_whole, stored=stored, options=options)
 
     def prepare(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        stored = {name: tf.reshape(features[name], [-1]) for name in image_spec(stored_format)}
-        return {IMAGE: _each(decode, stored, options)}
+        columns = {name: tf.reshape(features[name], [-1]) for name in stored.spec}
+        return {IMAGE: _each(decode, columns, options)}
 
     return prepare
 
@@ -55,9 +59,9 @@ def serve_images(
 
 def _each(
     decode: Callable[..., tf.Tensor],
-    stored: tf.Tensor | Mapping[str, tf.Tensor],
+    images: tf.Tensor | Mapping[str, tf.Tensor],
     options: ImageInputOptions,
 ) -> tf.Tensor:
     """uint8 [batch, height, width, channels]."""
     size = [options.height, options.width, options.channels]
-    return tf.map_fn(decode, stored, fn_output_signature=tf.TensorSpec(size, tf.uint8))
+    return tf.map_fn(decode, images, fn_output_signature=tf.TensorSpec(size, tf.uint8))

@@ -7,12 +7,7 @@ where they are read: decoded, they would be a copy of the data many times its si
 
 from penstock.components import image_features
 
-STORED = (
-    image_features.ENCODED,
-    image_features.HEIGHT,
-    image_features.WIDTH,
-    image_features.CHANNELS,
-)
+STORED = (image_features.ENCODED, image_features.HEIGHT, image_features.WIDTH)
 """Taken as they are."""
 
 LABEL_XF = "label_xf"

@@ -18,7 +18,7 @@ from penstock.components.trainer.image_input import (
     LabelFn,
     eval_image_input_fn,
     image_input_facts,
-    stored_format,
+    stored_images,
     train_image_input_fn,
 )
 from penstock.components.trainer.image_input_config import ImageInputOptions
@@ -74,7 +74,7 @@ def run_fn(fn_args: FnArgs) -> None:
         fn_args.serving_model_dir,
         label=image_features.LABEL,
         transform=transform,
-        prepare=decode_features(stored_format(fn_args.train_files), images),
+        prepare=decode_features(stored_images(fn_args.train_files), images),
         signatures={"serve_images": serve_images(trained.model, images, texts)},
     )
     trained.discard_checkpoints()
