@@ -1,5 +1,6 @@
 """Folders, globs and a label file to an `ImageSource`: listed, hashed, labelled, shuffled."""
 
+import hashlib
 import os
 from collections.abc import Sequence
 
@@ -9,7 +10,6 @@ import pyarrow as pa
 from penstock.components.errors import DataError
 from penstock.components.image_features import LABEL, TEXT
 from penstock.components.sources.base import RejectedRow
-from penstock.components.sources.content import fingerprint
 from penstock.components.sources.images.files import scan_files
 from penstock.components.sources.images.label_file import read_class_names, read_labels
 from penstock.components.sources.images.labelling import Labels, label_by_file, label_by_folder
@@ -145,12 +145,20 @@ def _report(catalog: Catalog) -> ImageReport:
 
 
 def _fingerprint(catalog: Catalog, rejected: Sequence[RejectedRow], options: ImageOptions) -> str:
-    """Digest of all content: images, label file, names of classes, and what was refused."""
-    files = list(zip(catalog.paths, catalog.digests.to_pylist(), strict=True))
+    """Digest of all names and content: images, label file, names of classes, what was refused.
+
+    `content.fingerprint` finds out names by paths, which takes longer than to open a file.
+    """
+    digest = hashlib.sha256(b"images")
+    for name, content in zip(catalog.names.to_pylist(), catalog.digests.to_pylist(), strict=True):
+        digest.update(b"\0" + name + b"\0" + content)
     given = [path for path in (options.labels_file, options.class_names_file) if path]
-    files += [(path, file.sha256) for path, file in zip(given, scan_files(given), strict=True)]
-    files += [(row.file, row.reason.encode()) for row in rejected if row.file not in given]
-    return fingerprint("images", files)
+    for file in scan_files(given):
+        digest.update(b"\0labels\0" + file.sha256)
+    for row in rejected:
+        if row.file not in given:
+            digest.update(b"\0rejected\0" + os.fsencode(str(row)))
+    return digest.hexdigest()
 
 
 def _short(paths: Sequence[str]) -> tuple[str, ...]:
