@@ -40,15 +40,16 @@ def make_model(units: int) -> Any:
     return model
 
 
-def _stack(features: dict[str, Any]) -> tuple[Any, Any]:
+def stack(features: dict[str, Any]) -> tuple[Any, Any]:
     """Features by name as one tensor float32[batch, 32], and a label."""
     import tensorflow as tf
 
     columns = [tf.cast(features[name], tf.float32) for name in NUMBERS]
-    return _with_label(tf.concat(columns, axis=1))
+    return with_label(tf.concat(columns, axis=1))
 
 
-def _with_label(numbers: Any) -> tuple[Any, Any]:
+def with_label(numbers: Any) -> tuple[Any, Any]:
+    """Numbers squeezed into a small range, and whether the first is positive."""
     import tensorflow as tf
 
     return tf.math.asinh(numbers), tf.cast(numbers[:, :1] > 0, tf.float32)
@@ -56,7 +57,7 @@ def _with_label(numbers: Any) -> tuple[Any, Any]:
 
 def naive(root: Path) -> Any:
     """One `parse_single_example` after another, nothing ahead, not shuffled."""
-    return rows_benchmark.naive(_files(root)).map(_stack)
+    return rows_benchmark.naive(_files(root)).map(stack)
 
 
 def row_examples(root: Path) -> Any:
@@ -64,7 +65,7 @@ def row_examples(root: Path) -> Any:
     import tensorflow as tf
 
     batches = rows_benchmark.penstock(_files(root))
-    return batches.map(_stack, num_parallel_calls=tf.data.AUTOTUNE).prefetch(8)
+    return batches.map(stack, num_parallel_calls=tf.data.AUTOTUNE).prefetch(8)
 
 
 def packed(root: Path) -> Any:
@@ -79,7 +80,7 @@ def packed(root: Path) -> Any:
 
     def stack(features: dict[str, Any]) -> tuple[Any, Any]:
         integers = tf.cast(features["int64"], tf.float32)
-        return _with_label(tf.concat([features["float32"], integers], axis=1))
+        return with_label(tf.concat([features["float32"], integers], axis=1))
 
     return batches.map(stack, num_parallel_calls=tf.data.AUTOTUNE).prefetch(8)
 

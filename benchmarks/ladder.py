@@ -21,6 +21,7 @@ from typing import Any
 from penstock.benchmarks import claims
 from penstock.benchmarks.harness import Measured, in_turn, measure
 from penstock.benchmarks.outcome import Comparison, Contender, Outcome
+from penstock.benchmarks.reading import reader
 from penstock.components.errors import UsageError
 
 # Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
@@ -223,7 +224,8 @@ def _child(what: str, step: str, root: Path, seconds: float) -> Measured:
     given = INPUTS[what](root)
     batches = iter(STEPS[step](given))
     _check(what, step, batches, root)
-    return measure(lambda: _take_for(batches, seconds))
+    read = reader(batches)
+    return measure(lambda: read(seconds))
 
 
 def _check(what: str, step: str, batches: Iterator[Any], root: Path) -> None:
@@ -240,13 +242,6 @@ def _check(what: str, step: str, batches: Iterator[Any], root: Path) -> None:
         rows = int((root / "rows.txt").read_text())
         while rows > 0:
             rows -= _rows(next(batches))
-
-
-def _take_for(batches: Iterator[Any], seconds: float) -> int:
-    rows, end = 0, time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        rows += _rows(next(batches))
-    return rows
 
 
 def _rows(batch: Any) -> int:

@@ -27,6 +27,11 @@ QUESTIONS = {
         "LadderOptions",
         "Naive, prefetch, interleave, parallel map, whole batches, cache, packed.",
     ),
+    "tabular": _Question(
+        "penstock.benchmarks.tabular",
+        "TabularOptions",
+        "A table from CSV, TFX's stock input, row Examples and packed records; training too.",
+    ),
 }
 
 

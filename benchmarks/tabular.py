@@ -1,0 +1,237 @@
+"""Tables: CSV by pandas and by TensorFlow, TFX's stock input, row Examples, packed; read, trained.
+
+penstock bench tabular
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.benchmarks import claims
+from penstock.benchmarks.harness import Measured, in_turn, measure
+from penstock.benchmarks.outcome import Comparison, Contender, Outcome
+from penstock.benchmarks.reading import reader
+from penstock.components.errors import UsageError
+
+# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+BATCH_SIZE = 1024
+PANDAS, CSV, STOCK, ROWS, PACKED = (
+    "pandas", "make_csv_dataset", "stock tf_dataset_factory", "row Examples", "packed",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TabularOptions:
+    """What is read and trained on.
+
+    Attributes:
+        rows: Rows of the made table of 40 columns.
+        units: Of each of the network's two layers: how long a step takes.
+        seconds: How long each contender reads, and trains, in each round.
+        rounds: How often each contender runs.
+    """
+
+    rows: int = 200_704
+    units: int = 64
+    seconds: float = 3.0
+    rounds: int = 3
+
+    def __post_init__(self) -> None:
+        if self.rows < 1 or self.rows % BATCH_SIZE:
+            raise UsageError(f"rows must be a multiple of {BATCH_SIZE}, got {self.rows}")
+        if min(self.rounds, self.units) < 1 or self.seconds <= 0:
+            raise UsageError("rounds and units must be at least 1, and seconds more than 0")
+
+
+def pandas_csv(root: Path) -> Any:
+    """The whole file parsed anew each epoch, rows shuffled, batches sliced off."""
+    import numpy as np
+    import pandas as pd
+    import tensorflow as tf
+
+    from penstock.benchmarks import made_table
+
+    def batches() -> Iterator[dict[str, Any]]:
+        while True:
+            table = pd.read_csv(root / "table.csv")
+            order = np.random.default_rng().permutation(len(table))
+            for start in range(0, len(table), BATCH_SIZE):
+                some = table.iloc[order[start : start + BATCH_SIZE]]
+                yield {name: some[name].to_numpy()[:, None] for name in made_table.COLUMNS}
+
+    dtypes = {"f": tf.float64, "i": tf.int64, "s": tf.string}
+    signature = {n: tf.TensorSpec([None, 1], dtypes[n[0]]) for n in made_table.COLUMNS}
+    return tf.data.Dataset.from_generator(batches, output_signature=signature).prefetch(8)
+
+
+def tensorflow_csv(root: Path) -> Any:
+    """`tf.data.experimental.make_csv_dataset` as it comes, shuffled."""
+    import tensorflow as tf
+
+    data = tf.data.experimental.make_csv_dataset(
+        str(root / "table.csv"), BATCH_SIZE, num_epochs=None, shuffle=True
+    )
+    return data.map(lambda row: {name: value[:, None] for name, value in row.items()})
+
+
+def stock(root: Path) -> Any:
+    """What `fn_args.data_accessor.tf_dataset_factory` gives."""
+    from penstock.benchmarks import input as rows_benchmark
+
+    return rows_benchmark.stock(_files(root))
+
+
+def row_examples(root: Path) -> Any:
+    """`train_input_fn` as it comes."""
+    from penstock.benchmarks import input as rows_benchmark
+
+    return rows_benchmark.penstock(_files(root))
+
+
+def packed(root: Path) -> Any:
+    """`packed_train_input_fn` as it comes."""
+    from penstock.benchmarks import packed as packed_benchmark
+
+    return packed_benchmark.packed(root)
+
+
+CONTENDERS: dict[str, Callable[[Path], Any]] = {
+    PANDAS: pandas_csv,
+    CSV: tensorflow_csv,
+    STOCK: stock,
+    ROWS: row_examples,
+    PACKED: packed,
+}
+
+
+def _files(root: Path) -> list[str]:
+    return sorted(str(path) for path in (root / "rows" / "Split-train").iterdir())
+
+
+def _read(name: str, root: Path, seconds: float) -> Measured:
+    read = reader(iter(CONTENDERS[name](root)))
+    return measure(lambda: read(seconds))
+
+
+def _train(name: str, root: Path, seconds: float, units: int) -> Measured:
+    """The same with a network behind it; the input needs the cores that the steps take."""
+    import resource
+
+    import tensorflow as tf
+
+    from penstock.benchmarks import gpu_input
+    from penstock.benchmarks.trained import train_for
+
+    def data() -> Any:
+        if name == PACKED:
+            return gpu_input.packed(root)
+        batches = CONTENDERS[name](root)
+        return batches.map(gpu_input.stack, num_parallel_calls=tf.data.AUTOTUNE).prefetch(8)
+
+    figures = train_for(seconds, lambda: gpu_input.make_model(units), data, batch_rows=BATCH_SIZE)
+    rows = round(figures["rows_per_second"] * seconds)
+    cpu = figures["cpu_us_per_row"] * rows / 1e6
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return Measured(rows, seconds, cpu, peak)
+
+
+def prepare(options: TabularOptions, folder: Path) -> None:
+    """Make and pack the table, unless it is there."""
+    from penstock.benchmarks import made_table
+    from penstock.benchmarks import packed as packed_benchmark
+
+    root = packed_benchmark.prepare(folder, options.rows)
+    if not (root / "table.csv").exists():
+        (root / "table.csv").symlink_to(made_table.csv_file(folder, options.rows).resolve())
+
+
+def run(options: TabularOptions) -> Outcome:
+    """Read by all contenders, then train by all."""
+    began = time.perf_counter()
+    folder = Path(tempfile.gettempdir()) / "penstock-bench"
+    # In a process of its own: a child starts with the peak of memory that its parent had.
+    script = [sys.executable, __file__]
+    subprocess.run([*script, "--prepare", json.dumps(asdict(options))], check=True)
+    common = ["--root", str(folder / f"packed-{options.rows}"), "--seconds", str(options.seconds)]
+    found = {}
+    for mode in ("read", "train"):
+        arguments = [*common, "--mode", mode, "--units", str(options.units)]
+        results = in_turn(__file__, [(name, arguments) for name in CONTENDERS], options.rounds)
+        contenders = [Contender.of(n, r, _first_line(CONTENDERS[n])) for n, r in results.items()]
+        found[mode] = Comparison(_TITLES[mode], "rows", contenders)
+    return Outcome(
+        question="tabular",
+        title="A table: from CSV, from Examples, from packed records",
+        setting=_setting(options),
+        comparisons=list(found.values()),
+        verdicts=_verdicts(found["read"], found["train"]),
+        seconds=time.perf_counter() - began,
+    )
+
+
+_TITLES = {"read": "Read to shuffled batches", "train": "Train a small network"}
+
+
+def _first_line(function: Callable[..., Any]) -> str:
+    return (function.__doc__ or "").splitlines()[0]
+
+
+def _verdicts(read: Comparison, train: Comparison) -> list[claims.Verdict]:
+    return [
+        claims.judge(claims.TABLES_TRAIN_FASTER, train.rate_ratio(name, to=CSV),
+                     f"training, rows/s, {name} to {CSV}")
+        for name in (ROWS, PACKED)
+    ] + [
+        claims.judge(claims.EPOCHS_FASTER, train.rate_ratio(ROWS, to=PANDAS),
+                     f"training, rows/s, {ROWS} to {PANDAS}"),
+        claims.judge(claims.UP_TO_SEVEN_TIMES, read.rate_ratio(ROWS, to=CSV),
+                     f"reading, rows/s, {ROWS} to {CSV}"),
+        claims.judge(claims.UP_TO_SEVEN_TIMES, read.rate_ratio(PACKED, to=CSV),
+                     f"reading, rows/s, {PACKED} to {CSV}"),
+    ]  # fmt: skip
+
+
+def _setting(options: TabularOptions) -> list[str]:
+    return [
+        f"{options.rows:,} made rows of 20 floats, 12 integers and 8 texts, in batches of "
+        f"{BATCH_SIZE}",
+        f"the network: two layers of {options.units} over the 32 numbers, trained by Penstock's "
+        "loop whatever the input",
+        f"medians of {options.rounds} rounds of {options.seconds:g} s, each contender a process of "
+        "its own, in turn; files are in the page cache",
+    ]
+
+
+def main() -> None:
+    """As a child: prepare, or measure one contender."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--prepare")
+    parser.add_argument("--contender")
+    parser.add_argument("--mode", choices=_TITLES)
+    parser.add_argument("--root", type=Path)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--units", type=int)
+    args = parser.parse_args()
+    if args.prepare:
+        folder = Path(tempfile.gettempdir()) / "penstock-bench"
+        prepare(TabularOptions(**json.loads(args.prepare)), folder)
+        return
+    if args.mode == "read":
+        measured = _read(args.contender, args.root, args.seconds)
+    else:
+        measured = _train(args.contender, args.root, args.seconds, args.units)
+    print(json.dumps(asdict(measured)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
