@@ -7,7 +7,7 @@ the columns' types, and a digest of the content that costs no further reading.
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import create_engine, select
 from sqlalchemy.engine import URL, Connection, CursorResult, Engine
@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.expression import Executable
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.sources.sql.address import read_login, shown_address
+from penstock.components.sources.sql.address import Login, read_login, shown_address
 from penstock.components.sources.sql.statements import Statements
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -24,6 +24,14 @@ Feature = tuple[FeatureKind | None, bool]
 """Kind (None where it is not known) and whether a list."""
 
 _DIGEST_ROWS = 1024
+
+
+class Cursor(Protocol):
+    """Gives rows."""
+
+    def fetchmany(self, size: int, /) -> Sequence[Any]:
+        """The next rows, none when there are no more."""
+        ...
 
 
 class ConnectionLost(Exception):  # noqa: N818 - a signal: reading goes on with another connection
@@ -85,7 +93,7 @@ class Database:
             raise ConnectionLost(self._text(error)) from error
 
     def _create_engine(self) -> Engine:
-        login = read_login(self._credentials_file)
+        login = self._login()
         url = self.url
         if url.username is None and login.user is not None:
             url = url.set(username=login.user)
@@ -101,6 +109,10 @@ class Database:
             raise UsageError(
                 f"{self.shown}: needs the driver {error.name!r}: pip install {error.name}"
             ) from error
+
+    def _login(self) -> Login:
+        """Who connects."""
+        return read_login(self._credentials_file)
 
     def _connect_args(self) -> dict[str, Any]:
         """What the driver is to be told."""
@@ -131,6 +143,10 @@ class Database:
         """Whether keys that such a feature holds lose unless they are fetched as text."""
         del feature
         return False
+
+    def open_cursor(self, connection: Connection, statement: Executable, rows: int) -> Cursor:
+        """The rows of a statement, of which the client holds about `rows` at a time."""
+        return stream(connection, statement, rows)
 
     def counts_and_digest(
         self, statements: Statements, connection: Connection
@@ -170,7 +186,7 @@ class Database:
         """One line of the driver's own words, without the statement, its values and the login."""
         own = getattr(error, "orig", None) or error
         line = next(iter(str(own).strip().splitlines()), type(own).__name__)
-        return read_login(self._credentials_file).hide(line)[:300]
+        return self._login().hide(line)[:300]
 
 
 def fetch(

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from penstock.components.errors import DataError
-from penstock.components.sources.sql.database import ConnectionLost, Database, stream
+from penstock.components.sources.sql.database import ConnectionLost, Database
 from penstock.components.sources.sql.statements import KeyRange, Statements
 
 # Further tries, and how long each waits: a server that fails over is back within a minute.
@@ -78,17 +78,15 @@ class RangeReader:
         with self._database.reading(self._mark) as connection:
             with self._database.errors_named():
                 keys = self._rest(connection)
-                result = stream(
-                    connection, self._statements.read(self._names, keys), self.fetch_rows
-                )
-            with result:
-                while True:
-                    with self._database.errors_named():
-                        some = result.fetchmany(self.fetch_rows)
-                    if not some:
-                        return
-                    self._note(some)
-                    yield some
+                select = self._statements.read(self._names, keys)
+                cursor = self._database.open_cursor(connection, select, self.fetch_rows)
+            while True:
+                with self._database.errors_named():
+                    some = cursor.fetchmany(self.fetch_rows)
+                if not some:
+                    return
+                self._note(some)
+                yield some
 
     def _note(self, rows: Rows) -> None:
         """Remember where reading would go on."""

@@ -138,8 +138,12 @@ class SqlSource:
 
 def _json(names: Sequence[str], values: Sequence[Any]) -> bytes:
     """A row as JSON, what JSON has no type for as text."""
+
+    def as_text(value: object) -> str:
+        return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+
     row = dict(zip(names, values, strict=True))
-    return json.dumps(row, default=str, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    return json.dumps(row, default=as_text, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def open_sql(inputs: Sequence[str], options: SqlOptions) -> SqlSource:

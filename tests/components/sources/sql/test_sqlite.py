@@ -48,6 +48,12 @@ def test_a_table_is_typed_by_its_values_and_cut_by_its_primary_key(
     assert rows == [[i, i / 4, b"company %d" % (i % 3), bytes([i])] for i in range(10)]
 
 
+def test_the_login_of_another_database_does_not_matter(sqlite_table, open_sql, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_SQL_USER", "me")
+    monkeypatch.setenv("PENSTOCK_SQL_PASSWORD", "pw")
+    assert open_sql(sqlite_table(TRIPS, trips(3)), table="t").rows == 3
+
+
 def test_more_rows_than_boundaries_and_batches(sqlite_table, open_sql, read_out):
     address = sqlite_table(TRIPS, trips(10_000))
     source = open_sql(address, table="t", fetch_rows=100)
@@ -116,18 +122,17 @@ def test_what_does_not_fit_rejects_its_row_only(sqlite_table, open_sql, read_out
     source = open_sql(address, table="t", key="id")
     out = read_out(source, parts=2)
     assert [row[0] for row in out.rows] == [0, 2, 3, 4]
-    assert out.errors == ["data.db: row 2, column 'n': 'many' is text, expected a number"]
+    assert out.errors == ["data.db: row 2, column 'n': b'many' is bytes, expected a number"]
     assert out.rejected[0].raw == b'{"id": 1, "n": "many", "s": "ok"}'
 
 
-def test_text_that_is_not_utf8_rejects_its_row(sqlite_table, open_sql, read_out):
-    address = sqlite_table("id INTEGER, s TEXT", [(1, "good"), (2, "x")])
+def test_text_that_is_not_utf8_stays_as_it_is(sqlite_table, open_sql, read_out):
+    address = sqlite_table("id TEXT, s TEXT", [("a", "good"), ("b", "x"), ("c", "y")])
     with sqlite3.connect(address.removeprefix("sqlite:///")) as connection:
-        connection.execute("UPDATE t SET s = CAST(x'6162ff' AS TEXT) WHERE id = 2")
+        connection.execute("UPDATE t SET s = CAST(x'6162ff' AS TEXT) WHERE id = 'b'")
     connection.close()
-    out = read_out(open_sql(address, table="t", key="id"))
-    assert out.rows == [[1, b"good"]]
-    assert "is not Unicode text" in out.errors[0]
+    out = read_out(open_sql(address, table="t", key="id"), parts=3)
+    assert out.rows == [[b"a", b"good"], [b"b", b"ab\xff"], [b"c", b"y"]]
 
 
 def test_a_schema_decides(sqlite_table, open_sql, read_out, tmp_path):
