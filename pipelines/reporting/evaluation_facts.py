@@ -48,9 +48,18 @@ class CalibrationPoint:
 
 @dataclass(frozen=True)
 class CheckedThreshold:
-    """A threshold, the value that stands against it, and whether it is reached (None: unknown)."""
+    """How a model stands against a threshold.
+
+    Attributes:
+        threshold: The threshold.
+        slice: The slice that is worst, of those that it is for; empty where none is known.
+        value: The metric there.
+        change: Its change to the baseline; None without one.
+        reached: Whether it is enough; None where no slice is known.
+    """
 
     threshold: Threshold
+    slice: str
     value: float | None
     change: float | None
     reached: bool | None
@@ -108,21 +117,32 @@ def _slices(result: EvaluationResult) -> list[str]:
 
 
 def _check(threshold: Threshold, result: EvaluationResult) -> CheckedThreshold:
-    """Where a threshold is for many slices, the Evaluator's failures say which of them fail."""
-    value = result.metrics.get(threshold.where, {}).get(threshold.metric)
-    before = result.baseline.get(threshold.where, {}).get(threshold.metric)
-    if value is None:
-        return CheckedThreshold(threshold, None, None, None)
+    """Of a threshold for many slices the worst one is looked at."""
+    sign = 1 if threshold.higher_is_better else -1
+    known = [
+        (sign * values[threshold.metric], name)
+        for name, values in result.metrics.items()
+        if threshold.metric in values and _is_for(threshold.where, name)
+    ]
+    if not known:
+        return CheckedThreshold(threshold, "", None, None, None)
+    worst = min(known)[1]
+    value = result.metrics[worst][threshold.metric]
+    before = result.baseline.get(worst, {}).get(threshold.metric)
     change = value - before if before is not None else None
     reached = (threshold.lower is None or value >= threshold.lower) and (
         threshold.upper is None or value <= threshold.upper
     )
     if threshold.change is not None and change is not None:
-        enough = (
-            change >= threshold.change if threshold.higher_is_better else change <= threshold.change
-        )
-        reached = reached and enough
-    return CheckedThreshold(threshold, value, change, reached)
+        reached = reached and sign * change >= sign * threshold.change
+    return CheckedThreshold(threshold, worst, value, change, reached)
+
+
+def _is_for(where: str, slice_name: str) -> bool:
+    """Whether a threshold for `overall`, `hour=3` or `each hour` is for a slice."""
+    key = where.removeprefix("each ")
+    is_each = key != where and slice_name.startswith(f"{key}=") and ", " not in slice_name
+    return slice_name == where or is_each
 
 
 def _plots(uri: str) -> Iterator[Any]:

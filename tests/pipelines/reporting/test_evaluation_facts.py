@@ -1,0 +1,70 @@
+import json
+
+import pytest
+from tensorflow_model_analysis.proto import metrics_for_slice_pb2
+
+from penstock.pipelines.evaluation_result import Threshold
+from penstock.pipelines.reporting.evaluation_facts import CalibrationPoint, gather_evaluation
+
+
+def plot():
+    message = metrics_for_slice_pb2.PlotsForSlice()
+    entry = message.plot_keys_and_values.add()
+    for threshold, hits in ((0.25, 9.0), (0.5, 8.0), (0.75, 4.0)):
+        entry.value.confusion_matrix_at_thresholds.matrices.add(
+            threshold=threshold,
+            true_positives=hits,
+            false_negatives=10 - hits,
+            false_positives=2,
+            true_negatives=88,
+        )
+    for count, label, prediction in ((0, 0, 0), (40, 30, 32), (60, 6, 9)):
+        bucket = entry.value.calibration_histogram_buckets.buckets.add()
+        bucket.num_weighted_examples.value = count
+        bucket.total_weighted_label.value = label
+        bucket.total_weighted_refined_prediction.value = prediction
+    return message
+
+
+def test_confusion_and_calibration_from_plots(runs, tmp_path):
+    metrics = [runs.slice_metrics({"example_count": 100.0, "auc": 0.9})]
+    runs.write_evaluation(tmp_path / "evaluation", metrics, plots=[plot()])
+    facts = gather_evaluation(str(tmp_path / "evaluation"))
+    assert facts.confusion.counts == ((88, 2), (2, 8))
+    assert facts.confusion.origin == "at threshold 0.5, from the Evaluator's plot"
+    assert facts.calibration == [CalibrationPoint(0.15, 0.1, 60), CalibrationPoint(0.8, 0.75, 40)]
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        {"example_count": 100.0, "binary_accuracy": 0.9, "precision": 0.8},
+        {"example_count": 100.0, "binary_accuracy": 0.9, "precision": 0.0, "recall": 0.0},
+        # No whole numbers of examples have these: they are weighted.
+        {"example_count": 10.0, "binary_accuracy": 0.873, "precision": 0.71, "recall": 0.6},
+    ],
+)
+def test_no_confusion_is_made_up(runs, tmp_path, metrics):
+    runs.write_evaluation(tmp_path / "evaluation", [runs.slice_metrics(metrics)])
+    assert gather_evaluation(str(tmp_path / "evaluation")).confusion is None
+
+
+def test_a_threshold_for_each_slice_is_held_against_the_worst(runs, tmp_path):
+    metrics = [
+        runs.slice_metrics({"auc": 0.9}),
+        runs.slice_metrics({"auc": 0.7}, kind="a"),
+        runs.slice_metrics({"auc": 0.8}, kind="b"),
+        runs.slice_metrics({"auc": 0.1}, kinds="c"),
+    ]
+    threshold = {"valueThreshold": {"lowerBound": 0.75}}
+    each = [{"slicingSpecs": [{"featureKeys": ["kind"]}], "threshold": threshold}]
+    runs.write_evaluation(tmp_path / "evaluation", metrics)
+    (tmp_path / "evaluation/eval_config.json").write_text(
+        json.dumps(
+            {"evalConfig": {"metricsSpecs": [{"metrics": [
+                {"className": "AUC", "perSliceThresholds": each}]}]}}
+        )
+    )  # fmt: skip
+    [checked] = gather_evaluation(str(tmp_path / "evaluation")).checked
+    assert checked.threshold == Threshold("auc", "each kind", 0.75, None, None, True)
+    assert (checked.slice, checked.value, checked.reached) == ("kind=a", 0.7, False)
