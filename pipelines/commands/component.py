@@ -6,7 +6,7 @@ import typer
 
 
 def command(
-    name: Annotated[str, typer.Argument(help="ingest or validate.")],
+    name: Annotated[str, typer.Argument(help="ingest, validate or pack.")],
     executor_input: Annotated[str, typer.Argument(help="What Kubeflow says of the task, JSON.")],
 ) -> None:
     """Run a plain component as its container does; penstock compile writes the call."""

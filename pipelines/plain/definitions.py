@@ -18,9 +18,13 @@ from kfp.dsl import HTML, Artifact, Dataset, Input, Metrics, Output, OutputPath
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow import EXECUTOR_INPUT, check_image
-from penstock.pipelines.plain.parameters import IngestParameters, ValidateParameters
+from penstock.pipelines.plain.parameters import (
+    IngestParameters,
+    PackParameters,
+    ValidateParameters,
+)
 
-_INGEST, _VALIDATE = IngestParameters(), ValidateParameters()
+_INGEST, _VALIDATE, _PACK = IngestParameters(), ValidateParameters(), PackParameters()
 
 
 def make_component(name: str, image: str) -> Any:
@@ -132,4 +136,43 @@ def _validate(container: dsl.ContainerSpec) -> Any:
     return validate
 
 
-DEFINITIONS = {"ingest": _ingest, "validate": _validate}
+def _pack(container: dsl.ContainerSpec) -> Any:
+    @dsl.container_component
+    def pack(
+        examples: Input[Dataset],
+        packed: Output[Dataset],
+        metrics: Output[Metrics],
+        splits: List[str] = list(_PACK.splits),
+        columns: List[str] = list(_PACK.columns),
+        ids: List[str] = list(_PACK.ids),
+        images: List[str] = list(_PACK.images),
+        schema: str = _PACK.schema,
+        on_missing: str = _PACK.on_missing,
+        block_rows: Optional[int] = _PACK.block_rows,
+        seed: int = _PACK.seed,
+        shards: Optional[int] = _PACK.shards,
+    ) -> dsl.ContainerSpec:
+        """Turn row Examples into packed, shuffled records that training reads many times as fast.
+
+        Args:
+            examples: What `ingest` gives, or the Examples of any ExampleGen.
+            splits: The splits to pack; else all.
+            columns: The features to keep; else all.
+            ids: Text features to store as vocabulary ids.
+            images: Image features to store as decoded pixels, each as NAME or NAME=HxW.
+            schema: Text of a schema.pbtxt that decides columns and shapes; else the rows do.
+            on_missing: A row without a value: `fill`, `list` or `fail`, as of `penstock pack`.
+            block_rows: Rows of a record; else planned.
+            seed: Of the shuffle.
+            shards: Shards of each split; else planned.
+
+        Returns:
+            packed: Folder of `Split-*/` and manifest.json.
+            metrics: Rows of each split; shards.
+        """
+        return container
+
+    return pack
+
+
+DEFINITIONS = {"ingest": _ingest, "validate": _validate, "pack": _pack}

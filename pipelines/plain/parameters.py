@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.gate_checks import GateOptions
+from penstock.components.packing.options import PackOptions
 
 
 @dataclass(frozen=True)
@@ -33,3 +34,18 @@ class ValidateParameters:
     max_quarantined_share: float = GateOptions.max_quarantined_share
     stop_if_unfit: bool = True
     workers: int = 1
+
+
+@dataclass(frozen=True)
+class PackParameters:
+    """What `pack` takes besides its Dataset."""
+
+    splits: tuple[str, ...] = PackOptions.splits
+    columns: tuple[str, ...] = PackOptions.columns
+    ids: tuple[str, ...] = PackOptions.ids
+    images: tuple[str, ...] = ()
+    schema: str = ""
+    on_missing: str = PackOptions.on_missing
+    block_rows: int | None = PackOptions.block_rows
+    seed: int = PackOptions.seed
+    shards: int | None = None

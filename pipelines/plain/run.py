@@ -11,6 +11,7 @@ from penstock.pipelines.kubeflow_executor import ExecutorInput
 COMPONENTS = {
     "ingest": "penstock.pipelines.plain.ingest:run",
     "validate": "penstock.pipelines.plain.validate:run",
+    "pack": "penstock.pipelines.plain.pack:run",
 }
 
 

@@ -13,6 +13,7 @@ from kfp import compiler, components
 
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.manifest import read_manifest
+from penstock.pipelines.plain.definitions import write_component
 from penstock.pipelines.plain.run import run_component
 
 ROOT = Path(__file__).parents[2]
@@ -30,9 +31,8 @@ def penstock(*arguments):
 def compiled(tmp_path_factory):
     """The pipeline as the file that Kubeflow is given."""
     folder = tmp_path_factory.mktemp("plain")
-    for name in ("ingest", "validate"):
-        done = penstock("compile", name, "--image", IMAGE, "--out", folder / f"{name}.yaml")
-        assert done.returncode == 0, done.stderr
+    for name in ("ingest", "validate", "pack"):
+        write_component(name, folder / f"{name}.yaml", image=IMAGE)
     spec = importlib.util.spec_from_file_location("plain", ROOT / "k8s/examples/plain_pipeline.py")
     plain = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(plain)
@@ -101,14 +101,15 @@ def shards(compiled, tmp_path_factory):
 
 def test_the_pipeline_is_typed_and_knows_no_tfx(compiled):
     tasks = compiled["root"]["dag"]["tasks"]
-    assert set(tasks) == {"importer", "ingest", "validate"}
+    assert set(tasks) == {"importer", "ingest", "validate", "pack"}
     assert tasks["validate"]["inputs"]["artifacts"]["examples"]["taskOutputArtifact"] == {
         "producerTask": "ingest",
         "outputArtifactKey": "examples",
     }
+    assert set(tasks["pack"]["dependentTasks"]) == {"ingest", "validate"}
     kinds = {
         key: output["artifactType"]["schemaTitle"]
-        for name in ("ingest", "validate")
+        for name in ("ingest", "validate", "pack")
         for key, output in compiled["components"][f"comp-{name}"]["outputDefinitions"][
             "artifacts"
         ].items()
@@ -116,6 +117,7 @@ def test_the_pipeline_is_typed_and_knows_no_tfx(compiled):
     assert kinds == {
         "examples": "system.Dataset",
         "metrics": "system.Metrics",
+        "packed": "system.Dataset",
         "report": "system.HTML",
         "schema_used": "system.Artifact",
         "statistics": "system.Artifact",
@@ -142,6 +144,17 @@ def test_validate_takes_what_ingest_gives(compiled, shards, tmp_path):
     assert (tmp_path / "report").read_text().startswith("<!doctype html>")
     assert 'name: "tips"' in (tmp_path / "schema_used").read_text()
     assert (tmp_path / "statistics/Split-train/FeatureStats.pb").exists()
+
+
+def test_pack_takes_what_ingest_gives(compiled, shards, tmp_path):
+    given = {"columns": ["fare"], "seed": 1.0}
+    done = run_as_kfp(compiled, "pack", {"examples": shards / "examples"}, tmp_path, given)
+
+    assert done.returncode == 0, done.stderr
+    manifest = read_manifest(tmp_path / "packed")
+    assert list(manifest.splits) == ["train"]
+    written = read_manifest(shards / "examples").account.written["train"]
+    assert metrics(tmp_path) == {"rows_train": written, "shards": len(manifest.shards)}
 
 
 @pytest.mark.parametrize("stop", [True, False])

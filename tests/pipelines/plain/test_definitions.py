@@ -46,19 +46,20 @@ def test_every_parameter_is_described():
             assert value.description, f"{name}: {key}"
 
 
-@pytest.mark.parametrize("name", DEFINITIONS)
-def test_defaults_are_those_of_the_command_line(name):
-    inputs = make_component(name, IMAGE).component_spec.inputs
-    assert inputs["max_quarantined_share"].default == 0.01
-    assert inputs["workers"].default == 1
+def test_defaults_are_those_of_the_command_line():
+    inputs = {name: make_component(name, IMAGE).component_spec.inputs for name in DEFINITIONS}
+    assert inputs["ingest"]["splits"].default == {"train": 2, "eval": 1}
+    assert inputs["ingest"]["max_quarantined_share"].default == 0.01
+    assert inputs["validate"]["max_quarantined_share"].default == 0.01
+    assert inputs["pack"]["on_missing"].default == "fill"
 
 
 def test_refuses_what_may_change_and_what_is_none(tmp_path):
     with pytest.raises(UsageError, match=r"image 'x:1' may change between two runs"):
         write_component("ingest", tmp_path / "c.yaml", image="x:1")
-    with pytest.raises(UsageError, match=r"no component 'digest'; choices: ingest, validate"):
+    with pytest.raises(UsageError, match=r"no component 'digest'; choices: ingest, validate, pack"):
         make_component("digest", IMAGE)
-    with pytest.raises(UsageError, match=r"no component 'digest'; choices: ingest, validate"):
+    with pytest.raises(UsageError, match=r"no component 'digest'; choices: ingest, validate, pack"):
         run_component("digest", "{}")
     with pytest.raises(UsageError, match=r"c.txt: Kubeflow reads files that end in .yaml"):
         write_component("ingest", tmp_path / "c.txt", image=IMAGE)
