@@ -28,10 +28,10 @@ LocalDagRunner().run(penguin_style.make_pipeline(sys.argv[1], sys.argv[2]))
 """
 
 
-def run_taxi(root, *options):
+def run(root, *options, name="taxi"):
     sets = [part for option in options for part in ("--set", option)]
     return subprocess.run(
-        [PENSTOCK, "run", "taxi", "--root", root, *sets], capture_output=True, text=True
+        [PENSTOCK, "run", name, "--root", root, *sets], capture_output=True, text=True
     )
 
 
@@ -48,7 +48,7 @@ def words(page):
 @pytest.fixture(scope="module")
 def taxi(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs") / "taxi"
-    done = run_taxi(root)
+    done = run(root)
     assert done.returncode == 0, done.stderr
     assert f"\nreport      {root}/report.html\n" in done.stdout
     return root
@@ -63,8 +63,8 @@ def test_taxi(taxi):
     assert "15,002 rows read = 15,002 written + 0 quarantined + 0 blank." in page
     assert f"train {account.written['train']:,} 66 % 8 " in page
 
-    [run] = (taxi / "pipeline/Trainer/model_run").iterdir()
-    record = read_training_record(run)
+    [trained] = (taxi / "pipeline/Trainer/model_run").iterdir()
+    record = read_training_record(trained)
     best = next(e for e in record.epochs if e.epoch == record.best_epoch)
     assert (
         f"Best val_loss {best.metrics['val_loss']:.4f} epoch {best.epoch}, step {best.step}" in page
@@ -107,7 +107,7 @@ def test_the_request_of_taxi_is_answered(taxi):
 
 
 def test_a_second_run_and_what_it_changed(taxi):
-    done = run_taxi(taxi, "train.max_steps=80")
+    done = run(taxi, "train.max_steps=80")
     assert done.returncode == 0, done.stderr
     out = taxi / "both.html"
     listed = subprocess.run([PENSTOCK, "runs", taxi, "--json"], capture_output=True, text=True)
@@ -133,7 +133,7 @@ def test_a_blocked_run(tmp_path, taxi_csv):
     with (tmp_path / "data/trips.csv").open("w", newline="") as file:
         csv.writer(file).writerows([header, *rows])
     root = tmp_path / "taxi"
-    done = run_taxi(root, f"data={tmp_path / 'data'}", "ingest.on_bad_row=quarantine")
+    done = run(root, f"data={tmp_path / 'data'}", "ingest.on_bad_row=quarantine")
     assert done.returncode == 1
     assert f"\n  report: {root}/report.html\n" in done.stderr
     page = words((root / "report.html").read_text())
@@ -147,7 +147,7 @@ def test_a_blocked_run(tmp_path, taxi_csv):
 
 def test_a_run_with_nan_loss(tmp_path):
     root = tmp_path / "taxi"
-    done = run_taxi(root, "model.learning_rate=1e30")
+    done = run(root, "model.learning_rate=1e30")
     assert done.returncode == 1
     report = report_of(root)
     assert report.verdict.word == "Failed"
@@ -160,6 +160,27 @@ def test_a_run_with_nan_loss(tmp_path):
         "failed",
         "not reached",
     )
+
+
+def test_digits(tmp_path):
+    root = tmp_path / "digits"
+    done = run(root, "train.max_steps=60", name="digits")
+    assert done.returncode == 0, done.stderr
+    report = report_of(root)
+    assert report.missing == []
+    written = report.data.manifest.account.written
+    assert report.images.looked_at == dict(written)
+    assert sum(written.values()) == 1797  # of scikit-learn's load_digits
+    assert [size.label for size in report.images.sizes] == ["PNG 8x8"]
+    for split, bars in report.images.classes.items():
+        assert len(bars) == 10
+        assert sum(bar.count for bar in bars) == written[split]
+    confusion = report.evaluation.confusion
+    assert sum(map(sum, confusion.counts)) == written["eval"]
+    right = sum(row[i] for i, row in enumerate(confusion.counts)) / written["eval"]
+    overall = report.evaluation.result.metrics[OVERALL]
+    assert right == pytest.approx(overall["sparse_categorical_accuracy"])
+    assert (root / "report.html").read_text().count('class="pixels" src="data:image/png') == 24
 
 
 def test_a_pipeline_of_tfx_alone(tmp_path):
