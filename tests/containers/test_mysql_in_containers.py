@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.containers
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(1200)]
 
 PATH = f"{os.environ['PATH']}:/usr/sbin"
 USER = "penstock"
