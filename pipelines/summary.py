@@ -9,6 +9,7 @@ from penstock.components.anomalies import list_anomalies, read_anomalies
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.manifest import Manifest, read_manifest
 from penstock.components.trainer.training_record import TrainingRecord, read_training_record
+from penstock.components.trainer.utilisation import Utilisation, read_utilisation
 from penstock.components.trainer.verdict import bottleneck
 from penstock.pipelines.evaluation_result import EvaluationResult, read_evaluation
 from penstock.pipelines.run_record import RunRecord, latest_run
@@ -89,7 +90,7 @@ def collect(store: Any, pipeline: str) -> RunSummary:
         data=_manifest(uris["Examples"]),
         anomalies=_anomalies(uris["ExampleAnomalies"]),
         training=training,
-        bottleneck=bottleneck(training) if training else None,
+        bottleneck=bottleneck(training, _utilisation(uris["ModelRun"])) if training else None,
         evaluation=read_evaluation(uris["ModelEvaluation"]) if uris["ModelEvaluation"] else None,
         blessed=blessing.custom_properties["blessed"].int_value == 1 if blessing else None,
         model=uris["Model"],
@@ -128,3 +129,11 @@ def _anomalies(uri: str | None) -> tuple[str, ...] | None:
 
 def _text(properties: Mapping[str, Any], name: str) -> str | None:
     return properties[name].string_value or None if name in properties else None
+
+
+def _utilisation(model_run: str | None) -> Utilisation | None:
+    """Where the training's time went; None of a model that another trainer made."""
+    try:
+        return read_utilisation(model_run) if model_run else None
+    except DataError:
+        return None
