@@ -117,6 +117,19 @@ def test_an_unchanged_run_executes_nothing(first, root, data):
         assert second[what] == first[what]
 
 
+def test_packed_records_train_a_model_as_good(first, root, data):
+    arguments = ("taxi", "--root", root, "--set", f"data={data}", "--set", "pack=true")
+    packed = run_well(*arguments)
+    before = dict.fromkeys((*BEFORE_TRANSFORM, "Transform"), "cached")
+    assert states(packed) == before | dict.fromkeys(("Pack", *FROM_TRAINER), "done")
+    for metric in ("binary_accuracy", "auc"):
+        from_rows, from_packed = (
+            summary["evaluation"]["metrics"]["overall"][metric] for summary in (first, packed)
+        )
+        assert abs(from_packed - from_rows) < 0.02
+    assert set(states(run_well(*arguments)).values()) == {"cached"}
+
+
 def test_a_changed_byte_is_seen_whatever_size_and_date_say(first, root, data):
     file = data / "trips.csv"
     before, content = file.stat(), file.read_bytes()
