@@ -35,6 +35,11 @@ class Augmentation(keras.layers.Layer):
         super().__init__(name="augmentation", dtype=_DTYPE)
         self.changes = [*_moves(options, seed), *_colours(options, seed, channels)]
 
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """See the base class."""
+        for change in self.changes:
+            change.build(input_shape)
+
     def call(self, images: Any, training: bool | None = None) -> Any:
         """See the class."""
         if training:
@@ -84,16 +89,19 @@ def _moves(options: AugmentOptions, seed: int | None) -> list[keras.Layer]:
 def _colours(options: AugmentOptions, seed: int | None, channels: int) -> list[keras.Layer]:
     """Brightness, contrast and, where there are colours, saturation and hue."""
     layers = keras.layers
-    how = {"value_range": _RANGE, "seed": seed, "dtype": _DTYPE}
+    how = {"seed": seed, "dtype": _DTYPE}
     built: list[keras.Layer] = []
     if options.brightness:
-        built.append(layers.RandomBrightness(options.brightness, **how))
+        built.append(layers.RandomBrightness(options.brightness, _RANGE, **how))
     if options.contrast:
-        built.append(layers.RandomContrast(options.contrast, **how))
+        built.append(layers.RandomContrast(options.contrast, _RANGE, **how))
     if channels == 3 and options.saturation:
-        # 0.5 is no change, 0 is gray, 1 the strongest colours.
+        # 0.5 is no change, 0 is gray, 1 the strongest colours. The layer bounds the saturation,
+        # which is within 0..1, by the range of the pixels, so that these have to be so as well.
         half = options.saturation / 2
-        built.append(layers.RandomSaturation((0.5 - half, 0.5 + half), **how))
+        change = layers.RandomSaturation((0.5 - half, 0.5 + half), (0, 1), **how)
+        most = _RANGE[1]
+        built += [layers.Rescaling(1 / most), change, layers.Rescaling(most)]
     if channels == 3 and options.hue:
-        built.append(layers.RandomHue(options.hue, **how))
+        built.append(layers.RandomHue(options.hue, _RANGE, **how))
     return built
