@@ -25,7 +25,7 @@ from penstock.pipelines.reporting.request import Request, make_request, sample_r
 from penstock.pipelines.reporting.run_note import RunNote, read_note
 from penstock.pipelines.reporting.schema_facts import SchemaRow, gather_schema, read_schema
 from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_training
-from penstock.pipelines.reporting.verdict import Verdict, gate_error, gate_problems, judge
+from penstock.pipelines.reporting.verdict import GATE, Verdict, gate_error, gate_problems, judge
 from penstock.pipelines.run_record import RunRecord
 
 Facts = TypeVar("Facts")
@@ -151,7 +151,7 @@ class _Reader:
 
 def _with_gate(note: RunNote, run: RunRecord, anomalies: Any, manifest: Any) -> RunNote:
     """The note, with what the gate said where it says nothing itself."""
-    stopped = any(n.node.startswith("ValidationGate") and n.state == "failed" for n in run.nodes)
+    stopped = any(n.node.startswith(GATE) and n.state == "failed" for n in run.nodes)
     artifact = run.artifact("ExampleStatistics")
     if note.error or not stopped or artifact is None:
         return note
