@@ -62,9 +62,7 @@ def _images(folder: Path) -> None:
     dtype = [("fname", object), ("class", object)]
     annotations = np.array([(name, 1 + i % 3) for i, name in enumerate(names)], dtype)
     class_names = np.array(["Audi", "BMW", "Fiat"], object)
-    scipy.io.savemat(
-        folder / "cars.mat", {"annotations": annotations, "class_names": class_names}
-    )
+    scipy.io.savemat(folder / "cars.mat", {"annotations": annotations, "class_names": class_names})
 
 
 def _tfds(folder: Path) -> None:

@@ -114,7 +114,7 @@ def test_shows_statistics_as_a_table(wanted, tmp_path):
 
     page = (tmp_path / "kfp/html").read_text()
     assert "2 features; 1,200 rows of train." in page
-    assert "&lt;fare&gt;</a></th><td class=\"muted\">float</td>" in page
+    assert '&lt;fare&gt;</a></th><td class="muted">float</td>' in page
     assert "<fare>" not in page
     assert '<th scope="row">missing</th><td class="n">10</td>' in page
     assert '<th scope="row">maximum</th><td class="n">9.500</td>' in page
