@@ -18,6 +18,7 @@ from penstock.components.sources.options import SourceOptions
 from penstock.components.trainer.input_config import InputOptions
 from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.components.trainer.train_options import EarlyStop, TrainOptions
+from penstock.pipelines.reporting.model_card import ModelCard
 from penstock.schemas import schema_file
 
 
@@ -83,6 +84,7 @@ class TaxiConfig:
         train: How long to train.
         track: The tracker that is told of the training, beside TensorBoard.
         evaluation: When a model may be pushed.
+        model_card: What only a person can say of the model; shown in the report.
     """
 
     root: str = "runs/taxi"
@@ -105,6 +107,15 @@ class TaxiConfig:
     )
     track: TrackOptions = field(default_factory=TrackOptions)
     evaluation: EvaluationOptions = field(default_factory=EvaluationOptions)
+    model_card: ModelCard = field(
+        default_factory=lambda: ModelCard(
+            summary="Whether a taxi passenger tips more than a fifth of the fare, from the trip.",
+            intended_use="An example of a pipeline; to compare input pipelines and models.",
+            limits="Trips of Chicago, 2013 to 2016. Cash tips are not on record, so a trip paid in "
+            "cash counts as one without a tip.",
+            data="15,002 trips of the City of Chicago's open data, as the tfx wheel ships them.",
+        )
+    )
 
     def __post_init__(self) -> None:
         if self.source.schema_file is not None:

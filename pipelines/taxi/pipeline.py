@@ -192,6 +192,7 @@ def eval_config(options: EvaluationOptions) -> tfma.EvalConfig:
                     tfma.MetricConfig(class_name="AUC", per_slice_thresholds=[_of_all(auc)]),
                     tfma.MetricConfig(class_name="Precision"),
                     tfma.MetricConfig(class_name="Recall"),
+                    tfma.MetricConfig(class_name="CalibrationPlot"),
                 ]
             )
         ],
