@@ -57,8 +57,10 @@ def ImageGate(  # noqa: N802 - TFX names a node after its function
 
 
 def _rules(text: str) -> ImageRules:
-    raw = json.loads(text)
-    return ImageRules(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()})
+    raw: dict[str, Any] = json.loads(text)
+    if "channels" in raw:
+        raw["channels"] = tuple(raw["channels"])
+    return ImageRules(**raw)
 
 
 def _summary(statistics: ImageStatistics) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def _read(uri: str, split: str, images: SplitImages) -> Iterator[tuple[int, int]
         for record in read_records(file):
             example = parse_example(record.payload)
             feature = example.context.feature if example else {}
-            encoded = feature[names.ENCODED].bytes_list.value if names.ENCODED in feature else ()
+            encoded = feature[names.ENCODED].bytes_list.value if names.ENCODED in feature else []
             if len(encoded) != 1:
                 raise DataError(
                     f"{file}: record {record.number} has no {names.ENCODED!r}: not an image; "

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -129,11 +129,12 @@ def _run(df: "DataFrame", task: _Task) -> list[dict[str, Any]]:
 
 def _partition_writer(
     task: _Task,
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
+        assert context is not None, "Spark's executors call this within a task"
         partition, attempt_id = context.partitionId(), context.taskAttemptId()
         result: dict[str, Any] = {"partition": partition, "try": attempt_id, "error": None}
         try:
@@ -147,7 +148,7 @@ def _partition_writer(
 
 
 def _write_partition(
-    batches: Iterator[pa.RecordBatch], task: _Task, partition: int, attempt_id: int
+    batches: Iterable[pa.RecordBatch], task: _Task, partition: int, attempt_id: int
 ) -> dict[str, Any]:
     """Write one partition's shards in a folder of this try's own."""
     folder = _try_folder(task.folder, partition, attempt_id)

@@ -123,7 +123,7 @@ def dry_run(project: str, query: str) -> DryRun:
     try:
         client = bigquery.Client(project=project)
         job = client.query(query, job_config=bigquery.QueryJobConfig(dry_run=True))
-        fields = [(field.name, field.field_type, field.mode) for field in job.schema]
+        fields = [(field.name, field.field_type, field.mode) for field in job.schema or ()]
         tables = {
             str(reference): str(client.get_table(reference).modified)
             for reference in job.referenced_tables

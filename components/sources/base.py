@@ -121,27 +121,45 @@ class Batch:
 
 
 class Source(Protocol):
-    """Outside data of one kind, opened, checked and typed.
+    """Outside data of one kind, opened, checked and typed."""
 
-    Attributes:
-        kind: `csv`, `parquet`, ...
-        columns: Name and kind of each feature, fixed before work starts.
-        fingerprint: sha256 (hex) over the content of all files, in order, and their
-            names; equal content gives an equal fingerprint, whatever the time stamps.
-        rows: Rows in all files, blank ones included; exact.
-        files: The files' paths, in the order in which they are read.
-        input_bytes: Their sizes, added up.
-        rejected_by_scan: Bad rows that were found before work starts, the first of them at
-            least; `read` gives them too.
-    """
+    @property
+    def kind(self) -> str:
+        """`csv`, `parquet`, ..."""
+        ...
 
-    kind: str
-    columns: tuple[Column, ...]
-    fingerprint: str
-    rows: int
-    files: tuple[str, ...]
-    input_bytes: int
-    rejected_by_scan: tuple[RejectedRow, ...]
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Name and kind of each feature, fixed before work starts."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 (hex) over the content of all files, in order, and their names.
+
+        Equal content gives an equal fingerprint, whatever the time stamps.
+        """
+        ...
+
+    @property
+    def rows(self) -> int:
+        """Rows in all files, blank ones included; exact."""
+        ...
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files' paths, in the order in which they are read."""
+        ...
+
+    @property
+    def input_bytes(self) -> int:
+        """Their sizes, added up."""
+        ...
+
+    @property
+    def rejected_by_scan(self) -> tuple[RejectedRow, ...]:
+        """Bad rows found before work starts, the first at least; `read` gives them too."""
+        ...
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The whole input as `parts` contiguous runs of pieces of about equal size, in order.

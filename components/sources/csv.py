@@ -31,7 +31,7 @@ SCAN_BLOCK_BYTES = 8 * MIB
 READ_BLOCK_BYTES = 4 * MIB
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class CsvSource:
     """Files of delimited text, opened, checked and typed; see `Source` for its other attributes.
 

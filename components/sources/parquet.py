@@ -41,7 +41,7 @@ _MAX_GROWTH = 4
 _SNAP_SHARE = 0.25
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class ParquetSource:
     """Parquet files, opened, checked and typed; see `Source` for its other attributes.
 

@@ -75,7 +75,7 @@ class Catalog:
         return len(self.paths)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class ImageSource:
     """Images, listed and labelled; see `Source` for its other attributes.
 

@@ -5,7 +5,7 @@ import io
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any, cast
 
 import fastavro
 
@@ -70,7 +70,7 @@ class AvroFile:
             stream.seek(self.block_starts[block])
             rest = _Chained(header, stream)
             try:
-                for value in fastavro.reader(rest):
+                for value in fastavro.reader(cast(IO[bytes], rest)):
                     if row >= end:
                         return
                     if row >= start:

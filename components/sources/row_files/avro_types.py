@@ -50,4 +50,4 @@ def _union(branches: list[Any]) -> tuple[FeatureKind | None, bool] | None:
     numbers = {(FeatureKind.INT, False), (FeatureKind.FLOAT, False)}
     if len(found) == 2:
         return (FeatureKind.FLOAT, False) if found == numbers else None
-    return next(iter(found)) if found else (None, False)  # type: ignore[return-value]
+    return next(iter(found)) if found else (None, False)

@@ -10,6 +10,7 @@ from psycopg.types.numeric import FloatLoader
 from psycopg.types.string import TextLoader
 from sqlalchemy import Numeric, bindparam, cast, func, literal_column, text
 from sqlalchemy.engine import Connection
+from sqlalchemy.sql.elements import ColumnElement
 
 from penstock.components.errors import DataError
 from penstock.components.sources.sql.database import Database, Feature
@@ -112,7 +113,7 @@ class PostgresDatabase(Database):
         self, statements: Statements, connection: Connection
     ) -> tuple[int, int, bytes]:
         """The counts and, in the same pass of the server, sums of two hashes of every row."""
-        row = literal_column(f"CAST({ROWS} AS text)")
+        row: ColumnElement[str] = literal_column(f"CAST({ROWS} AS text)")
         sums = [
             func.sum(cast(func.hashtextextended(row, bindparam(None, seed)), Numeric))
             for seed in (0, 1)

@@ -38,7 +38,7 @@ class _AllRows:
     units: int
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class SqlSource:
     """The rows of a query or table, counted and typed; see `Source` for its other attributes.
 

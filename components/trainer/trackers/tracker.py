@@ -7,17 +7,22 @@ State = Literal["finished", "failed", "interrupted"]
 
 
 class Tracker(Protocol):
-    """One run in a tracker. What it raises means that it failed, whatever the kind.
+    """One run in a tracker. What it raises means that it failed, whatever the kind."""
 
-    Attributes:
-        run: The tracker's id of the run, by which a resumed training goes on with it.
-        url: Where a person sees it; None where nowhere.
-        continued: Whether it was there before, and has params and earlier epochs already.
-    """
+    @property
+    def run(self) -> str:
+        """The tracker's id of the run, by which a resumed training goes on with it."""
+        ...
 
-    run: str
-    url: str | None
-    continued: bool
+    @property
+    def url(self) -> str | None:
+        """Where a person sees it; None where nowhere."""
+        ...
+
+    @property
+    def continued(self) -> bool:
+        """Whether it was there before, and has params and earlier epochs already."""
+        ...
 
     def params(self, values: Mapping[str, str]) -> None:
         """Log options by name."""

@@ -105,7 +105,7 @@ def test_nested_types_are_refused_or_json_text(tmp_path):
         [{"name": "m", "type": {"type": "map", "values": "long"}}],
         [{"m": {"b": 1, "a": 2}}],
     )
-    with pytest.raises(DataError, match="column 'm' has type .*, which no feature can hold"):
+    with pytest.raises(DataError, match=r"column 'm' has type .*, which no feature can hold"):
         open_source(path)
     rows, _ = read(open_source(path, AvroOptions(nested="json")))
     assert rows == [{"m": b'{"a": 2, "b": 1}'}]
