@@ -15,6 +15,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
+
+from penstock.components.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -29,18 +32,20 @@ class Measured:
 
 def measure(work: Callable[[], int]) -> Measured:
     """Run `work`, which says how many rows it did."""
-    cpu, wall = _cpu_seconds(), time.perf_counter()
+    cpu, wall = cpu_seconds_now(), time.perf_counter()
     rows = work()
-    wall, cpu = time.perf_counter() - wall, _cpu_seconds() - cpu
-    return Measured(rows, wall, cpu, _peak_mib())
+    wall, cpu = time.perf_counter() - wall, cpu_seconds_now() - cpu
+    return Measured(rows, wall, cpu, peak_mib_now())
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds_now() -> float:
+    """CPU time of this process and of the children that it waited for."""
     usages = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def _peak_mib() -> float:
+def peak_mib_now() -> float:
+    """Most memory that this process or one of these children held."""
     whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return max(resource.getrusage(w).ru_maxrss for w in whose) / 1024
 
@@ -48,30 +53,49 @@ def _peak_mib() -> float:
 def in_turn(
     script: str, contenders: Sequence[tuple[str, Sequence[str]]], rounds: int
 ) -> dict[str, Measured]:
-    """The median of each contender over the rounds, all contenders in each round.
+    """The median of each contender, whose process prints a `Measured`; see `runs_in_turn`."""
+    runs = runs_in_turn(script, contenders, rounds)
+    return {name: median([Measured(**run) for run in found]) for name, found in runs.items()}
+
+
+def runs_in_turn(
+    script: str, contenders: Sequence[tuple[str, Sequence[str]]], rounds: int
+) -> dict[str, list[dict[str, Any]]]:
+    """What each contender printed, all contenders in each round.
 
     Args:
-        script: The benchmark's file; called as `script --contender NAME ARGUMENTS`.
+        script: The benchmark's file; called as `script --contender NAME ARGUMENTS`. The last line
+            that it prints is JSON.
         contenders: Names and their arguments.
         rounds: How often.
+
+    Raises:
+        DataError: A contender failed.
     """
-    runs: dict[str, list[Measured]] = {name: [] for name, _ in contenders}
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name, _ in contenders}
     for number in range(rounds):
         for name, arguments in contenders:
             print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
-            runs[name].append(_run(script, name, arguments))
-    return {name: _median(measured) for name, measured in runs.items()}
+            out = run_script(script, ["--contender", name, *arguments], name)
+            runs[name].append(json.loads(out.splitlines()[-1]))
+    return runs
 
 
-def _run(script: str, name: str, arguments: Sequence[str]) -> Measured:
-    command = [sys.executable, script, "--contender", name, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
+def run_script(script: str, arguments: Sequence[str], what: str) -> str:
+    """What a process of its own prints.
+
+    Raises:
+        DataError: It failed.
+    """
+    done = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"{name} failed:\n{done.stderr[-2000:]}")
-    return Measured(**json.loads(done.stdout.splitlines()[-1]))
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise DataError(f"{what} failed: {said[-1]}")
+    return done.stdout
 
 
-def _median(runs: Sequence[Measured]) -> Measured:
+def median(runs: Sequence[Measured]) -> Measured:
+    """Of each figure."""
     fields = [asdict(run) for run in runs]
     return Measured(**{key: statistics.median(f[key] for f in fields) for key in fields[0]})
 

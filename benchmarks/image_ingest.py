@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.benchmarks.harness import Measured, in_turn, measure, report
-from penstock.benchmarks.made_images import jpeg_files
+from penstock.benchmarks.made_photos import photos
 
 SHARDS = 8
 
@@ -131,8 +131,7 @@ def main() -> None:
     if args.contender:
         _child(args.contender, args.folder)
         return
-    folder = args.data / f"images-{args.images}"
-    jpeg_files(folder, args.images)
+    folder = photos(args.data, args.images)
     contenders = [(name, ["--folder", str(folder)]) for name in CONTENDERS]
     results = in_turn(__file__, contenders, args.rounds)
     report("Images to TFRecord", results, "Python loop", as_json=args.json)

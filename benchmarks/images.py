@@ -20,8 +20,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness import Measured, in_turn, measure, report
-from made_photos import QUALITY, photos
+from penstock.benchmarks.harness import Measured, in_turn, measure, report
+from penstock.benchmarks.made_photos import QUALITY, photos
+from penstock.benchmarks.make_once import make_once
 
 # Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -57,16 +58,14 @@ def small_files(folder: Path, source: Path) -> Path:
     """The photos as JPEG files of 299 x 299, for Keras, unless they are there."""
     from PIL import Image
 
-    root = folder / f"{source.name}-{SIDE}"
-    if not root.exists():
-        temporary = root.with_suffix(".part")
+    def make(root: Path) -> None:
         for file in source.rglob("*.jpg"):
-            small = temporary / file.relative_to(source)
+            small = root / file.relative_to(source)
             small.parent.mkdir(parents=True, exist_ok=True)
             with Image.open(file) as image:
                 image.resize((SIDE, SIDE), Image.Resampling.BILINEAR).save(small, quality=QUALITY)
-        temporary.rename(root)
-    return root
+
+    return make_once(folder / f"{source.name}-{SIDE}", make)
 
 
 def pil_loop(folder: Path) -> Iterator[Any]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from penstock.benchmarks import made_table
 from penstock.benchmarks.harness import Measured, in_turn, measure, report
+from penstock.benchmarks.make_once import make_once
 
 # Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -29,8 +30,13 @@ SHARDS = 16
 SECONDS = 6.0
 
 
-def shards(folder: Path, rows: int) -> Path:
-    """The made table as shards in `folder`, written unless they are there."""
+def shards(folder: Path, rows: int, count: int = SHARDS) -> Path:
+    """The made table as `count` shards in `folder`, written unless they are there."""
+    name = f"shards-{rows}" if count == SHARDS else f"shards-{rows}-in-{count}"
+    return make_once(folder / name, lambda root: _write(root, rows, count))
+
+
+def _write(root: Path, rows: int, count: int) -> None:
     import pyarrow as pa
 
     from penstock.components.tfrecord.encoder import encode_examples
@@ -38,20 +44,16 @@ def shards(folder: Path, rows: int) -> Path:
     from penstock.components.tfrecord.sharding import shard_name
     from penstock.components.tfrecord.writer import ShardWriter
 
-    root = folder / f"shards-{rows}"
-    if not root.exists():
-        temporary = root.with_suffix(".part")
-        writers = [ShardWriter(temporary, shard_name(i, SHARDS)) for i in range(SHARDS)]
-        for batch in made_table.batches(rows):
-            binary = [c.cast(pa.binary()) if pa.types.is_string(c.type) else c for c in batch]
-            table = pa.RecordBatch.from_arrays(binary, batch.schema.names)
-            for i, writer in enumerate(writers):
-                part = -(-len(table) // SHARDS)
+    writers = [ShardWriter(root, shard_name(i, count)) for i in range(count)]
+    for batch in made_table.batches(rows):
+        binary = [c.cast(pa.binary()) if pa.types.is_string(c.type) else c for c in batch]
+        table = pa.RecordBatch.from_arrays(binary, batch.schema.names)
+        part = -(-len(table) // count)
+        for i, writer in enumerate(writers):
+            if i * part < len(table):
                 writer.write(frame_records(encode_examples(table.slice(i * part, part))))
-        for writer in writers:
-            writer.finish()
-        temporary.rename(root)
-    return root
+    for writer in writers:
+        writer.finish()
 
 
 def specs() -> dict[str, Any]:

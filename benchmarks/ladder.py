@@ -6,19 +6,15 @@ Naive, prefetch, interleave, parallel map, whole batches, cache; and packed, whi
     penstock bench ladder --examples shards --rows 0 --images 0     on your own row Examples
 """
 
-import argparse
 import json
 import os
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.benchmarks import claims
+from penstock.benchmarks import claims, questions
 from penstock.benchmarks.harness import Measured, in_turn, measure
 from penstock.benchmarks.outcome import Comparison, Contender, Outcome
 from penstock.benchmarks.reading import reader
@@ -182,7 +178,7 @@ def image_input(root: Path) -> Input:
         return {"image": tf.cast(pixels, tf.uint8), "label": row["label"]}
 
     files = sorted(str(path) for path in (root / "rows" / "Split-train").iterdir())
-    return Input(files, parse, None, str(root / "packed"), IMAGE_BATCH)
+    return Input(files, parse, None, str(root / f"packed-{SIZE}"), IMAGE_BATCH)
 
 
 def own_input(root: Path) -> Input:
@@ -249,11 +245,12 @@ def _rows(batch: Any) -> int:
     return int(getattr(feature, "dense_shape", feature.shape)[0])
 
 
-def prepare(options: LadderOptions, folder: Path) -> None:
+def prepare(options: LadderOptions) -> None:
     """Make or pack what is read, unless it is there."""
     from penstock.benchmarks import packed as tables
     from penstock.benchmarks import packed_images as images
 
+    folder = questions.data_folder()
     if options.rows:
         tables.prepare(folder, options.rows)
     if options.images:
@@ -281,17 +278,17 @@ def _prepare_own(examples: Path, root: Path) -> None:
 def run(options: LadderOptions) -> Outcome:
     """Climb the ladder."""
     began = time.perf_counter()
-    folder = Path(tempfile.gettempdir()) / "penstock-bench"
-    # In a process of its own: a child starts with the peak of memory that its parent had.
-    script = [sys.executable, __file__]
-    subprocess.run([*script, "--prepare", json.dumps(asdict(options))], check=True)
+    if options.images:
+        questions.need("PIL")
+    questions.prepare(__file__, options)
+    folder = questions.data_folder()
     comparisons = [
         _climb(what, title, unit, root, options)
         for wanted, what, title, unit, root in (
             (options.rows, "table", "A table of 40 columns", "rows",
              folder / f"packed-{options.rows}"),
             (options.images, "images", f"JPEG images to {SIZE} x {SIZE}", "images",
-             folder / f"images-{options.images}"),
+             folder / f"packed-images-{options.images}"),
             (options.examples, "examples", f"{options.examples}", "rows", folder / "own"),
         )
         if wanted
@@ -308,16 +305,12 @@ def run(options: LadderOptions) -> Outcome:
 
 
 def _climb(what: str, title: str, unit: str, root: Path, options: LadderOptions) -> Comparison:
-    arguments = ["--what", what, "--root", str(root), "--seconds", str(options.seconds)]
+    arguments = questions.job_arguments(what=what, root=str(root), seconds=options.seconds)
     names = steps_of(what)
     results = in_turn(__file__, [(name, arguments) for name in names], options.rounds)
     return Comparison(
-        title, unit, [Contender.of(n, results[n], _first_line(STEPS[n])) for n in names]
+        title, unit, [Contender.of(n, results[n], questions.first_line(STEPS[n])) for n in names]
     )
-
-
-def _first_line(function: Callable[..., Any]) -> str:
-    return (function.__doc__ or "").splitlines()[0]
 
 
 def _verdicts(one: Comparison) -> list[claims.Verdict]:
@@ -354,21 +347,9 @@ def _setting(options: LadderOptions) -> list[str]:
     ]
 
 
-def main() -> None:
-    """As a child: prepare, or measure one contender."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--prepare")
-    parser.add_argument("--contender")
-    parser.add_argument("--what", choices=INPUTS)
-    parser.add_argument("--root", type=Path)
-    parser.add_argument("--seconds", type=float)
-    args = parser.parse_args()
-    if args.prepare:
-        folder = Path(tempfile.gettempdir()) / "penstock-bench"
-        prepare(LadderOptions(**json.loads(args.prepare)), folder)
-        return
-    print(json.dumps(asdict(_child(args.what, args.contender, args.root, args.seconds))))
+def _contend(step: str, job: dict[str, Any]) -> dict[str, Any]:
+    return asdict(_child(job["what"], step, Path(job["root"]), job["seconds"]))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    questions.answer_child(LadderOptions, prepare, _contend)

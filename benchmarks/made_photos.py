@@ -1,10 +1,14 @@
 """Made photos for benchmarks: natural spectra, 500 x 375 or 500 x 333 pixels, JPEG of 85 KB.
 
 Noise whose energy falls with frequency as that of photos does, so that a JPEG of it has a photo's
-size and takes a photo's time to decode.
+size and takes a photo's time to decode. Fixed by seed.
 """
 
 from pathlib import Path
+
+import numpy as np
+
+from penstock.benchmarks.make_once import make_once
 
 CLASSES = 10
 QUALITY = 90
@@ -12,14 +16,18 @@ _FIELD = 1024
 
 
 def photos(folder: Path, count: int) -> Path:
-    """`count` photos in a folder for each class, written unless they are there."""
-    import numpy as np
+    """`classN/NUMBER.jpg` in a folder of its own in `folder`, made unless they are there."""
+    return make_once(folder / f"photos-{count}", lambda root: _make(root, count))
+
+
+def label_of(photo: Path) -> int:
+    """The class of a photo, by its folder."""
+    return int(photo.parent.name.removeprefix("class"))
+
+
+def _make(root: Path, count: int) -> None:
     from PIL import Image
 
-    root = folder / f"photos-{count}"
-    if root.exists():
-        return root
-    temporary = root.with_suffix(".part")
     rng = np.random.default_rng(0)
     colours = [np.stack([_field(a, rng) for _ in range(3)], axis=-1) for a in (1.0, 1.3, 1.6)]
     lights = [_field(a, rng)[..., None] for a in (0.9, 1.1, 1.3)]
@@ -29,26 +37,23 @@ def photos(folder: Path, count: int) -> Path:
         light = _part(lights[rng.integers(3)], height, width, rng)
         image = 22 * colour + 38 * light + rng.uniform(80, 160)
         image += rng.normal(size=(height, width, 1)) * rng.uniform(0, 6)
-        file = temporary / f"class{number % CLASSES}" / f"{number:06d}.jpg"
+        file = root / f"class{number % CLASSES}" / f"{number:06d}.jpg"
         file.parent.mkdir(parents=True, exist_ok=True)
         pixels = np.clip(image, 0, 255).astype(np.uint8)
         Image.fromarray(pixels).save(file, quality=QUALITY)
-    temporary.rename(root)
-    return root
 
 
-def _field(falloff, rng):
+def _field(falloff: float, rng: np.random.Generator) -> np.ndarray:
     """Noise of mean 0 and variance 1, whose amplitude falls with frequency to that power."""
-    import numpy as np
-
     spectrum = np.fft.rfft2(rng.normal(size=(_FIELD, _FIELD)))
     frequency = np.hypot(np.fft.fftfreq(_FIELD)[:, None], np.fft.rfftfreq(_FIELD)[None])
     frequency[0, 0] = 1
     field = np.fft.irfft2(spectrum / frequency**falloff, s=(_FIELD, _FIELD))
     field -= field.mean()
-    return (field / field.std()).astype(np.float32)
+    scaled: np.ndarray = (field / field.std()).astype(np.float32)
+    return scaled
 
 
-def _part(field, height, width, rng):
+def _part(field: np.ndarray, height: int, width: int, rng: np.random.Generator) -> np.ndarray:
     top, left = rng.integers(_FIELD - height), rng.integers(_FIELD - width)
     return field[top : top + height, left : left + width]

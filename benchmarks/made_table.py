@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.csv as pc
+from penstock.benchmarks.make_once import make_once
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FLOATS = tuple(f"f{i}" for i in range(20))
 INTS = tuple(f"i{i}" for i in range(12))
@@ -14,8 +16,11 @@ COLUMNS = FLOATS + INTS + STRINGS
 _BLOCK_ROWS = 100_000
 
 
-def batches(rows: int, *, seed: int = 7) -> Iterator[pa.RecordBatch]:
+def batches(rows: int, *, seed: int = 7) -> Iterator["pa.RecordBatch"]:
     """The table, in blocks of at most 100,000 rows."""
+    import numpy as np
+    import pyarrow as pa
+
     words = np.array([f"category {i} of many" for i in range(1000)], dtype=object)
     for start in range(0, rows, _BLOCK_ROWS):
         rng = np.random.default_rng((seed, start))
@@ -26,15 +31,18 @@ def batches(rows: int, *, seed: int = 7) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(floats + ints + strings, list(COLUMNS))
 
 
+def csv_path(folder: Path, rows: int) -> Path:
+    """Where `csv_file` makes it."""
+    return folder / f"table-{rows}.csv"
+
+
 def csv_file(folder: Path, rows: int) -> Path:
     """A CSV of that many rows in `folder`, made unless it is there."""
-    path = folder / f"table-{rows}.csv"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".part")
-        schema = next(batches(1)).schema
-        with pc.CSVWriter(temporary, schema) as out:
+    import pyarrow.csv as pc
+
+    def make(path: Path) -> None:
+        with pc.CSVWriter(path, next(batches(1)).schema) as out:
             for batch in batches(rows):
                 out.write_batch(batch)
-        temporary.rename(path)
-    return path
+
+    return make_once(csv_path(folder, rows), make)

@@ -24,6 +24,7 @@ from typing import Any
 from penstock.benchmarks import input as rows_benchmark
 from penstock.benchmarks import made_table
 from penstock.benchmarks.harness import Measured, in_turn, measure, report
+from penstock.benchmarks.make_once import make_once
 
 # Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -35,30 +36,32 @@ STEPS_A_CALL = 200
 
 def prepare(folder: Path, rows: int) -> Path:
     """The made table as row Examples, packed with strings, packed with ids, and as arrays."""
-    import numpy as np
-
     from penstock.components.packing.options import PackOptions
     from penstock.components.packing.pack import pack
 
-    root = folder / f"packed-{rows}"
-    if root.exists():
-        return root
-    part = root.with_suffix(".part")
-    (part / "rows").mkdir(parents=True)
-    shards = rows_benchmark.shards(folder, rows)
-    (part / "rows" / "Split-train").symlink_to(shards.resolve())
-    pack(str(part / "rows"), part / "strings", PackOptions())
-    pack(str(part / "rows"), part / "ids", PackOptions(ids=made_table.STRINGS))
-    batches = list(made_table.batches(rows))
+    def make(part: Path) -> None:
+        (part / "rows").mkdir(parents=True)
+        shards = rows_benchmark.shards(folder, rows)
+        (part / "rows" / "Split-train").symlink_to(shards.resolve())
+        pack(str(part / "rows"), part / "strings", PackOptions())
+        pack(str(part / "rows"), part / "ids", PackOptions(ids=made_table.STRINGS))
+        batches = list(made_table.batches(rows))
+        _arrays(part, batches)
+        (part / "sums.json").write_text(json.dumps(_sums(batches)))
+
+    return make_once(folder / f"packed-{rows}", make)
+
+
+def _arrays(folder: Path, batches: list[Any]) -> None:
+    """What a memory map reads: an array a type, strings as ids."""
+    import numpy as np
+
     for name, columns in (("f", made_table.FLOATS), ("i", made_table.INTS)):
         stacked = [np.stack([b[c].to_numpy() for c in columns], axis=1) for b in batches]
-        np.save(part / f"{name}.npy", np.concatenate(stacked))
+        np.save(folder / f"{name}.npy", np.concatenate(stacked))
     words = [np.stack([b[c].to_numpy(False) for c in made_table.STRINGS], 1) for b in batches]
     _, ids = np.unique(np.concatenate(words).astype("S"), return_inverse=True)
-    np.save(part / "s.npy", ids.reshape(rows, -1).astype(np.int32))
-    (part / "sums.json").write_text(json.dumps(_sums(batches)))
-    part.rename(root)
-    return root
+    np.save(folder / "s.npy", ids.reshape(sum(map(len, batches)), -1).astype(np.int32))
 
 
 def _sums(batches: list[Any]) -> dict[str, int]:

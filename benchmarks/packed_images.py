@@ -1,6 +1,6 @@
 """Shuffled batches of images: a PIL loop, JPEG in TFRecords, packed pixels, a memory map.
 
-Claim, CPU time an image of 375 x 500 to 299 x 299: packed at least 15 times a loop that opens,
+Claim, CPU time a photo of 375 x 500 to 299 x 299: packed at least 15 times a loop that opens,
 decodes and resizes with PIL. A memory map of the decoded pixels, of which images are picked at
 random, is the limit. Each contender first proves that a pass of it has every image once: the
 labels, and for those that read the same pixels the pixels, are summed and checked.
@@ -21,8 +21,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from penstock.benchmarks import made_images
+from penstock.benchmarks import made_photos
 from penstock.benchmarks.harness import Measured, in_turn, measure, report
+from penstock.benchmarks.make_once import make_once
 
 # Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -35,45 +36,66 @@ WINDOW_IMAGES = 256
 
 
 def prepare(folder: Path, images: int) -> Path:
-    """The images as files, as JPEG in row Examples, packed, and as one array."""
-    import numpy as np
+    """The photos as files, as JPEG in row Examples, packed, and as one array."""
+
+    def make(part: Path) -> None:
+        part.mkdir()
+        source = made_photos.photos(folder, images)
+        (part / "files").symlink_to(source.resolve())
+        _write_rows(part / "rows" / "Split-train", sorted(source.glob("*/*.jpg")))
+        pack_images(part, SIZE)
+        _write_arrays(part, images)
+
+    return make_once(folder / f"packed-images-{images}", make)
+
+
+def _write_rows(folder: Path, files: list[Path]) -> None:
     import tensorflow as tf
 
+    from penstock.components.tfrecord.features import example
+
+    folder.mkdir(parents=True)
+    for shard in range(SHARDS):
+        with tf.io.TFRecordWriter(
+            str(folder / f"data_tfrecord-{shard:05d}-of-{SHARDS:05d}")
+        ) as out:
+            for path in files[shard::SHARDS]:
+                values = {"image": path.read_bytes(), "label": made_photos.label_of(path)}
+                out.write(example(values).SerializeToString())
+
+
+def pack_images(root: Path, size: int) -> Path:
+    """The row Examples below `root` as packed pixels of that height and width."""
     from penstock.components.packing.options import ImageColumn, PackOptions
     from penstock.components.packing.pack import pack
-    from penstock.components.tfrecord.features import example
+
+    columns = (ImageColumn("image", (size, size)),)
+    packed = root / f"packed-{size}"
+    if not packed.exists():
+        pack(str(root / "rows"), packed, PackOptions(images=columns))
+    return packed
+
+
+def _write_arrays(root: Path, images: int) -> None:
+    """What a memory map reads, and the sums of it that a pass is held against."""
+    import numpy as np
+
     from penstock.components.trainer.input_config import InputOptions
     from penstock.components.trainer.packed_input_fn import packed_eval_input_fn
 
-    root = folder / f"images-{images}"
-    if root.exists():
-        return root
-    part = root.with_suffix(".part")
-    files = made_images.jpeg_files(part / "files", images)
-    rows = part / "rows" / "Split-train"
-    rows.mkdir(parents=True)
-    for shard in range(SHARDS):
-        with tf.io.TFRecordWriter(str(rows / f"data_tfrecord-{shard:05d}-of-{SHARDS:05d}")) as out:
-            for path in files[shard::SHARDS]:
-                values = {"image": path.read_bytes(), "label": int(path.parent.name)}
-                out.write(example(values).SerializeToString())
-    images_as = (ImageColumn("image", (SIZE, SIZE)),)
-    pack(str(part / "rows"), part / "packed", PackOptions(images=images_as))
     batches = packed_eval_input_fn(
-        str(part / "packed"), split="train", options=InputOptions(batch_size=BATCH_SIZE)
+        str(root / f"packed-{SIZE}"), split="train", options=InputOptions(batch_size=BATCH_SIZE)
     )
     shape = (images, SIZE, SIZE, 3)
-    pixels = np.lib.format.open_memmap(part / "pixels.npy", "w+", np.uint8, shape)
+    pixels = np.lib.format.open_memmap(root / "pixels.npy", "w+", np.uint8, shape)
     labels = np.empty(images, np.int64)
     for number, batch in enumerate(batches):
         place = slice(number * BATCH_SIZE, (number + 1) * BATCH_SIZE)
         pixels[place], labels[place] = batch["image"], batch["label"][:, 0]
     pixels.flush()
-    np.save(part / "labels.npy", labels)
+    np.save(root / "labels.npy", labels)
     sums = {"labels": int(labels.sum()), "pixels": int(pixels.sum(dtype=np.int64))}
-    (part / "sums.json").write_text(json.dumps(sums))
-    part.rename(root)
-    return root
+    (root / "sums.json").write_text(json.dumps(sums))
 
 
 def pil_loop(root: Path) -> Iterator[dict[str, Any]]:
@@ -92,7 +114,7 @@ def pil_loop(root: Path) -> Iterator[dict[str, Any]]:
             for row, path in enumerate(some):
                 image = Image.open(path).convert("RGB")
                 pixels[row] = image.resize((SIZE, SIZE), Image.Resampling.BILINEAR)
-            yield {"image": pixels, "label": np.array([int(p.parent.name) for p in some])}
+            yield {"image": pixels, "label": np.array([*map(made_photos.label_of, some)])}
 
 
 def jpeg_rows(root: Path) -> Any:
@@ -127,7 +149,7 @@ def packed(root: Path) -> Any:
     options = InputOptions(
         batch_size=BATCH_SIZE, shuffle_window_rows=WINDOW_IMAGES, prefetch_batches=2
     )
-    return packed_train_input_fn(str(root / "packed"), options=options)
+    return packed_train_input_fn(str(root / f"packed-{SIZE}"), options=options)
 
 
 def memory_map(root: Path) -> Any:
@@ -205,7 +227,7 @@ def main() -> None:
         return
     # In a process of its own: a child starts with the peak of memory that its parent had.
     subprocess.run([sys.executable, *sys.argv, "--prepare"], check=True)
-    arguments = ["--root", str(args.data / f"images-{args.images}")]
+    arguments = ["--root", str(args.data / f"packed-images-{args.images}")]
     results = in_turn(__file__, [(name, arguments) for name in CONTENDERS], args.rounds)
     title = f"Shuffled batches of {BATCH_SIZE}, {args.images:,} JPEG images to {SIZE} x {SIZE}"
     report(title, results, "PIL loop", as_json=args.json)

@@ -19,9 +19,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import made_table
-import packed as packed_benchmark
-from harness import Measured, _cpu_seconds, _peak_mib, in_turn, report
+from penstock.benchmarks import made_table
+from penstock.benchmarks import packed as packed_benchmark
+from penstock.benchmarks.harness import (
+    Measured,
+    cpu_seconds_now,
+    in_turn,
+    peak_mib_now,
+    report,
+)
 
 # Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -103,10 +109,10 @@ def _child(name: str, root: Path) -> Measured:
             CONTENDERS[name](root),
             options=TrainOptions(max_steps=WARM_STEPS + STEPS, steps_per_epoch=WARM_STEPS),
             model_run_dir=folder,
-            on_epoch=lambda _: marks.append((time.perf_counter(), _cpu_seconds())),
+            on_epoch=lambda _: marks.append((time.perf_counter(), cpu_seconds_now())),
         )
     (begin, cpu_begin), (end, cpu_end) = marks[0], marks[-1]
-    return Measured(STEPS * BATCH_SIZE, end - begin, cpu_end - cpu_begin, _peak_mib())
+    return Measured(STEPS * BATCH_SIZE, end - begin, cpu_end - cpu_begin, peak_mib_now())
 
 
 def main() -> None:

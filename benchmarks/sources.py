@@ -19,9 +19,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-import made_table
-from harness import Measured, in_turn, measure, report
-
+from penstock.benchmarks import made_table
+from penstock.benchmarks.harness import Measured, in_turn, measure, report
+from penstock.benchmarks.make_once import make_once
 from penstock.components.sources.kinds import KindOptions
 
 CSV, PARQUET, SQLITE, POSTGRESQL = "CSV", "Parquet", "sqlite", "PostgreSQL"
@@ -87,23 +87,19 @@ def parquet_file(folder: Path, rows: int) -> Path:
     """The table as Parquet, made unless it is there."""
     import pyarrow.parquet as pq
 
-    path = folder / f"table-{rows}.parquet"
-    if not path.exists():
-        temporary = path.with_suffix(".part")
-        with pq.ParquetWriter(temporary, next(made_table.batches(1)).schema) as writer:
+    def make(path: Path) -> None:
+        with pq.ParquetWriter(path, next(made_table.batches(1)).schema) as writer:
             for batch in made_table.batches(rows):
                 writer.write_batch(batch)
-        temporary.rename(path)
-    return path
+
+    return make_once(folder / f"table-{rows}.parquet", make)
 
 
 def sqlite_file(folder: Path, rows: int) -> Path:
     """The table as a database, made unless it is there."""
-    path = folder / f"table-{rows}.db"
-    if not path.exists():
-        temporary = path.with_suffix(".part")
-        temporary.unlink(missing_ok=True)
-        connection = sqlite3.connect(temporary)
+
+    def make(path: Path) -> None:
+        connection = sqlite3.connect(path)
         connection.execute(
             f"CREATE TABLE rows (id INTEGER PRIMARY KEY, {', '.join(_sql_columns())})"
         )
@@ -112,8 +108,8 @@ def sqlite_file(folder: Path, rows: int) -> Path:
             connection.executemany(f"INSERT INTO rows VALUES ({marks})", batch)
         connection.commit()
         connection.close()
-        temporary.rename(path)
-    return path
+
+    return make_once(folder / f"table-{rows}.db", make)
 
 
 def postgresql_table(address: str, rows: int) -> None:

@@ -3,20 +3,15 @@
 penstock bench tabular
 """
 
-import argparse
-import json
 import os
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.benchmarks import claims
-from penstock.benchmarks.harness import Measured, in_turn, measure
+from penstock.benchmarks import claims, questions
+from penstock.benchmarks.harness import Measured, in_turn, measure, peak_mib_now
 from penstock.benchmarks.outcome import Comparison, Contender, Outcome
 from penstock.benchmarks.reading import reader
 from penstock.components.errors import UsageError
@@ -125,8 +120,6 @@ def _read(name: str, root: Path, seconds: float) -> Measured:
 
 def _train(name: str, root: Path, seconds: float, units: int) -> Measured:
     """The same with a network behind it; the input needs the cores that the steps take."""
-    import resource
-
     import tensorflow as tf
 
     from penstock.benchmarks import gpu_input
@@ -141,15 +134,15 @@ def _train(name: str, root: Path, seconds: float, units: int) -> Measured:
     figures = train_for(seconds, lambda: gpu_input.make_model(units), data, batch_rows=BATCH_SIZE)
     rows = round(figures["rows_per_second"] * seconds)
     cpu = figures["cpu_us_per_row"] * rows / 1e6
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return Measured(rows, seconds, cpu, peak)
+    return Measured(rows, seconds, cpu, peak_mib_now())
 
 
-def prepare(options: TabularOptions, folder: Path) -> None:
+def prepare(options: TabularOptions) -> None:
     """Make and pack the table, unless it is there."""
     from penstock.benchmarks import made_table
     from penstock.benchmarks import packed as packed_benchmark
 
+    folder = questions.data_folder()
     root = packed_benchmark.prepare(folder, options.rows)
     if not (root / "table.csv").exists():
         (root / "table.csv").symlink_to(made_table.csv_file(folder, options.rows).resolve())
@@ -158,16 +151,16 @@ def prepare(options: TabularOptions, folder: Path) -> None:
 def run(options: TabularOptions) -> Outcome:
     """Read by all contenders, then train by all."""
     began = time.perf_counter()
-    folder = Path(tempfile.gettempdir()) / "penstock-bench"
-    # In a process of its own: a child starts with the peak of memory that its parent had.
-    script = [sys.executable, __file__]
-    subprocess.run([*script, "--prepare", json.dumps(asdict(options))], check=True)
-    common = ["--root", str(folder / f"packed-{options.rows}"), "--seconds", str(options.seconds)]
+    questions.prepare(__file__, options)
+    root = str(questions.data_folder() / f"packed-{options.rows}")
+    common = {"root": root, "seconds": options.seconds, "units": options.units}
     found = {}
     for mode in ("read", "train"):
-        arguments = [*common, "--mode", mode, "--units", str(options.units)]
+        arguments = questions.job_arguments(mode=mode, **common)
         results = in_turn(__file__, [(name, arguments) for name in CONTENDERS], options.rounds)
-        contenders = [Contender.of(n, r, _first_line(CONTENDERS[n])) for n, r in results.items()]
+        contenders = [
+            Contender.of(n, r, questions.first_line(CONTENDERS[n])) for n, r in results.items()
+        ]
         found[mode] = Comparison(_TITLES[mode], "rows", contenders)
     return Outcome(
         question="tabular",
@@ -180,10 +173,6 @@ def run(options: TabularOptions) -> Outcome:
 
 
 _TITLES = {"read": "Read to shuffled batches", "train": "Train a small network"}
-
-
-def _first_line(function: Callable[..., Any]) -> str:
-    return (function.__doc__ or "").splitlines()[0]
 
 
 def _verdicts(read: Comparison, train: Comparison) -> list[claims.Verdict]:
@@ -212,26 +201,12 @@ def _setting(options: TabularOptions) -> list[str]:
     ]
 
 
-def main() -> None:
-    """As a child: prepare, or measure one contender."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--prepare")
-    parser.add_argument("--contender")
-    parser.add_argument("--mode", choices=_TITLES)
-    parser.add_argument("--root", type=Path)
-    parser.add_argument("--seconds", type=float)
-    parser.add_argument("--units", type=int)
-    args = parser.parse_args()
-    if args.prepare:
-        folder = Path(tempfile.gettempdir()) / "penstock-bench"
-        prepare(TabularOptions(**json.loads(args.prepare)), folder)
-        return
-    if args.mode == "read":
-        measured = _read(args.contender, args.root, args.seconds)
-    else:
-        measured = _train(args.contender, args.root, args.seconds, args.units)
-    print(json.dumps(asdict(measured)))
+def _contend(name: str, job: dict[str, Any]) -> dict[str, Any]:
+    root, seconds = Path(job["root"]), job["seconds"]
+    if job["mode"] == "read":
+        return asdict(_read(name, root, seconds))
+    return asdict(_train(name, root, seconds, job["units"]))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    questions.answer_child(TabularOptions, prepare, _contend)

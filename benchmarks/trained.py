@@ -8,11 +8,11 @@ import json
 import os
 import platform
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from penstock.benchmarks.harness import runs_in_turn
 
 # Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -78,15 +78,7 @@ def in_turn(
         arguments: What each gets.
         rounds: How often.
     """
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for number in range(rounds):
-        for name in names:
-            print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
-            command = [sys.executable, script, "--contender", name, *arguments]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                raise SystemExit(f"{name} failed:\n{done.stderr[-2000:]}")
-            runs[name].append(json.loads(done.stdout.splitlines()[-1]))
+    runs = runs_in_turn(script, [(name, arguments) for name in names], rounds)
     return {name: _medians(figures) for name, figures in runs.items()}
 
 

@@ -22,6 +22,11 @@ class _Question:
 
 
 QUESTIONS = {
+    "ingest": _Question(
+        "penstock.benchmarks.ingest",
+        "CsvIngestOptions",
+        "CSV to TFRecord by a Python loop, by TFX's CsvExampleGen and by Penstock.",
+    ),
     "ladder": _Question(
         "penstock.benchmarks.ladder",
         "LadderOptions",

@@ -1,0 +1,75 @@
+"""What the questions of `penstock bench` share: their data's folder and their child processes.
+
+A question is a module that runs itself again as `python MODULE --prepare OPTIONS` once and
+`python MODULE --contender NAME --job JOB` for each contender and round: so each contender starts
+with the memory of a fresh process, and what prepares leaves nothing behind.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from penstock.benchmarks.harness import run_script
+from penstock.components.errors import UsageError
+
+Prepare = Callable[[Any], None]
+Contend = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+def data_folder() -> Path:
+    """Where made data stays between two runs; `TMPDIR` moves it."""
+    return Path(tempfile.gettempdir()) / "penstock-bench"
+
+
+def need(*packages: str) -> None:
+    """See that the packages of the extra `bench` are there.
+
+    Raises:
+        UsageError: One is not.
+    """
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise UsageError(f"this question needs {', '.join(missing)}: pip install 'penstock[bench]'")
+
+
+def prepare(script: str, options: Any) -> None:
+    """Have `script` make what its contenders read.
+
+    Raises:
+        DataError: It failed.
+    """
+    run_script(script, ["--prepare", json.dumps(asdict(options))], "making the data")
+
+
+def job_arguments(**job: Any) -> list[str]:
+    """What a contender is told, as `answer_child` takes it."""
+    return ["--job", json.dumps(job)]
+
+
+def answer_child(options_type: type, prepare: Prepare, contend: Contend) -> None:
+    """The main function of a question's module: prepare, or run one contender.
+
+    Args:
+        options_type: Of the question's options.
+        prepare: Takes these.
+        contend: Takes a contender's name and its job; what it gives is printed as JSON.
+    """
+    parser = argparse.ArgumentParser(description="A child process of penstock bench.")
+    parser.add_argument("--prepare")
+    parser.add_argument("--contender")
+    parser.add_argument("--job", default="{}")
+    args = parser.parse_args()
+    if args.prepare:
+        prepare(options_type(**json.loads(args.prepare)))
+    else:
+        print(json.dumps(contend(args.contender, json.loads(args.job))))
+
+
+def first_line(function: Callable[..., Any]) -> str:
+    """What a contender's docstring says of it."""
+    return (function.__doc__ or "").splitlines()[0]
