@@ -78,6 +78,13 @@ KINDS = {
     "images": Kind(
         f"{_SOURCES}.images.options:ImageOptions", f"{_SOURCES}.images.open_images:open_images"
     ),
+    "text": Kind(
+        f"{_SOURCES}.text_files.options:TextOptions", f"{_SOURCES}.text_files.open_text:open_text"
+    ),
+    "binary": Kind(
+        f"{_SOURCES}.whole_files.options:BinaryOptions",
+        f"{_SOURCES}.whole_files.binary:open_binary",
+    ),
     "avro": Kind(f"{_ROW_FILES}.options:AvroOptions", f"{_ROW_FILES}.avro:open_avro"),
     "bigquery": Kind(
         f"{_SOURCES}.bigquery:BigQueryOptions",

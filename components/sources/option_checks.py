@@ -13,12 +13,14 @@ def check_one_of(options: Any, name: str, choices: Collection[str]) -> None:
         raise UsageError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
-def check_whole(options: Any, *names: str, least: int = 1) -> None:
-    """Refuse a value that is no whole number of at least `least`."""
+def check_whole(options: Any, *names: str, least: int = 1, most: int | None = None) -> None:
+    """Refuse a value that is no whole number from `least` to `most`, both included."""
     for name in names:
         value = getattr(options, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise UsageError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        if most is not None and value > most:
+            raise UsageError(f"{name} must be at most {most}, got {value}")
 
 
 def check_flag(options: Any, *names: str) -> None:

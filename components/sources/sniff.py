@@ -21,20 +21,48 @@ _MAGIC = (
 _UTF16_NUL_SHARE = 0.4
 
 
+# Text has hardly any control characters but white space, backspace and escape.
+_CONTROLS = bytes(sorted({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"}))
+_CONTROL_SHARE = 0.1
+
+
 def not_text(head: bytes) -> str | None:
-    """What a file that should be UTF-8 text looks like and what to do; None if it may be text.
+    """What a file that should be a table in UTF-8 text looks like and what to do; else None.
 
     Args:
         head: The first bytes of the file, a few hundred or more.
     """
-    for magic, name, advice in _MAGIC:
-        if head.startswith(magic):
-            return f"looks like {name}; {advice}"
+    if problem := _container(head):
+        return problem
     start = head.lstrip()[:15].lower()
     if start.startswith((b"<!doctype html", b"<html", b"<?xml")):
         return "looks like HTML or XML, perhaps an error page; download the data again"
     if start.startswith((b'{"', b'[{"')):
         return "looks like JSON; export the table as CSV"
+    return _wide(head)
+
+
+def not_plain_text(head: bytes) -> str | None:
+    """What a file that should be text of any sort looks like and what to do; else None.
+
+    Args:
+        head: The first bytes of the file, a few hundred or more.
+    """
+    if problem := _container(head) or _wide(head):
+        return problem
+    if len(head) - len(head.translate(None, _CONTROLS)) > _CONTROL_SHARE * len(head):
+        return "looks like binary data; read it with kind='binary'"
+    return None
+
+
+def _container(head: bytes) -> str | None:
+    for magic, name, advice in _MAGIC:
+        if head.startswith(magic):
+            return f"looks like {name}; {advice}"
+    return None
+
+
+def _wide(head: bytes) -> str | None:
     even, odd = head[::2], head[1::2]
     for half, order in ((odd, "LE"), (even, "BE")):
         if len(half) >= 2 and half.count(0) > _UTF16_NUL_SHARE * len(half):

@@ -17,8 +17,8 @@ from penstock.components.sources.base import Column
 from penstock.components.sources.images.label_columns import LabelColumns, find_columns
 from penstock.components.sources.images.label_table import LabelTable
 from penstock.components.sources.images.options import ImageOptions
-from penstock.components.sources.images.tree import FoundImage
 from penstock.components.sources.layout import shown
+from penstock.components.sources.whole_files.tree import FoundFile
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 _INT64 = np.iinfo(np.int64)
@@ -43,7 +43,7 @@ class Labels:
     notes: tuple[str, ...] = field(default_factory=tuple)
 
 
-def label_by_folder(images: Sequence[FoundImage], class_names: Sequence[str] | None) -> Labels:
+def label_by_folder(images: Sequence[FoundFile], class_names: Sequence[str] | None) -> Labels:
     """The folder right below the input is the class; numbered by `class_names`, or sorted names.
 
     Raises:
@@ -66,7 +66,7 @@ def label_by_folder(images: Sequence[FoundImage], class_names: Sequence[str] | N
 
 
 def label_by_file(
-    images: Sequence[FoundImage],
+    images: Sequence[FoundFile],
     table: LabelTable,
     options: ImageOptions,
     class_names: Sequence[str] | None,
@@ -121,7 +121,7 @@ _RULES: dict[str, Callable[[str], str]] = {
 
 
 def _match(
-    images: Sequence[FoundImage], table: LabelTable, file_column: str
+    images: Sequence[FoundFile], table: LabelTable, file_column: str
 ) -> tuple[list[int | None], tuple[tuple[int, str], ...], str]:
     """Row of each image, rows without image, and the rule that told."""
     wanted = [_as_path(value, table, row) for row, value in enumerate(table.values(file_column))]
@@ -141,7 +141,7 @@ def _match(
             "paths begin at, or the right column with file_column"
         )
     row_by_key = _unique_rows(wanted, rule, table)
-    image_by_key: dict[str, FoundImage] = {}
+    image_by_key: dict[str, FoundFile] = {}
     rows: list[int | None] = []
     for image in images:
         key_of_image = _RULES[rule](image.name)

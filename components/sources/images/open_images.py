@@ -10,7 +10,6 @@ import pyarrow as pa
 from penstock.components.errors import DataError
 from penstock.components.image_features import LABEL, TEXT
 from penstock.components.sources.base import RejectedRow
-from penstock.components.sources.images.files import scan_files
 from penstock.components.sources.images.label_file import read_class_names, read_labels
 from penstock.components.sources.images.labelling import Labels, label_by_file, label_by_folder
 from penstock.components.sources.images.options import ImageOptions
@@ -19,13 +18,15 @@ from penstock.components.sources.images.report import ImageReport, make_report
 from penstock.components.sources.images.source import (
     DIGEST_COLUMN,
     IMAGE_COLUMNS,
+    MAX_FILE_BYTES,
     Catalog,
     ImageSource,
-    RejectedFile,
-    shuffled,
 )
-from penstock.components.sources.images.tree import FoundImage, Tree, find_images
+from penstock.components.sources.images.tree import find_images
 from penstock.components.sources.layout import shown
+from penstock.components.sources.whole_files.rows import rejected_file, shuffled
+from penstock.components.sources.whole_files.scan import ScannedFile, for_each_file, scan_file
+from penstock.components.sources.whole_files.tree import FoundFile, Tree
 
 # What was left out is reported by name up to so many files.
 _SHOWN_IGNORED = 20
@@ -40,12 +41,12 @@ def open_images(inputs: Sequence[str], options: ImageOptions) -> ImageSource:
     """
     require_pillow()
     tree = find_images(inputs)
-    labels = _labels(tree.images, options)
+    labels = _labels(tree.files, options)
     kept, rejected = _apply_policies(tree, labels, options)
-    images = [tree.images[at] for at in kept]
+    images = [tree.files[at] for at in kept]
     order = shuffled([os.fsencode(image.name) for image in images], options.shuffle_seed)
     images = [images[at] for at in order]
-    scanned = scan_files([image.path for image in images])
+    scanned = _scan([image.path for image in images])
     places = pa.array([kept[at] for at in order], pa.int64())
     catalog = Catalog(
         paths=tuple(image.path for image in images),
@@ -73,7 +74,7 @@ def open_images(inputs: Sequence[str], options: ImageOptions) -> ImageSource:
     )
 
 
-def _labels(images: Sequence[FoundImage], options: ImageOptions) -> Labels:
+def _labels(images: Sequence[FoundFile], options: ImageOptions) -> Labels:
     names = read_class_names(options.class_names_file) if options.class_names_file else None
     if options.labels_file is None:
         return label_by_folder(images, names)
@@ -85,20 +86,18 @@ def _apply_policies(
 ) -> tuple[list[int], list[RejectedRow]]:
     """Places of the images that are read, and what is rejected without being read."""
     rejected: list[RejectedRow] = [
-        RejectedFile(path, 1, 0, None, reason, b"") for path, reason in sorted(tree.refused.items())
+        rejected_file(path, reason) for path, reason in sorted(tree.refused.items())
     ]
     without = set(labels.unlabelled) if options.unlabelled != "keep" else set()
     if options.unlabelled == "reject":
-        names = [tree.images[at].name for at in labels.unlabelled]
+        names = [tree.files[at].name for at in labels.unlabelled]
         reason = _unlabelled_reason(names, options)
-        rejected += [
-            RejectedFile(tree.images[at].path, 1, 0, None, reason, b"") for at in labels.unlabelled
-        ]
+        rejected += [rejected_file(tree.files[at].path, reason) for at in labels.unlabelled]
     elif options.unlabelled == "drop":
-        tree.ignored += [tree.images[at].path for at in labels.unlabelled]
+        tree.ignored += [tree.files[at].path for at in labels.unlabelled]
     if options.missing_images == "reject":
         rejected += _missing(labels, options)
-    kept = [at for at in range(len(tree.images)) if at not in without]
+    kept = [at for at in range(len(tree.files)) if at not in without]
     if not kept and not rejected:
         raise DataError("no image is left: all are without label, and unlabelled is 'drop'")
     return kept, rejected
@@ -133,6 +132,10 @@ def _missing(labels: Labels, options: ImageOptions) -> list[RejectedRow]:
     ]
 
 
+def _scan(paths: Sequence[str]) -> list[ScannedFile]:
+    return for_each_file(lambda path: scan_file(path, MAX_FILE_BYTES), paths)
+
+
 def _report(catalog: Catalog) -> ImageReport:
     columns = {name: i for i, name in enumerate(catalog.labels.schema.names)}
     nothing: list = [None] * len(catalog)
@@ -153,7 +156,7 @@ def _fingerprint(catalog: Catalog, rejected: Sequence[RejectedRow], options: Ima
     for name, content in zip(catalog.names.to_pylist(), catalog.digests.to_pylist(), strict=True):
         digest.update(b"\0" + name + b"\0" + content)
     given = [path for path in (options.labels_file, options.class_names_file) if path]
-    for file in scan_files(given):
+    for file in _scan(given):
         digest.update(b"\0labels\0" + file.sha256)
     for row in rejected:
         if row.file not in given:

@@ -5,7 +5,6 @@ with an image is found by the worker that comes to it. The place of an image in 
 digest of its name and the seed, so shards mix the classes, and a new image moves no other.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -15,12 +14,12 @@ import pyarrow as pa
 from penstock.components import image_features
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
-from penstock.components.sources.cutting import RowStart, cut_files
-from penstock.components.sources.images.files import MAX_FILE_BYTES, read_image_file
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.images.probe import UnfitImageError
 from penstock.components.sources.images.report import ImageReport
 from penstock.components.sources.images.storing import StoredImage, store
+from penstock.components.sources.whole_files.rows import cut_list, rejected_file
+from penstock.components.sources.whole_files.scan import read_whole
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
@@ -32,6 +31,9 @@ IMAGE_COLUMNS = (
     Column(image_features.CHANNELS, FeatureKind.INT),
     Column(image_features.FILENAME, FeatureKind.BYTES),
 )
+# A file of more is rejected without being read: a worker holds a few whole images, and a record
+# ends at 2 GiB.
+MAX_FILE_BYTES = 256 * MIB
 # As TensorFlow's object detection calls it.
 DIGEST_COLUMN = Column("image/key/sha256", FeatureKind.BYTES)
 # A worker holds a batch some times over (files, Arrow, encoded, framed). From 8 MiB on, Arrow gives
@@ -42,15 +44,6 @@ _BATCH_BYTES = 4 * MIB
 _FIRST_BATCH_ROWS = 16
 # What quarantine keeps of a file, which stays where it is: enough to tell what it is.
 _KEPT_BYTES = 64
-
-
-@dataclass(frozen=True)
-class RejectedFile(RejectedRow):
-    """A file that is no good; it is its own only row."""
-
-    def __str__(self) -> str:
-        """`file: reason`."""
-        return f"{self.file}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -107,7 +100,7 @@ class ImageSource:
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The list of files as `parts` slices of equal length."""
-        return cut_files([_List(self.rows)], parts, lambda _, row: RowStart(row, row + 1, 0))
+        return cut_list(self.rows, parts)
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The images of the slices, about 4 MiB in a batch unless one is larger.
@@ -136,18 +129,10 @@ class ImageSource:
         try:
             if size > MAX_FILE_BYTES:
                 raise UnfitImageError(f"has {size:,} bytes, more than {MAX_FILE_BYTES:,}; not read")
-            data = read_image_file(path, size)
+            data = read_whole(path, size)
             made.add(at, store(data, path, self.options))
         except UnfitImageError as error:
-            made.rejected.append(RejectedFile(path, 1, 0, None, str(error), data[:_KEPT_BYTES]))
-
-
-@dataclass(frozen=True)
-class _List:
-    """The whole list, as `cut_files` takes a file."""
-
-    units: int
-    path: str = "the list of images"
+            made.rejected.append(rejected_file(path, str(error), data[:_KEPT_BYTES]))
 
 
 @dataclass
@@ -185,10 +170,3 @@ class _BatchMaker:
             digests = catalog.digests.take(places).to_pylist()
             arrays.append(pa.array([digest.hex().encode() for digest in digests], pa.binary()))
         return Batch(batch_of(self.source.columns, arrays), tuple(self.rejected))
-
-
-def shuffled(names: Sequence[bytes], seed: int) -> list[int]:
-    """Places of `names` in an order that only names and seed decide."""
-    salt = f"{seed}\0".encode()
-    keys = [hashlib.blake2b(salt + name, digest_size=16).digest() for name in names]
-    return sorted(range(len(names)), key=keys.__getitem__)

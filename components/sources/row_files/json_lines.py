@@ -8,8 +8,9 @@ from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Pie
 from penstock.components.sources.batches import MAX_BATCH_ROWS
 from penstock.components.sources.content import check_size, fingerprint, open_data
 from penstock.components.sources.cutting import cut_files
+from penstock.components.sources.line_file import LineFile, scan_lines
 from penstock.components.sources.listing import list_files
-from penstock.components.sources.row_files.json_scan import JsonLinesFile, parse_line, scan_file
+from penstock.components.sources.row_files.json_scan import check_head, parse_line
 from penstock.components.sources.row_files.json_types import JsonSample
 from penstock.components.sources.row_files.options import JsonLinesOptions
 from penstock.components.sources.row_files.python_values import Row, RowConverter, batch_without
@@ -39,7 +40,7 @@ class JsonLinesSource:
     input_bytes: int
     ignored: tuple[str, ...]
     options: JsonLinesOptions
-    scanned: tuple[JsonLinesFile, ...]
+    scanned: tuple[LineFile, ...]
     rejected_by_scan: tuple[RejectedRow, ...] = ()
     kind: str = "jsonl"
 
@@ -111,7 +112,12 @@ def open_json_lines(inputs: Sequence[str], options: JsonLinesOptions) -> JsonLin
     sample = JsonSample()
     first_rows = max(_MIN_SAMPLED_ROWS, options.sample_rows // len(listing.files))
     scanned = [
-        scan_file(path, options.max_row_bytes, _Sampler(sample, first_rows).add)
+        scan_lines(
+            path,
+            check_head,
+            max_row_bytes=options.max_row_bytes,
+            show=_Sampler(sample, first_rows).add,
+        )
         for path in listing.files
     ]
     for file in scanned:

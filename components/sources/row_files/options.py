@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from penstock.components.errors import UsageError
 from penstock.components.sources.option_checks import check_flag, check_one_of, check_whole
 from penstock.components.sources.options import EXTRA_COLUMNS, MAX_ROW_BYTES, NON_FINITE
 from penstock.components.tfrecord.sharding import MIB
@@ -58,11 +57,8 @@ class JsonLinesOptions(RowFileOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_one_of(self, "kind", ("jsonl",))
-        check_whole(self, "sample_rows", "max_row_bytes")
-        if self.max_row_bytes > MAX_ROW_BYTES:
-            raise UsageError(
-                f"max_row_bytes must be at most {MAX_ROW_BYTES}, got {self.max_row_bytes}"
-            )
+        check_whole(self, "sample_rows")
+        check_whole(self, "max_row_bytes", most=MAX_ROW_BYTES)
 
 
 @dataclass(frozen=True)

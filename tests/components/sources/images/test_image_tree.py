@@ -7,7 +7,7 @@ from penstock.components.sources.images.tree import find_images
 
 
 def names(tree):
-    return [found.name for found in tree.images]
+    return [found.name for found in tree.files]
 
 
 def test_folders_are_recursive_and_names_are_below_them(photos):
@@ -17,8 +17,8 @@ def test_folders_are_recursive_and_names_are_below_them(photos):
     for given in (f"{root}", f"{root}/"):
         tree = find_images([given])
         assert names(tree) == ["3.jpg", "a/deep/er/2.jpg", "b/1.jpg"]
-        assert [found.folder for found in tree.images] == [None, "a", "b"]
-        assert all(os.path.exists(found.path) for found in tree.images)
+        assert [found.folder for found in tree.files] == [None, "a", "b"]
+        assert all(os.path.exists(found.path) for found in tree.files)
 
 
 def test_the_current_folder(photos, monkeypatch):

@@ -3,10 +3,10 @@ import json
 import pytest
 
 from penstock.components.errors import DataError
+from penstock.components.sources import line_file
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
-from penstock.components.sources.row_files import json_scan
 from penstock.components.sources.row_files.options import JsonLinesOptions
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -97,7 +97,7 @@ def test_a_key_beyond_the_sample_is_no_silent_loss(write):
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 50])
 def test_any_cut_gives_all_rows_in_order(write, parts, monkeypatch):
-    monkeypatch.setattr(json_scan, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr(line_file, "_BLOCK_BYTES", 100)
     path = write(*({"id": i, "text": "x" * (i % 40)} for i in range(60)), "", {"id": 60})
     source = open_source(path)
     assert source.rows == 62

@@ -1,21 +1,21 @@
-"""Image files read whole: one read, one digest."""
+"""Files that are read whole: their size and digest, found by several threads."""
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from penstock.components.errors import DataError
 from penstock.components.sources.content import check_size, open_data
 from penstock.components.tfrecord.sharding import MIB
 
-# A file of more is rejected without being read: a worker holds a few whole images, and a record
-# ends at 2 GiB.
-MAX_FILE_BYTES = 256 * MIB
+_BLOCK_BYTES = MIB
 # Reading and hashing let go of Python's lock, and what is not in the page cache is waited for.
 _THREADS = 8
 _FILES_AT_ONCE = 64
+
+T = TypeVar("T")
 
 
 class ScannedFile(NamedTuple):
@@ -25,29 +25,30 @@ class ScannedFile(NamedTuple):
     sha256: bytes
 
 
-def scan_files(paths: Sequence[str]) -> list[ScannedFile]:
-    """Size and digest of each file.
-
-    Raises:
-        DataError: One cannot be opened or read; names it.
-    """
+def for_each_file(scan: Callable[[str], T], paths: Sequence[str]) -> list[T]:
+    """What `scan` gives for each path, in their order; several are at work at a time."""
     chunks = [paths[at : at + _FILES_AT_ONCE] for at in range(0, len(paths), _FILES_AT_ONCE)]
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-        return [file for chunk in pool.map(_scan_chunk, chunks) for file in chunk]
+        done = pool.map(lambda chunk: [scan(path) for path in chunk], chunks)
+        return [file for chunk in done for file in chunk]
 
 
-def _scan_chunk(paths: Sequence[str]) -> list[ScannedFile]:
-    return [_scan(path) for path in paths]
+def scan_file(path: str, max_bytes: int) -> ScannedFile:
+    """Size and digest of a file; one of more than `max_bytes` is not read.
 
-
-def _scan(path: str) -> ScannedFile:
+    Raises:
+        DataError: It cannot be opened or read; names it.
+    """
+    digest = hashlib.sha256()
     with open_data(path) as stream:
         size = os.fstat(stream.fileno()).st_size
-        data = _read(stream, path) if size <= MAX_FILE_BYTES else b""
-    return ScannedFile(size, hashlib.sha256(data).digest())
+        if size <= max_bytes:
+            while block := _read(stream, path, _BLOCK_BYTES):
+                digest.update(block)
+    return ScannedFile(size, digest.digest())
 
 
-def read_image_file(path: str, size: int) -> bytes:
+def read_whole(path: str, size: int) -> bytes:
     """All bytes of a file.
 
     Raises:
@@ -55,11 +56,11 @@ def read_image_file(path: str, size: int) -> bytes:
     """
     with open_data(path) as stream:
         check_size(stream, size, path)
-        return _read(stream, path)
+        return _read(stream, path, -1)
 
 
-def _read(stream: BinaryIO, path: str) -> bytes:
+def _read(stream: BinaryIO, path: str, size: int) -> bytes:
     try:
-        return stream.read()
+        return stream.read(size)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error

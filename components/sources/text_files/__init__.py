@@ -1,0 +1,1 @@
+"""Text: a row a line, or a row a file."""

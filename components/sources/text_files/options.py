@@ -1,0 +1,76 @@
+"""What a user may say about text that is no table."""
+
+import codecs
+from dataclasses import dataclass
+
+from penstock.components.errors import UsageError
+from penstock.components.sources.option_checks import check_flag, check_one_of, check_whole
+from penstock.components.sources.options import MAX_ROW_BYTES
+from penstock.components.sources.whole_files.options import WholeFileOptions
+from penstock.components.tfrecord.sharding import MIB
+
+UNITS = ("line", "document")
+
+
+@dataclass(frozen=True)
+class TextOptions(WholeFileOptions):
+    """Text, a row a line or a row a file.
+
+    Attributes:
+        kind: `text`.
+        unit: What a row holds: a `line`, or a `document`, which is a whole file.
+        encoding: Of the files, as Python calls it; one in which ASCII is ASCII. A line or document
+            that is not in it is a bad row. Rows hold UTF-8.
+        skip_blank: Lines of nothing but white space are counted and left out.
+        max_row_bytes: A line or document of more is a bad row; bounds the memory that a row takes.
+        allow_empty: Whether a file without text is passed over instead of being an error; a
+            document is then counted as blank.
+        folder_label: Documents: add the feature `label`, the folder right below the input that a
+            file is in.
+        shuffle_seed: Documents: decides their order in the shards.
+
+    Raises:
+        UsageError: A value is not one of the choices, or two do not go together.
+    """
+
+    kind: str = "text"
+    unit: str = "line"
+    encoding: str = "utf-8"
+    skip_blank: bool = True
+    max_row_bytes: int = 64 * MIB
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_one_of(self, "kind", ("text",))
+        check_one_of(self, "unit", UNITS)
+        check_flag(self, "skip_blank")
+        check_whole(self, "max_row_bytes", most=MAX_ROW_BYTES)
+        object.__setattr__(self, "encoding", _normal_encoding(self.encoding))
+        if self.unit == "line" and self.folder_label:
+            raise UsageError("folder_label is about documents; set unit='document'")
+        if self.unit == "document" and not self.skip_blank:
+            raise UsageError("skip_blank is about lines; of documents allow_empty decides")
+
+
+def _normal_encoding(name: str) -> str:
+    """An encoding's usual name.
+
+    Raises:
+        UsageError: There is none of that name, or its line ends are not those of ASCII.
+    """
+    ascii_bytes = bytes(range(128))
+    try:
+        usual = codecs.lookup(name).name
+        is_fit = ascii_bytes.decode(usual) == ascii_bytes.decode("ascii")
+    except UnicodeError:
+        is_fit = False
+    except (LookupError, TypeError):
+        raise UsageError(
+            f"encoding must be one that Python knows, as utf-8 or cp1252, got {name!r}"
+        ) from None
+    if not is_fit:
+        raise UsageError(
+            f"encoding must be one in which ASCII is ASCII, as utf-8 or cp1252, got {name!r}; "
+            "convert the files: iconv -t UTF-8"
+        )
+    return "utf-8" if usual == "utf-8-sig" else usual

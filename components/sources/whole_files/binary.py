@@ -1,0 +1,42 @@
+"""Binary files as a `Source`: a row a file, its bytes as they are."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from penstock.components.sources.base import Column
+from penstock.components.sources.whole_files.options import BinaryOptions
+from penstock.components.sources.whole_files.source import (
+    FILENAME,
+    SIZE,
+    FileSource,
+    UnfitFileError,
+    open_whole_files,
+)
+from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.sharding import MIB
+
+CONTENT = Column("content", FeatureKind.BYTES)
+
+
+def open_binary(inputs: Sequence[str], options: BinaryOptions) -> FileSource:
+    """List and hash files; rows hold `content`, `filename` and `size`.
+
+    Raises:
+        DataError: There are none, or a folder cannot be listed.
+    """
+    return open_whole_files(
+        "binary",
+        inputs,
+        (CONTENT, FILENAME, SIZE),
+        options,
+        max_bytes=options.max_mib * MIB,
+        convert=partial(_content, allow_empty=options.allow_empty),
+    )
+
+
+def _content(data: bytes, *, allow_empty: bool) -> bytes | None:
+    if not data and not allow_empty:
+        raise UnfitFileError(
+            "is empty (0 bytes); take it away, or set allow_empty to pass over such files"
+        )
+    return data or None

@@ -1,0 +1,49 @@
+"""What a user may say where a row is a whole file."""
+
+from dataclasses import dataclass
+
+from penstock.components.sources.option_checks import check_flag, check_one_of, check_whole
+
+# A batch holds 2 GiB at most, and a worker a few copies of a file.
+MAX_FILE_MIB = 1024
+
+
+@dataclass(frozen=True)
+class WholeFileOptions:
+    """What kinds share of which a row is a file.
+
+    Attributes:
+        allow_empty: Whether an empty file is passed over, and counted as blank, instead of being a
+            bad row.
+        folder_label: Add the feature `label`: the folder right below the input that a file is in.
+        shuffle_seed: Decides the order of the files in the shards.
+    """
+
+    allow_empty: bool = False
+    folder_label: bool = False
+    shuffle_seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_flag(self, "allow_empty", "folder_label")
+        check_whole(self, "shuffle_seed", least=0)
+
+
+@dataclass(frozen=True)
+class BinaryOptions(WholeFileOptions):
+    """A file a row, its bytes as they are.
+
+    Attributes:
+        kind: `binary`.
+        max_mib: A file of more MiB is a bad row; it is not read. At most 1024.
+
+    Raises:
+        UsageError: A value is not one of the choices.
+    """
+
+    kind: str = "binary"
+    max_mib: int = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_one_of(self, "kind", ("binary",))
+        check_whole(self, "max_mib", most=MAX_FILE_MIB)
