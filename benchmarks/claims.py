@@ -52,6 +52,7 @@ EPOCHS_FASTER = Claim(
 UP_TO_SEVEN_TIMES = Claim("Reading from TFRecords is up to 7 times faster", _TEXTS, 7.0)
 PROTOBUF_SMALLER = Claim("Protobuf is smaller than JSON", _TEXTS, 1.2, 1.02)
 PROTOBUF_FASTER = Claim("Protobuf is read faster than JSON", _TEXTS, 1.5, 1.05)
+PROTOBUF_WRITTEN_FASTER = Claim("Protobuf is written faster than JSON", _TEXTS, 1.5, 1.05)
 INTERLEAVE_FASTER = Claim(
     "Interleaving files reads faster than one after another", _TEXTS, 1.2, 1.05
 )

@@ -138,6 +138,12 @@ class Outcome:
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
+def times(ratio: float) -> str:
+    """A ratio for a person: `35`, `3.5`, `0.35`, `0.035`."""
+    digits = 0 if ratio >= 20 else 1 if ratio >= 1 else 2 if ratio >= 0.1 else 3
+    return f"{ratio:,.{digits}f}"
+
+
 def machine() -> dict[str, str]:
     """This machine, as far as it decides the figures."""
     import psutil

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.benchmarks.outcome import Distribution, Outcome, Track
+from penstock.benchmarks.outcome import Distribution, Outcome, Track, times
 from penstock.pipelines.reporting.histograms import Bar
 from penstock.pipelines.reporting.page import render_section
 from penstock.pipelines.reporting.plots import track_plot
@@ -22,7 +22,9 @@ def render(outcome: Outcome) -> str:
         if track.values
     ]
     distributions = [_histogram(one) for one in outcome.distributions if one.values]
-    return render_section("bench.html", o=outcome, plots=plots, distributions=distributions)
+    return render_section(
+        "bench.html", o=outcome, times=times, plots=plots, distributions=distributions
+    )
 
 
 class _Smoothed(PlottedTrack):

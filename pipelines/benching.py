@@ -45,6 +45,8 @@ def ask(
 
 
 def _print(outcome: "Outcome") -> None:
+    from penstock.benchmarks.outcome import times
+
     to = console()
     for one in outcome.comparisons:
         base = one.contenders[0]
@@ -53,15 +55,15 @@ def _print(outcome: "Outcome") -> None:
                 c.name,
                 f"{c.per_second:,.0f}",
                 f"{c.cpu_us:,.2f}",
-                f"{c.per_second / base.per_second:.1f}",
-                f"{base.cpu_us / c.cpu_us:.1f}",
+                times(c.per_second / base.per_second),
+                times(base.cpu_us / c.cpu_us),
             )
             for c in one.contenders
         ]
         headers = ("contender", f"{one.unit}/s", "CPU us", "x wall", "x CPU")
         print_table(to, f"\n{one.title}", headers, rows)
     verdicts = [
-        (v.outcome, f"{v.measured:.1f}", f"{v.claim.wanted:.1f}", v.claim.text, v.how)
+        (v.outcome, times(v.measured), times(v.claim.wanted), v.claim.text, v.how)
         for v in outcome.verdicts
     ]
     print_table(to, "\nVerdicts", ("verdict", "here", "claimed", "claim", "measured as"), verdicts)

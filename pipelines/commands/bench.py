@@ -22,6 +22,11 @@ class _Question:
 
 
 QUESTIONS = {
+    "formats": _Question(
+        "penstock.benchmarks.formats",
+        "FormatsOptions",
+        "Protobuf and JSON, compression, numbers of shards, and the formats of peers.",
+    ),
     "ingest": _Question(
         "penstock.benchmarks.ingest",
         "CsvIngestOptions",

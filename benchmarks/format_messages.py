@@ -1,0 +1,208 @@
+"""Users with a post of 280 characters as JSON, as a protobuf message, as tf.train.Example.
+
+Each contender writes a file and reads every field of it again; the length of all posts is checked.
+"""
+
+import json
+import random
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+POST_CHARACTERS = 280
+# Made once and written over and over: what is measured is writing, not making them up.
+DISTINCT = 20_000
+BATCH_ROWS = 1024
+JSON, PROTOBUF = "JSON lines", "protobuf"
+EXAMPLE, PENSTOCK = "tf.train.Example in Python", "row Examples, Penstock"
+
+User = dict[str, Any]
+_WORDS = (
+    "the", "of", "and", "in", "that", "is", "was", "for", "on", "with", "it", "from", "this", "but",
+    "are", "they", "pipeline", "data", "record", "shard", "tensor", "weather", "coffee", "morning",
+    "train", "station", "music", "really", "never", "always", "maybe", "today", "tomorrow",
+    "yesterday", "people", "think", "know", "said", "good", "new", "first",
+)  # fmt: skip
+
+
+def made_users(count: int = DISTINCT, *, seed: int = 7) -> list[User]:
+    """Users of six fields, fixed by seed; posts of plain ASCII, which is JSON's best case."""
+    chance = random.Random(seed)
+    text = " ".join(chance.choices(_WORDS, k=50_000))
+    users = []
+    for number in range(count):
+        start = chance.randrange(len(text) - POST_CHARACTERS)
+        users.append(
+            {
+                "id": 10**12 + number,
+                "name": f"user_{number}",
+                "followers": int(chance.paretovariate(0.8)) % 10**8,
+                "verified": chance.random() < 0.02,
+                "created": 1_600_000_000 + chance.randrange(10**8),
+                "post": text[start : start + POST_CHARACTERS],
+            }
+        )
+    return users
+
+
+def _over_and_over(users: list[User], count: int) -> Iterator[User]:
+    for start in range(0, count, len(users)):
+        yield from users[: count - start]
+
+
+def write_json(users: list[User], count: int, path: Path) -> None:
+    """`json.dumps` a line; `json.loads`."""
+    with path.open("w", encoding="utf-8") as out:
+        for user in _over_and_over(users, count):
+            out.write(json.dumps(user, separators=(",", ":")) + "\n")
+
+
+def read_json(path: Path) -> int:
+    """The length of all posts."""
+    with path.open(encoding="utf-8") as lines:
+        return sum(len(json.loads(line)["post"]) for line in lines)
+
+
+def write_protobuf(users: list[User], count: int, path: Path) -> None:
+    """A message of six fields behind its length; `SerializeToString`, `FromString`."""
+    message_class = user_message()
+    with path.open("wb") as out:
+        for user in _over_and_over(users, count):
+            data = message_class(**user).SerializeToString()
+            out.write(struct.pack("<I", len(data)) + data)
+
+
+def read_protobuf(path: Path) -> int:
+    """The length of all posts."""
+    message_class, characters = user_message(), 0
+    with path.open("rb") as file:
+        while head := file.read(4):
+            user = message_class.FromString(file.read(struct.unpack("<I", head)[0]))
+            # Each field is touched: a JSON reader has made them all.
+            _ = user.id, user.name, user.followers, user.verified, user.created
+            characters += len(user.post)
+    return characters
+
+
+def user_message() -> Any:
+    """The class of `message User`, made without a compiler."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(
+        name="penstock_bench_user.proto", package="penstock_bench", syntax="proto3"
+    )
+    message = file.message_type.add(name="User")
+    for number, (name, kind) in enumerate(
+        {
+            "id": field.TYPE_INT64,
+            "name": field.TYPE_STRING,
+            "followers": field.TYPE_INT64,
+            "verified": field.TYPE_BOOL,
+            "created": field.TYPE_INT64,
+            "post": field.TYPE_STRING,
+        }.items(),
+        1,
+    ):
+        message.field.add(name=name, number=number, type=kind, label=field.LABEL_OPTIONAL)
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    descriptor = pool.FindMessageTypeByName("penstock_bench.User")
+    if hasattr(message_factory, "GetMessageClass"):  # protobuf >= 4.22
+        return message_factory.GetMessageClass(descriptor)
+    return message_factory.MessageFactory(pool).GetPrototype(descriptor)
+
+
+def write_example(users: list[User], count: int, path: Path) -> None:
+    """tf.train.Example a user, TFRecordWriter; TFRecordDataset, `FromString`."""
+    import tensorflow as tf
+
+    def feature(value: Any) -> Any:
+        if isinstance(value, str):
+            return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value)]))
+
+    with tf.io.TFRecordWriter(str(path)) as out:
+        for user in _over_and_over(users, count):
+            features = {name: feature(value) for name, value in user.items()}
+            example = tf.train.Example(features=tf.train.Features(feature=features))
+            out.write(example.SerializeToString())
+
+
+def read_example(path: Path) -> int:
+    """The length of all posts."""
+    import tensorflow as tf
+
+    characters = 0
+    for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+        features = tf.train.Example.FromString(record).features.feature
+        for name in ("id", "followers", "verified", "created"):
+            _ = features[name].int64_list.value[0]
+        _ = features["name"].bytes_list.value[0]
+        characters += len(features["post"].bytes_list.value[0])
+    return characters
+
+
+def write_penstock(users: list[User], count: int, path: Path) -> None:
+    """Whole batches encoded by Penstock; whole batches read by `tf.io.parse_example`."""
+    import pyarrow as pa
+
+    from penstock.components.tfrecord.encoder import encode_examples
+    from penstock.components.tfrecord.frame_batch import frame_records
+    from penstock.components.tfrecord.writer import ShardWriter
+
+    writer = ShardWriter(path.parent, path.name)
+    for start in range(0, count, len(users)):
+        some = users[: count - start]
+        columns = {name: pa.array([_plain(user[name]) for user in some]) for name in some[0]}
+        batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+        writer.write(frame_records(encode_examples(batch)))
+    writer.finish()
+
+
+def _plain(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else int(value)
+
+
+def read_penstock(path: Path) -> int:
+    """The length of all posts."""
+    import tensorflow as tf
+
+    spec = {
+        name: tf.io.FixedLenFeature([], tf.string if isinstance(value, str) else tf.int64)
+        for name, value in made_users(1)[0].items()
+    }
+    batches = (
+        tf.data.TFRecordDataset(str(path))
+        .batch(BATCH_ROWS)
+        .map(lambda records: tf.io.parse_example(records, spec))
+    )
+    lengths = batches.map(
+        lambda users: tf.reduce_sum(tf.cast(tf.strings.length(users["post"]), tf.int64))
+    )
+    return int(lengths.reduce(tf.constant(0, tf.int64), lambda total, some: total + some))
+
+
+@dataclass(frozen=True)
+class Format:
+    """How users are written and read.
+
+    Attributes:
+        write: Users, how many, where to.
+        read: Gives the length of all posts.
+        share: Of the users that are written: what takes long is told by fewer.
+    """
+
+    write: Callable[[list[User], int, Path], None]
+    read: Callable[[Path], int]
+    share: float = 1.0
+
+
+FORMATS = {
+    JSON: Format(write_json, read_json),
+    PROTOBUF: Format(write_protobuf, read_protobuf),
+    EXAMPLE: Format(write_example, read_example, 0.1),
+    PENSTOCK: Format(write_penstock, read_penstock),
+}
