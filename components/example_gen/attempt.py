@@ -6,6 +6,7 @@ process holds locked; the next try beside it removes it.
 
 import fcntl
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from penstock.components.tfrecord.manifest import MANIFEST_NAME
 _MARK = ".penstock-attempt-"
 _LOCK = ".lock"
 _REPLACED = "-replaced"
+# A `Path` made of an address has one slash left.
+_ADDRESS = re.compile(r"^[a-z][a-z0-9+.-]+:/", re.I)
 
 
 @contextmanager
@@ -35,7 +38,7 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
         UsageError: `target` holds something and `overwrite` is off, or holds something else
             than an ingest's output, or it is no local path.
     """
-    if "://" in str(target):
+    if _ADDRESS.match(str(target)):
         raise UsageError(
             f"{target}: output must be a local or mounted path; mount the bucket "
             "(gcsfuse, a CSI driver) and name the mount point"

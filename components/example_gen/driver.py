@@ -16,9 +16,11 @@ from tfx.proto import example_gen_pb2, range_config_pb2
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.node_options import NodeOptions, node_inputs
 from penstock.components.sources.address import scheme_of
+from penstock.components.sources.content import open_data
 from penstock.components.sources.listing import list_files
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.remote import RemoteFile
 
 _BLOCK_BYTES = 2**20
 
@@ -99,12 +101,15 @@ def _fingerprint(properties: dict[str, Any]) -> str:
 
 
 def _add_file(digest: "hashlib._Hash", file: str) -> None:
-    digest.update(os.fsencode(f"{file}\0{_content_digest(file)}\n"))
+    # A store that tells the version of an object spares reading it here.
+    version = file.sure_version if isinstance(file, RemoteFile) else None
+    version = version or _content_digest(file)
+    digest.update(os.fsencode(f"{file}\0{version}\n"))
 
 
 def _content_digest(file: str) -> str:
     digest = hashlib.sha256()
-    with open(file, "rb") as content:
+    with open_data(file) as content:
         while block := content.read(_BLOCK_BYTES):
             digest.update(block)
     return digest.hexdigest()

@@ -30,6 +30,7 @@ from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.splits import check_partition
 from penstock.components.example_gen.task_board import TaskBoard, TaskResult
 from penstock.components.sources.base import Column, Source
+from penstock.components.sources.remote import RemoteFile
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
 from penstock.components.tfrecord.manifest import (
@@ -271,6 +272,8 @@ def _require_distinct_splits(jobs: Sequence[Job]) -> None:
 def _require_input_elsewhere(jobs: Sequence[Job], output: Path) -> None:
     for job in jobs:
         for file in job.source.files:
+            if isinstance(file, RemoteFile):
+                continue
             if output.resolve() in Path(file).resolve().parents:
                 raise UsageError(f"{output}: holds the input {file}; name another output")
 

@@ -104,7 +104,7 @@ def node_inputs(properties: Mapping[str, Any]) -> list[NodeInput]:
 def _input(base: str, pattern: str, source: KindOptions) -> tuple[str, KindOptions]:
     """What to open, and how: files below `base`, or the query that a pattern is at an address."""
     if source.kind is None or find_kind(source.kind).of_files:
-        return f"{base}/{pattern}", source
+        return f"{base.rstrip('/')}/{pattern}", source
     if pattern == _EVERYTHING:
         return base, source
     return base, source.with_query(pattern)  # type: ignore[attr-defined]  # see Kind.of_files

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import BinaryIO
 
 from penstock.components.errors import DataError
+from penstock.components.sources.spool import local_path
 
 
 def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
@@ -26,13 +27,13 @@ def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
 
 
 def open_data(path: str) -> BinaryIO:
-    """Open a data file for reading.
+    """Open a data file for reading; of a remote one its local copy.
 
     Raises:
         DataError: It cannot be; names it and the reason.
     """
     try:
-        return open(path, "rb")
+        return open(local_path(path), "rb")
     except OSError as error:
         raise DataError(f"{path}: cannot be opened ({error.strerror})") from error
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.sources.remote import RemoteFile, find_files, has_glob, is_remote
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,12 +40,13 @@ def list_files(pattern: str | Sequence[str], kind: str | None) -> Listing:
     folder's, also those with another extension where some have one of the kind's.
 
     Args:
-        pattern: A file, a folder (not recursive), a glob (`**` is), or several of them.
+        pattern: A file, a folder (not recursive), a glob (`**` is), or several of them; paths or
+            addresses (`remote.py`).
         kind: One of `EXTENSIONS`, or None for any of them.
 
     Raises:
         DataError: Nothing matches.
-        UsageError: It is an address that is no path.
+        UsageError: It is an address that no files are read from.
     """
     patterns = [pattern] if isinstance(pattern, str) else list(pattern)
     if not patterns:
@@ -60,21 +62,29 @@ def list_files(pattern: str | Sequence[str], kind: str | None) -> Listing:
 
 def _once(paths: Iterable[str]) -> dict[str, str]:
     """Absolute to given path, a file that several patterns match only once."""
-    return {os.path.abspath(path): path for path in paths}
+    return {identity(path): path for path in paths}
+
+
+def identity(path: str) -> str:
+    """What is equal of two names of a file: the absolute path, or the address as it is."""
+    return str(path) if isinstance(path, RemoteFile) else os.path.abspath(path)
 
 
 def _list_one(pattern: str, kind: str | None) -> Listing:
-    if re.match(r"^[a-z][a-z0-9+.-]+://", pattern, re.I):
-        raise UsageError(
-            f"{pattern}: sources read paths; mount the bucket or copy the files, and name the path"
-        )
-    if os.path.isfile(pattern):
+    if is_remote(pattern):
+        files, is_one = find_files(pattern)
+        if is_one:
+            return Listing(tuple(files), ())
+        listing = _without_stray(files)
+        if not has_glob(pattern):
+            listing = _by_extension(listing, kind)
+    elif os.path.isfile(pattern):
         return Listing((pattern,), ())
-    if os.path.isdir(pattern):
+    elif os.path.isdir(pattern):
         found = (os.path.join(pattern, name) for name in os.listdir(pattern))
-        listing = _by_extension(_without_stray(found), kind)
+        listing = _by_extension(_without_stray(filter(os.path.isfile, found)), kind)
     elif glob.has_magic(pattern):
-        listing = _without_stray(glob.glob(pattern, recursive=True))
+        listing = _without_stray(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
     else:
         raise DataError(f"{pattern}: no such file or folder")
     if not listing.files:
@@ -85,7 +95,7 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
 
 def _without_stray(paths: Iterable[str]) -> Listing:
     """The files of `paths` in order of their names, stray ones apart."""
-    files = sorted(path for path in paths if os.path.isfile(path))
+    files = sorted(paths)
     stray = {path for path in files if _STRAY.search(os.path.basename(path))}
     return Listing(tuple(path for path in files if path not in stray), tuple(sorted(stray)))
 

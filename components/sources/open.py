@@ -5,6 +5,7 @@ from dataclasses import fields
 
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Source
+from penstock.components.sources.content import open_data
 from penstock.components.sources.kinds import Kind, KindOptions, find_kind, options_to_json
 from penstock.components.sources.listing import EXTENSIONS, list_files
 from penstock.components.sources.options import SourceOptions
@@ -56,5 +57,5 @@ def _kind_of_file(path: str) -> str:
     for kind, extensions in EXTENSIONS.items():
         if path.lower().endswith(extensions):
             return kind
-    with open(path, "rb") as file:
+    with open_data(path) as file:
         return "parquet" if file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC else "csv"

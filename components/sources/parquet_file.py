@@ -20,6 +20,7 @@ from penstock.components.sources.base import Column
 from penstock.components.sources.content import open_data
 from penstock.components.sources.layout import shown
 from penstock.components.sources.sniff import PARQUET_MAGIC, not_text
+from penstock.components.sources.spool import local_path
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
@@ -114,7 +115,7 @@ def open_reader(path: str) -> pq.ParquetFile:
         DataError: It is not Parquet, is damaged, or wants pickled code to be run.
     """
     try:
-        return pq.ParquetFile(path)
+        return pq.ParquetFile(local_path(path))
     except RuntimeError as error:
         if "extension" not in str(error):
             raise

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.components.errors import DataError
+from penstock.components.sources.spool import local_path
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def read_schema(path: str) -> tuple[SchemaColumn, ...]:
     from penstock.components.schema_features import is_used, parse_schema
 
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(local_path(path)).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot read the schema ({error})") from error
     features = [feature for feature in parse_schema(text, path).feature if is_used(feature)]

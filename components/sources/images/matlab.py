@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.sources.content import open_data
+from penstock.components.sources.spool import local_path
 
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _USER_BLOCK_BYTES = 512  # MATLAB's own header stands before HDF5's
@@ -28,11 +30,11 @@ def read_matlab(path: str) -> dict[str, object]:
         DataError: It is damaged.
         UsageError: SciPy or h5py is missing.
     """
-    with open(path, "rb") as stream:
+    with open_data(path) as stream:
         head = stream.read(1024)
     read = _read_v73 if _is_hdf5(head) else _read_v5
     with _named(path):
-        return read(path)
+        return read(local_path(path))
 
 
 def _is_hdf5(head: bytes) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.sources.address import masked, scheme_of
 from penstock.components.sources.base import Column
 from penstock.components.sources.listing import list_files
 from penstock.components.sources.option_checks import check_one_of, check_strings
@@ -53,6 +54,11 @@ def open_tfds(inputs: Sequence[str], options: TFDSOptions) -> TFRecordSource:
     """
     if len(inputs) != 1:
         raise UsageError(f"TFDS reads one builder's folder, got {len(inputs)} inputs")
+    if scheme_of(inputs[0]) is not None:
+        raise UsageError(
+            f"{masked(inputs[0])}: TFDS reads a builder's folder on a path; mount the bucket, or "
+            "copy the folder"
+        )
     folder = inputs[0] if os.path.isdir(inputs[0]) else os.path.dirname(inputs[0])
     info = _builder_info(folder)
     expected = _shard_records(info, folder)

@@ -58,9 +58,16 @@ def test_overwrite_replaces_the_old_output_at_the_end(tmp_path):
     assert names(tmp_path) == ["out"]
 
 
-def test_a_bucket_is_refused_with_the_way_to_mount_it():
-    with pytest.raises(UsageError, match=r"gs://b/out: output must be a local or mounted path"):
-        attempt("gs://b/out").__enter__()
+@pytest.mark.parametrize("target", ["gs://b/out", "s3://b/out", Path("s3://b/out")])
+def test_a_bucket_is_refused_with_the_way_to_mount_it(tmp_path, monkeypatch, target):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        attempt(target).__enter__()
+    assert str(caught.value) == (
+        f"{target}: output must be a local or mounted path; mount the bucket "
+        "(gcsfuse, a CSI driver) and name the mount point"
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def _die_within(target):

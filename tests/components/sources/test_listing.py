@@ -79,10 +79,10 @@ def test_nothing_found_is_an_error(tree, pattern, message):
 
 def test_addresses_are_not_paths():
     with pytest.raises(UsageError) as error:
-        list_files("gs://bucket/data.csv", None)
+        list_files("minio://bucket/data.csv", None)
     assert str(error.value) == (
-        "gs://bucket/data.csv: sources read paths; mount the bucket or copy the files, and name "
-        "the path"
+        "minio://bucket/data.csv: files are read from paths and s3, gs, hdfs, http, https "
+        "addresses; mount or copy what is elsewhere, or say the kind of a database (--kind sql)"
     )
     with pytest.raises(UsageError, match="no input: name a file, a folder or a glob"):
         list_files([], None)
