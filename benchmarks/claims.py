@@ -64,6 +64,9 @@ _OURS = "Penstock"
 ROWS_9 = Claim("Row Examples: 9 times a record at a time, per CPU second", _OURS, 9.0, 2.0)
 PACKED_35 = Claim("Packed tables: 35 times a record at a time, per CPU second", _OURS, 35.0, 9.0)
 PACKED_IMAGES_15 = Claim("Packed images: 15 times a PIL loop, per CPU second", _OURS, 15.0, 4.0)
+PACKED_NEAR_LIMIT = Claim(
+    "From packed records training is within 5 % of one batch that is always there", _OURS, 0.95, 0.8
+)
 INGEST_10 = Claim("Ingest of CSV: 10 times a Python loop, per CPU second", _OURS, 10.0, 3.0)
 INGEST_12 = Claim("Ingest of CSV: 12 times CsvExampleGen, per CPU second", _OURS, 12.0, 3.0)
 AHEAD_OF_PEERS = Claim(

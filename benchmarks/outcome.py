@@ -89,12 +89,14 @@ class Track:
         name: What, with its unit.
         seconds: When.
         values: As measured.
+        limit: What there is of it in all, where that is known.
     """
 
     contender: str
     name: str
     seconds: Sequence[float]
     values: Sequence[float]
+    limit: float | None = None
 
 
 @dataclass(frozen=True)

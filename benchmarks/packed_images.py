@@ -98,7 +98,7 @@ def _write_arrays(root: Path, images: int) -> None:
     (root / "sums.json").write_text(json.dumps(sums))
 
 
-def pil_loop(root: Path) -> Iterator[dict[str, Any]]:
+def pil_loop(root: Path, size: int = SIZE) -> Iterator[dict[str, Any]]:
     """A Python generator: open, decode, resize, stack."""
     import random
 
@@ -110,14 +110,14 @@ def pil_loop(root: Path) -> Iterator[dict[str, Any]]:
         random.shuffle(files)
         for start in range(0, len(files), BATCH_SIZE):
             some = files[start : start + BATCH_SIZE]
-            pixels = np.empty((len(some), SIZE, SIZE, 3), np.uint8)
+            pixels = np.empty((len(some), size, size, 3), np.uint8)
             for row, path in enumerate(some):
                 image = Image.open(path).convert("RGB")
-                pixels[row] = image.resize((SIZE, SIZE), Image.Resampling.BILINEAR)
+                pixels[row] = image.resize((size, size), Image.Resampling.BILINEAR)
             yield {"image": pixels, "label": np.array([*map(made_photos.label_of, some)])}
 
 
-def jpeg_rows(root: Path) -> Any:
+def jpeg_rows(root: Path, size: int = SIZE) -> Any:
     """JPEG in TFRecords, interleaved, decoded and resized in parallel."""
     import tensorflow as tf
 
@@ -128,7 +128,7 @@ def jpeg_rows(root: Path) -> Any:
 
     def decode(record: Any) -> Any:
         row = tf.io.parse_single_example(record, spec)
-        image = tf.image.resize(tf.io.decode_jpeg(row["image"], channels=3), (SIZE, SIZE))
+        image = tf.image.resize(tf.io.decode_jpeg(row["image"], channels=3), (size, size))
         return {"image": tf.cast(image, tf.uint8), "label": row["label"]}
 
     files = tf.data.Dataset.list_files(str(root / "rows" / "Split-train" / "*"))
@@ -141,7 +141,7 @@ def jpeg_rows(root: Path) -> Any:
     return rows.batch(BATCH_SIZE).prefetch(2)
 
 
-def packed(root: Path) -> Any:
+def packed(root: Path, size: int = SIZE) -> Any:
     """`packed_train_input_fn` with a window of 256 images."""
     from penstock.components.trainer.input_config import InputOptions
     from penstock.components.trainer.packed_input_fn import packed_train_input_fn
@@ -149,7 +149,7 @@ def packed(root: Path) -> Any:
     options = InputOptions(
         batch_size=BATCH_SIZE, shuffle_window_rows=WINDOW_IMAGES, prefetch_batches=2
     )
-    return packed_train_input_fn(str(root / f"packed-{SIZE}"), options=options)
+    return packed_train_input_fn(str(root / f"packed-{size}"), options=options)
 
 
 def memory_map(root: Path) -> Any:

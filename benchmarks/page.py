@@ -36,7 +36,8 @@ class _Smoothed(PlottedTrack):
 
 
 def _plotted(track: Track) -> PlottedTrack:
-    return _Smoothed(track.name, "", tuple(track.seconds), tuple(track.values))
+    points = tuple(track.seconds), tuple(track.values)
+    return _Smoothed(track.name, "", *points, track.limit)
 
 
 def gaussian(at: Sequence[float], values: Sequence[float], sigma: float) -> list[float]:

@@ -22,6 +22,11 @@ class _Question:
 
 
 QUESTIONS = {
+    "images": _Question(
+        "penstock.benchmarks.image_training",
+        "ImageTrainingOptions",
+        "A network of images trained from JPEG files by a Python generator, and from TFRecords.",
+    ),
     "formats": _Question(
         "penstock.benchmarks.formats",
         "FormatsOptions",

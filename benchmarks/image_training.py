@@ -1,0 +1,272 @@
+"""A network trained on photos: from JPEG files by a Python generator, and from TFRecords.
+
+penstock bench images
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.benchmarks import claims, packed_images, questions
+from penstock.benchmarks.harness import Measured, median, peak_mib_now, runs_in_turn
+from penstock.benchmarks.outcome import (
+    Comparison,
+    Contender,
+    Distribution,
+    FactTable,
+    Outcome,
+    Track,
+)
+from penstock.components.errors import UsageError
+
+# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+BATCH_SIZE = packed_images.BATCH_SIZE
+GENERATOR, ROWS, PACKED, ONE_BATCH = (
+    "Python generator", "row Examples", "packed", "one cached batch",
+)  # fmt: skip
+
+Run = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ImageTrainingOptions:
+    """What is trained, on what, and how often.
+
+    Attributes:
+        images: Made JPEG photos of 375 x 500.
+        size: Height and width that the network gets.
+        filters: Of the first of its three convolutions: how long a step takes.
+        epochs: Of each training.
+        rounds: How often each contender trains.
+    """
+
+    images: int = 1024
+    size: int = 128
+    filters: int = 16
+    epochs: int = 5
+    rounds: int = 3
+
+    def __post_init__(self) -> None:
+        if self.images < 1 or self.images % BATCH_SIZE:
+            raise UsageError(f"images must be a multiple of {BATCH_SIZE}, got {self.images}")
+        if min(self.filters, self.epochs, self.rounds) < 1 or self.size < 16:
+            raise UsageError(
+                "filters, epochs and rounds must be at least 1 and size at least 16, got "
+                f"{self.filters}, {self.epochs}, {self.rounds} and {self.size}"
+            )
+
+
+def generator(root: Path, size: int) -> Any:
+    """JPEG files opened, decoded and resized by PIL in a generator, batches ahead as in Keras."""
+    import tensorflow as tf
+
+    signature = {
+        "image": tf.TensorSpec([None, size, size, 3], tf.uint8),
+        "label": tf.TensorSpec([None], tf.int64),
+    }
+    batches = tf.data.Dataset.from_generator(
+        lambda: packed_images.pil_loop(root, size), output_signature=signature
+    )
+    return batches.prefetch(tf.data.AUTOTUNE)
+
+
+def row_examples(root: Path, size: int) -> Any:
+    """The same JPEG in TFRecords: interleaved, decoded and resized in parallel, prefetched."""
+    return packed_images.jpeg_rows(root, size)
+
+
+def packed(root: Path, size: int) -> Any:
+    """Pixels decoded once, when packed; `packed_train_input_fn`."""
+    return packed_images.packed(root, size)
+
+
+def one_batch(root: Path, size: int) -> Any:
+    """The first of these for ever: input that costs nothing, the limit."""
+    return packed(root, size).take(1).cache().repeat().prefetch(2)
+
+
+CONTENDERS: dict[str, Callable[[Path, int], Any]] = {
+    GENERATOR: generator,
+    ROWS: row_examples,
+    PACKED: packed,
+    ONE_BATCH: one_batch,
+}
+
+
+def make_model(size: int, filters: int) -> Any:
+    """Three convolutions of stride 2 over uint8 pixels."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+    image = keras.Input((size, size, 3), dtype="uint8")
+    hidden = keras.layers.Rescaling(1 / 127.5, offset=-1)(image)
+    for widths in (1, 2, 4):
+        hidden = keras.layers.Conv2D(widths * filters, 3, strides=2, activation="relu")(hidden)
+    hidden = keras.layers.GlobalAveragePooling2D()(hidden)
+    model = keras.Model(image, keras.layers.Dense(10, dtype="float32")(hidden))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(1e-3), loss)
+    return model
+
+
+def prepare(options: ImageTrainingOptions) -> None:
+    """Make the photos, their row Examples and their pixels packed, unless they are there."""
+    root = packed_images.prepare(questions.data_folder(), options.images)
+    packed_images.pack_images(root, options.size)
+
+
+def run(options: ImageTrainingOptions) -> Outcome:
+    """Train by all contenders in turn."""
+    began = time.perf_counter()
+    questions.need("PIL")
+    questions.prepare(__file__, options)
+    arguments = questions.job_arguments(**asdict(options))
+    runs = runs_in_turn(__file__, [(name, arguments) for name in CONTENDERS], options.rounds)
+    contenders = [
+        Contender.of(
+            name,
+            median([Measured(**one["measured"]) for one in runs[name]]),
+            questions.first_line(CONTENDERS[name]),
+        )
+        for name in CONTENDERS
+    ]
+    found = Comparison("Training, steady steps", "images", contenders)
+    return Outcome(
+        question="images",
+        title="Training on images: JPEG files or TFRecords",
+        setting=_setting(options),
+        comparisons=[found],
+        facts=_facts(runs),
+        tracks=[
+            Track(name, **track) for name, some in runs.items() for track in some[-1]["tracks"]
+        ],
+        distributions=[
+            Distribution(name, what, [value for one in some for value in one[key]])
+            for what, key in (("batches", "batch_ms"), ("epochs", "epoch_ms"))
+            for name, some in runs.items()
+        ],
+        verdicts=_verdicts(found),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _facts(runs: dict[str, list[Run]]) -> list[FactTable]:
+    from statistics import median as middle
+
+    def of(some: list[Run], key: str) -> float:
+        return middle(one[key] for one in some)
+
+    has_gpu = any(one["gpu_busy"] is not None for some in runs.values() for one in some)
+    headers = ["Contender", "Seconds an epoch", "Waits for input, %", "CPU busy, %"]
+    rows = [
+        [
+            name,
+            middle(ms for one in some for ms in one["epoch_ms"]) / 1000,
+            100 * of(some, "wait_share"),
+            100 * of(some, "cpu_share"),
+            *([100 * of(some, "gpu_busy")] if has_gpu else []),
+        ]
+        for name, some in runs.items()
+    ]
+    limits = [(name, some[-1]["limit"]) for name, some in runs.items()]
+    return [
+        FactTable("Epochs", [*headers, *(["GPU busy, %"] if has_gpu else [])], rows),
+        FactTable("What limits each", ("Contender", "As Penstock's training log says it"), limits),
+    ]
+
+
+def _verdicts(found: Comparison) -> list[claims.Verdict]:
+    return [
+        claims.judge(
+            claim, found.rate_ratio(name, to=base), f"training, images/s, {name} to {base}"
+        )
+        for claim, name, base in (
+            (claims.IMAGES_TRAIN_FASTER, ROWS, GENERATOR),
+            (claims.IMAGES_TRAIN_FASTER, PACKED, GENERATOR),
+            (claims.EPOCHS_FASTER, ROWS, GENERATOR),
+            (claims.EPOCHS_FASTER, PACKED, GENERATOR),
+            (claims.PACKED_NEAR_LIMIT, PACKED, ONE_BATCH),
+        )
+    ]
+
+
+def _setting(options: ImageTrainingOptions) -> list[str]:
+    return [
+        f"{options.images:,} made JPEG photos of 375 x 500 and 85 KB, resized to {options.size} x "
+        f"{options.size}, in shuffled batches of {BATCH_SIZE}",
+        f"the network: three convolutions of {options.filters}, {2 * options.filters} and "
+        f"{4 * options.filters} filters, trained by Penstock's loop whatever the input",
+        f"{options.epochs} epochs, {options.rounds} rounds, each contender a process of its own, "
+        "in turn; medians, without the first step, which compiles; curves are of the last round",
+        "files are in the page cache: this is the cost of decoding, not of the disk",
+    ]
+
+
+def _contend(name: str, job: dict[str, Any]) -> Run:
+    from penstock.components.trainer.loop import train
+    from penstock.components.trainer.train_options import TrainOptions
+    from penstock.components.trainer.verdict import bottleneck
+
+    options = ImageTrainingOptions(**job)
+    root = questions.data_folder() / f"packed-images-{options.images}"
+    batches = CONTENDERS[name](root, options.size).map(_image_and_label)
+    steps = options.images // BATCH_SIZE
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        trained = train(
+            lambda: make_model(options.size, options.filters),
+            batches,
+            options=TrainOptions(epochs=options.epochs, max_steps=None, steps_per_epoch=steps),
+            model_run_dir=folder,
+        )
+    used = trained.utilisation
+    wall = sum(epoch.step_seconds for epoch in used.epochs)
+    measured = Measured(
+        BATCH_SIZE * sum(epoch.steps for epoch in used.epochs),
+        wall,
+        sum(epoch.cpu_seconds for epoch in used.epochs),
+        peak_mib_now(),
+    )
+    return {
+        "measured": asdict(measured),
+        "tracks": _tracks(used),
+        "batch_ms": [1000 * seconds for seconds in used.batches.seconds],
+        "epoch_ms": [1000 * e.step_seconds * steps / e.steps for e in used.epochs if e.steps],
+        "wait_share": sum(epoch.wait_seconds for epoch in used.epochs) / wall,
+        "cpu_share": used.cpu_share,
+        "gpu_busy": used.gpu_busy_share,
+        "limit": bottleneck(trained.record, used),
+    }
+
+
+def _image_and_label(batch: dict[str, Any]) -> tuple[Any, Any]:
+    import tensorflow as tf
+
+    return batch["image"], tf.reshape(batch["label"], [-1])
+
+
+def _tracks(used: Any) -> list[dict[str, Any]]:
+    """What `Track` takes, without the contender."""
+    machine = used.machine
+    tracks = [
+        ("CPU, cores", machine.process_cores, used.cores),
+        ("memory, GiB", [mib / 1024 for mib in machine.memory_mib], None),
+    ]
+    for gpu in machine.gpus:
+        tracks.append((f"GPU {gpu.index}, % busy", [100 * s for s in gpu.busy_share], 100.0))
+        tracks.append(
+            (f"GPU {gpu.index} memory, GiB", [mib / 1024 for mib in gpu.memory_mib], None)
+        )
+    return [
+        {"name": name, "seconds": list(machine.seconds), "values": list(values), "limit": limit}
+        for name, values, limit in tracks
+    ]
+
+
+if __name__ == "__main__":
+    questions.answer_child(ImageTrainingOptions, prepare, _contend)
