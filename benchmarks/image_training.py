@@ -177,7 +177,7 @@ def _facts(runs: dict[str, list[Run]]) -> list[FactTable]:
     limits = [(name, some[-1]["limit"]) for name, some in runs.items()]
     return [
         FactTable("Epochs", [*headers, *(["GPU busy, %"] if has_gpu else [])], rows),
-        FactTable("What limits each", ("Contender", "As Penstock's training log says it"), limits),
+        FactTable("What limits each", ("Contender", "In a sentence"), limits),
     ]
 
 

@@ -10,18 +10,19 @@ from penstock.pipelines.reporting.page import render_section
 from penstock.pipelines.reporting.plots import track_plot
 from penstock.pipelines.reporting.training_facts import Track as PlottedTrack
 
-_BINS = 24
+_BINS = 32
 _SMOOTHING_SECONDS = 1.0
 
 
 def render(outcome: Outcome) -> str:
     """The page."""
+    # What is compared stands side by side: all contenders' CPU, then all contenders' memory.
+    tracks = sorted((track for track in outcome.tracks if track.values), key=lambda one: one.name)
     plots = [
         (f"{track.contender}: {track.name}", track_plot(f"track{i}", _plotted(track)))
-        for i, track in enumerate(outcome.tracks)
-        if track.values
+        for i, track in enumerate(tracks)
     ]
-    distributions = [_histogram(one) for one in outcome.distributions if one.values]
+    distributions = [_histogram(one, outcome) for one in outcome.distributions if one.values]
     return render_section(
         "bench.html", o=outcome, times=times, plots=plots, distributions=distributions
     )
@@ -48,10 +49,15 @@ def gaussian(at: Sequence[float], values: Sequence[float], sigma: float) -> list
     return smooth
 
 
-def _histogram(one: Distribution) -> tuple[Distribution, list[Bar], float, float, float]:
+def _histogram(
+    one: Distribution, outcome: Outcome
+) -> tuple[Distribution, list[Bar], float, float, float]:
+    """Bars on the scale of all of that name; and the median, the 95th percentile and the most."""
     values = np.asarray(one.values, float)
     middle, high, top = (float(np.percentile(values, q)) for q in (50, 95, 100))
-    counts, edges = np.histogram(values, _BINS, (0.0, float(np.percentile(values, 99)) or 1.0))
+    alike = (d.values for d in outcome.distributions if d.name == one.name and d.values)
+    scale = max(float(np.percentile(of_one, 99)) for of_one in alike) or 1.0
+    counts, edges = np.histogram(values, _BINS, (0.0, scale))
     ranges = zip(edges[:-1], edges[1:], counts, strict=True)
     bars = [Bar(f"{low:.3g} to {up:.3g}", int(count)) for low, up, count in ranges]
     return one, bars, middle, high, top

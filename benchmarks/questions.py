@@ -71,5 +71,5 @@ def answer_child(options_type: type, prepare: Prepare, contend: Contend) -> None
 
 
 def first_line(function: Callable[..., Any]) -> str:
-    """What a contender's docstring says of it."""
-    return (function.__doc__ or "").splitlines()[0]
+    """What a contender's docstring says of it, for a page: without its marks of code."""
+    return (function.__doc__ or "").splitlines()[0].replace("`", "")

@@ -32,8 +32,9 @@ def ask(
     """
     from penstock.benchmarks.page import render
 
-    outcome = module.run(options_type(**values))
-    out.mkdir(parents=True, exist_ok=True)
+    options = options_type(**values)
+    out.mkdir(parents=True, exist_ok=True)  # before minutes are spent
+    outcome = module.run(options)
     page, data = out / f"{name}.html", out / f"{name}.json"
     page.write_text(render(outcome), encoding="utf-8")
     data.write_text(outcome.to_json(), encoding="utf-8")
