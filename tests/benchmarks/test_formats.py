@@ -1,0 +1,84 @@
+import pytest
+
+from penstock.benchmarks import format_files, format_messages, format_peers
+from penstock.benchmarks import input as rows_benchmark
+from penstock.benchmarks import packed as packed_tables
+from penstock.components.errors import DataError
+
+ROWS = 2 * packed_tables.BATCH_SIZE
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def table(data):
+    root = packed_tables.prepare(data, ROWS)
+    format_peers.make_peers(root, format_peers.rows_of_table(ROWS))
+    return root
+
+
+def test_users_are_the_same_each_time_and_have_posts_of_280_characters():
+    users = format_messages.made_users(50)
+    assert users == format_messages.made_users(50)
+    assert {len(user["post"]) for user in users} == {280}
+    assert all(user["post"].isascii() for user in users)
+    assert len({user["post"] for user in users}) == 50
+
+
+@pytest.mark.parametrize("name", format_messages.FORMATS)
+def test_what_is_written_is_read_again(name, tmp_path):
+    users, chosen = format_messages.made_users(40), format_messages.FORMATS[name]
+    chosen.write(users, 100, tmp_path / "users")  # 40 users over and over
+    assert chosen.read(tmp_path / "users") == 100 * 280
+
+
+def test_a_message_keeps_all_fields():
+    (user,) = format_messages.made_users(1)
+    message_class = format_messages.user_message()
+    read = message_class.FromString(message_class(**user).SerializeToString())
+    assert {name: getattr(read, name) for name in user} == user
+
+
+def test_compressed_shards_hold_the_same_rows(data, table, tmp_path):
+    shards = sorted(rows_benchmark.shards(data, ROWS).iterdir())
+    records = format_files.records(shards)
+    assert len(records) == ROWS
+    sizes = {}
+    for name in format_files.COMPRESSIONS:
+        format_files.write(tmp_path / name, records, name)
+        sizes[name] = format_files.folder_bytes(tmp_path / name)
+        batches = format_files.batches(tmp_path / name, name).as_numpy_iterator()
+        seen = 0
+        while seen < ROWS:
+            seen += len(next(batches)["f0"])
+        assert seen == ROWS
+    assert sizes["GZIP 9"] < sizes["GZIP 6"] < sizes["GZIP 1"] < sizes["none"]
+
+
+@pytest.mark.parametrize("count", format_files.SHARD_COUNTS.values())
+def test_as_many_shards_as_are_asked_for(count, data):
+    files = list(rows_benchmark.shards(data, ROWS, count).iterdir())
+    assert len(files) == count
+    assert len(format_files.records(files)) == ROWS
+
+
+@pytest.mark.parametrize("name", format_peers.CONTENDERS[format_peers.TABLE])
+def test_each_peer_has_every_row_once(name, table):
+    read = format_peers.reader_of(name, format_peers.TABLE, table, ROWS)
+    assert read(0.01) % packed_tables.BATCH_SIZE == 0
+    chosen = format_peers.CONTENDERS[format_peers.TABLE][name]
+    assert chosen.stored_bytes(table) > 100 * ROWS
+
+
+def test_a_peer_that_lost_a_row_is_found_out(table, tmp_path):
+    lost = list(format_peers.rows_of_table(ROWS))
+    lost[7] = lost[8]
+    root = tmp_path / "table"
+    root.mkdir()
+    (root / "sums.json").write_text((table / "sums.json").read_text())
+    format_peers.make_peers(root, iter(lost))
+    with pytest.raises(DataError, match=r"^a pass sums to .*, the table to "):
+        format_peers.reader_of(format_peers.WEBDATASET, format_peers.TABLE, root, ROWS)
