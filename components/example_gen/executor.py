@@ -12,6 +12,7 @@ from tfx.types import artifact_utils, standard_component_specs
 from penstock.components.example_gen.ingest import Job, ingest, plan_job
 from penstock.components.example_gen.node_options import NodeOptions, node_inputs
 from penstock.components.sources.open import open_source
+from penstock.components.sources.spool import remove_copies
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):
@@ -30,15 +31,18 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         """
         del input_dict
         options = NodeOptions.from_properties(exec_properties).ingest
-        jobs: list[Job] = []
-        for part in node_inputs(exec_properties):
-            source = open_source(part.pattern, part.source)
-            jobs.append(plan_job(source, part.splits, options))
-            logging.info("Shards of %s: %s", part.pattern, jobs[-1].plan.reason)
         examples = artifact_utils.get_single_instance(
             output_dict[standard_component_specs.EXAMPLES_KEY]
         )
-        manifest = ingest(jobs, examples.uri, options, self._make_beam_pipeline)
+        jobs: list[Job] = []
+        try:
+            for part in node_inputs(exec_properties):
+                source = open_source(part.pattern, part.source)
+                jobs.append(plan_job(source, part.splits, options))
+                logging.info("Shards of %s: %s", part.pattern, jobs[-1].plan.reason)
+            manifest = ingest(jobs, examples.uri, options, self._make_beam_pipeline)
+        finally:
+            remove_copies()  # this process may go on to train for days
         examples.split_names = artifact_utils.encode_split_names(list(manifest.splits))
         has_sequences = any(getattr(job.source, "has_sequences", False) for job in jobs)
         examples_utils.set_payload_format(

@@ -14,7 +14,7 @@ FILE_SCHEMES = ("s3", "gs", "hdfs", "http", "https")
 _LOGIN_OF_FILES = re.compile(r"^[^/?#]*:[^/?#]*@")
 _LOGIN = re.compile(r"^[^?]*:[^?]*@")
 _SECRET_KEY = re.compile(
-    r"(pass(word|wd|phrase)?|pwd|secret|token|(api|access)_?key(_?id)?|signature|sig|credentials?)$",
+    r"(pass(word|wd|phrase)?|pwd|secret|token|(api|access)[-_]?key([-_]?id)?|signature|sig|credentials?)$",
     re.I,
 )
 _SECRET_VALUE = re.compile(r"(password|passwd|pwd|secret|token)\s*=", re.I)

@@ -46,6 +46,14 @@ def local_path(path: str) -> str:
     return str(copy)
 
 
+def remove_copies() -> None:
+    """Remove this machine's copies, once no more is read; what is read after all is copied anew."""
+    given = os.environ.get(_VARIABLE)
+    for copy in Path(given).iterdir() if given and Path(given).is_dir() else ():
+        if copy.name != _LOCK:
+            copy.unlink(missing_ok=True)
+
+
 def _copy(file: RemoteFile, copy: Path) -> None:
     folder = copy.parent
     free = shutil.disk_usage(folder).free

@@ -4,48 +4,52 @@ Written by org.apache.hadoop.fs.ChecksumFileSystem: four bytes "crc" and NUL, a 
 the bytes that each checksum is of, then a big-endian CRC-32 for each so many.
 """
 
+import os
 import struct
 import zlib
-from pathlib import Path
 
 from penstock.components.errors import DataError
+from penstock.components.sources.content import open_data
 
 _MAGIC = b"crc\0"
 _HEADER_BYTES = len(_MAGIC) + 4
 
 
-def crc_file(path: Path) -> Path:
-    """Where the checksums of a file stand, if there are any."""
-    return path.with_name(f".{path.name}.crc")
+def sums_name(name: str) -> str:
+    """The name of the file beside `name` that holds its checksums."""
+    return f".{name}.crc"
 
 
-def check_crc(path: Path) -> None:
-    """Compare a file with its checksums, where it has some.
+def check_crc(path: str, beside: str) -> None:
+    """Compare a file with its checksums.
+
+    Args:
+        path: The file.
+        beside: The file that holds its checksums.
 
     Raises:
         DataError: It differs; names the file and the offset.
     """
-    beside = crc_file(path)
-    if not beside.is_file():
-        return
-    sums = beside.read_bytes()
+    name = os.path.basename(beside)
+    with open_data(beside) as file:
+        sums = file.read()
     if sums[:4] != _MAGIC or len(sums) < _HEADER_BYTES or (len(sums) - _HEADER_BYTES) % 4:
         raise DataError(f"{beside}: is no checksum file of Hadoop; remove it, or copy it again")
     size = struct.unpack(">i", sums[4:_HEADER_BYTES])[0]
     if size < 1:
         raise DataError(f"{beside}: says a checksum is of {size} bytes; copy it again")
     offset = 0
-    with path.open("rb") as file:
+    with open_data(path) as file:
         for (stored,) in struct.iter_unpack(">I", sums[_HEADER_BYTES:]):
             part = file.read(size)
             if not part or zlib.crc32(part) != stored:
                 raise DataError(
-                    f"{path}: differs from its checksum in {beside.name} at offset {offset} to "
+                    f"{path}: differs from its checksum in {name} at offset {offset} to "
                     f"{offset + size}; copy both from where Spark wrote them"
                 )
             offset += len(part)
         if file.read(1):
             raise DataError(
-                f"{path}: has more than the {offset} bytes that {beside.name} has checksums of; "
+                f"{path}: has more than the {offset} bytes that {name} has checksums of; "
                 "copy both from where Spark wrote them"
             )

@@ -1,15 +1,17 @@
 """A folder that Spark wrote, as a `Source`: TFRecords or Parquet, in Spark's types."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.base import Column, Source
+from penstock.components.sources.content import open_data
 from penstock.components.sources.option_checks import check_flag, check_one_of, check_strings
 from penstock.components.sources.options import NON_FINITE, SourceOptions
+from penstock.components.sources.remote import RemoteFile, is_remote, list_folder
 from penstock.components.sources.sniff import PARQUET_MAGIC
-from penstock.components.sources.spark.crc import check_crc
+from penstock.components.sources.spark.crc import check_crc, sums_name
 from penstock.components.sources.spark.types import parse_columns
 
 SUCCESS = "_SUCCESS"
@@ -58,48 +60,68 @@ def open_spark(inputs: Sequence[str], options: SparkOptions) -> Source:
         DataError: A folder is not complete, is partitioned, or a file of it is damaged.
         UsageError: Columns are given for Parquet, which has its own.
     """
-    parts = [part for folder in inputs for part in part_files(Path(folder), options)]
-    is_parquet = {_is_parquet(part) for part in parts}
+    paths = [part for folder in inputs for part in part_files(folder, options)]
+    is_parquet = {_is_parquet(path) for path in paths}
     if len(is_parquet) > 1:
         raise DataError(f"{inputs[0]}: holds Parquet and other part files; ingest them apart")
-    paths = [str(part) for part in parts]
     return _open_parquet(paths, options) if True in is_parquet else _open_tfrecords(paths, options)
 
 
-def part_files(folder: Path, options: SparkOptions) -> list[Path]:
-    """The part files of one folder, checked.
+def part_files(folder: str, options: SparkOptions) -> list[str]:
+    """The part files of one folder, a path or an address, checked.
 
     Raises:
         DataError: There are none, the folder is not complete or is partitioned, or a file differs
             from its checksums.
     """
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder; name the folder that Spark wrote")
-    partitions = sorted(
-        path.name for path in folder.iterdir() if path.is_dir() and "=" in path.name
-    )
+    files, folders = _list(folder)
+    partitions = sorted(name for name in folders if "=" in name)
     if partitions:
         raise DataError(
             f"{folder}: is partitioned by folder ({partitions[0]}), so a column is in no file; "
             "write it without partitionBy"
         )
-    if options.need_success and not (folder / SUCCESS).exists():
+    if options.need_success and SUCCESS not in files:
         raise DataError(
             f"{folder}: has no {SUCCESS}, so Spark's job did not finish or failed; run it "
             "again, or set need_success to false if your committer writes none"
         )
-    found = sorted(path for path in folder.glob("part-*") if path.is_file())
-    filled = [path for path in found if path.stat().st_size]
+    found = [path for name, path in sorted(files.items()) if name.startswith("part-")]
+    filled = [path for path in found if _size(path)]
     if not filled:
         raise DataError(f"{folder}: has no part file with data; expected part-00000 and so on")
     if options.check_sums:
-        for path in found:
-            check_crc(path)
+        for name, path in files.items():
+            sums = files.get(sums_name(name))
+            if path in found and sums is not None:
+                check_crc(path, sums)
     return filled
 
 
-def _is_parquet(path: Path) -> bool:
-    with path.open("rb") as file:
+def _list(folder: str) -> tuple[dict[str, str], list[str]]:
+    """The files of a folder by their names, and the names of the folders in it."""
+    if is_remote(folder):
+        listed, folders = list_folder(folder)
+        return {os.path.basename(file): file for file in listed}, folders
+    try:
+        with os.scandir(folder) as entries:
+            files, folders = {}, []
+            for entry in entries:
+                if entry.is_dir():
+                    folders.append(entry.name)
+                else:
+                    files[entry.name] = entry.path
+    except OSError as error:
+        raise DataError(f"{folder}: no such folder; name the folder that Spark wrote") from error
+    return files, folders
+
+
+def _size(path: str) -> int | None:
+    return path.size if isinstance(path, RemoteFile) else os.path.getsize(path)
+
+
+def _is_parquet(path: str) -> bool:
+    with open_data(path) as file:
         return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
 
 
@@ -111,7 +133,7 @@ def _open_parquet(paths: Sequence[str], options: SparkOptions) -> Source:
     # A task without rows writes a Parquet file without rows.
     source = open_parquet(paths, SourceOptions(non_finite=options.non_finite, allow_empty=True))
     if not source.rows:
-        raise DataError(f"{Path(paths[0]).parent}: its Parquet files have no rows")
+        raise DataError(f"{os.path.dirname(paths[0])}: its Parquet files have no rows")
     return replace(source, kind="spark")
 
 

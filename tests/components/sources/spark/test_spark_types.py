@@ -42,19 +42,19 @@ def test_columns():
 def test_checksums(tmp_path):
     path = tmp_path / "part-00000"
     path.write_bytes(b"x" * 700)
-    check_crc(path)  # without checksums there is nothing to compare
     sums = struct.pack(">4siII", b"crc\0", 512, zlib.crc32(b"x" * 512), zlib.crc32(b"x" * 188))
-    (tmp_path / ".part-00000.crc").write_bytes(sums)
-    check_crc(path)
+    beside = tmp_path / ".part-00000.crc"
+    beside.write_bytes(sums)
+    check_crc(str(path), str(beside))
     path.write_bytes(b"x" * 699 + b"y")
     with pytest.raises(DataError, match=r"differs from its checksum .* at offset 512 to 1024"):
-        check_crc(path)
+        check_crc(str(path), str(beside))
     path.write_bytes(b"x" * 400)
     with pytest.raises(DataError, match="at offset 0 to 512"):
-        check_crc(path)
+        check_crc(str(path), str(beside))
     path.write_bytes(b"x" * 512)
     with pytest.raises(DataError, match="at offset 512 to 1024"):
-        check_crc(path)
-    (tmp_path / ".part-00000.crc").write_bytes(b"no")
+        check_crc(str(path), str(beside))
+    beside.write_bytes(b"no")
     with pytest.raises(DataError, match="is no checksum file of Hadoop"):
-        check_crc(path)
+        check_crc(str(path), str(beside))

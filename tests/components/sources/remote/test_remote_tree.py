@@ -1,0 +1,36 @@
+"""Kinds of which a row is a file, or whose files have names, from a real S3 server."""
+
+import pytest
+
+from penstock.components.sources.open import open_source
+from penstock.components.sources.text_files.options import TextOptions
+from penstock.components.sources.whole_files.options import BinaryOptions
+
+
+@pytest.fixture
+def bucket(s3):
+    for key in ("d/a/1.txt", "d/2.txt", "d/.hidden/3.txt", "d/_SUCCESS", "other/4.txt"):
+        s3.put_object(Bucket="bucket", Key=key, Body=f"{key}\n".encode())
+
+
+@pytest.mark.parametrize("given", ["s3://bucket/d", "S3://bucket/d/", "s3://bucket/d/**"])
+def test_names_are_below_the_folder(bucket, given, read_out):
+    source = open_source(given, BinaryOptions())
+    out = read_out(source, 2)
+    assert sorted(out.rows, key=lambda row: row[1]) == [
+        [b"d/2.txt\n", b"2.txt", 8],
+        [b"d/a/1.txt\n", b"a/1.txt", 10],
+    ]
+    assert source.ignored == ("s3://bucket/d/.hidden/3.txt", "s3://bucket/d/_SUCCESS")
+
+
+def test_lines_of_one_file_and_of_a_glob(bucket, read_out):
+    out = read_out(open_source("s3://bucket/d/a/1.txt", TextOptions()))
+    assert out.rows == [[b"d/a/1.txt", b"1.txt", 1]]
+    out = read_out(open_source("s3://bucket/*/*.txt", TextOptions()), 3)
+    assert [row[1] for row in out.rows] == [b"d/2.txt", b"other/4.txt"]
+
+
+def test_a_fault_of_the_server_is_no_bad_row(bucket, proxy, read_out):
+    proxy.faults = ["503", "reset", "short"]
+    assert len(read_out(open_source("s3://bucket/d", BinaryOptions())).rows) == 2
