@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
+from penstock.components.sources.remote import RemoteFile
 from penstock.components.sources.whole_files.options import WholeFileOptions
 from penstock.components.sources.whole_files.rows import cut_list, rejected_file, shuffled
 from penstock.components.sources.whole_files.scan import for_each_file, read_whole, scan_file
@@ -221,8 +222,9 @@ def _look(path: str, max_bytes: int) -> tuple[int, bytes, str | None]:
     try:
         size, content = scan_file(path, max_bytes)
     except DataError as error:
-        if not isinstance(error.__cause__, PermissionError):
-            raise  # A failing disk or server: another try may give another account.
+        # A failing disk or a server's refusal is not the file's fault.
+        if isinstance(path, RemoteFile) or not isinstance(error.__cause__, PermissionError):
+            raise
         return 0, b"", "cannot be opened (Permission denied); give yourself the right to read it"
     if size > max_bytes:
         return size, content, f"has {size:,} bytes, more than {max_bytes:,}; not read"

@@ -92,12 +92,8 @@ def _remote(one: str, tree: Tree, stray: re.Pattern[str]) -> Iterator[FoundFile]
         yield FoundFile(files[0], os.path.basename(files[0]))
         return
     root = _fixed_part(one) if remote.has_glob(one) else one.rstrip("/")
-    if not remote.has_glob(one):
-        files, _ = remote.find_files(f"{root}/**")
-    for file in files:
-        # Of hdfs the host is not in the name that is found.
-        below = file.startswith(f"{root}/")
-        name = file[len(root) + 1 :] if below else os.path.basename(file)
+    for file in files if remote.has_glob(one) else remote.find_below(root):
+        name = file[len(root) :].lstrip("/")
         if any(map(stray.search, name.split("/"))):
             tree.ignored.append(file)
         else:

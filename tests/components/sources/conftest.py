@@ -55,7 +55,7 @@ def run_ingest(monkeypatch):
 
 @pytest.fixture
 def read_examples():
-    """Reads the Examples of a split as mappings of bytes and whole numbers, None where one lacks."""
+    """Reads the Examples of a split as mappings of bytes or whole numbers, or None."""
     import tensorflow as tf
 
     def read(output, split="all"):
