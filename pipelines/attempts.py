@@ -16,6 +16,8 @@ from tfx.orchestration.portable import outputs_utils
 from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import pipeline_pb2
 
+from penstock.pipelines.run_record import ERROR_PROPERTY
+
 Execution = metadata_store_pb2.Execution
 _ATTEMPT_CONTEXT_TYPE = "node_attempt"
 
@@ -62,6 +64,14 @@ def close_attempts(
         handle.store.put_executions(running)
     for execution in executions:
         _remove_leftovers(handle, execution.id, node, runtime_spec)
+
+
+def note_failure(handle: metadata.Metadata, node: pipeline_pb2.PipelineNode, reason: str) -> None:
+    """Keep with the node's newest execution why it failed, for reports."""
+    executions = executions_of(handle, node)
+    if executions:
+        executions[-1].custom_properties[ERROR_PROPERTY].string_value = reason
+        handle.store.put_executions(executions[-1:])
 
 
 def set_apart(node: pipeline_pb2.PipelineNode, run_id: str, attempt: int) -> None:

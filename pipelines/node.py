@@ -97,11 +97,16 @@ def launch_node(
             return NodeResult(State.DONE_BEFORE, outputs)
         attempts.close_attempts(handle, earlier, node, ir.runtime_spec)
     attempts.set_apart(node, run_id, len(earlier) + 1)
-    execution_id = _launch(ir, node, connection, store)
-    if execution_id is None:
-        return NodeResult(State.SKIPPED)
-    with _store_errors(store), connection as handle:
-        return _result(handle, node_id, execution_id)
+    try:
+        execution_id = _launch(ir, node, connection, store)
+        if execution_id is None:
+            return NodeResult(State.SKIPPED)
+        with _store_errors(store), connection as handle:
+            return _result(handle, node_id, execution_id)
+    except NodeFailedError as error:
+        with _store_errors(store), connection as handle:
+            attempts.note_failure(handle, node, str(error))
+        raise
 
 
 def _bound(

@@ -12,6 +12,8 @@ from ml_metadata.proto import metadata_store_pb2 as mlmd
 from penstock.components.errors import DataError
 
 _RUN_CONTEXT = "pipeline_run"
+# Why an execution failed, kept with it: TFX keeps no reason of its own.
+ERROR_PROPERTY = "penstock_error"
 _STATES = {
     mlmd.Execution.COMPLETE: "done",
     mlmd.Execution.CACHED: "cached",
@@ -33,6 +35,7 @@ class NodeRun:
         inputs: The artifacts that it was given.
         options: Its exec properties.
         began: When, in seconds since the epoch.
+        error: Why it failed, where that was noted.
     """
 
     node: str
@@ -42,6 +45,7 @@ class NodeRun:
     inputs: Sequence[mlmd.Artifact] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     began: float = 0.0
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,14 +145,17 @@ def _node(store: Any, execution: mlmd.Execution, node: str) -> NodeRun:
     began = execution.create_time_since_epoch
     ended = execution.last_update_time_since_epoch or began
     inputs, outputs = _artifacts(store, execution)
+    options = plain_properties(execution)
+    error = options.pop(ERROR_PROPERTY, "")
     return NodeRun(
         node,
         _STATES.get(execution.last_known_state, "unknown"),
         (ended - began) / 1000,
         outputs,
         inputs,
-        plain_properties(execution),
+        options,
         began / 1000,
+        error,
     )
 
 

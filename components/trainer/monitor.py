@@ -132,7 +132,8 @@ class Monitor:
         sample = Sample(
             seconds=now.wall - self.begin,
             process_cores=(now.process - before.process) / wall,
-            machine_share=min(1.0, (now.machine_busy - before.machine_busy) / whole),
+            # The kernel's idle and I/O wait times are estimates, which now and then run backwards.
+            machine_share=min(1.0, max(0.0, now.machine_busy - before.machine_busy) / whole),
             memory_mib=memory_mib,
             gpus=[gpu.read() for gpu in self.gpus],
         )

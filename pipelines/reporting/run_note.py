@@ -85,9 +85,12 @@ def write_note(store: Any, run_id: str, note: RunNote) -> None:
 
 
 def read_note(run: RunRecord) -> RunNote:
-    """The note of a run; an empty one where none was taken."""
+    """The note of a run; where none was taken, as on Kubeflow, only what its nodes noted."""
     text = run.properties.get(PROPERTY)
-    return RunNote(**json.loads(text)) if text else RunNote()
+    if text:
+        return RunNote(**json.loads(text))
+    last_tries = {node.node: node for node in run.nodes}.values()
+    return RunNote(error=next((node.error for node in last_tries if node.error), ""))
 
 
 def _without_secrets(command: Sequence[str]) -> list[str]:

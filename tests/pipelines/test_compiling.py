@@ -23,7 +23,8 @@ def compiled(out, changes=None, placement=Placement()):  # noqa: B008  # frozen
     compile_pipeline(
         "taxi", changes or {}, out, image=IMAGE, placement=placement, allow_mutable_tag=False
     )
-    executors = yaml.safe_load(out.read_text().split("---")[0])["deploymentSpec"]["executors"]
+    pipeline, _ = yaml.safe_load_all(out.read_text())
+    executors = pipeline["deploymentSpec"]["executors"]
     return {name: irs.decode(e["container"]["args"][-1]) for name, e in executors.items()}
 
 

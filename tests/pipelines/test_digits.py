@@ -158,7 +158,8 @@ def test_a_container_writes_the_digits_itself(tmp_path):
 
     volume = tmp_path / "volume"
     (tmp_path / "placement.yaml").write_text(
-        f"pipeline_root: {volume}/runs\nvolume: {{claim: penstock, mount_path: {volume}}}\n"
+        f"pipeline_root: {volume}/runs\nmetadata_sqlite: {volume}/metadata.sqlite\n"
+        f"volume: {{claim: penstock, mount_path: {volume}}}\n"
     )
     code, _, err = run(
         *("compile", "digits", "--image", "registry.example/penstock@sha256:" + "0" * 64),
@@ -166,7 +167,7 @@ def test_a_container_writes_the_digits_itself(tmp_path):
     )
     assert code == 0, err
     assert not volume.exists()  # nothing is written where it is compiled
-    compiled = yaml.safe_load((tmp_path / "digits.yaml").read_text().split("---")[0])
+    compiled, _ = yaml.safe_load_all((tmp_path / "digits.yaml").read_text())
     executors = compiled["deploymentSpec"]["executors"]
     ir = irs.decode(executors["exec-digitsexamplegen"]["container"]["args"][-1])
     volume.mkdir()

@@ -72,6 +72,13 @@ class Nodes:
         name = metadata_store_pb2.Execution.State.Name
         return [name(e.last_known_state) for e in sorted(found, key=lambda e: e.id)]
 
+    def outcome(self, run):
+        """What `penstock runs` says of a run."""
+        from penstock.pipelines.reporting.run_list import list_runs
+
+        [line] = [line for line in list_runs(str(self.store)) if line.run_id == run]
+        return line.outcome, line.sentence
+
     def outputs(self, node, key):
         folder = self.root / "pipeline" / node / key
         return {p.name: sorted(f.name for f in p.iterdir()) for p in folder.iterdir()}
@@ -188,10 +195,15 @@ def test_says_in_one_line_why_a_node_failed_and_runs_it_again_afresh(nodes):
     )
     assert "small_pipeline.py" in failed.out  # the traceback is in the log
     assert nodes.states("Trainer")[-1] == "FAILED"
+    assert nodes.outcome("failing") == (
+        "Failed",
+        "Trainer: ValueError: the weights are NaN at step 7",
+    )
 
     (nodes.faults / "fail").unlink()
     assert nodes.run("Trainer", "failing", "--parameter", "how-many=20").code == 0
     assert nodes.states("Trainer")[-2:] == ["FAILED", "COMPLETE"]
+    assert nodes.outcome("failing")[0] == "Trained"
 
     again = nodes.run("Trainer", "failing", "--parameter", "how-many=20")
     assert again.out.splitlines()[0] == "Trainer: done by an earlier try of this run"

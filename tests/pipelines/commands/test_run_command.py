@@ -12,7 +12,11 @@ PENSTOCK = Path(sys.executable).with_name("penstock")
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
-        (["taxy"], 2, "no pipeline 'taxy'; choices: taxi, or your own as package.module:function"),
+        (
+            ["taxy"],
+            2,
+            "no pipeline 'taxy'; choices: taxi, digits, or your own as package.module:function",
+        ),
         (["no.such:create"], 2, "no module 'no.such'; is its folder the working one?"),
         (["taxi", "--set", "trian.xla=true"], 2, "trian: no such option; did you mean 'train'?"),
         (["taxi", "--root", "/proc/x"], 1, "pipeline 'taxi' cannot be made: /proc/x; "),
