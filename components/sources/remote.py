@@ -62,9 +62,9 @@ def is_remote(path: str) -> bool:
         UsageError: It is an address that no files are read from, or has a secret in it.
     """
     scheme = scheme_of(path)
-    if scheme is None:
+    if scheme is None or "://" not in path:  # a file may be called a::b.csv
         return False
-    if scheme not in FILE_SCHEMES or "://" not in path:
+    if scheme not in FILE_SCHEMES:
         raise UsageError(
             f"{masked(path)}: files are read from paths and {', '.join(FILE_SCHEMES)} addresses; "
             "mount or copy what is elsewhere, or say the kind of a database (--kind sql)"

@@ -56,8 +56,9 @@ def _try_once(system: Any) -> None:
     """Let a client try nothing again by itself: `retried` does, and says so."""
     system.retries = 1  # s3fs: the tries of each call
     request = getattr(type(system), "_request", None)  # gcsfs: six tries, tracebacks in the log
-    if hasattr(request, "__wrapped__"):
-        system._request = partial(request.__wrapped__, system)
+    once = getattr(request, "__wrapped__", None)
+    if once is not None:
+        system._request = partial(once, system)
 
 
 def _client_options(scheme: str, place: str) -> dict[str, Any]:

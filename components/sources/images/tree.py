@@ -4,11 +4,9 @@ Files that are surely no images (hidden ones, READMEs, text, tables, label files
 and reported; every other file counts, and is rejected later if it is no image after all.
 """
 
-import os
 import re
 from collections.abc import Sequence
 
-from penstock.components.errors import UsageError
 from penstock.components.sources.whole_files.tree import STRAY, Tree, find_tree
 
 _STRAY = re.compile(
@@ -23,11 +21,6 @@ def find_images(inputs: Sequence[str]) -> Tree:
 
     Raises:
         DataError: An input is not there, or there is no image in any.
-        UsageError: An input is an address.
+        UsageError: An input is an address that no files are read from.
     """
-    for one in map(os.fspath, inputs):
-        if "://" in one:
-            raise UsageError(
-                f"{one}: images are read from paths; mount the bucket and name the path"
-            )
     return find_tree(inputs, _STRAY, "image file")

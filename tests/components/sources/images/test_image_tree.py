@@ -107,5 +107,5 @@ def test_nothing_and_addresses_are_named(photos, tmp_path):
     assert str(error.value) == f"{root}: no image file; expected at least one"
     with pytest.raises(DataError, match="nowhere: no such file or folder"):
         find_images([str(tmp_path / "nowhere")])
-    with pytest.raises(UsageError, match="gs://b/x: images are read from paths; mount the bucket"):
-        find_images(["gs://b/x"])
+    with pytest.raises(UsageError, match=r"^minio://b/x: files are read from paths and s3, gs"):
+        find_images(["minio://b/x"])
