@@ -23,7 +23,7 @@ def copy_to(file: RemoteFile, out: BinaryIO) -> None:
 
     Args:
         file: Where it is.
-        out: An empty file of the local disk.
+        out: An empty file of the local disk, not buffered: a full disk is told here.
 
     Raises:
         DataError: It cannot be read or written, or is in another state by now.
@@ -96,8 +96,9 @@ async def _stream(system: Any, file: RemoteFile, out: BinaryIO) -> None:
 
 def _write(file: RemoteFile, out: BinaryIO, data: bytes) -> None:
     try:
-        out.write(data)
-        out.flush()  # a full disk is told here, and not when it is closed
+        rest = memoryview(data)
+        while rest:  # what is not buffered may be written in parts
+            rest = rest[out.write(rest) :]
     except OSError as error:
         raise cannot_copy(file, os.path.dirname(out.name), error) from error
 

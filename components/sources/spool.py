@@ -69,7 +69,7 @@ def _copy(file: RemoteFile, copy: Path) -> None:
         raise cannot_copy(file, str(folder), error) from error
     os.close(handle)
     try:
-        with open(name, "wb") as out:
+        with open(name, "wb", buffering=0) as out:
             copy_to(file, out)
         os.rename(name, copy)
     except BaseException:

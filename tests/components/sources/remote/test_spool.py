@@ -9,7 +9,8 @@ import pytest
 
 from penstock.components.errors import DataError
 from penstock.components.sources import spool
-from penstock.components.sources.remote import RemoteFile
+from penstock.components.sources.remote import RemoteFile, remote_file
+from penstock.components.sources.remote_copy import copy_to
 
 
 def data_error(call):
@@ -37,3 +38,30 @@ def test_copies_of_a_killed_process_are_removed(tmp_path):
     clean = code.replace("os.kill(os.getpid(), signal.SIGKILL)", "None")
     subprocess.run([sys.executable, "-c", clean], env=environment, check=True, capture_output=True)
     assert list((tmp_path / "spool").iterdir()) == []
+
+
+def test_a_disk_that_is_full(google):
+    google.objects["a.csv"] = b"x" * 100_000
+    file = remote_file("gs://b/a.csv")
+    with open("/dev/full", "wb", buffering=0) as out:
+        message = data_error(lambda: copy_to(file, out))
+    assert message == (
+        "gs://b/a.csv: cannot be copied to /dev (No space left on device); point TMPDIR at "
+        "another disk"
+    )
+
+
+def test_copies_are_removed_and_made_anew(google, tmp_path):
+    google.objects["a.csv"] = b"x"
+    file = remote_file("gs://b/a.csv")
+    copy = spool.local_path(file)
+    assert Path(copy).read_bytes() == b"x"
+    spool.remove_copies()
+    assert list((tmp_path / "spool").iterdir()) == []
+    assert spool.local_path(file) == copy
+    assert Path(copy).read_bytes() == b"x"
+
+
+def test_a_local_path_is_its_own_copy():
+    assert spool.local_path("d/a::b.csv") == "d/a::b.csv"
+    assert spool.local_path("a::b.csv") == "a::b.csv"
