@@ -1,5 +1,7 @@
 """The TFX node: FileBasedExampleGen's inputs and splits, Penstock's shards and manifest."""
 
+from collections.abc import Iterator, Sequence
+
 from tfx.components.example_gen.component import FileBasedExampleGen
 from tfx.dsl.components.base import executor_spec
 from tfx.proto import example_gen_pb2, range_config_pb2
@@ -8,8 +10,8 @@ from penstock.components.example_gen.driver import ContentDriver
 from penstock.components.example_gen.executor import Executor
 from penstock.components.example_gen.node_options import NodeOptions
 from penstock.components.example_gen.options import IngestOptions
-from penstock.components.sources.address import check_no_secret
-from penstock.components.sources.kinds import KindOptions
+from penstock.components.sources.address import FILE_SCHEMES, check_no_secret, scheme_of
+from penstock.components.sources.kinds import KindOptions, options_to_json
 from penstock.components.sources.options import SourceOptions
 
 
@@ -24,7 +26,7 @@ class ShardedExampleGen(FileBasedExampleGen):
     `outputs["examples"]`: `Examples` with `Split-*/data_tfrecord-*` and `manifest.json`.
 
     Args:
-        input_base: Folder that holds the data, or the address of a database.
+        input_base: Folder that holds the data, a path or an address; or that of a database.
         input_config: Patterns below it; None takes everything in it as one split. For a database
             a pattern is a query, with TFX's `@span_begin_timestamp`, `@span_end_timestamp` and
             `@span_yyyymmdd_utc` for the span of `range_config`.
@@ -48,9 +50,11 @@ class ShardedExampleGen(FileBasedExampleGen):
         source: KindOptions | None = None,
         ingest: IngestOptions | None = None,
     ) -> None:
-        # Before anything of the node is written anywhere.
-        check_no_secret(input_base, "have it in the environment of the node that reads")
         options = NodeOptions(source or SourceOptions(), ingest or IngestOptions())
+        # Before anything of the node is written anywhere.
+        patterns = [split.pattern for split in input_config.splits] if input_config else []
+        for address in _addresses(input_base, patterns, options.source):
+            check_no_secret(address, "have it in the environment of the node that reads")
         super().__init__(
             input_base=input_base,
             input_config=input_config,
@@ -58,3 +62,13 @@ class ShardedExampleGen(FileBasedExampleGen):
             range_config=range_config,
             custom_config=options.to_proto(),
         )
+
+
+def _addresses(base: str, patterns: Sequence[str], source: KindOptions) -> Iterator[str]:
+    """What of a node may be an address: its input, and options as that of a label file."""
+    yield base
+    if scheme_of(base) in FILE_SCHEMES:  # else patterns are queries
+        yield from (f"{base}/{pattern}" for pattern in patterns)
+    for value in options_to_json(source).values():
+        if isinstance(value, str) and scheme_of(value) in FILE_SCHEMES:
+            yield value

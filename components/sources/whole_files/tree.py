@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from penstock.components.errors import DataError, one_line
 from penstock.components.sources import remote
+from penstock.components.sources.listing import identity
 
 # What is no data whatever the kind: hidden files, markers, checksums, leftovers of editors and
 # systems. A leading `_` is no sign: cameras write _DSC0001.JPG.
@@ -75,7 +76,7 @@ def find_tree(inputs: Sequence[str], stray: re.Pattern[str], what: str) -> Tree:
     for one in map(os.fspath, inputs):
         found = _remote(one, tree, stray) if remote.is_remote(one) else _local(one, tree, stray)
         for file in found:
-            place = os.path.abspath(file.path)
+            place = identity(file.path)
             if place not in known:
                 known.add(place)
                 tree.files.append(file)

@@ -15,6 +15,7 @@ from penstock.components.sources import remote_copy
 from penstock.components.sources.open import open_source
 from penstock.components.sources.spark.source import SparkOptions
 from penstock.components.sources.tfrecords.tfds import TFDSOptions
+from penstock.components.sources.whole_files.options import BinaryOptions
 
 pytestmark = pytest.mark.slow
 CSV = b"id,n\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(1000))
@@ -159,6 +160,8 @@ def test_names_that_look_like_globs_or_paths(s3, read_out):
     assert read_out(open_source("s3://bucket/d/a[1].csv")).rows == [[1]]
     source = open_source(["s3://bucket/e//a b.csv", "S3://bucket/e/a b.csv"])
     assert read_out(source).rows == [[2], [3]]
+    source = open_source(["s3://bucket/e//a b.csv", "s3://bucket/e/a b.csv"], BinaryOptions())
+    assert source.rows == 2
     message = data_error(lambda: open_source("s3://bucket/none/*.csv"))
     assert message == "s3://bucket/none/*.csv: no data file matches; expected at least one"
 
