@@ -7,7 +7,7 @@ pipeline or process list holds them.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.components.errors import DataError, UsageError
 
@@ -24,6 +24,7 @@ class SqliteStore:
     """
 
     path: str
+    advice: ClassVar[str] = "is the file whole, and may it be written to?"
 
     def __post_init__(self) -> None:
         if not self.path:
@@ -61,6 +62,10 @@ class MySqlStore:
     host: str = ""
     port: int = 3306
     database: str = "penstock"
+    # MLMD 1.21 gives no reason for a failed log-in; so what to look at stands in the message.
+    advice: ClassVar[str] = (
+        f"does the server answer, and are {MYSQL_USER} and {MYSQL_PASSWORD} right?"
+    )
 
     def __post_init__(self) -> None:
         if not self.host or any(c in self.host for c in "/@ "):

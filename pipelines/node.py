@@ -203,7 +203,9 @@ def _store_errors(store: MetadataStore) -> Iterator[None]:
         yield
     except (mlmd_errors.StatusError, RuntimeError) as error:
         reason = store.hide_secrets(_brief(str(error)))
-        raise DataError(f"{store}: the metadata store cannot be used: {reason}") from error
+        raise DataError(
+            f"{store}: the metadata store cannot be used: {reason}; {store.advice}"
+        ) from error
 
 
 def _brief(reason: str) -> str:

@@ -50,7 +50,7 @@ def test_the_first_run_pushes_a_blessed_model(cluster, first):
     trained = cluster.on_volume(f"{first.output('Trainer', 'model')}/Format-Serving")
     assert (pushed / "saved_model.pb").read_bytes() == (trained / "saved_model.pb").read_bytes()
     manifest = cluster.on_volume(f"{first.output('ShardedExampleGen', 'examples')}/manifest.json")
-    assert json.loads(manifest.read_text())["rows"]["read"] == 15_002
+    assert json.loads(manifest.read_text())["account"]["read"] == 15_002
 
 
 def test_the_second_run_is_served_from_tfxs_cache(cluster, first, second):
