@@ -18,7 +18,8 @@ from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow_outputs import HTML, METRICS, MODEL_URI
 from penstock.pipelines.kubeflow_plan import Plan, Task
 from penstock.pipelines.metadata_store import MYSQL_PASSWORD, MYSQL_USER
-from penstock.pipelines.placement import Gpu, Placement, Toleration
+from penstock.pipelines.node_needs import Gpu, Toleration
+from penstock.pipelines.placement import Placement
 
 _BY_DIGEST = re.compile(r"^[^\s@]+@sha256:[0-9a-f]{64}$")
 # etcd takes no object above 1.5 MiB, and KFP's workflow holds more than this file.

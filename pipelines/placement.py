@@ -11,183 +11,14 @@ A YAML file says what differs from the defaults below, for example
       tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.metadata_store import MySqlStore
+from penstock.pipelines.node_needs import Gpu, MySqlSecret, Resources, Retry, Volume, check_texts
 from penstock.pipelines.overrides import from_mapping, load_overrides, override
-
-_CPU = re.compile(r"^(\d+|\d*\.\d+|\d+m)$")
-_MEMORY = re.compile(r"^(\d+)(Ki|Mi|Gi|Ti|K|M|G|T|)$")
-_BYTES = {
-    "": 1,
-    "K": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-    "T": 10**12,
-    "Ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
-}
-# What Kubernetes takes for a name of an object, and for the key of a label or an environment.
-_NAME = re.compile(r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$")
-_KEY = re.compile(r"^[-._a-zA-Z0-9/]+$")
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What one node asks for and what it may use at most.
-
-    Attributes:
-        cpu_request: Processors, as Kubernetes writes them: `2`, `0.5` or `500m`.
-        cpu_limit: The same.
-        memory_request: Bytes, as Kubernetes writes them: `2Gi`, `512Mi`.
-        memory_limit: The same.
-    """
-
-    cpu_request: str = "1"
-    cpu_limit: str = "4"
-    memory_request: str = "2Gi"
-    memory_limit: str = "8Gi"
-
-    def __post_init__(self) -> None:
-        for name in ("cpu_request", "cpu_limit"):
-            _match(_CPU, getattr(self, name), name, "2, 0.5 or 500m")
-        for name in ("memory_request", "memory_limit"):
-            _match(_MEMORY, getattr(self, name), name, "2Gi or 512Mi")
-        if _cpus(self.cpu_request) > _cpus(self.cpu_limit):
-            raise UsageError(f"cpu_request {self.cpu_request} is above cpu_limit {self.cpu_limit}")
-        if _bytes(self.memory_request) > _bytes(self.memory_limit):
-            raise UsageError(
-                f"memory_request {self.memory_request} is above memory_limit {self.memory_limit}"
-            )
-
-
-@dataclass(frozen=True)
-class Retry:
-    """How often a failed node is tried again, and how long it waits before that.
-
-    Attributes:
-        times: Tries after the first one.
-        wait_seconds: Before the second try.
-        factor: How many times longer each wait is than the one before.
-        max_wait_seconds: The longest wait, at most an hour.
-    """
-
-    times: int = 2
-    wait_seconds: int = 30
-    factor: float = 2.0
-    max_wait_seconds: int = 600
-
-    def __post_init__(self) -> None:
-        if self.times < 0:
-            raise UsageError(f"retry.times must be 0 or more, got {self.times}")
-        if not 0 < self.wait_seconds <= self.max_wait_seconds <= 3600:
-            raise UsageError(
-                "retry needs 0 < wait_seconds <= max_wait_seconds <= 3600, "
-                f"got {self.wait_seconds} and {self.max_wait_seconds}"
-            )
-        if self.factor < 1:
-            raise UsageError(f"retry.factor must be 1 or more, got {self.factor}")
-
-
-@dataclass(frozen=True)
-class Volume:
-    """A claim on a volume that every node mounts.
-
-    Attributes:
-        claim: Name of the PersistentVolumeClaim.
-        mount_path: Where it appears in the containers.
-    """
-
-    claim: str = "penstock"
-    mount_path: str = "/penstock"
-
-    def __post_init__(self) -> None:
-        _match(_NAME, self.claim, "volume.claim", "a name of a Kubernetes object")
-        if not self.mount_path.startswith("/") or self.mount_path == "/":
-            raise UsageError(
-                f"volume.mount_path must be an absolute path, not /, got {self.mount_path!r}"
-            )
-
-
-@dataclass(frozen=True)
-class MySqlSecret:
-    """The Kubernetes secret with the login to MySQL.
-
-    Attributes:
-        name: The secret's name.
-        user_key: Its key for the user.
-        password_key: Its key for the password.
-    """
-
-    name: str = "penstock-mysql"
-    user_key: str = "user"
-    password_key: str = "password"
-
-    def __post_init__(self) -> None:
-        _match(_NAME, self.name, "mysql_secret.name", "a name of a Kubernetes object")
-        for name in ("user_key", "password_key"):
-            _match(_KEY, getattr(self, name), f"mysql_secret.{name}", "a key of a secret")
-
-
-@dataclass(frozen=True)
-class Toleration:
-    """A taint of a Kubernetes node that is no hindrance.
-
-    Attributes:
-        key: The taint's key.
-        operator: `Exists` for any value, `Equal` for `value`.
-        value: The taint's value.
-        effect: The taint's effect; any where None.
-    """
-
-    key: str = "nvidia.com/gpu"
-    operator: Literal["Exists", "Equal"] = "Exists"
-    value: str | None = None
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-
-    def __post_init__(self) -> None:
-        _match(_KEY, self.key, "a toleration's key", "a key of a taint")
-        if (self.operator == "Equal") != (self.value is not None):
-            raise UsageError(
-                f"toleration of {self.key}: operator Equal needs a value, Exists takes none"
-            )
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """Accelerators, for training only.
-
-    Attributes:
-        resource: The resource's name in Kubernetes.
-        count: How many each of those nodes gets.
-        node_selector: Labels of the Kubernetes nodes that have them.
-        tolerations: Their taints.
-        nodes: Ids of the pipeline's nodes that train; where none are named, those whose
-            component is called `Trainer`.
-    """
-
-    resource: str = "nvidia.com/gpu"
-    count: int = 1
-    node_selector: dict = field(default_factory=dict)
-    tolerations: tuple[Toleration, ...] = field(default_factory=lambda: (Toleration(),))
-    nodes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        _match(_KEY, self.resource, "gpu.resource", "a resource like nvidia.com/gpu")
-        if self.count < 1:
-            raise UsageError(f"gpu.count must be 1 or more, got {self.count}; or leave gpu out")
-        _check_texts("gpu.node_selector", self.node_selector)
-
-    def is_for(self, node_id: str, component: str) -> bool:
-        """Whether a node of that component class trains."""
-        return node_id in self.nodes if self.nodes else component.split(".")[-1] == "Trainer"
 
 
 @dataclass(frozen=True)
@@ -237,8 +68,8 @@ class Placement:
             self.resources_of(str(node_id))
         if self.run_as_user < 1:
             raise UsageError(f"run_as_user must be 1 or more, not root, got {self.run_as_user}")
-        _check_texts("pod_labels", self.pod_labels)
-        _check_texts("pod_annotations", self.pod_annotations)
+        check_texts("pod_labels", self.pod_labels)
+        check_texts("pod_annotations", self.pod_annotations)
         for path in self.image_paths:
             if not path.startswith("/"):
                 raise UsageError(f"image_paths must be absolute paths, got {path!r}")
@@ -287,26 +118,3 @@ def read_placement(file: Path | None) -> Placement:
         UsageError: The file cannot be read, or an entry does not fit.
     """
     return from_mapping(Placement, load_overrides(file, []), where=str(file) if file else "")
-
-
-def _match(pattern: re.Pattern[str], value: str, name: str, expected: str) -> None:
-    if not pattern.match(value):
-        raise UsageError(f"{name} must be {expected}, got {value!r}")
-
-
-def _check_texts(name: str, texts: dict) -> None:
-    """Labels and annotations are texts; YAML makes numbers and booleans of some of them."""
-    for key, value in texts.items():
-        _match(_KEY, str(key), name, "labels")
-        if not isinstance(value, str):
-            raise UsageError(f"{name}: quote the value of {key}, {value!r}")
-
-
-def _cpus(text: str) -> float:
-    return float(text[:-1]) / 1000 if text.endswith("m") else float(text)
-
-
-def _bytes(text: str) -> int:
-    match = _MEMORY.match(text)
-    assert match is not None
-    return int(match[1]) * _BYTES[match[2]]

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from penstock.pipelines.metadata_store import MySqlStore
-from penstock.pipelines.placement import MySqlSecret, Placement, Volume, read_placement
+from penstock.pipelines.node_needs import MySqlSecret, Volume
+from penstock.pipelines.placement import Placement, read_placement
 
 K8S = Path(__file__).parents[2] / "k8s"
 OVERLAYS = ("gcs", "gpu", "rwx", "s3", "single-node")

@@ -11,8 +11,9 @@ from penstock.pipelines import ir as irs
 from penstock.pipelines import proto_texts
 from penstock.pipelines.compiling import compile_pipeline
 from penstock.pipelines.metadata_store import MySqlStore
+from penstock.pipelines.node_needs import Volume
 from penstock.pipelines.package_paths import mark_packages
-from penstock.pipelines.placement import Placement, Volume
+from penstock.pipelines.placement import Placement
 from penstock.schemas import schema_file
 
 IMAGE = "registry.example/penstock@sha256:" + "0" * 64

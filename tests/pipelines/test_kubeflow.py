@@ -19,7 +19,8 @@ from penstock.pipelines import ir as irs
 from penstock.pipelines.kubeflow import write_kubeflow
 from penstock.pipelines.kubeflow_planner import plan_pipeline
 from penstock.pipelines.metadata_store import MySqlStore
-from penstock.pipelines.placement import Gpu, Placement, Resources, Retry, Toleration
+from penstock.pipelines.node_needs import Gpu, Resources, Retry, Toleration
+from penstock.pipelines.placement import Placement
 
 USER_CODE = Path(__file__).parent / "user_code"
 IMAGE = "registry.example/penstock@sha256:" + "0" * 64

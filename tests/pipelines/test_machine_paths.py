@@ -7,7 +7,8 @@ from tfx.orchestration.pipeline import Pipeline
 from penstock.components.errors import UsageError
 from penstock.pipelines import ir as irs
 from penstock.pipelines.machine_paths import check_paths
-from penstock.pipelines.placement import Placement, Volume
+from penstock.pipelines.node_needs import Volume
+from penstock.pipelines.placement import Placement
 
 
 @component

@@ -14,7 +14,8 @@ import yaml
 
 from penstock.pipelines.kubeflow import write_kubeflow
 from penstock.pipelines.kubeflow_planner import plan_pipeline
-from penstock.pipelines.placement import Placement, Volume
+from penstock.pipelines.node_needs import Volume
+from penstock.pipelines.placement import Placement
 
 pytestmark = pytest.mark.slow
 

@@ -1,14 +1,8 @@
 import pytest
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.placement import (
-    Gpu,
-    Placement,
-    Resources,
-    Toleration,
-    Volume,
-    read_placement,
-)
+from penstock.pipelines.node_needs import Gpu, Resources, Toleration, Volume
+from penstock.pipelines.placement import Placement, read_placement
 
 
 def _read(tmp_path, text):

@@ -8,8 +8,9 @@ from kfp import components
 from penstock.components.errors import UsageError
 from penstock.pipelines import ir as irs
 from penstock.pipelines.compiling import compile_pipeline
+from penstock.pipelines.node_needs import Gpu, Volume
 from penstock.pipelines.package_paths import mark_packages
-from penstock.pipelines.placement import Gpu, Placement, Volume
+from penstock.pipelines.placement import Placement
 
 pytestmark = pytest.mark.slow  # importing tfx.v1 takes most of it
 
