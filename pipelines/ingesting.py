@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from penstock.components.example_gen.attempt import check_target
 from penstock.components.example_gen.ingest import Job, ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
@@ -55,6 +56,8 @@ def run_ingest(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     started = time.perf_counter()
+    # Before the input, which may take long to read or to come over a network.
+    check_target(output, overwrite=overwrite)
     jobs = []
     for inputs, splits in parts:
         source = open_source(inputs, source_options)
@@ -63,6 +66,8 @@ def run_ingest(
             f"{source.rows:,} rows in {len(source.files)} {source.kind} file(s); "
             f"shards of each split: {jobs[-1].plan.reason}"
         )
+        for note in getattr(source, "notes", ()):
+            console.print(note)
     rows = sum(job.source.rows for job in jobs)
     manifest = ingest(
         jobs,

@@ -38,13 +38,7 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
         UsageError: `target` holds something and `overwrite` is off, or holds something else
             than an ingest's output, or it is no local path.
     """
-    if _ADDRESS.match(str(target)):
-        raise UsageError(
-            f"{target}: output must be a local or mounted path; mount the bucket "
-            "(gcsfuse, a CSI driver) and name the mount point"
-        )
-    target = Path(os.path.abspath(target))
-    _refuse_occupied(target, overwrite=overwrite)
+    target = check_target(target, overwrite=overwrite)
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(target.parent)
     folder = target.with_name(f".{target.name}{_MARK}{uuid.uuid4().hex}")
@@ -61,6 +55,22 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
         finally:
             _clear(folder)
             lock.unlink(missing_ok=True)
+
+
+def check_target(target: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """The output folder's absolute path, if an attempt at it may begin.
+
+    Raises:
+        UsageError: As of `attempt`.
+    """
+    if _ADDRESS.match(str(target)):
+        raise UsageError(
+            f"{target}: output must be a local or mounted path; mount the bucket "
+            "(gcsfuse, a CSI driver) and name the mount point"
+        )
+    path = Path(os.path.abspath(target))
+    _refuse_occupied(path, overwrite=overwrite)
+    return path
 
 
 def remove_abandoned(parent: Path) -> None:

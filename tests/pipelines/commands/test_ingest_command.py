@@ -104,6 +104,16 @@ def test_a_missing_file_is_named(tmp_path):
     assert str(result.exception) == f"{tmp_path / 'none.csv'}: no such file or folder"
 
 
+def test_an_occupied_output_is_refused_before_the_input_is_read(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    result = ingest(tmp_path / "no-such.csv", tmp_path / "out")
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == (
+        f"{tmp_path}/out exists already; name another output or pass --overwrite"
+    )
+
+
 def test_help_has_an_example():
     result = CliRunner().invoke(app, ["ingest", "--help"])
     assert result.exit_code == 0
