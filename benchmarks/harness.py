@@ -88,6 +88,10 @@ def run_script(script: str, arguments: Sequence[str], what: str) -> str:
         DataError: It failed.
     """
     done = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True)
+    if done.returncode < 0:
+        raise DataError(
+            f"{what} was ended by signal {-done.returncode}; 9 is what lack of memory does"
+        )
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise DataError(f"{what} failed: {said[-1]}")

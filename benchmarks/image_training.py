@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.benchmarks import claims, packed_images, questions
-from penstock.benchmarks.harness import Measured, median, peak_mib_now, runs_in_turn
+from penstock.benchmarks.harness import Measured, in_turn, median, peak_mib_now, runs_in_turn
 from penstock.benchmarks.outcome import (
     Comparison,
     Contender,
@@ -137,11 +137,12 @@ def run(options: ImageTrainingOptions) -> Outcome:
         for name in CONTENDERS
     ]
     found = Comparison("Training, steady steps", "images", contenders)
+    read = _read(options)
     return Outcome(
         question="images",
         title="Training on images: JPEG files or TFRecords",
         setting=_setting(options),
-        comparisons=[found],
+        comparisons=[found, read],
         facts=_facts(runs),
         tracks=[
             Track(name, **track) for name, some in runs.items() for track in some[-1]["tracks"]
@@ -151,8 +152,24 @@ def run(options: ImageTrainingOptions) -> Outcome:
             for what, key in (("batches", "batch_ms"), ("epochs", "epoch_ms"))
             for name, some in runs.items()
         ],
-        verdicts=_verdicts(found),
+        verdicts=_verdicts(found, read),
         seconds=time.perf_counter() - began,
+    )
+
+
+def _read(options: ImageTrainingOptions) -> Comparison:
+    """The same without a network: a claim of Penstock's is of the reading alone."""
+    root = questions.data_folder() / f"packed-images-{options.images}"
+    ways = packed_images.CONTENDERS
+    contenders = [(name, ["--root", str(root)]) for name in ways]
+    results = in_turn(packed_images.__file__, contenders, options.rounds)
+    return Comparison(
+        f"Reading alone, to {packed_images.SIZE} x {packed_images.SIZE}",
+        "images",
+        [
+            Contender.of(name, one, questions.first_line(ways[name]))
+            for name, one in results.items()
+        ],
     )
 
 
@@ -181,8 +198,9 @@ def _facts(runs: dict[str, list[Run]]) -> list[FactTable]:
     ]
 
 
-def _verdicts(found: Comparison) -> list[claims.Verdict]:
-    return [
+def _verdicts(found: Comparison, read: Comparison) -> list[claims.Verdict]:
+    loop, pixels = packed_images.PIL_LOOP, packed_images.PACKED
+    verdicts = [
         claims.judge(
             claim, found.rate_ratio(name, to=base), f"training, images/s, {name} to {base}"
         )
@@ -194,6 +212,9 @@ def _verdicts(found: Comparison) -> list[claims.Verdict]:
             (claims.PACKED_NEAR_LIMIT, PACKED, ONE_BATCH),
         )
     ]
+    how = f"reading, CPU time an image, {loop} to {pixels}"
+    reading = claims.judge(claims.PACKED_IMAGES_15, read.cpu_ratio(pixels, to=loop), how)
+    return [*verdicts, reading]
 
 
 def _setting(options: ImageTrainingOptions) -> list[str]:

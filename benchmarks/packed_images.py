@@ -33,6 +33,7 @@ SIZE = 299
 SECONDS = 4.0
 SHARDS = 8
 WINDOW_IMAGES = 256
+PIL_LOOP, PACKED = "PIL loop", "packed"
 
 
 def prepare(folder: Path, images: int) -> Path:
@@ -171,9 +172,9 @@ def memory_map(root: Path) -> Any:
 
 
 CONTENDERS: dict[str, Callable[[Path], Any]] = {
-    "PIL loop": pil_loop,
+    PIL_LOOP: pil_loop,
     "JPEG in TFRecords": jpeg_rows,
-    "packed": packed,
+    PACKED: packed,
     "memory map": memory_map,
 }
 
@@ -200,7 +201,7 @@ def check(name: str, batches: Any, images: int, root: Path) -> None:
     for _ in range(images // BATCH_SIZE):
         batch = next(batches)
         labels += int(np.sum(batch["label"]))
-        if name in ("packed", "memory map"):
+        if name in (PACKED, "memory map"):
             pixels += int(np.sum(batch["image"], dtype=np.int64))
     if labels != sums["labels"] or pixels not in (0, sums["pixels"]):
         raise SystemExit(f"a pass sums to {labels} and {pixels}, the images to {sums}")
@@ -230,7 +231,7 @@ def main() -> None:
     arguments = ["--root", str(args.data / f"packed-images-{args.images}")]
     results = in_turn(__file__, [(name, arguments) for name in CONTENDERS], args.rounds)
     title = f"Shuffled batches of {BATCH_SIZE}, {args.images:,} JPEG images to {SIZE} x {SIZE}"
-    report(title, results, "PIL loop", as_json=args.json)
+    report(title, results, PIL_LOOP, as_json=args.json)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ with the memory of a fresh process, and what prepares leaves nothing behind.
 
 import argparse
 import json
+import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
@@ -57,7 +58,8 @@ def answer_child(options_type: type, prepare: Prepare, contend: Contend) -> None
     Args:
         options_type: Of the question's options.
         prepare: Takes these.
-        contend: Takes a contender's name and its job; what it gives is printed as JSON.
+        contend: Takes a contender's name and its job; what it gives is printed as JSON, and the
+            process ends.
     """
     parser = argparse.ArgumentParser(description="A child process of penstock bench.")
     parser.add_argument("--prepare")
@@ -67,7 +69,10 @@ def answer_child(options_type: type, prepare: Prepare, contend: Contend) -> None
     if args.prepare:
         prepare(options_type(**json.loads(args.prepare)))
     else:
-        print(json.dumps(contend(args.contender, json.loads(args.job))))
+        print(json.dumps(contend(args.contender, json.loads(args.job))), flush=True)
+        # Python's own end can hang where tf.data's threads still ask a generator for batches:
+        # they wait for its lock, and it waits for them.
+        os._exit(0)
 
 
 def first_line(function: Callable[..., Any]) -> str:

@@ -6,12 +6,14 @@ from penstock.benchmarks.harness import Measured, in_turn, median, runs_in_turn
 from penstock.components.errors import DataError
 
 SCRIPT = """
-import json, pathlib, sys
+import json, os, pathlib, sys
 _, name, said = sys.argv[1:]
 with (pathlib.Path(__file__).parent / "order").open("a") as out:
     out.write(name + " ")
 if name == "broken":
     sys.exit("no such shard")
+if name == "killed":
+    os.kill(os.getpid(), 9)
 print("noise")
 print(said)
 """
@@ -34,6 +36,12 @@ def test_a_contender_that_fails_is_one_line(script):
     with pytest.raises(DataError) as caught:
         runs_in_turn(str(script), [("broken", ["{}"])], rounds=1)
     assert str(caught.value) == "broken failed: no such shard"
+
+
+def test_a_contender_that_is_killed_is_one_line(script):
+    with pytest.raises(DataError) as caught:
+        runs_in_turn(str(script), [("killed", ["{}"])], rounds=1)
+    assert str(caught.value) == "killed was ended by signal 9; 9 is what lack of memory does"
 
 
 def test_the_median_is_of_each_figure(script):

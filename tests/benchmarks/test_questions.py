@@ -1,14 +1,14 @@
 import json
-import sys
 
 import pytest
 
 from penstock.benchmarks.format_messages import write_penstock
 from penstock.benchmarks.formats import FormatsOptions
+from penstock.benchmarks.harness import run_script
 from penstock.benchmarks.image_training import ImageTrainingOptions
 from penstock.benchmarks.ingest import CsvIngestOptions
 from penstock.benchmarks.ladder import LadderOptions
-from penstock.benchmarks.questions import answer_child, first_line, job_arguments, need
+from penstock.benchmarks.questions import first_line, job_arguments, need, prepare
 from penstock.components.errors import UsageError
 
 
@@ -21,17 +21,37 @@ def test_a_missing_extra_is_one_line():
     )
 
 
-def test_a_child_is_told_its_contender_and_its_job(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["x.py", "--contender", "fast", *job_arguments(rows=3)])
-    answer_child(LadderOptions, lambda _: None, lambda name, job: {"name": name, **job})
-    assert json.loads(capsys.readouterr().out) == {"name": "fast", "rows": 3}
+CHILD = """
+import atexit
+from pathlib import Path
+from penstock.benchmarks.ladder import LadderOptions
+from penstock.benchmarks.questions import answer_child
+
+atexit.register(print, "the end that can hang")
+answer_child(
+    LadderOptions,
+    lambda options: Path(__file__).with_suffix(".txt").write_text(repr(options)),
+    lambda name, job: {"name": name, **job},
+)
+"""
 
 
-def test_a_child_prepares_by_the_options(monkeypatch):
-    prepared = []
-    monkeypatch.setattr(sys, "argv", ["x.py", "--prepare", '{"rows": 2048, "images": 0}'])
-    answer_child(LadderOptions, prepared.append, lambda *_: {})
-    assert prepared == [LadderOptions(rows=2048, images=0)]
+@pytest.fixture
+def child(tmp_path):
+    path = tmp_path / "child.py"
+    path.write_text(CHILD)
+    return path
+
+
+def test_a_child_is_told_its_contender_and_its_job_and_ends_at_once(child):
+    said = run_script(str(child), ["--contender", "fast", *job_arguments(rows=3)], "fast")
+    assert json.loads(said) == {"name": "fast", "rows": 3}
+
+
+def test_a_child_prepares_by_the_options(child):
+    options = LadderOptions(rows=2048, images=0)
+    prepare(str(child), options)
+    assert child.with_suffix(".txt").read_text() == repr(options)
 
 
 def test_a_note_is_the_first_line_of_the_docstring_without_marks():
