@@ -250,3 +250,13 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, taxi_csv):
     assert text.endswith("Split-all/data_tfrecord-00000-of-00003: File too large")
     assert "\n" not in text
     assert os.listdir(tmp_path) == []
+
+
+def test_the_input_is_never_overwritten_through_a_link(tmp_path):
+    (tmp_path / "data").mkdir()
+    path = write_csv(tmp_path / "data" / "a.csv", 3)
+    (tmp_path / "link.csv").symlink_to(path)
+    job = plan_job(open_source(str(tmp_path / "link.csv"), SourceOptions()), ONE, IngestOptions())
+    with pytest.raises(UsageError, match=r"data: holds the input .*link\.csv; name another output"):
+        ingest([job], tmp_path / "data", IngestOptions(), lambda: local_pipeline(1), overwrite=True)
+    assert path.is_file()
