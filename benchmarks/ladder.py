@@ -43,10 +43,10 @@ class LadderOptions:
         rounds: How often each contender runs.
     """
 
-    rows: int = 200_704
-    images: int = 1024
+    rows: int = 131_072
+    images: int = 512
     examples: str | None = None
-    seconds: float = 3.0
+    seconds: float = 2.5
     rounds: int = 3
 
     def __post_init__(self) -> None:
