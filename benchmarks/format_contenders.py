@@ -6,6 +6,7 @@ Each gives the size in bytes of what it wrote or reads, and `Measured` of writin
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ def contend(name: str, job: dict[str, Any]) -> dict[str, Any]:
     group = job.pop("group")
     if group in format_peers.CONTENDERS:
         return _read_peer(name, kind=group, **job)
-    return {"users": _users, "compression": _compress, "shards": _read_shards}[group](name, **job)
+    return _GROUPS[group](name, **job)
 
 
 def _users(name: str, users: int) -> dict[str, Any]:
@@ -101,3 +102,10 @@ def _read_peer(name: str, kind: str, root: str, rows: int, seconds: float) -> di
     read = format_peers.reader_of(name, kind, Path(root), rows)
     size = format_peers.CONTENDERS[kind][name].stored_bytes(Path(root))
     return {"read": asdict(measure(lambda: read(seconds))), "bytes": size}
+
+
+_GROUPS: dict[str, Callable[..., dict[str, Any]]] = {
+    "users": _users,
+    "compression": _compress,
+    "shards": _read_shards,
+}

@@ -10,7 +10,6 @@ bytes, 0.11 ms of it, which the loop does not have.
 import argparse
 import json
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
@@ -42,7 +41,7 @@ def python_loop(images: Path, out: Path) -> Measured:
                 data = path.read_bytes()
                 with Image.open(path) as image:
                     width, height = image.size
-                values = {
+                values: dict[str, bytes | int] = {
                     "image/encoded": data,
                     "image/format": b"JPEG",
                     "image/height": height,
@@ -146,4 +145,4 @@ def _child(name: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -10,7 +10,6 @@ record (unshuffled), and twice those of the stock factory (shuffle buffer of 10,
 import argparse
 import json
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -161,4 +160,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -16,7 +16,6 @@ import json
 import os
 import random
 import statistics
-import sys
 import time
 from collections.abc import Callable
 
@@ -45,6 +44,8 @@ def ratios(
     """Speed with over speed without, a turn; and the monitor's CPU time a second."""
     from penstock.components.trainer.monitor import Monitor
 
+    cpu_seconds, found = 0.0, []
+
     def watched() -> float:
         nonlocal cpu_seconds
         with Monitor(interval_seconds=interval_seconds) as monitor:
@@ -53,7 +54,6 @@ def ratios(
         cpu_seconds += monitor.cpu_seconds
         return speed
 
-    cpu_seconds, found = 0.0, []
     for turn in range(turns):
         if turn % 2:
             plain, with_monitor = steps_a_second(train, PART_SECONDS), watched()
@@ -122,4 +122,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

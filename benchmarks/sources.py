@@ -13,11 +13,11 @@ import argparse
 import json
 import shutil
 import sqlite3
-import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from penstock.benchmarks import made_table
 from penstock.benchmarks.harness import Measured, in_turn, measure, report
@@ -118,7 +118,7 @@ def postgresql_table(address: str, rows: int) -> None:
 
     name = f"penstock_bench_{rows}"
     with open_database(address, None).connect() as connection:
-        raw = connection.connection.driver_connection
+        raw: Any = connection.connection.driver_connection
         columns = ", ".join(_sql_columns())
         if raw.execute("SELECT to_regclass(%s)", [name]).fetchone()[0] is None:
             raw.execute(f"CREATE TABLE {name} (id bigint, {columns})")
@@ -137,7 +137,7 @@ def _sql_columns() -> list[str]:
     return [f"{name} {types[name[0]]}" for name in made_table.COLUMNS]
 
 
-def _numbered(rows: int):
+def _numbered(rows: int) -> Iterator[Any]:
     first = 0
     for batch in made_table.batches(rows):
         numbers = range(first, first + batch.num_rows)
@@ -176,4 +176,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,7 +9,6 @@ but the loop differs; Penstock saves checkpoints, TensorBoard logs and its recor
 import argparse
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
@@ -52,7 +51,9 @@ def make_data() -> tuple[Any, Any]:
     import tensorflow as tf
 
     rng = np.random.default_rng(0)
-    features = {f"n{i}": rng.normal(size=(ROWS, 1)).astype(np.float32) for i in range(NUMBERS)}
+    features: dict[str, Any] = {
+        f"n{i}": rng.normal(size=(ROWS, 1)).astype(np.float32) for i in range(NUMBERS)
+    }
     for i in range(CATEGORIES):
         features[f"c{i}"] = rng.integers(0, CATEGORY_SIZE, (ROWS, 1))
     rows = tf.data.Dataset.from_tensor_slices((features, rng.integers(0, 2, (ROWS, 1))))
@@ -137,4 +138,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
