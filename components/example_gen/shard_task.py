@@ -5,6 +5,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.components.errors import DataError
@@ -12,7 +14,7 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.parquet_copy import PARQUET_DIR, ParquetCopy, parquet_name
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR, QuarantineWriter
 from penstock.components.example_gen.split_options import SplitOptions
-from penstock.components.example_gen.splits import assign_splits
+from penstock.components.example_gen.splits import assign_by_digest, assign_splits
 from penstock.components.example_gen.task_board import TaskBoard, TaskResult
 from penstock.components.sources.base import (
     MAX_BATCH_BYTES,
@@ -23,8 +25,17 @@ from penstock.components.sources.base import (
 )
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.frame_batch import frame_records
+from penstock.components.tfrecord.large_records import (
+    digest_large,
+    encode_large,
+    frame_large,
+    has_large_values,
+)
 from penstock.components.tfrecord.sharding import shard_name, split_dir
 from penstock.components.tfrecord.writer import ShardWriter
+
+# Of each row, the index of its split.
+Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -90,8 +101,8 @@ def run_task(
         ]
         for batch in source.read(task.pieces):
             _set_aside(batch, options, quarantine)
-            for table, records in _bounded(batch):
-                _write(table, records, splits, writers, copies)
+            for part in _bounded(batch):
+                _write(part, splits, writers, copies)
             read += batch.rows_read
             blank += batch.blank
             board.store_rows(task.number, read)
@@ -122,29 +133,52 @@ def _set_aside(batch: Batch, options: IngestOptions, quarantine: QuarantineWrite
 
 
 def _write(
-    table: pa.RecordBatch,
-    records: pa.BinaryArray | None,
+    batch: Batch,
     options: SplitOptions,
     writers: Sequence[ShardWriter],
     copies: Sequence[ParquetCopy],
 ) -> None:
-    if records is None:
-        records = encode_examples(table)
-    splits = assign_splits(table, records, options)
+    if batch.records is None and has_large_values(batch.table):
+        splits = _write_large(batch, options, writers)
+    else:
+        splits = _write_small(batch, options, writers)
     for i, copy in enumerate(copies):
-        copy.write(table, pa.array(splits == i))
+        copy.write(batch.table, pa.array(splits == i))
+
+
+def _write_small(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) -> Places:
+    records = encode_examples(batch.table) if batch.records is None else batch.records
+    if batch.digests is None:
+        splits = assign_splits(batch.table, records, options)
+    else:
+        splits = assign_by_digest(batch.table, batch.digests.to_pylist(), options)
     framed = frame_records(records)
     if len(writers) == 1:
         writers[0].write(framed)
-        return
+    else:
+        for i, writer in enumerate(writers):
+            writer.write(framed.filter(pa.array(splits == i)))
+    return splits
+
+
+def _write_large(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) -> Places:
+    records = encode_large(batch.table)
+    digests = digest_large(records) if batch.digests is None else batch.digests.to_pylist()
+    splits = assign_by_digest(batch.table, digests, options)
+    framed = frame_large(records)
     for i, writer in enumerate(writers):
-        writer.write(framed.filter(pa.array(splits == i)))
+        writer.write_large([framed[at] for at in np.flatnonzero(splits == i)])
+    return splits
 
 
-def _bounded(batch: Batch) -> Iterator[tuple[pa.RecordBatch, pa.BinaryArray | None]]:
-    """The batch's rows, and their records if it has them, in slices of `MAX_BATCH_BYTES` or so."""
-    table, records = batch.table, batch.records
+def _bounded(batch: Batch) -> Iterator[Batch]:
+    """The batch's rows, and what goes with each, in slices of `MAX_BATCH_BYTES` or so."""
+    table, records, digests = batch.table, batch.records, batch.digests
     size = max(table.nbytes, records.nbytes if records is not None else 0)
     step = max(1, table.num_rows * MAX_BATCH_BYTES // max(1, size))
     for start in range(0, table.num_rows, step):
-        yield table.slice(start, step), records.slice(start, step) if records is not None else None
+        yield Batch(
+            table.slice(start, step),
+            records=records.slice(start, step) if records is not None else None,
+            digests=digests.slice(start, step) if digests is not None else None,
+        )

@@ -5,10 +5,13 @@ serialized Example (or of one feature of it) modulo the number of hash buckets. 
 stay together. A move from CsvExampleGen keeps a row in its split if a partition feature
 decides, or if the row has no nulls: CsvExampleGen writes these as empty lists, which TFDV
 does not count as missing, Penstock as features without a value, which it does.
+
+Rows that are whole files (images) are the exception: the content of the file decides, not its
+name or label, so that copies of a file are not in train and eval both.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +41,7 @@ def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
 def assign_splits(
     table: pa.RecordBatch, records: pa.BinaryArray, options: SplitOptions
 ) -> npt.NDArray[np.int64]:
-    """Index into `options.splits` for each row.
+    """Index into `options.splits` for each row, by its record or a feature of it.
 
     Args:
         table: The rows, as a source gave them.
@@ -48,15 +51,32 @@ def assign_splits(
     Raises:
         DataError: A row has no value for the partition feature.
     """
+    return assign_by_digest(table, _digests(records), options)
+
+
+def assign_by_digest(
+    table: pa.RecordBatch, digests: Iterable[bytes], options: SplitOptions
+) -> npt.NDArray[np.int64]:
+    """Index into `options.splits` for each row, by its digest or a feature of it.
+
+    Args:
+        table: The rows, as a source gave them.
+        digests: The sha256 of what decides of each row; drawn only where no partition feature does.
+        options: The splits.
+
+    Raises:
+        DataError: A row has no value for the partition feature.
+    """
     if len(options.splits) == 1:
-        return np.zeros(len(records), np.int64)
+        return np.zeros(table.num_rows, np.int64)
     bounds = np.cumsum([split.hash_buckets for split in options.splits])
     if options.partition_feature is None:
-        buckets = _buckets(records, int(bounds[-1]))
+        buckets = _buckets(digests, int(bounds[-1]))
     else:
         keys = _partition_keys(table, options.partition_feature)
         distinct = keys.dictionary_encode()
-        buckets = _buckets(distinct.dictionary, int(bounds[-1]))[distinct.indices.to_numpy()]
+        by_value = _buckets(_digests(distinct.dictionary), int(bounds[-1]))
+        buckets = by_value[distinct.indices.to_numpy()]
     return np.searchsorted(bounds, buckets, side="right")
 
 
@@ -70,7 +90,9 @@ def _partition_keys(table: pa.RecordBatch, name: str) -> pa.BinaryArray:
     return encode_features(column)
 
 
-def _buckets(keys: pa.BinaryArray, total: int) -> npt.NDArray[np.int64]:
-    digests = (hashlib.sha256(key).digest() for key in keys.to_numpy(zero_copy_only=False))
-    hashes = (int.from_bytes(digest, "big") % total for digest in digests)
-    return np.fromiter(hashes, np.int64, len(keys))
+def _digests(keys: pa.BinaryArray) -> Iterator[bytes]:
+    return (hashlib.sha256(key).digest() for key in keys.to_numpy(zero_copy_only=False))
+
+
+def _buckets(digests: Iterable[bytes], total: int) -> npt.NDArray[np.int64]:
+    return np.fromiter((int.from_bytes(one, "big") % total for one in digests), np.int64)

@@ -107,12 +107,15 @@ class Batch:
         blank: Number of blank lines that were passed over.
         records: The good rows as they are to be written (binary, one a row of `table`), where
             the source has them; None where they are encoded from `table`.
+        digests: The sha256 that decides of each row's split (binary, one a row of `table`), where
+            that is of a file's content; None where it is the serialized row's.
     """
 
     table: pa.RecordBatch
     rejected: Sequence[RejectedRow] = field(default_factory=tuple)
     blank: int = 0
     records: pa.BinaryArray | None = None
+    digests: pa.BinaryArray | None = None
 
     @property
     def rows_read(self) -> int:

@@ -17,7 +17,7 @@ Wire format, from tensorflow/core/example/{example,feature}.proto (tags in hex):
 A null is a Feature that is nothing: TFDV counts it as missing, which an empty list is not.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -47,13 +47,39 @@ def encode_examples(batch: pa.RecordBatch) -> pa.BinaryArray:
     Raises:
         TypeError: A column has another type; names it.
     """
+    return _join(encode_in_pieces(batch, ()), batch.num_rows)
+
+
+def encode_in_pieces(batch: pa.RecordBatch, apart: Container[str]) -> list[pa.BinaryArray]:
+    """Encode the rows of a batch without a copy of some columns' values.
+
+    Args:
+        batch: As for `encode_examples`.
+        apart: Names of binary columns whose values are to be pieces of their own.
+
+    Returns:
+        Arrays, no nulls, whose values, those of a row one after the other, are the Examples. Those
+        of a column set apart are its own where it has no nulls.
+
+    Raises:
+        TypeError: A column has another type; names it.
+    """
     columns = zip(batch.schema.names, batch.columns, strict=True)
-    pieces: list[Piece] = []
+    pieces: list[pa.BinaryArray] = []
+    run: list[Piece] = []
     for name, column in sorted(columns, key=itemgetter(0)):
-        pieces += _map_entries(name, column)
-    features = _join(pieces, batch.num_rows)
-    header = _by_length(_lengths(features), lambda size: _TAG_1 + _varint(size))
-    return _join([header, features], batch.num_rows)
+        head, payload = _map_entry(name, column)
+        run.append(head)
+        if name in apart:
+            pieces += [_join(run, batch.num_rows), payload]
+            run = []
+        else:
+            run.append(payload)
+    if run or not pieces:
+        pieces.append(_join(run, batch.num_rows))
+    header = _by_length(sum(map(_lengths, pieces)), lambda size: _TAG_1 + _varint(size))
+    pieces[0] = _join([header, pieces[0]], batch.num_rows)
+    return pieces
 
 
 def encode_features(column: pa.Array) -> pa.BinaryArray:
@@ -65,7 +91,7 @@ def encode_features(column: pa.Array) -> pa.BinaryArray:
     return _join([heads, payload], len(column))
 
 
-def _map_entries(name: str, column: pa.Array) -> list[Piece]:
+def _map_entry(name: str, column: pa.Array) -> tuple[Piece, pa.BinaryArray]:
     """The two pieces whose join is the column's map entry: all up to the values, the values."""
     try:
         payload, feature_head = _feature(column)
@@ -77,7 +103,7 @@ def _map_entries(name: str, column: pa.Array) -> list[Piece]:
     if column.null_count:
         missing = _scalar(_entry_head(name.encode(), b"", 0))
         heads = pc.if_else(column.is_valid(), heads, missing)
-    return [heads, payload]
+    return heads, payload
 
 
 def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
@@ -170,11 +196,14 @@ def _by_length(lengths: IntArray, head: Callable[[int], bytes]) -> Piece:
     return heads[0] if len(heads) == 1 else heads.take(distinct.indices)
 
 
-def _join(pieces: list[Piece], rows: int) -> pa.BinaryArray:
+def _join(pieces: Sequence[Piece], rows: int) -> pa.BinaryArray:
     """The pieces of each row, one after the other."""
     if rows == 0 or not pieces:
         return pa.array([b""] * rows, pa.binary())
-    return pc.binary_join_element_wise(*pieces, _scalar(b""))
+    joined = pieces[0]
+    if len(pieces) > 1:
+        joined = pc.binary_join_element_wise(*pieces, _scalar(b""))
+    return pa.repeat(joined, rows) if isinstance(joined, pa.Scalar) else joined
 
 
 def _scalar(data: bytes) -> pa.Scalar:

@@ -18,6 +18,7 @@ from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.images.probe import UnfitImageError
 from penstock.components.sources.images.report import ImageReport
 from penstock.components.sources.images.storing import StoredImage, store
+from penstock.components.sources.whole_files.contents import Contents
 from penstock.components.sources.whole_files.rows import cut_list, rejected_file
 from penstock.components.sources.whole_files.scan import read_whole
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -113,7 +114,7 @@ class ImageSource:
             made = _BatchMaker(self)
             for at in range(piece.start, piece.end):
                 self._take(at, made)
-                if made.rows >= most or made.size >= _BATCH_BYTES:
+                if made.rows >= most or made.encoded.size >= _BATCH_BYTES:
                     yield made.batch()
                     made, most = _BatchMaker(self), MAX_BATCH_ROWS
             if made.rows:
@@ -140,33 +141,33 @@ class _BatchMaker:
     """Images on their way into a batch."""
 
     source: ImageSource
-    images: list[StoredImage] = field(default_factory=list)
+    encoded: Contents = field(default_factory=Contents)
+    headers: list[tuple[bytes, int, int, int]] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     rejected: list[RejectedRow] = field(default_factory=list)
-    size: int = 0
 
     @property
     def rows(self) -> int:
-        return len(self.images) + len(self.rejected)
+        return len(self.places) + len(self.rejected)
 
     def add(self, at: int, image: StoredImage) -> None:
-        self.images.append(image)
+        self.encoded.append(image.encoded)
+        self.headers.append((image.format.encode(), image.height, image.width, image.channels))
         self.places.append(at)
-        self.size += len(image.encoded)
 
     def batch(self) -> Batch:
         """All of it; the images' features, then those of the catalog."""
         catalog, options = self.source.catalog, self.source.options
         places = pa.array(self.places, pa.int64())
-        own = zip(*self.images, strict=True) if self.images else [()] * len(StoredImage._fields)
-        arrays = [
-            pa.array(map(str.encode, values) if column.name == image_features.FORMAT else values,
-                     column.arrow_type)
-            for column, values in zip(IMAGE_COLUMNS, own, strict=False)
-        ]  # fmt: skip
+        headers = zip(*self.headers, strict=True) if self.headers else [()] * 4
+        arrays = [self.encoded.array()]
+        for column, values in zip(IMAGE_COLUMNS[1:5], headers, strict=True):
+            arrays.append(pa.array(values, column.arrow_type))
         arrays.append(catalog.names.take(places))
         arrays += [column.take(places) for column in catalog.labels.columns]
+        digests = catalog.digests.take(places)
         if options.content_digest:
-            digests = catalog.digests.take(places).to_pylist()
-            arrays.append(pa.array([digest.hex().encode() for digest in digests], pa.binary()))
-        return Batch(batch_of(self.source.columns, arrays), tuple(self.rejected))
+            texts = [digest.hex().encode() for digest in digests.to_pylist()]
+            arrays.append(pa.array(texts, pa.binary()))
+        table = batch_of(self.source.columns, arrays)
+        return Batch(table, tuple(self.rejected), digests=digests)

@@ -8,7 +8,7 @@ from tfx.proto import example_gen_pb2
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.split_options import Split, SplitOptions
-from penstock.components.example_gen.splits import assign_splits, check_partition
+from penstock.components.example_gen.splits import assign_by_digest, assign_splits, check_partition
 from penstock.components.sources.base import Column
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -42,6 +42,14 @@ def test_every_row_is_in_the_split_that_tfx_gives_it(rows):
         options = SplitOptions(THREE, partition_feature=feature)
         splits = assign_splits(table, encode_examples(table), options)
         assert splits.tolist() == by_tfx(table, options)
+
+
+def test_digests_decide_unless_a_feature_does():
+    table = pa.record_batch([pa.array([1, 1, 1], pa.int64())], ["id"])
+    digests = [bytes(31) + bytes([last]) for last in (6, 8, 9)]
+    assert assign_by_digest(table, digests, SplitOptions(THREE)).tolist() == [0, 1, 2]
+    by_feature = SplitOptions(THREE, partition_feature="id")
+    assert len(set(assign_by_digest(table, digests, by_feature).tolist())) == 1
 
 
 def test_a_single_split_gets_all():

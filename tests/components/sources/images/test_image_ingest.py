@@ -75,12 +75,13 @@ def test_quarantine_keeps_path_and_reason(zoo, tmp_path, encoded):
     assert entry["reason"] == "truncated JPEG: the mark of its end is missing; copy it again"
 
 
-def test_equal_images_share_their_split(zoo, tmp_path):
+@pytest.mark.parametrize("feature", [None, "image/key/sha256"])
+def test_equal_images_share_their_split(zoo, tmp_path, feature):
     for number in range(30):
         folder = "cat" if number < 15 else "dog"
         data = (zoo / folder / f"{number:02}.jpg").read_bytes()
         (zoo / folder / f"again-{number:02}.jpg").write_bytes(data)
-    splits = SplitOptions((Split("train", 2), Split("eval", 1)), "image/key/sha256")
+    splits = SplitOptions((Split("train", 2), Split("eval", 1)), feature)
     run(zoo, tmp_path / "out", splits, content_digest=True)
     train, held_out = (
         {row["image/key/sha256"].bytes_list.value[0] for row in examples(tmp_path / "out", split)}
@@ -88,6 +89,15 @@ def test_equal_images_share_their_split(zoo, tmp_path):
     )
     assert len(train) + len(held_out) == 30
     assert not train & held_out
+
+
+def test_the_digest_of_the_file_decides_the_split(zoo, tmp_path):
+    splits = SplitOptions((Split("train", 2), Split("eval", 1)))
+    run(zoo, tmp_path / "out", splits, content_digest=True, layout="resized", size=8)
+    for split, buckets in (("train", {0, 1}), ("eval", {2})):
+        rows = examples(tmp_path / "out", split)
+        digests = [row["image/key/sha256"].bytes_list.value[0] for row in rows]
+        assert {int(digest, 16) % 3 for digest in digests} == buckets
 
 
 def test_the_command_with_a_mat_file(zoo, tmp_path, monkeypatch, capsys):
