@@ -62,12 +62,13 @@ image:
 image-gpu:
 	@$(MAKE) --no-print-directory image IMAGE=$(IMAGE)-gpu BUILD_ARGS="--build-arg MORE_EXTRAS=gpu"
 
-# The tests inside the image, Python 3.13 and TFX 1.21, as its user, without network.
+# The tests inside the image, Python 3.13 and TFX 1.21, as its user, without network. Spark wants a
+# host name that has an address.
 test-image: image
 	$(BUILD) --file k8s/test.Dockerfile --build-arg IMAGE=$(IMAGE) \
 	    --build-arg PACKAGES="$$(grep -v '^#' .ci/packages | xargs)" --tag $(IMAGE)-test .
 	@docker image prune --force --filter label=org.opencontainers.image.title=penstock >/dev/null
-	docker run --rm --network none --read-only --volume /tmp --volume $(CURDIR):/tests:ro \
+	docker run --rm --network none --hostname localhost --read-only --volume /tmp --volume $(CURDIR):/tests:ro \
 	    --env HYPOTHESIS_STORAGE_DIRECTORY=/tmp/hypothesis $(IMAGE)-test \
 	    pytest -m "not containers" -p no:cacheprovider
 
