@@ -3,8 +3,8 @@
 Writes the bytes that protobuf 3 writes deterministically, map entries sorted by key (protobuf 6
 has 'aa' before 'a'), so equal rows give equal bytes, equal splits and equal digests on every run
 and in both version sets; the encoder in tfx_bsl orders a row's features anew on every call and
-takes three times the CPU (benchmarks/ingest.py). Rows are never Python objects: each column becomes Arrow
-arrays of encoded pieces, and Arrow's C++ joins the pieces row by row.
+takes three times the CPU (benchmarks/ingest.py). Rows are never Python objects: each column
+becomes Arrow arrays of encoded pieces, and Arrow's C++ joins the pieces row by row.
 
 Wire format, from tensorflow/core/example/{example,feature}.proto (tags in hex):
 
