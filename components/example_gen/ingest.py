@@ -27,6 +27,7 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.parquet_copy import PARQUET_DIR
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR, first_quarantined
 from penstock.components.example_gen.shard_task import ShardTask, StrictError, run_task
+from penstock.components.example_gen.shared_sources import SharedSources, share_sources
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.splits import check_partition
 from penstock.components.example_gen.task_board import TaskBoard, TaskResult
@@ -78,30 +79,25 @@ def plan_job(source: Source, splits: SplitOptions, options: IngestOptions) -> Jo
 class WriteShards(beam.PTransform):
     """Runs the tasks of some jobs, each writing its own shards into `folder`."""
 
-    def __init__(self, jobs: Sequence[Job], options: IngestOptions, folder: Path) -> None:
+    def __init__(
+        self, jobs: Sequence[Job], sources: SharedSources, options: IngestOptions, folder: Path
+    ) -> None:
         super().__init__()
-        self._jobs = jobs
-        self._options = options
-        self._folder = folder
+        self._tasks = shard_tasks(jobs)
+        self._work = _RunTask(sources, options, folder)
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> beam.PCollection:
         """The numbers of the tasks that were done; what they did is on the `TaskBoard`."""
-        sources = [(job.source, job.splits) for job in self._jobs]
         return (
             pbegin
-            | "Tasks" >> beam.Create(shard_tasks(self._jobs))
+            | "Tasks" >> beam.Create(self._tasks)
             | "Spread" >> beam.Reshuffle()
-            | "Write" >> beam.ParDo(_RunTask(sources, self._options, self._folder))
+            | "Write" >> beam.ParDo(self._work)
         )
 
 
 class _RunTask(beam.DoFn):
-    def __init__(
-        self,
-        sources: Sequence[tuple[Source, SplitOptions]],
-        options: IngestOptions,
-        folder: Path,
-    ) -> None:
+    def __init__(self, sources: SharedSources, options: IngestOptions, folder: Path) -> None:
         self._sources = sources
         self._options = options
         self._folder = folder
@@ -181,8 +177,13 @@ def _run(
     watch: Watch,
 ) -> None:
     try:
-        with watch(board), make_pipeline() as pipeline:
-            _ = pipeline | WriteShards(jobs, options, folder)
+        given = [(job.source, job.splits) for job in jobs]
+        with (
+            share_sources(given, folder) as sources,
+            watch(board),
+            make_pipeline() as pipeline,
+        ):
+            _ = pipeline | WriteShards(jobs, sources, options, folder)
     except RuntimeError as error:
         if str(error).startswith("KeyboardInterrupt"):
             raise KeyboardInterrupt from error  # as it was before Beam's worker wrapped it
