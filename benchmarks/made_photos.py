@@ -5,10 +5,12 @@ size and takes a photo's time to decode. Fixed by seed.
 """
 
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from penstock.benchmarks.make_once import make_once
+
+if TYPE_CHECKING:
+    import numpy as np
 
 CLASSES = 10
 QUALITY = 90
@@ -26,6 +28,7 @@ def label_of(photo: Path) -> int:
 
 
 def _make(root: Path, count: int) -> None:
+    import numpy as np
     from PIL import Image
 
     rng = np.random.default_rng(0)
@@ -43,8 +46,10 @@ def _make(root: Path, count: int) -> None:
         Image.fromarray(pixels).save(file, quality=QUALITY)
 
 
-def _field(falloff: float, rng: np.random.Generator) -> np.ndarray:
+def _field(falloff: float, rng: "np.random.Generator") -> "np.ndarray":
     """Noise of mean 0 and variance 1, whose amplitude falls with frequency to that power."""
+    import numpy as np
+
     spectrum = np.fft.rfft2(rng.normal(size=(_FIELD, _FIELD)))
     frequency = np.hypot(np.fft.fftfreq(_FIELD)[:, None], np.fft.rfftfreq(_FIELD)[None])
     frequency[0, 0] = 1
@@ -54,6 +59,6 @@ def _field(falloff: float, rng: np.random.Generator) -> np.ndarray:
     return scaled
 
 
-def _part(field: np.ndarray, height: int, width: int, rng: np.random.Generator) -> np.ndarray:
+def _part(field: "np.ndarray", height: int, width: int, rng: "np.random.Generator") -> "np.ndarray":
     top, left = rng.integers(_FIELD - height), rng.integers(_FIELD - width)
     return field[top : top + height, left : left + width]

@@ -135,7 +135,8 @@ def memory_map(root: Path) -> Any:
         return dict(zip(("float32", "int64", "int32"), shaped, strict=True))
 
     orders = tf.data.Dataset.range(1).repeat().flat_map(order)
-    return orders.map(pick, num_parallel_calls=2, deterministic=False).prefetch(8)
+    # In order: a batch of the next pass must not overtake one of this.
+    return orders.map(pick, num_parallel_calls=2).prefetch(8)
 
 
 CONTENDERS: dict[str, Callable[[Path], Any]] = {

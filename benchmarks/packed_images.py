@@ -136,10 +136,11 @@ def jpeg_rows(root: Path, size: int = SIZE) -> Any:
     records = files.interleave(
         tf.data.TFRecordDataset, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
     )
-    rows = records.shuffle(WINDOW_IMAGES).repeat().map(
+    rows = records.shuffle(WINDOW_IMAGES).map(
         decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
     )  # fmt: skip
-    return rows.batch(BATCH_SIZE).prefetch(2)
+    # Repeated behind the map: an image of the next pass must not overtake one of this.
+    return rows.batch(BATCH_SIZE).repeat().prefetch(2)
 
 
 def packed(root: Path, size: int = SIZE) -> Any:
@@ -168,7 +169,8 @@ def memory_map(root: Path) -> Any:
         return {"image": tf.ensure_shape(image, [BATCH_SIZE, SIZE, SIZE, 3]), "label": label}
 
     order = tf.data.Dataset.range(len(labels)).shuffle(len(labels)).repeat().batch(BATCH_SIZE)
-    return order.map(pick, num_parallel_calls=2, deterministic=False).prefetch(2)
+    # In order: a batch of the next pass must not overtake one of this.
+    return order.map(pick, num_parallel_calls=2).prefetch(2)
 
 
 CONTENDERS: dict[str, Callable[[Path], Any]] = {
