@@ -27,7 +27,7 @@ check: setup
 # mypy knows a package by its folders, so it is shown the tree as it is installed.
 typecheck: setup
 	@mkdir -p $(TYPED)/penstock
-	@for room in components pipelines schemas; do ln -sfn ../../../$$room $(TYPED)/penstock/$$room; done
+	@for room in benchmarks components pipelines schemas; do ln -sfn ../../../$$room $(TYPED)/penstock/$$room; done
 	cd $(TYPED) && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p penstock
 
 format: setup
