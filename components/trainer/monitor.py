@@ -121,8 +121,9 @@ class Monitor:
             now = _CpuClock.now(self._process)
             self._add(now, before)
             before = now
-            # A look that comes late, after the machine slept or was full, is not made up for.
-            due = max(due + self.interval_seconds, time.perf_counter())
+            # A look that comes late, after the machine slept or was full, is not made up for: over
+            # an instant, the kernel's ticks of 10 ms would pass for a dozen busy cores.
+            due = max(due, time.perf_counter() - self.interval_seconds / 2) + self.interval_seconds
             self.cpu_seconds = time.thread_time()
 
     def _add(self, now: "_CpuClock", before: "_CpuClock") -> None:
@@ -158,9 +159,10 @@ class _CpuClock:
 
     @classmethod
     def now(cls, process: psutil.Process) -> "_CpuClock":
-        own, machine = process.cpu_times(), psutil.cpu_times()
+        own, wall = process.cpu_times(), time.perf_counter()
+        machine = psutil.cpu_times()
         # Guests are counted in user and nice as well.
         guests = getattr(machine, "guest", 0.0) + getattr(machine, "guest_nice", 0.0)
         whole = sum(machine) - guests
         idle = machine.idle + getattr(machine, "iowait", 0.0)
-        return cls(time.perf_counter(), own.user + own.system, whole - idle, whole)
+        return cls(wall, own.user + own.system, whole - idle, whole)

@@ -1,5 +1,6 @@
 import threading
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -55,6 +56,19 @@ def test_a_look_costs_little():
         time.sleep(0.5)
     looks = len(monitor.series().seconds)
     assert 0 < monitor.cpu_seconds / looks < 0.002
+
+
+def test_a_late_look_is_not_followed_by_one_over_an_instant():
+    class SlowGpu(OneGpu):
+        def read(self):
+            time.sleep(0.25)
+            return super().read()
+
+    with Monitor(interval_seconds=0.1, gpus=[SlowGpu(100)]) as monitor:
+        time.sleep(1.2)
+    seconds = monitor.series().seconds
+    assert len(seconds) >= 3
+    assert min(after - before for before, after in pairwise(seconds)) > 0.29
 
 
 def test_gpus_are_looked_at_too():
