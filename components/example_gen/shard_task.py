@@ -1,5 +1,6 @@
 """The unit of work: some pieces of a source in, one shard of each split out."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ from penstock.components.tfrecord.large_records import (
 )
 from penstock.components.tfrecord.sharding import shard_name, split_dir
 from penstock.components.tfrecord.writer import ShardWriter
+
+# A batch may take some milliseconds; that is how often a person sees a difference.
+_SAID_EVERY_SECONDS = 0.2
 
 # Of each row, the index of its split.
 Places = npt.NDArray[np.int64]
@@ -87,6 +91,7 @@ def run_task(
     quarantine = QuarantineWriter(folder / QUARANTINE_DIR / f"rejected-{task.number:05d}.jsonl")
     board = TaskBoard(folder)
     read = blank = 0
+    next_said = 0.0
     with ExitStack() as stack:
         writers = [
             stack.enter_context(
@@ -105,7 +110,10 @@ def run_task(
                 _write(part, splits, writers, copies)
             read += batch.rows_read
             blank += batch.blank
-            board.store_rows(task.number, read)
+            if time.monotonic() >= next_said:
+                board.store_rows(task.number, read)
+                next_said = time.monotonic() + _SAID_EVERY_SECONDS
+        board.store_rows(task.number, read)
         names = [split.name for split in splits.splits]
         for copy in copies:
             copy.finish()

@@ -181,19 +181,20 @@ def _varints(numbers: npt.NDArray[np.int64]) -> tuple[IntArray, npt.NDArray[np.u
 
 
 def _varint(number: int) -> bytes:
-    groups = bytearray()
-    while number >= 0x80:
-        groups.append(number & 0x7F | 0x80)
-        number >>= 7
-    groups.append(number)
-    return bytes(groups)
+    if number < 0x80:
+        return bytes((number,))
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
+    return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80)) + _varint(number >> 14)
 
 
 def _by_length(lengths: IntArray, head: Callable[[int], bytes]) -> Piece:
     """`head(length)` for each row, computed once a distinct length."""
+    if len(lengths) and (lengths == lengths[0]).all():
+        return _scalar(head(int(lengths[0])))
     distinct = pa.array(lengths).dictionary_encode()
     heads = pa.array([head(size) for size in distinct.dictionary.to_pylist()], pa.binary())
-    return heads[0] if len(heads) == 1 else heads.take(distinct.indices)
+    return heads.take(distinct.indices)
 
 
 def _join(pieces: Sequence[Piece], rows: int) -> pa.BinaryArray:

@@ -1,7 +1,7 @@
 """What must be known of a JPEG, from its markers: no pixel is decoded."""
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.components.sources.images.exif import UPRIGHT, orientation
 
@@ -14,8 +14,7 @@ _COMMON_FRAMES = {0xC0, 0xC1, 0xC2}
 _FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
-@dataclass(frozen=True)
-class JpegMarkers:
+class JpegMarkers(NamedTuple):
     """A JPEG's markers.
 
     Attributes:

@@ -4,7 +4,7 @@ A fault that only a decoder meets (bytes altered between header and end mark) is
 here; `verify='decode'` finds it.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.components.sources.images.jpeg import read_markers
 from penstock.components.sources.images.looks import format_by_extension, refusal
@@ -17,8 +17,7 @@ class UnfitImageError(Exception):
     """An image that cannot be taken; its text is the reason, without the file."""
 
 
-@dataclass(frozen=True)
-class Probe:
+class Probe(NamedTuple):
     """An image as its headers describe it.
 
     Attributes:

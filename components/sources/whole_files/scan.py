@@ -43,7 +43,7 @@ def scan_file(path: str, max_bytes: int) -> ScannedFile:
     with open_data(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size <= max_bytes:
-            while block := _read(stream, path, _BLOCK_BYTES):
+            while block := _read(stream, path, min(size + 1, _BLOCK_BYTES)):
                 digest.update(block)
     return ScannedFile(size, digest.digest())
 
