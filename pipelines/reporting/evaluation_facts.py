@@ -1,7 +1,7 @@
 """What an evaluation shows beyond its metrics: confusion and calibration, from plots or metrics."""
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ MIN_SLICE_EXAMPLES = 30  # below that a slice's metric is mostly chance
 _WORST = 5
 _MOST_CLASSES = 40
 _DECIDES_AT = 0.5
+_CALIBRATION_GROUPS = 20
 
 
 @dataclass(frozen=True)
@@ -217,16 +218,27 @@ def _confusion_of(metrics: Mapping[str, float]) -> Confusion | None:
 
 def _calibration(plots: Sequence[Any]) -> list[CalibrationPoint]:
     for plot in plots:
-        buckets = plot.calibration_histogram_buckets.buckets
-        points = [
-            CalibrationPoint(
-                bucket.total_weighted_refined_prediction.value / bucket.num_weighted_examples.value,
-                bucket.total_weighted_label.value / bucket.num_weighted_examples.value,
-                bucket.num_weighted_examples.value,
-            )
-            for bucket in buckets
-            if bucket.num_weighted_examples.value
-        ]
+        points = _calibration_points(plot.calibration_histogram_buckets.buckets)
         if points:
-            return sorted(points, key=lambda point: point.predicted)
+            return points
     return []
+
+
+def _calibration_points(buckets: Iterable[Any]) -> list[CalibrationPoint]:
+    """TFMA's buckets, ten thousand by default, put together to groups large enough to say much."""
+    groups: dict[int, list[float]] = {}
+    for bucket in buckets:
+        examples = bucket.num_weighted_examples.value
+        if not examples:
+            continue
+        predicted = bucket.total_weighted_refined_prediction.value
+        place = int(predicted / examples * _CALIBRATION_GROUPS)
+        number = max(0, min(place, _CALIBRATION_GROUPS - 1))
+        group = groups.setdefault(number, [0.0, 0.0, 0.0])
+        group[0] += predicted
+        group[1] += bucket.total_weighted_label.value
+        group[2] += examples
+    return [
+        CalibrationPoint(predicted / examples, actual / examples, examples)
+        for _, (predicted, actual, examples) in sorted(groups.items())
+    ]

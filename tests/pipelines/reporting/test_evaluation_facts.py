@@ -18,7 +18,7 @@ def plot():
             false_positives=2,
             true_negatives=88,
         )
-    for count, label, prediction in ((0, 0, 0), (40, 30, 32), (60, 6, 9)):
+    for count, label, prediction in ((0, 0, 0), (40, 30, 32), (10, 5, 8.2), (60, 6, 9)):
         bucket = entry.value.calibration_histogram_buckets.buckets.add()
         bucket.num_weighted_examples.value = count
         bucket.total_weighted_label.value = label
@@ -32,7 +32,7 @@ def test_confusion_and_calibration_from_plots(runs, tmp_path):
     facts = gather_evaluation(str(tmp_path / "evaluation"))
     assert facts.confusion.counts == ((88, 2), (2, 8))
     assert facts.confusion.origin == "at threshold 0.5, from the Evaluator's plot"
-    assert facts.calibration == [CalibrationPoint(0.15, 0.1, 60), CalibrationPoint(0.8, 0.75, 40)]
+    assert facts.calibration == [CalibrationPoint(0.15, 0.1, 60), CalibrationPoint(0.804, 0.7, 50)]
 
 
 @pytest.mark.parametrize(
