@@ -99,6 +99,24 @@ def find_files(pattern: str) -> tuple[list[RemoteFile], bool]:
     return [_file(pattern, info)], True
 
 
+def find_matches(pattern: str) -> list[RemoteFile]:
+    """The files that a glob gives, and all those below folders that it gives, by name.
+
+    Raises:
+        DataError: The server cannot be asked.
+        UsageError: What reads it is not installed.
+    """
+    pattern = _normal(pattern)
+    given = list(_ask(pattern, "glob", detail=True).values())
+    files = set(_files(pattern, given))
+    walked: tuple[str, ...] = ()
+    for folder in sorted(_address(pattern, i).rstrip("/") for i in given if i["type"] != "file"):
+        if not folder.startswith(walked):  # `**` gives also the folders in a folder that it gives
+            walked = (*walked, f"{folder}/")
+            files.update(find_below(folder))
+    return sorted(files)
+
+
 def list_folder(address: str) -> tuple[list[RemoteFile], list[str]]:
     """The files of a folder, and the names of the folders in it.
 
@@ -170,17 +188,21 @@ def _ask(address: str, method: str, **arguments: Any) -> Any:
 
 
 def _files(pattern: str, infos: Iterable[dict[str, Any]]) -> list[RemoteFile]:
-    scheme, _, rest = pattern.partition("://")
-    # Clients leave out of a name what chose them: of hdfs that is also the name node.
-    place = rest.partition("/")[0] if scheme == "hdfs" else ""
-    system = file_system(pattern)
     found = [
-        _file(f"{scheme}://{place}{system._strip_protocol(info['name'])}", info)
+        _file(_address(pattern, info), info)
         for info in infos
         # A marker of a folder is an object of no bytes whose name ends in a slash.
         if info["type"] == "file" and not info["name"].endswith("/")
     ]
     return sorted(found)
+
+
+def _address(pattern: str, info: dict[str, Any]) -> str:
+    """Where something is that was found by `pattern`."""
+    scheme, _, rest = pattern.partition("://")
+    # Clients leave out of a name what chose them: of hdfs that is also the name node.
+    place = rest.partition("/")[0] if scheme == "hdfs" else ""
+    return f"{scheme}://{place}{file_system(pattern)._strip_protocol(info['name'])}"
 
 
 def _file(address: str, info: dict[str, Any]) -> RemoteFile:

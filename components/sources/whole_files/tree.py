@@ -93,7 +93,7 @@ def _remote(one: str, tree: Tree, stray: re.Pattern[str]) -> Iterator[FoundFile]
         yield FoundFile(files[0], os.path.basename(files[0]))
         return
     root = _fixed_part(one) if remote.has_glob(one) else one.rstrip("/")
-    for file in files if remote.has_glob(one) else remote.find_below(root):
+    for file in remote.find_matches(one) if remote.has_glob(one) else remote.find_below(root):
         name = file[len(root) :].lstrip("/")
         if any(map(stray.search, name.split("/"))):
             tree.ignored.append(file)

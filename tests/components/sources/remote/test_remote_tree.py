@@ -34,3 +34,19 @@ def test_lines_of_one_file_and_of_a_glob(bucket, read_out):
 def test_a_fault_of_the_server_is_no_bad_row(bucket, proxy, read_out):
     proxy.faults = ["503", "reset", "short"]
     assert len(read_out(open_source("s3://bucket/d", BinaryOptions())).rows) == 2
+
+
+@pytest.mark.parametrize("pattern", ["*", "**", "[ac]*", "cat*", "*/*"])
+def test_a_glob_gives_folders_with_all_in_them_as_on_a_path(s3, pattern, tmp_path, read_out):
+    names = ("cover.txt", "cat/1.txt", "cat/old/2.txt", "ant/.hidden/3.txt", "dog/4.txt")
+    for name in names:
+        s3.put_object(Bucket="bucket", Key=f"photos/{name}", Body=name.encode())
+        (tmp_path / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "photos" / name).write_text(name)
+    remote = read_out(open_source(f"s3://bucket/photos/{pattern}", BinaryOptions()))
+    local = read_out(open_source(f"{tmp_path}/photos/{pattern}", BinaryOptions()))
+    assert sorted(remote.rows) == sorted(local.rows)
+    if pattern == "*":
+        assert sorted(row[1] for row in remote.rows) == [
+            b"cat/1.txt", b"cat/old/2.txt", b"cover.txt", b"dog/4.txt"
+        ]  # fmt: skip
