@@ -19,7 +19,7 @@ def document_text(data: bytes, *, encoding: str, allow_empty: bool) -> bytes | N
     try:
         text = to_utf8(data.removeprefix(codecs.BOM_UTF8), encoding)
         is_text = b"\0" not in text
-    except UnicodeDecodeError:
+    except UnicodeError:
         is_text = False
     if not is_text:
         raise UnfitFileError(fault_in(data, encoding, what="file"))

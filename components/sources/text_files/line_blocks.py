@@ -125,7 +125,7 @@ def parse_lines(
     try:
         text = to_utf8(data, encoding)
         is_odd = b"\0" in data or _longest(data, max_row_bytes) > max_row_bytes
-    except UnicodeDecodeError:
+    except UnicodeError:
         is_odd = True
     if is_odd:
         text, rejected = _isolate(data, block, path, encoding, max_row_bytes)

@@ -10,6 +10,11 @@ from penstock.components.sources.whole_files.options import WholeFileOptions
 from penstock.components.tfrecord.sharding import MIB
 
 UNITS = ("line", "document")
+# What is an escape in unicode_escape, raw_unicode_escape, idna, utf_7, hz and iso2022, then all of
+# ASCII: an encoding that reads other characters from it may make line ends of them.
+_ASCII_PROBES = (
+    rb"a\n", rb"\u000a", b"xn--nxasmq6b", b"+AAo-", b"~{0l~}", b"\x1b$B0l\x1b(B", bytes(range(128)),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -58,10 +63,9 @@ def _normal_encoding(name: str) -> str:
     Raises:
         UsageError: There is none of that name, or its line ends are not those of ASCII.
     """
-    ascii_bytes = bytes(range(128))
     try:
         usual = codecs.lookup(name).name
-        is_fit = ascii_bytes.decode(usual) == ascii_bytes.decode("ascii")
+        is_fit = all(probe.decode(usual) == probe.decode("ascii") for probe in _ASCII_PROBES)
     except UnicodeError:
         is_fit = False
     except (LookupError, TypeError):

@@ -12,6 +12,7 @@ from penstock.components.sources import line_file
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
 from penstock.components.sources.text_files import line_blocks
+from penstock.components.sources.text_files.decoding import fault_in
 from penstock.components.sources.text_files.options import TextOptions
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -243,3 +244,18 @@ def test_options_are_checked(options, message):
 
 def test_an_encodings_other_names_are_equal():
     assert TextOptions(encoding="UTF8") == TextOptions(encoding="utf-8-sig") == TextOptions()
+
+
+@pytest.mark.parametrize(
+    "encoding", ["unicode_escape", "raw_unicode_escape", "idna", "punycode", "utf-7", "hz",
+                 "iso2022_jp", "iso2022_kr"]
+)  # fmt: skip
+def test_an_encoding_with_escapes_is_refused(encoding):
+    """An escape may stand for a line end, and then two lines would be three."""
+    with pytest.raises(UsageError, match="must be one in which ASCII is ASCII"):
+        TextOptions(encoding=encoding)
+
+
+def test_a_lone_surrogate_is_a_fault():
+    fault = fault_in(rb"\ud800", "unicode_escape", what="line")
+    assert fault == "the line holds a lone surrogate, which no UTF-8 has"
