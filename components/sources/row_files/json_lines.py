@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from penstock.components.errors import DataError
 from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
@@ -69,10 +70,18 @@ class JsonLinesSource:
                         and len(lines) < MAX_BATCH_ROWS
                         and size < _BATCH_TEXT_BYTES
                     ):
-                        lines.append(stream.readline())
+                        lines.append(_next_line(stream, piece, byte + size))
                         size += len(lines[-1])
                     yield _batch(lines, piece.file, line, converter)
                     line, byte = line + len(lines), byte + size
+
+
+def _next_line(stream: BinaryIO, piece: Piece, byte: int) -> bytes:
+    """The line at `byte`, where the stream stands."""
+    line = stream.readline()
+    if not line:
+        raise DataError(f"{piece.file}: ends at byte {byte}, expected {piece.end} bytes")
+    return line
 
 
 def _batch(lines: Sequence[bytes], path: str, first_line: int, converter: RowConverter) -> Batch:

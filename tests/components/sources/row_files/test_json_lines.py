@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -151,3 +152,13 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"a": 1}\n')
     assert read(open_source(str(path)))[0] == [{"a": 1}]
+
+
+def test_a_file_cut_while_it_is_read_ends_the_read(write):
+    path = write(*[{"id": i, "name": "x" * 1000} for i in range(2000)])
+    source = open_source(path)
+    batches = source.read(source.cut(1)[0])
+    next(batches)
+    os.truncate(path, 1_300_000)
+    with pytest.raises(DataError, match=r"a\.jsonl: ends at byte 1300000, expected \d+ bytes"):
+        list(batches)
