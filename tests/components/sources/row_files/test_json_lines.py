@@ -8,6 +8,7 @@ from penstock.components.sources import line_file
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.row_files import json_lines
 from penstock.components.sources.row_files.options import JsonLinesOptions
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -154,7 +155,8 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
     assert read(open_source(str(path)))[0] == [{"a": 1}]
 
 
-def test_a_file_cut_while_it_is_read_ends_the_read(write):
+def test_a_file_cut_while_it_is_read_ends_the_read(write, monkeypatch):
+    monkeypatch.setattr(json_lines, "_BATCH_TEXT_BYTES", 1000)
     path = write(*[{"id": i, "name": "x" * 1000} for i in range(2000)])
     source = open_source(path)
     batches = source.read(source.cut(1)[0])
