@@ -162,6 +162,7 @@ def ingest(
         _run(jobs, options, folder, make_pipeline, board, watch)
         tasks = sum(job.plan.shards for job in jobs)
         manifest = _manifest(jobs, options, board.results(tasks))
+        _check_all_read(manifest, jobs)
         _check_account(manifest, options, folder)
         board.clear()
         write_manifest(folder, manifest)
@@ -252,6 +253,15 @@ def _fingerprint(jobs: Sequence[Job]) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check_all_read(manifest: Manifest, jobs: Sequence[Job]) -> None:
+    counted = sum(job.source.rows for job in jobs)
+    if manifest.account.read != counted:
+        raise DataError(
+            f"{manifest.account.read:,} rows were read where the source counted {counted:,}; "
+            "the input changed, or its reader is at fault: report it"
+        )
 
 
 def _check_account(manifest: Manifest, options: IngestOptions, folder: Path) -> None:

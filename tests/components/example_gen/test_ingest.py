@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import time
+from dataclasses import replace
 
 import pytest
 import tensorflow as tf
@@ -260,3 +261,17 @@ def test_the_input_is_never_overwritten_through_a_link(tmp_path):
     with pytest.raises(UsageError, match=r"data: holds the input .*link\.csv; name another output"):
         ingest([job], tmp_path / "data", IngestOptions(), lambda: local_pipeline(1), overwrite=True)
     assert path.is_file()
+
+
+def test_rows_that_the_source_counted_and_nobody_read_stop_the_ingest(tmp_path):
+    source = open_source(str(write_csv(tmp_path / "a.csv", 100)), SourceOptions())
+    options = IngestOptions(shards=ShardOptions(shards=3))
+    job = plan_job(source, ONE, options)
+    more = replace(source, rows=103)
+    with pytest.raises(DataError) as caught:
+        ingest([replace(job, source=more)], tmp_path / "out", options, lambda: local_pipeline(1))
+    assert str(caught.value) == (
+        "100 rows were read where the source counted 103; the input changed, or its reader is at "
+        "fault: report it"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
