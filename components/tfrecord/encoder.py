@@ -77,7 +77,8 @@ def encode_in_pieces(batch: pa.RecordBatch, apart: Container[str]) -> list[pa.Bi
             run.append(payload)
     if run or not pieces:
         pieces.append(_join(run, batch.num_rows))
-    header = _by_length(sum(map(_lengths, pieces)), lambda size: _TAG_1 + _varint(size))
+    lengths = np.sum([_lengths(piece) for piece in pieces], axis=0)
+    header = _by_length(lengths, lambda size: _TAG_1 + _varint(size))
     pieces[0] = _join([header, pieces[0]], batch.num_rows)
     return pieces
 

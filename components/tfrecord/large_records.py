@@ -10,6 +10,7 @@ import hashlib
 import struct
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import google_crc32c
 import pyarrow as pa
@@ -20,7 +21,7 @@ from penstock.components.tfrecord.framing import MASK_DELTA, masked_crc
 # A view costs as much as two copies of so many bytes; of both, below a microsecond.
 _LARGE_BYTES = 4096
 
-Buffer = bytes | pa.Buffer
+Buffer = Any  # bytes or pa.Buffer; pyarrow ships no types
 Record = Sequence[Buffer]
 
 
@@ -46,7 +47,7 @@ def encode_large(batch: pa.RecordBatch) -> list[Record]:
 
 def frame_large(records: Sequence[Record]) -> list[Record]:
     """The records with their frames, ready to be written one after the other."""
-    framed = []
+    framed: list[Record] = []
     for record in records:
         crc = functools.reduce(google_crc32c.extend, record, 0)
         masked = ((crc >> 15 | crc << 17) + MASK_DELTA) & 0xFFFFFFFF

@@ -76,10 +76,10 @@ class ShardWriter:
         self._out.close()
         self._temporary.unlink(missing_ok=True)
 
-    def _append(self, data: Sequence[Buffer | memoryview]) -> None:
+    def _append(self, data: Sequence[Buffer]) -> None:
         self._flush([self._gzip.compress(piece) for piece in data] if self._gzip else data)
 
-    def _flush(self, data: Sequence[Buffer | memoryview]) -> None:
+    def _flush(self, data: Sequence[Buffer]) -> None:
         for piece in data:
             self._digest.update(piece)
             self._bytes += len(piece)
@@ -89,7 +89,7 @@ class ShardWriter:
             raise OSError(error.errno, error.strerror, os.fspath(self._path)) from error
 
 
-def _write_all(file: int, pieces: Sequence[Buffer | memoryview]) -> None:
+def _write_all(file: int, pieces: Sequence[Buffer]) -> None:
     """Write the pieces one after the other; the system may take only a part of what it is given."""
     at = skip = 0
     while at < len(pieces):

@@ -32,7 +32,7 @@ class Contents:
             data = np.empty(end, np.uint8)
             data[:start] = self._data[:start]
             self._data = data
-        memoryview(self._data)[start:end] = value
+        self._data[start:end] = np.frombuffer(value, np.uint8)
         self._ends.append(end)
 
     def array(self) -> pa.BinaryArray:

@@ -16,6 +16,7 @@ from penstock.components.errors import DataError
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
 from penstock.components.sources.remote import RemoteFile
+from penstock.components.sources.whole_files.contents import Contents
 from penstock.components.sources.whole_files.options import WholeFileOptions
 from penstock.components.sources.whole_files.rows import cut_list, rejected_file, shuffled
 from penstock.components.sources.whole_files.scan import for_each_file, read_whole, scan_file
@@ -26,7 +27,7 @@ from penstock.components.tfrecord.sharding import MIB
 FILENAME = Column("filename", FeatureKind.BYTES, is_text=True)
 SIZE = Column("size", FeatureKind.INT)
 LABEL = Column("label", FeatureKind.BYTES, is_text=True)
-# As for images: from 8 MiB on, Arrow gives memory back to the system and asks for it again.
+# As for images.
 _BATCH_BYTES = 4 * MIB
 # What quarantine keeps of a file, which stays where it is: enough to tell what it is.
 _KEPT_BYTES = 64
@@ -47,11 +48,13 @@ class Listed:
         paths: Where each is.
         names: Its path below the input; binary [files].
         sizes: In bytes; int64 [files].
+        digests: sha256 of each file; binary [files].
     """
 
     paths: tuple[str, ...]
     names: pa.BinaryArray
     sizes: np.ndarray
+    digests: pa.BinaryArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +102,7 @@ class FileSource:
             made = _BatchMaker()
             for at in range(piece.start, piece.end):
                 self._take(at, made)
-                if made.rows >= MAX_BATCH_ROWS or made.size >= _BATCH_BYTES:
+                if made.rows >= MAX_BATCH_ROWS or made.contents.size >= _BATCH_BYTES:
                     yield self._batch(made)
                     made = _BatchMaker()
             if made.rows:
@@ -128,7 +131,7 @@ class FileSource:
         places = pa.array(made.places, pa.int64())
         names = self.listed.names.take(places)
         arrays = {
-            content.name: pa.array(made.contents, pa.binary()),
+            content.name: made.contents.array(),
             FILENAME.name: names,
             SIZE.name: pa.array(self.listed.sizes[made.places], pa.int64()),
         }
@@ -138,18 +141,18 @@ class FileSource:
             ]
             arrays[LABEL.name] = pa.array(folders, pa.binary())
         table = batch_of(self.columns, [arrays[column.name] for column in self.columns])
-        return Batch(table, tuple(made.rejected), made.blank)
+        digests = self.listed.digests.take(places)
+        return Batch(table, tuple(made.rejected), made.blank, digests=digests)
 
 
 @dataclass
 class _BatchMaker:
     """Files on their way into a batch."""
 
-    contents: list[bytes] = field(default_factory=list)
+    contents: Contents = field(default_factory=Contents)
     places: list[int] = field(default_factory=list)
     rejected: list[RejectedRow] = field(default_factory=list)
     blank: int = 0
-    size: int = 0
 
     @property
     def rows(self) -> int:
@@ -158,7 +161,6 @@ class _BatchMaker:
     def add(self, at: int, content: bytes) -> None:
         self.contents.append(content)
         self.places.append(at)
-        self.size += len(content)
 
 
 def open_whole_files(
@@ -190,6 +192,7 @@ def open_whole_files(
     digest = hashlib.sha256(kind.encode())
     kept: list[FoundFile] = []
     sizes: list[int] = []
+    digests: list[bytes] = []
     looks = for_each_file(lambda path: _look(path, max_bytes), [file.path for file in files])
     for file, (size, content, problem) in zip(files, looks, strict=True):
         if problem:
@@ -197,6 +200,7 @@ def open_whole_files(
             continue
         kept.append(file)
         sizes.append(size)
+        digests.append(content)
         digest.update(b"\0" + os.fsencode(file.name) + b"\0" + content)
     rows = tuple(rejected_file(path, reason) for path, reason in rejected.items())
     for row in rows:
@@ -212,6 +216,7 @@ def open_whole_files(
             paths=tuple(file.path for file in kept),
             names=pa.array([os.fsencode(file.name) for file in kept], pa.binary()),
             sizes=np.array(sizes, np.int64),
+            digests=pa.array(digests, pa.binary()),
         ),
         convert=convert,
     )

@@ -1,5 +1,6 @@
 """Whole files as rows, from the folder to Examples."""
 
+import hashlib
 import json
 import os
 import pickle
@@ -212,6 +213,18 @@ def test_the_command_writes_the_files(put, tmp_path, run_ingest, read_examples, 
     assert [(column.name, column.kind) for column in manifest.columns] == [
         ("content", "BYTES"), ("filename", "BYTES"), ("size", "INT"), ("label", "BYTES"),
     ]  # fmt: skip
+
+
+def test_the_content_decides_the_split(put, tmp_path, run_ingest, read_examples):
+    for number in range(20):
+        put(f"a/{number}", bytes([number]))
+        root = put(f"b/{number}", bytes([number]))
+    out = tmp_path / "out"
+    arguments = (root, out, "--kind", "binary", "--split", "train=2", "--split", "eval=1")
+    assert run_ingest(*arguments) == 0
+    for split, buckets in (("train", {0, 1}), ("eval", {2})):
+        digests = [hashlib.sha256(row["content"]) for row in read_examples(out, split)]
+        assert {int(digest.hexdigest(), 16) % 3 for digest in digests} == buckets
 
 
 def test_the_command_stops_at_a_bad_file_or_sets_it_aside(put, tmp_path, run_ingest, capsys):
