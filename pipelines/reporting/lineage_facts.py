@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.components.secrets import hide_secret
+from penstock.components.sources.address import masked
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.pipelines.reporting.pipeline_facts import PipelineFacts
 from penstock.pipelines.reporting.run_note import RunNote
@@ -57,7 +59,7 @@ def gather_lineage(
         known = [node.options, *(plain_properties(artifact) for artifact in node.outputs)]
         place = _first(known, _PLACES)
         if place:
-            origins.append(Origin(node.node, place, _first(known, _DIGESTS)))
+            origins.append(Origin(node.node, _shown_place(place), _first(known, _DIGESTS)))
     if manifest is not None:
         origins.append(Origin("Rows", "as they were read", manifest.source_fingerprint))
     return LineageFacts(
@@ -79,6 +81,13 @@ def _first(known: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     """The first that says something under one of the names."""
     found = (str(k[name]) for k in known for name in names if k.get(name))
     return next(found, "")
+
+
+def _shown_place(place: str) -> str:
+    """As much of an address as may be shown."""
+    if hide_secret("", place) == place:
+        return place
+    return hide_secret("", masked(place))
 
 
 def _code_digest(options: Mapping[str, Any]) -> str:
@@ -109,8 +118,6 @@ def _is_plain(value: Any) -> bool:
 
 
 def _shown(name: str, value: Any) -> Any:
-    from penstock.pipelines.secrets_check import hide_secret  # knows TFX's protos
-
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         with contextlib.suppress(ValueError):
             value = json.loads(value)

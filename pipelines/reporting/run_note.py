@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from penstock.components.secrets import hide_secret
 from penstock.pipelines.run_record import RunRecord, note_of_run
 
 PROPERTY = "penstock_note"
@@ -95,8 +96,6 @@ def read_note(run: RunRecord) -> RunNote:
 
 def _without_secrets(command: Sequence[str]) -> list[str]:
     """The arguments, each `--set key=value` looked at by its key."""
-    from penstock.pipelines.secrets_check import hide_secret  # knows TFX's protos
-
     shown = []
     for argument in command:
         key, equals, value = argument.partition("=")
@@ -105,10 +104,10 @@ def _without_secrets(command: Sequence[str]) -> list[str]:
 
 
 def _hidden(name: str, value: Any) -> Any:
-    from penstock.pipelines.secrets_check import hide_secret
-
     if isinstance(value, Mapping):
         return {key: _hidden(str(key), part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_hidden(name, part) for part in value]
     return hide_secret(name, value) if isinstance(value, str) else value
 
 

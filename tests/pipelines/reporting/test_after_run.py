@@ -70,13 +70,24 @@ def test_a_run_of_before_is_not_taken_for_this_one(runs, tmp_path):
 
 
 def test_secrets_are_neither_noted_nor_shown(runs, tmp_path):
-    runs.node("run-1", "Gen", "done", query="select 1", login="postgres://u:hunter2@h/db")
+    runs.node(
+        "run-1", "Gen", "done", query="select 1", login="postgres://u:hunter2@h/db",
+        input_base="https://u:hunter2@h/data?sig=hunter2",
+    )  # fmt: skip
     command = ["penstock", "run", "x", "--set", "source.password=hunter2", "--set", "steps=3"]
-    config = SecretConfig(source={"password": "hunter2", "table": "trips"})
+    inner = (SecretConfig(source={"token": "hunter2"}), SecretConfig(source={"table": "fares"}))
+    config = SecretConfig(source={"password": "hunter2", "passwords": ["pwd=hunter2"], "in": inner})
     note = take_note(command, config, make(Gen=()))
     assert note.command == "penstock run x --set 'source.password=***' --set steps=3"
-    assert note.config == {"source": {"password": "***", "table": "trips"}}
+    assert note.config == {
+        "source": {
+            "password": "***",
+            "passwords": ["***"],
+            "in": [{"source": {"token": "***"}}, {"source": {"table": "fares"}}],
+        }
+    }
     report_run(runs.store, make(Gen=()), config, tmp_path, since=0)
     page = (tmp_path / "report.html").read_text()
     assert "hunter2" not in page
     assert "select 1" in page
+    assert '<td class="text mono">https://***@h/data</td>' in page
