@@ -129,7 +129,7 @@ def packed_columns(
                 f"column {name!r} is {seen.kind} in the rows, {stated[name].kind} in the schema"
             )
         if name in image_shapes:
-            columns.append(_image(name, stated[name], image_shapes[name], missing))
+            columns.append(_image(name, stated[name], seen, image_shapes[name], missing))
         else:
             columns.append(_column(name, stated[name], seen, missing, options))
     return tuple(columns)
@@ -141,11 +141,14 @@ def _seen(facts: ColumnFacts) -> StatedColumn:
     return StatedColumn(facts.kind, tuple(facts.lengths) if len(facts.lengths) == 1 else None)
 
 
-def _image(name: str, stated: StatedColumn, shape: tuple[int, ...], missing: int) -> PackedColumn:
+def _image(
+    name: str, stated: StatedColumn, facts: ColumnFacts, shape: tuple[int, ...], missing: int
+) -> PackedColumn:
     if stated.kind != "BYTES" or stated.shape is None or math.prod(stated.shape) != 1:
         raise UsageError(f"column {name!r} holds no images, which are one BYTES value a row")
     if missing:
         raise DataError(f"column {name!r}: {missing:,} rows have no image; leave them out")
+    _check_lengths(name, stated.shape, facts)
     return PackedColumn(name, "BYTES", "uint8", shape)
 
 
@@ -154,12 +157,7 @@ def _column(
 ) -> PackedColumn:
     shape = stated.shape
     if shape is not None:
-        odd = [length for length in facts.lengths if length != math.prod(shape)]
-        if odd:
-            raise DataError(
-                f"column {name!r}: {facts.lengths[odd[0]]:,} rows have {odd[0]} values, the "
-                f"schema says {math.prod(shape)}; mend the schema or the rows"
-            )
+        _check_lengths(name, shape, facts)
         if missing and options.on_missing == "fail":
             raise DataError(
                 f"column {name!r}: {missing:,} rows have no value; pass --on-missing fill or list"
@@ -174,6 +172,15 @@ def _column(
     if shape is None:
         return PackedColumn(name, stated.kind, "list")
     return PackedColumn(name, stated.kind, _STORAGES[stated.kind], shape, filled=missing)
+
+
+def _check_lengths(name: str, shape: tuple[int, ...], facts: ColumnFacts) -> None:
+    odd = [length for length in facts.lengths if length != math.prod(shape)]
+    if odd:
+        raise DataError(
+            f"column {name!r}: {facts.lengths[odd[0]]:,} rows have {odd[0]} values, the "
+            f"schema says {math.prod(shape)}; mend the schema or the rows"
+        )
 
 
 def vocabulary(facts: ColumnFacts, *, filled: int) -> list[bytes]:

@@ -1,5 +1,6 @@
 """Image features in, uint8 pixels of one shape out."""
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from penstock.components.errors import DataError
 from penstock.components.packing.options import ImageColumn
+from penstock.components.tfrecord.image_header import image_header
 
 # TensorFlow decodes without the interpreter's lock.
 _THREADS = 4
@@ -62,13 +64,13 @@ class ImageDecoder:
         return pixels
 
     def _one(self, data: bytes) -> npt.NDArray[np.uint8]:
-        if not data.startswith(_MAGICS):
-            if len(data) != int(np.prod(self.shape)):
-                raise DataError(
-                    f"column {self._column.name!r}: a value of {len(data):,} bytes is neither a "
-                    f"JPEG, PNG, GIF or BMP nor raw pixels of shape {self.shape}"
-                )
+        if self._is_raw(data):
             return np.frombuffer(data, np.uint8)
+        if not data.startswith(_MAGICS):
+            raise DataError(
+                f"column {self._column.name!r}: a value of {len(data):,} bytes is neither a "
+                f"JPEG, PNG, GIF or BMP nor raw pixels of shape {self.shape}"
+            )
         pixels = self._pixels(data)
         if self._column.size and pixels.shape != self.shape:
             return self._resized(pixels)
@@ -78,6 +80,14 @@ class ImageDecoder:
                 f"{self.shape}; state a size to resize to: --image {self._column.name}=HxW"
             )
         return pixels
+
+    def _is_raw(self, data: bytes) -> bool:
+        """Whether they are pixels as they stand."""
+        if len(data) != math.prod(self.shape):
+            return False
+        # Two pixels may well be the letters that a BMP begins with.
+        is_like_image = data.startswith(_MAGICS)
+        return not is_like_image or (bool(self._column.size) and image_header(data) is None)
 
     def _pixels(self, data: bytes) -> npt.NDArray[np.uint8]:
         import tensorflow as tf

@@ -24,7 +24,13 @@ import pyarrow as pa
 
 from penstock.components.errors import DataError
 from penstock.components.example_gen.attempt import attempt
-from penstock.components.packing.facts import Facts, StatedColumn, packed_columns, vocabulary
+from penstock.components.packing.facts import (
+    ColumnFacts,
+    Facts,
+    StatedColumn,
+    packed_columns,
+    vocabulary,
+)
 from penstock.components.packing.images import ImageDecoder
 from penstock.components.packing.options import MAX_BLOCK_ROWS, TARGET_BLOCK_BYTES, PackOptions
 from penstock.components.packing.rows import RowDecoder, RowSplit, find_splits, read_rows
@@ -142,7 +148,7 @@ def _plan(
     rows = options.block_rows or min(MAX_BLOCK_ROWS, max(1, TARGET_BLOCK_BYTES // layout.row_bytes))
     layout = replace(layout, block_rows=rows)
     values = {
-        column.name: vocabulary(facts.columns[column.name], filled=column.filled)
+        column.name: vocabulary(facts.columns.get(column.name, ColumnFacts()), filled=column.filled)
         for column in columns
         if column.vocabulary
     }

@@ -111,6 +111,7 @@ class _FileBucket:
         self._path = path
         self._waiting = _MemoryBucket()
         self._waiting_bytes = 0
+        self._sink: Any = None
         self._writer: Any = None
 
     def add(self, keys: Keys, values: pa.LargeBinaryArray) -> None:
@@ -127,6 +128,7 @@ class _FileBucket:
             return
         self._write()
         self._writer.close()
+        self._sink.close()  # the writer leaves it open: the disk would be freed at the end only
         bucket = _MemoryBucket()
         with pa.OSFile(str(self._path)) as file:
             for batch in pa.ipc.open_stream(file):
@@ -141,6 +143,7 @@ class _FileBucket:
         batch = pa.RecordBatch.from_arrays([pa.array(keys), values], ["key", "row"])
         if self._writer is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = pa.ipc.new_stream(pa.OSFile(str(self._path), "wb"), batch.schema)
+            self._sink = pa.OSFile(str(self._path), "wb")
+            self._writer = pa.ipc.new_stream(self._sink, batch.schema)
         self._writer.write_batch(batch)
         self._waiting_bytes = 0

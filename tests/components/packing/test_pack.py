@@ -186,6 +186,33 @@ def test_images_become_pixels(tmp_path, write_rows):
     assert pixels == {7, 8, 9}
 
 
+def test_raw_pixels_may_begin_like_an_image(tmp_path, write_rows):
+    raw = b"BM" + bytes([9]) * 43
+    rows = write_rows([{"image": raw}])
+    pack(str(rows), tmp_path / "a", PackOptions(images=(ImageColumn("image", (3, 5)),)))
+    (row,) = unpacked(tmp_path / "a")
+    assert np.asarray(row["image"], np.uint8).tobytes() == raw
+
+
+def test_two_images_in_a_row_under_a_schema_of_one_are_named(tmp_path, write_rows):
+    rows = write_rows([{"image": png(1)}, {"image": [png(2), png(3)]}])
+    options = PackOptions(images=(ImageColumn("image"),))
+    with pytest.raises(DataError) as error:
+        pack(str(rows), tmp_path / "a", options, stated={"image": StatedColumn("BYTES", (1,))})
+    assert str(error.value) == (
+        "column 'image': 1 rows have 2 values, the schema says 1; mend the schema or the rows"
+    )
+
+
+def test_ids_of_a_column_that_no_row_has_are_all_the_empty_string(tmp_path, write_rows):
+    rows = write_rows([{"id": 0}, {"id": 1}])
+    stated = {"kind": StatedColumn("BYTES", (1,))}
+    manifest = pack(str(rows), tmp_path / "a", PackOptions(ids=("kind",)), stated=stated)
+    assert [row["kind"] for row in unpacked(tmp_path / "a")] == [[0], [0]]
+    assert manifest.packed["columns"][0]["filled"] == 2
+    assert (tmp_path / "a/vocabulary/kind.txt").read_bytes() == b"\n"
+
+
 def test_what_is_no_image_is_refused(tmp_path, write_rows):
     rows = write_rows([{"image": b"text"}])
     with pytest.raises(DataError) as error:
