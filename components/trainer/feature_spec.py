@@ -89,7 +89,8 @@ def _spec(feature: schema_pb2.Feature, *, var_len: bool) -> FeatureSpec:
         return tf.io.VarLenFeature(dtype)
     if feature.presence.min_fraction == 1.0:
         return tf.io.FixedLenFeature(shape, dtype)
-    default = tf.fill(shape, _DEFAULTS[dtype]).numpy().tolist()
+    # A scalar default is taken as it is: NumPy has no lists of bytes without a dimension.
+    default = tf.fill(shape, _DEFAULTS[dtype]).numpy().tolist() if shape else _DEFAULTS[dtype]
     return tf.io.FixedLenFeature(shape, dtype, default)
 
 

@@ -25,6 +25,7 @@ def spec_of(feature, **options):
         ),
         ("type: BYTES value_count { max: 1 }", tf.io.FixedLenFeature([1], tf.string, [b""])),
         ("type: INT shape { }", tf.io.FixedLenFeature([], tf.int64, 0)),
+        ("type: BYTES shape { }", tf.io.FixedLenFeature([], tf.string, "")),
         (
             "type: INT value_count { min: 2 max: 2 }",
             tf.io.FixedLenFeature([2], tf.int64, [0, 0]),
