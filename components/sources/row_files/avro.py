@@ -13,7 +13,7 @@ from penstock.components.sources.cutting import cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
 from penstock.components.sources.listing import list_files
 from penstock.components.sources.row_files.avro_file import AvroFile, inspect_file
-from penstock.components.sources.row_files.avro_types import avro_feature
+from penstock.components.sources.row_files.avro_types import avro_feature, number_units
 from penstock.components.sources.row_files.options import AvroOptions
 from penstock.components.sources.row_files.python_values import Row, RowConverter, batch_without
 from penstock.components.sources.schema import read_schema
@@ -122,6 +122,7 @@ def _columns(files: Sequence[AvroFile], options: AvroOptions) -> tuple[Column, .
             check_schema_names(file.path, list(file.types), schema, options.extra_columns)
         else:
             check_same_names(file.path, list(file.types), first.path, list(first.types))
+        _check_units(file, [wanted.name for wanted in schema] or list(file.types))
     if schema:
         return tuple(Column(wanted.name, wanted.kind, bool(wanted.is_list)) for wanted in schema)
     columns = tuple(_column(first, name, options) for name in first.types)
@@ -133,6 +134,16 @@ def _columns(files: Sequence[AvroFile], options: AvroOptions) -> tuple[Column, .
                     f"{_shown(column)} as {first.path} has it; give a schema, or ingest them apart"
                 )
     return columns
+
+
+def _check_units(file: AvroFile, names: Sequence[str]) -> None:
+    for name in names:
+        units = sorted(number_units(file.types.get(name)))
+        if len(units) > 1:
+            raise DataError(
+                f"{file.path}: column {name!r} is a union of {' and '.join(units)}, which count "
+                "different units; write a column of each"
+            )
 
 
 def _column(file: AvroFile, name: str, options: AvroOptions) -> Column:

@@ -1,5 +1,6 @@
 """Avro's types to kinds of features."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,9 @@ _KINDS = {
     "fixed": FeatureKind.BYTES,
 }
 _NESTED = ("record", "error", "map")
+_NUMBERS = (FeatureKind.INT, FeatureKind.FLOAT)
+# What fastavro reads as dates and times; millis and micros both become microseconds.
+_TIME = re.compile(r"(date|time|timestamp|local-timestamp)(-millis|-micros)?")
 
 
 def avro_feature(avro_type: Any) -> tuple[FeatureKind | None, bool] | None:
@@ -36,6 +40,25 @@ def avro_feature(avro_type: Any) -> tuple[FeatureKind | None, bool] | None:
     if isinstance(avro_type["type"], (list, Mapping)):
         return avro_feature(avro_type["type"])
     return _plain(avro_type["type"])
+
+
+def number_units(avro_type: Any) -> set[str]:
+    """What the numbers of a type may count: `date`, `timestamp`, ..., and `number` of plain ones.
+
+    A column of several would mix days with microseconds, whatever wrote which.
+    """
+    if isinstance(avro_type, list):
+        return {unit for branch in avro_type for unit in number_units(branch)}
+    if not isinstance(avro_type, Mapping):
+        is_number = isinstance(avro_type, str) and _KINDS.get(avro_type) in _NUMBERS
+        return {"number"} if is_number else set()
+    logical = avro_type.get("logicalType")
+    if logical == "decimal":
+        return {"number"}
+    time = _TIME.fullmatch(str(logical)) if avro_type["type"] in ("int", "long") else None
+    if time:
+        return {time[1]}
+    return number_units(avro_type["items" if avro_type["type"] == "array" else "type"])
 
 
 def _plain(name: str) -> tuple[FeatureKind, bool] | None:

@@ -15,6 +15,7 @@ from penstock.components.sources.arrow_values import Faults, feature_type, to_fe
 from penstock.components.sources.base import Batch, Column, RejectedRow
 from penstock.components.sources.batches import batch_of, take_rows
 from penstock.components.sources.row_files.options import RowFileOptions
+from penstock.components.sources.row_files.time_units import other_units
 from penstock.components.sources.tokens import beyond_int64
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -107,10 +108,20 @@ def to_column(values: Sequence[object], column: Column, non_finite: str) -> tupl
     try:
         array = pa.array(values)
     except _MISFITS:
-        return _one_by_one(values, column, non_finite)
-    if not _holds(column, array.type):
+        array = None
+    if column.kind is FeatureKind.INT and (array is None or _has_times(array.type)):
+        faults = other_units(values)
+        if faults:
+            kept = [None if at in faults else value for at, value in enumerate(values)]
+            fitting, others = to_column(kept, column, non_finite)
+            return fitting, {**others, **faults}
+    if array is None or not _holds(column, array.type):
         return _one_by_one(values, column, non_finite)
     return to_feature(array, column, non_finite)
+
+
+def _has_times(arrow_type: pa.DataType) -> bool:
+    return types.is_temporal(arrow_type.value_type if types.is_list(arrow_type) else arrow_type)
 
 
 def _one_by_one(
