@@ -20,6 +20,12 @@ def sums_name(name: str) -> str:
     return f".{name}.crc"
 
 
+def name_of_sums(name: str) -> str | None:
+    """The name of the file that a file of checksums is of; None if it is none by its name."""
+    of = name.removeprefix(".").removesuffix(".crc")
+    return of if name == sums_name(of) else None
+
+
 def check_crc(path: str, beside: str) -> None:
     """Compare a file with its checksums.
 

@@ -1,7 +1,8 @@
 """A folder that Spark wrote, as a `Source`: TFRecords or Parquet, in Spark's types."""
 
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.components.errors import DataError, UsageError
@@ -11,7 +12,7 @@ from penstock.components.sources.option_checks import check_flag, check_one_of, 
 from penstock.components.sources.options import NON_FINITE, SourceOptions
 from penstock.components.sources.remote import RemoteFile, is_remote, list_folder
 from penstock.components.sources.sniff import PARQUET_MAGIC
-from penstock.components.sources.spark.crc import check_crc, sums_name
+from penstock.components.sources.spark.crc import check_crc, name_of_sums, sums_name
 from penstock.components.sources.spark.types import parse_columns
 
 SUCCESS = "_SUCCESS"
@@ -28,7 +29,8 @@ class SparkOptions:
         schema_from: A folder of Parquet that Spark wrote of the same table: gives TFRecords the
             names and types of their columns.
         need_success: Refuse a folder without `_SUCCESS`: its job did not finish.
-        check_sums: Compare every part file with the `.crc` that Hadoop left beside it.
+        check_sums: Compare every part file with the `.crc` that Hadoop left beside it, and refuse
+            a `.crc` whose part file is gone.
         non_finite: NaN and infinity in columns of Parquet: `reject` the row, read as `null`, or
             `keep`.
 
@@ -86,6 +88,8 @@ def part_files(folder: str, options: SparkOptions) -> list[str]:
             f"{folder}: has no {SUCCESS}, so Spark's job did not finish or failed; run it "
             "again, or set need_success to false if your committer writes none"
         )
+    if options.check_sums:
+        _check_none_lost(folder, files)
     found = [path for name, path in sorted(files.items()) if name.startswith("part-")]
     filled = [path for path in found if _size(path)]
     if not filled:
@@ -96,6 +100,16 @@ def part_files(folder: str, options: SparkOptions) -> list[str]:
             if path in found and sums is not None:
                 check_crc(path, sums)
     return filled
+
+
+def _check_none_lost(folder: str, files: Mapping[str, str]) -> None:
+    for name in sorted(files):
+        of = name_of_sums(name)
+        if of is not None and of.startswith("part-") and of not in files:
+            raise DataError(
+                f"{folder}: has the checksums {name}, but not the file {of}; copy it from where "
+                "Spark wrote it, or remove both"
+            )
 
 
 def _list(folder: str) -> tuple[dict[str, str], list[str]]:
@@ -142,8 +156,13 @@ def _open_tfrecords(paths: Sequence[str], options: SparkOptions) -> Source:
     from penstock.components.sources.tfrecords.source import open_tfrecords
 
     source = open_tfrecords(paths, TFRecordOptions(allow_empty=True))
-    columns = _columns(options) or source.columns
-    return replace(source, kind="spark", columns=columns)
+    columns = _columns(options)
+    if not columns:
+        return replace(source, kind="spark")
+    # The same records under other columns are other rows.
+    content = f"{source.fingerprint} {columns!r}".encode()
+    fingerprint = hashlib.sha256(content).hexdigest()
+    return replace(source, kind="spark", columns=columns, fingerprint=fingerprint)
 
 
 def _columns(options: SparkOptions) -> tuple[Column, ...]:

@@ -1,13 +1,19 @@
 import struct
 import zlib
 
+import pyarrow as pa
 import pytest
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.base import Column
+from penstock.components.sources.open import open_source
 from penstock.components.sources.spark.crc import check_crc
+from penstock.components.sources.spark.source import SparkOptions
 from penstock.components.sources.spark.types import parse_columns, spark_feature
+from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.frame_batch import frame_records
+from penstock.components.tfrecord.writer import ShardWriter
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
 
@@ -58,3 +64,41 @@ def test_checksums(tmp_path):
     beside.write_bytes(b"no")
     with pytest.raises(DataError, match="is no checksum file of Hadoop"):
         check_crc(str(path), str(beside))
+
+
+def spark_folder(path, *, parts=2):
+    """A folder as Spark writes it through Hadoop's file system: a file of checksums beside each."""
+    path.mkdir()
+    (path / "_SUCCESS").touch()
+    for part in range(parts):
+        name = f"part-r-{part:05d}"
+        ids = pa.RecordBatch.from_arrays([pa.array([part])], names=["id"])
+        with ShardWriter(path, name, compression="") as writer:
+            writer.write(frame_records(encode_examples(ids)))
+            writer.finish()
+        data = (path / name).read_bytes()
+        sums = b"crc\0" + struct.pack(">iI", 512, zlib.crc32(data))
+        (path / f".{name}.crc").write_bytes(sums)
+    return path
+
+
+def test_a_part_file_that_is_gone_is_noticed(tmp_path):
+    folder = spark_folder(tmp_path / "out")
+    (folder / "._SUCCESS.crc").write_bytes(b"crc\0" + struct.pack(">i", 512))
+    assert open_source(str(folder), SparkOptions()).rows == 2
+    (folder / "part-r-00001").unlink()
+    with pytest.raises(DataError) as error:
+        open_source(str(folder), SparkOptions())
+    assert str(error.value) == (
+        f"{folder}: has the checksums .part-r-00001.crc, but not the file part-r-00001; copy it "
+        "from where Spark wrote it, or remove both"
+    )
+    assert open_source(str(folder), SparkOptions(check_sums=False)).rows == 1
+
+
+def test_other_columns_are_another_fingerprint(tmp_path):
+    folder = str(spark_folder(tmp_path / "out"))
+    columns = [(), ("id bigint",), ("id double",), ("id array<bigint>",)]
+    found = [open_source(folder, SparkOptions(columns=one)).fingerprint for one in columns]
+    assert len(set(found)) == 4
+    assert open_source(folder, SparkOptions(columns=("id bigint",))).fingerprint == found[1]
