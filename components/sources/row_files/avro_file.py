@@ -1,11 +1,14 @@
-"""One Avro file: its header, its blocks and its digest. No record is decoded here."""
+"""One Avro file: its header, its blocks and its digest."""
 
 import hashlib
 import io
+import lzma
+import struct
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, Any, cast
+from typing import IO, Any, BinaryIO, cast
 
 import fastavro
 
@@ -17,8 +20,20 @@ from penstock.components.tfrecord.sharding import MIB
 
 _MAGIC = b"Obj\x01"
 _HASH_BLOCK_BYTES = 8 * MIB
+_SYNC_BYTES = 16
+_CRC_BYTES = 4
+
+
+try:  # The codec of snappy, where it is installed.
+    from cramjam import DecompressionError
+except ImportError:
+    DecompressionError = ValueError
+
 # What fastavro raises of a damaged file, or of a codec that is not installed.
-_DAMAGE = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError)
+_DAMAGE = (
+    EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, OSError,
+    struct.error, zlib.error, lzma.LZMAError, DecompressionError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -100,7 +115,7 @@ class _Chained(io.RawIOBase):
 
 
 def inspect_file(path: str) -> AvroFile:
-    """Read the header and the heads of all blocks.
+    """Read the header and all blocks; those of snappy are compared with their checksums.
 
     Raises:
         DataError: It is no Avro file, is damaged or cut, or has a codec that is not installed.
@@ -115,6 +130,8 @@ def inspect_file(path: str) -> AvroFile:
             reader = fastavro.block_reader(stream)
             header_bytes = stream.tell()
             for block in reader:
+                if block.codec == "snappy":
+                    _check_crc(stream, block)
                 starts.append(block.offset)
                 rows += block.num_records
                 ends.append(rows)
@@ -126,6 +143,16 @@ def inspect_file(path: str) -> AvroFile:
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
         raise DataError(f"{path}: its rows are {schema!r}; expected records with named fields")
     return AvroFile(path, size, sha256, schema, header_bytes, tuple(starts), tuple(ends))
+
+
+def _check_crc(stream: BinaryIO, block: Any) -> None:
+    """Compare a block with the CRC-32 that follows it compressed by snappy; fastavro does not."""
+    end = block.offset + block.size
+    stream.seek(end - _SYNC_BYTES - _CRC_BYTES)
+    stored = int.from_bytes(stream.read(_CRC_BYTES), "big")
+    stream.seek(end)
+    if zlib.crc32(block.bytes_.getbuffer()) != stored:
+        raise ValueError(f"the block at byte {block.offset} differs from its checksum")
 
 
 def _digest(path: str) -> tuple[bytes, int, bytes]:

@@ -11,6 +11,7 @@ from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
 from penstock.components.sources.row_files.avro_types import avro_feature
 from penstock.components.sources.row_files.options import AvroOptions
+from penstock.components.sources.row_files.python_values import to_column
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
@@ -130,3 +131,95 @@ def test_unions():
 def test_columns_are_typed(tmp_path):
     path = write(tmp_path / "a.avro", [{"name": "n", "type": "null"}], [{"n": None}])
     assert open_source(path).columns == (Column("n", BYTES),)
+
+
+DATE = {"type": "int", "logicalType": "date"}
+MICROS = {"type": "long", "logicalType": "timestamp-micros"}
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+
+
+@pytest.mark.parametrize(
+    ("avro_type", "units"),
+    [
+        ([DATE, MICROS], "date and timestamp"),
+        (["null", "long", MICROS], "number and timestamp"),
+        ([{"type": "array", "items": DATE}, {"type": "array", "items": MICROS}],
+         "date and timestamp"),
+        ([{"type": "long", "logicalType": "time-micros"}, "double"], "number and time"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("with_schema", [False, True])
+def test_a_union_of_different_units_is_refused(tmp_path, avro_type, units, with_schema):
+    path = write(tmp_path / "a.avro", [{"name": "at", "type": avro_type}], [])
+    schema = tmp_path / "schema.pbtxt"
+    schema.write_text('feature { name: "at" type: INT }')
+    with pytest.raises(DataError) as error:
+        open_source(path, AvroOptions(allow_empty=True, schema_file=str(schema) * with_schema))
+    assert str(error.value) == (
+        f"{path}: column 'at' is a union of {units}, which count different units; write a column "
+        "of each"
+    )
+
+
+def test_a_union_of_one_unit_is_read(tmp_path):
+    at = datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.timezone.utc)
+    path = write(tmp_path / "a.avro", [{"name": "at", "type": ["null", MICROS, MILLIS]}],
+                 [{"at": at}, {"at": None}])  # fmt: skip
+    assert read(open_source(path)) == ([{"at": 1_000_000}, {"at": None}], [])
+
+
+@pytest.mark.parametrize(
+    ("values", "rows", "reason"),
+    [
+        ([datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, 12), datetime.date(2020, 1, 2)],
+         [18262, None, 18263], "is datetime, most are date"),
+        ([datetime.datetime(1970, 1, 1, 12), datetime.date(2020, 1, 1)],
+         [43_200_000_000, None], "is date, most are datetime"),
+        ([datetime.time(0, 0, 1), datetime.datetime(2020, 1, 1)],
+         [1_000_000, None], "is datetime, most are time"),
+        ([datetime.timedelta(1), 5], [86_400_000_000, None], "is int, most are timedelta"),
+        ([5, datetime.timedelta(1), 6], [5, None, 6], "is timedelta, most are int"),
+    ],
+)  # fmt: skip
+def test_times_of_other_units_than_most_are_rejected(values, rows, reason):
+    array, faults = to_column(values, Column("at", INT), "reject")
+    assert array.to_pylist() == rows
+    assert faults == {
+        1: f"{reason}; expected all of one type, or they would be counted in different units"
+    }
+
+
+def test_lists_of_times_of_other_units_are_rejected():
+    day, noon = datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, 12)
+    array, faults = to_column([[day], [day, noon]], Column("at", INT, is_list=True), "reject")
+    assert array.to_pylist() == [[18262], None]
+    assert list(faults) == [1]
+    assert faults[1].startswith("is date and datetime, most are date; ")
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "snappy"])
+def test_a_damaged_block_is_named(tmp_path, codec):
+    fields = [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}]
+    rows = [{"id": i, "name": f"row {i * 7919}"} for i in range(5000)]
+    path = write(tmp_path / "a.avro", fields, rows, codec=codec)
+    assert read(open_source(path))[0][4999] == {"id": 4999, "name": b"row 39587081"}
+    data = bytearray((tmp_path / "a.avro").read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 8] = bytes(255 - byte for byte in data[middle : middle + 8])
+    (tmp_path / "a.avro").write_bytes(data)
+    with pytest.raises(DataError, match=r"a\.avro: damaged .* row \d+ .*\(.*\); copy or write"):
+        read(open_source(path))
+
+
+def test_a_flipped_bit_in_a_block_of_snappy_is_noticed(tmp_path):
+    """Text that snappy keeps as it is: it decompresses with any bit flipped."""
+    text = bytes(range(256)).decode("latin-1")
+    path = write(tmp_path / "a.avro", [{"name": "name", "type": "string"}], [{"name": text}],
+                 codec="snappy")  # fmt: skip
+    data = (tmp_path / "a.avro").read_bytes()
+    at = data.index(b"abcdef")
+    (tmp_path / "a.avro").write_bytes(data[:at] + b"X" + data[at + 1 :])
+    with pytest.raises(DataError) as error:
+        open_source(path)
+    assert str(error.value).startswith(f"{path}: damaged or cut after row 0 (the block at byte ")
+    assert str(error.value).endswith(" differs from its checksum); copy or write it again")
