@@ -40,14 +40,23 @@ def read_schema(path: str) -> tuple[SchemaColumn, ...]:
     # Imports protobuf, which a source without a schema does not need.
     from penstock.components.schema_features import is_used, parse_schema
 
-    try:
-        text = Path(local_path(path)).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot read the schema ({error})") from error
+    text = read_schema_text(path)
     features = [feature for feature in parse_schema(text, path).feature if is_used(feature)]
     if not features:
         raise DataError(f"{path}: the schema has no feature; expected one for each column")
     return tuple(_schema_column(feature, path) for feature in features)
+
+
+def read_schema_text(path: str) -> str:
+    """The text of a `schema.pbtxt`.
+
+    Raises:
+        DataError: There is no such file, or it is no text.
+    """
+    try:
+        return Path(local_path(path)).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot read the schema ({error})") from error
 
 
 def _schema_column(feature: "schema_pb2.Feature", path: str) -> SchemaColumn:

@@ -64,5 +64,13 @@ def test_wrong_use(folder):
     done = validate(folder / "shards", "--max-quarantined-share", 2)
     assert done.exit_code == 2
 
+    (folder / "bin.pbtxt").write_bytes(b"\xff\xfe")
+    done = validate(folder / "shards", "--schema", folder / "bin.pbtxt")
+    assert isinstance(done.exception, DataError)
+    assert str(done.exception) == (
+        f"{folder}/bin.pbtxt: cannot read the schema ('utf-8' codec can't decode byte 0xff in "
+        "position 0: invalid start byte)"
+    )
+
     done = validate(folder / "nothing")
     assert isinstance(done.exception, DataError)
