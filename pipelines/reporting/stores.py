@@ -42,10 +42,11 @@ def find_stores(where: str) -> list[SqliteStore]:
     path = Path(where)
     if path.is_file():
         return [SqliteStore(str(path))]
-    found = []
+    found: list[SqliteStore] = []
     for folder, below, files in os.walk(path):
-        found += [SqliteStore(os.path.join(folder, name)) for name in _FILES if name in files]
-        if found and found[-1].path.startswith(folder):
+        here = [SqliteStore(os.path.join(folder, name)) for name in _FILES if name in files]
+        found += here
+        if here:
             below.clear()  # the artifacts of its runs
         if len(Path(folder).relative_to(path).parts) >= _DEEPEST:
             below.clear()
