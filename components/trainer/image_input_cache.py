@@ -68,11 +68,11 @@ def free_memory_bytes() -> int:
 
 def remove_leftovers(cache_dir: str) -> None:
     """Remove the caches in a folder whose processes are gone."""
-    for folder in Path(cache_dir).glob(f"{_PREFIX}*"):
+    for lock in Path(cache_dir).glob(f"{_PREFIX}*/{_LOCK}"):
         try:
-            with (folder / _LOCK).open("a") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
+            with lock.open("r+") as held:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
         except OSError:
             continue  # in use, or another user's
 
@@ -89,8 +89,11 @@ def _check_fits(needed: int, free: float, rows: int, options: ImageInputOptions)
 
 def _own_folder(cache_dir: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=cache_dir))
-    lock = (folder / _LOCK).open("a")
+    # Locked before it has the name that `remove_leftovers` looks for.
+    unnamed = folder / f"{_LOCK}.new"
+    lock = unnamed.open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
+    unnamed.rename(folder / _LOCK)
     _locks.append(lock)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

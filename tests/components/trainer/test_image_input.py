@@ -292,6 +292,17 @@ def test_only_the_caches_of_ended_processes_are_removed(tmp_path):
         assert sorted(os.listdir(tmp_path)) == ["mine", "penstock-images-b"]
 
 
+def test_a_cache_that_another_training_just_makes_is_left_to_it(tmp_path):
+    (tmp_path / "penstock-images-new").mkdir()  # it has its lock in a moment
+    image_input_cache.remove_leftovers(str(tmp_path))
+    assert os.listdir(tmp_path) == ["penstock-images-new"]
+
+    own = image_input_cache._own_folder(str(tmp_path))
+    assert os.listdir(own) == [".lock"]
+    image_input_cache.remove_leftovers(str(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == sorted(["penstock-images-new", own.name])
+
+
 def test_a_cache_folder_that_cannot_be_written_is_named(source, tmp_path):
     (tmp_path / "file").touch()
     chosen = options(cache="disk", cache_dir=str(tmp_path / "file"))
