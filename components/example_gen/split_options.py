@@ -13,7 +13,7 @@ class Split:
     hash_buckets: int = 1
 
     def __post_init__(self) -> None:
-        if not self.name or "/" in self.name:
+        if self.name in ("", ".", "..") or "/" in self.name or "\0" in self.name:
             raise UsageError(f"a split's name must be a folder's, got {self.name!r}")
         if self.hash_buckets < 1:
             raise UsageError(

@@ -145,10 +145,17 @@ class Manifest:
             raise DataError(f"{path}: damaged manifest ({error})") from error
 
 
+def _shard(raw: dict[str, Any]) -> Shard:
+    shard = Shard(**raw)
+    if os.path.isabs(shard.file) or ".." in shard.file.split("/"):
+        raise ValueError(f"shard {shard.file!r} is no path below its folder")
+    return shard
+
+
 def _typed(raw: dict[str, Any]) -> dict[str, Any]:
     return {
         **raw,
-        "splits": {k: tuple(Shard(**s) for s in v) for k, v in raw["splits"].items()},
+        "splits": {k: tuple(_shard(s) for s in v) for k, v in raw["splits"].items()},
         "columns": tuple(ManifestColumn(**c) for c in raw["columns"]),
         "account": RowAccount(**raw["account"]),
     }

@@ -77,8 +77,10 @@ def test_options_refuse_what_makes_no_sense():
         Split("train", 0)
     with pytest.raises(UsageError, match=r"distinct names, got \['a', 'a'\]"):
         SplitOptions((Split("a"), Split("a")))
-    with pytest.raises(UsageError, match=r"a split's name must be a folder's, got 'a/b'"):
-        Split("a/b")
+    for name in ("", ".", "..", "a/b", "a\0"):
+        with pytest.raises(UsageError) as caught:
+            Split(name)
+        assert str(caught.value) == f"a split's name must be a folder's, got {name!r}"
 
 
 def test_the_largest_share():

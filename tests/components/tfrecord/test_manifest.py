@@ -111,3 +111,16 @@ def test_a_cut_shard_is_refused_by_name(artifact):
 def test_equal_manifests_give_equal_text(artifact):
     manifest = read_manifest(artifact)
     assert dataclasses.replace(manifest).to_json() == manifest.to_json()
+
+
+@pytest.mark.parametrize("file", ["../secret", "Split-train/../../secret", "/etc/passwd"])
+def test_a_shard_is_below_its_manifest(artifact, file):
+    path = artifact / "manifest.json"
+    raw = json.loads(path.read_text())
+    raw["splits"]["train"][0]["file"] = file
+    path.write_text(json.dumps(raw))
+    with pytest.raises(DataError) as caught:
+        read_manifest(artifact)
+    assert str(caught.value) == (
+        f"{path}: damaged manifest (shard {file!r} is no path below its folder)"
+    )
