@@ -11,6 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.components.errors import UsageError
+
+_NO_INPUT = (
+    "expected KFP's executor input, a JSON object, got {!r}; KFP's launcher puts it there when the "
+    "component runs in a pipeline"
+)
 # Where KFP's launcher mounts its artifact stores.
 _MOUNTED = {"gs://": "/gcs/", "s3://": "/s3/", "minio://": "/minio/"}
 
@@ -31,8 +37,17 @@ class ExecutorInput:
 
     @classmethod
     def parse(cls, text: str) -> "ExecutorInput":
-        """From KFP's JSON, in which all numbers may be written as floats."""
-        given = json.loads(text)
+        """From KFP's JSON, in which all numbers may be written as floats.
+
+        Raises:
+            UsageError: It is none; KFP's launcher alone puts it in place of `{{$}}`.
+        """
+        try:
+            given = json.loads(text)
+        except ValueError as error:
+            raise UsageError(_NO_INPUT.format(text[:80])) from error
+        if not isinstance(given, dict):
+            raise UsageError(_NO_INPUT.format(text[:80]))
         inputs = given.get("inputs", {})
         artifacts = {
             name: group["artifacts"][0]

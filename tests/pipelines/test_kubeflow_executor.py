@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow_executor import ExecutorInput, local_path
 
 
@@ -33,3 +34,13 @@ def test_an_artifact_that_was_not_given_has_no_path():
 )
 def test_stores_are_where_kfp_mounts_them(uri, path):
     assert local_path(uri) == Path(path)
+
+
+@pytest.mark.parametrize("text", ["{{$}}", "", "[]", "7"])
+def test_what_is_no_executor_input_is_named(text):
+    with pytest.raises(UsageError) as caught:
+        ExecutorInput.parse(text)
+    assert str(caught.value) == (
+        f"expected KFP's executor input, a JSON object, got {text!r}; KFP's launcher puts it there "
+        "when the component runs in a pipeline"
+    )
