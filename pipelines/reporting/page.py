@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,6 +82,7 @@ def _environment() -> jinja2.Environment:
         metric=numbers.metric,
         plain="{:g}".format,
         bytes=human_bytes,
+        shell=shlex.quote,
         clock=lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)),
         spark=_spark,
         pretty=lambda value: json.dumps(value, indent=1, ensure_ascii=False),

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import keyword
+import math
 import posixpath
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -80,7 +82,7 @@ def _of_example(
     message: Any = parse_example(sample.record)
     if message is None:
         return None
-    ask = f"print(model.signatures[{signature.name!r}]({name}=tf.constant([record])))"
+    ask = f"print(model.signatures[{signature.name!r}]({_argument(name, 'tf.constant([record])')}))"
     load = f"model = tf.saved_model.load({model!r})"
     if len(sample.record) > _LONGEST_RECORD_BYTES:
         read = f"record = next(iter(tf.data.TFRecordDataset({sample.shard!r}))).numpy()"
@@ -121,8 +123,19 @@ def _literal(value: tuple[str, list[Any]]) -> str:
     kind, values = value
     list_type = {"bytes_list": "BytesList", "float_list": "FloatList", "int64_list": "Int64List"}
     # float32 as short as it can be told apart.
-    shown = [float(f"{v:.9g}") for v in values] if kind == "float_list" else values
-    return f"tf.train.Feature({kind}=tf.train.{list_type[kind]}(value={shown!r}))"
+    shown = [_number(float(f"{v:.9g}")) if kind == "float_list" else repr(v) for v in values]
+    return f"tf.train.Feature({kind}=tf.train.{list_type[kind]}(value=[{', '.join(shown)}]))"
+
+
+def _number(value: float) -> str:
+    """As Python reads it; NaN and infinities have no literal."""
+    return repr(value) if math.isfinite(value) else f'float("{value}")'
+
+
+def _argument(name: str, value: str) -> str:
+    """An argument of a call; a signature may name its inputs as Python could not."""
+    is_python = name.isidentifier() and not keyword.iskeyword(name)
+    return f"{name}={value}" if is_python else f"**{{{name!r}: {value}}}"
 
 
 def _serialized(message: Any, labels: Collection[str]) -> bytes:
@@ -139,7 +152,8 @@ def _of_zeros(signature: Signature, model: str) -> Request:
         spec.name: [size or 1 for size in spec.shape or ()] for spec in signature.inputs
     }
     arguments = ", ".join(
-        f"{spec.name}=tf.zeros({shapes[spec.name]}, tf.{spec.dtype})" for spec in signature.inputs
+        _argument(spec.name, f"tf.zeros({shapes[spec.name]}, tf.{spec.dtype})")
+        for spec in signature.inputs
     )
     python = "\n".join(
         [
