@@ -12,6 +12,7 @@ from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import PenstockError
+from penstock.components.sources.spool import remove_copies
 from penstock.pipelines.failures import reason
 from penstock.pipelines.progress import FAILED, Progress
 from penstock.pipelines.run_folder import check_store, clean_up, metadata_file, only_run
@@ -76,6 +77,9 @@ class _WatchedRunner(LocalDagRunner):
             if str(error).startswith("KeyboardInterrupt"):  # as Beam's worker wraps it
                 raise NodeFailedError(_interrupted(node)) from error
             raise NodeFailedError(f"node {node!r} failed: {reason(error)}") from error
+        finally:
+            # A driver digests remote input in copies, which nobody reads if the cache serves.
+            remove_copies()
         self._progress.end(node, state)
         return info
 

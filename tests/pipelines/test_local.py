@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,11 @@ from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArti
 from tfx.dsl.component.experimental.decorators import component
 from tfx.orchestration.metadata import Metadata, sqlite_metadata_connection_config
 from tfx.orchestration.pipeline import Pipeline
+from tfx.proto import example_gen_pb2
 from tfx.types.standard_artifacts import Examples, Model
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.pipelines.local import NodeFailedError, run_locally
 from penstock.pipelines.run_folder import only_run
 
@@ -205,3 +209,44 @@ def test_a_file_that_is_no_metadata_store_is_one_line(tmp_path):
 def test_the_metadata_must_lie_in_a_file():
     with pytest.raises(UsageError, match=r"must keep its metadata in an sqlite file"):
         run_locally(Pipeline(pipeline_name="x", pipeline_root="x", components=[]), Record())
+
+
+@pytest.fixture
+def web(tmp_path):
+    """Address of a server of the files in `tmp_path/web`."""
+    (tmp_path / "web").mkdir()
+
+    class Handler(SimpleHTTPRequestHandler):
+        def __init__(self, *arguments):
+            super().__init__(*arguments, directory=str(tmp_path / "web"))
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_no_copies_of_remote_input_stay_behind(tmp_path, web, monkeypatch):
+    (tmp_path / "web/a.csv").write_text("id\n1\n2\n3\n")
+    (tmp_path / "spool").mkdir()
+    monkeypatch.setenv("PENSTOCK_SPOOL", str(tmp_path / "spool"))
+    split = example_gen_pb2.Input.Split(name="all", pattern="a.csv")
+    for state in ("done", "cached"):
+        pipeline = Pipeline(
+            pipeline_name="web",
+            pipeline_root=str(tmp_path / "pipeline"),
+            components=[ShardedExampleGen(web, input_config=example_gen_pb2.Input(splits=[split]))],
+            enable_cache=True,
+            metadata_connection_config=sqlite_metadata_connection_config(
+                str(tmp_path / "metadata.sqlite")
+            ),
+        )
+        record = Record()
+        run_locally(pipeline, record)
+        assert record.ended == {"ShardedExampleGen": state}
+        assert list((tmp_path / "spool").iterdir()) == []
