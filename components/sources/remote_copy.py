@@ -88,10 +88,21 @@ async def _stream(system: Any, file: RemoteFile, out: BinaryIO) -> None:
             out.seek(0)
             raise OSError("the server does not go on where it broke off")
         answer.raise_for_status()
+        if file.size is None and not _tells_its_end(answer):
+            raise DataError(
+                f"{file}: the server tells neither a length nor the end, so that nothing tells "
+                "whether a copy is whole; copy it by hand"
+            )
         out.seek(start if answer.status == 206 else 0)
         out.truncate()
         async for block in answer.content.iter_chunked(_STREAM_BYTES):
             _write(file, out, block)
+
+
+def _tells_its_end(answer: Any) -> bool:
+    """Whether an answer that breaks off can be told from a whole one."""
+    is_chunked = "chunked" in answer.headers.get("Transfer-Encoding", "").lower()
+    return is_chunked or answer.content_length is not None
 
 
 def _write(file: RemoteFile, out: BinaryIO, data: bytes) -> None:

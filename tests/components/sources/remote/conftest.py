@@ -50,7 +50,7 @@ class FaultyHandler(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        if "Content-Length" not in headers and "Transfer-Encoding" not in headers:
+        if not headers.keys() & {"Content-Length", "Transfer-Encoding", "Connection"}:
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
@@ -118,6 +118,8 @@ class WebHandler(FaultyHandler):
             chunks = (content[at : at + 1000] for at in range(0, len(content), 1000))
             body = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
             return 200, headers, body + b"0\r\n\r\n"
+        if "no length" in ways:
+            return 200, headers | {"Connection": "close"}, content
         headers["Content-Length"] = str(len(content))
         return 200, headers, content
 

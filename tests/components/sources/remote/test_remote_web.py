@@ -54,6 +54,17 @@ def test_a_fault_is_survived(web, read_out, ways, fault):
     assert web.faults == []
 
 
+@pytest.mark.parametrize("ways", [{"no length"}, {"no length", "no head", "etag"}])
+@pytest.mark.parametrize("fault", [[], ["break"]])
+def test_what_may_break_off_unnoticed_is_refused(web, ways, fault):
+    web.ways = ways
+    web.faults += fault
+    assert data_error(lambda: open_source(f"{web.address}/a.csv")) == (
+        f"{web.address}/a.csv: the server tells neither a length nor the end, so that nothing "
+        "tells whether a copy is whole; copy it by hand"
+    )
+
+
 def test_a_broken_stream_goes_on_where_it_broke_off(web, read_out):
     web.faults += ["break"]
     assert read_out(open_source(f"{web.address}/a.csv")).rows == ROWS
