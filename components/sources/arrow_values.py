@@ -24,7 +24,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 # Multiplied and divided by, to come from an Arrow unit to microseconds.
 _TO_MICROSECONDS = {"s": (10**6, 1), "ms": (10**3, 1), "us": (1, 1), "ns": (1, 10**3)}
 _UNIT = re.compile(r"\[(s|ms|us|ns)\b")
-# Beyond it float64 no longer holds every whole number.
+# Below it a whole float64 is that number; this one may be 2**53 + 1, rounded.
 _EXACT_IN_FLOAT64 = 2**53
 
 Faults = dict[int, str]
@@ -148,7 +148,7 @@ def _whole_numbers(array: pa.Array, non_finite: str) -> tuple[pa.Array, Faults]:
     """int64 from floats that are whole and not so large that neighbours are missing."""
     missing = array.is_null().to_numpy(zero_copy_only=False)
     numbers = pc.fill_null(_full_floats(array), 0).to_numpy(zero_copy_only=False)
-    fits = (np.abs(numbers) <= _EXACT_IN_FLOAT64) & (np.floor(numbers) == numbers)
+    fits = (np.abs(numbers) < _EXACT_IN_FLOAT64) & (np.floor(numbers) == numbers)
     faults: Faults = {}
     for row in np.flatnonzero(~fits).tolist():
         number = float(numbers[row])

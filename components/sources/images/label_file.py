@@ -13,6 +13,7 @@ from penstock.components.sources.images.label_table import LabelTable, type_rows
 from penstock.components.sources.images.matlab import is_matlab, read_matlab
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.row_files.json_scan import no_duplicates
 
 _CLASS_NAMES = ("class_names", "classes", "categories", "label_names")
 Tree = Mapping[str, object]
@@ -73,9 +74,11 @@ def _read_csv(path: str) -> LabelTable:
 def _read_json(path: str) -> object:
     with open_data(path) as stream:
         try:
-            return json.loads(stream.read())
-        except (ValueError, RecursionError) as error:
+            return json.loads(stream.read(), object_pairs_hook=no_duplicates)
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise DataError(f"{path}: not JSON ({error})") from error
+        except ValueError as error:
+            raise DataError(f"{path}: {error}; expected it once") from error
 
 
 def _from_tree(tree: object, path: str, options: ImageOptions, *, first_class: int) -> LabelTable:

@@ -194,6 +194,8 @@ def _classes(
     if taken.text is not None:
         texts = [_text(value) for value in table.values(taken.text)]
         _check_one_text(numbers, texts, table)
+        if class_names:
+            _check_known(texts, class_names, table)
         return numbers, texts
     names, first = class_names, table.first_class
     if names is None:
@@ -219,13 +221,19 @@ def _number_texts(
     known = class_names or table.class_names
     order = [os.fsencode(name) for name in known] if known else sorted({t for t in texts if t})
     numbers = {text: number for number, text in enumerate(order)}
+    if known:
+        _check_known(texts, known, table)
+    return [numbers[text] if text else None for text in texts], [text or None for text in texts]
+
+
+def _check_known(texts: Sequence[bytes | None], names: Sequence[str], table: LabelTable) -> None:
+    known = set(map(os.fsencode, names))
     for row, text in enumerate(texts):
-        if text and text not in numbers:
+        if text and text not in known:
             raise DataError(
                 f"{table.path}: row {row + 1}: class {os.fsdecode(text)!r} is none of "
-                f"{shown(known or ())}"
+                f"{shown(names)}"
             )
-    return [numbers[text] if text else None for text in texts], [text or None for text in texts]
 
 
 def _text(value: object) -> bytes | None:

@@ -41,6 +41,10 @@ def _is_hdf5(head: bytes) -> bool:
     return _HDF5_MAGIC in (head[:8], head[_USER_BLOCK_BYTES : _USER_BLOCK_BYTES + 8])
 
 
+class _ElsewhereError(Exception):
+    """Data of a file are in another file; says of which variable."""
+
+
 @contextmanager
 def _named(path: str) -> Iterator[None]:
     try:
@@ -51,6 +55,8 @@ def _named(path: str) -> Iterator[None]:
         ) from error
     except MemoryError:
         raise
+    except _ElsewhereError as error:
+        raise DataError(f"{path}: {error}; save it anew with all data in it") from error
     except Exception as error:  # the readers raise a dozen kinds of them for damaged files
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise DataError(f"{path}: damaged MATLAB file ({reason}); copy it again") from error
@@ -97,6 +103,8 @@ def _from_hdf5(node: Any, file: Any) -> object:
     kind = node.attrs.get("MATLAB_class", b"")
     if node.attrs.get("MATLAB_empty", 0):
         return None
+    if node.external or node.is_virtual:  # any file of this machine, which h5py would read
+        raise _ElsewhereError(f"{node.name} has its data in another file")
     values = node[()]
     if node.dtype == h5py.ref_dtype:
         return [_from_hdf5(file[one], file) for one in values.T.ravel(order="F")]

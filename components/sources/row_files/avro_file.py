@@ -130,8 +130,7 @@ def inspect_file(path: str) -> AvroFile:
             reader = fastavro.block_reader(stream)
             header_bytes = stream.tell()
             for block in reader:
-                if block.codec == "snappy":
-                    _check_crc(stream, block)
+                _check_crc(stream, block)
                 starts.append(block.offset)
                 rows += block.num_records
                 ends.append(rows)
@@ -146,7 +145,9 @@ def inspect_file(path: str) -> AvroFile:
 
 
 def _check_crc(stream: BinaryIO, block: Any) -> None:
-    """Compare a block with the CRC-32 that follows it compressed by snappy; fastavro does not."""
+    """Compare a block with the CRC-32 that snappy's codec adds to it; fastavro does not."""
+    if block.codec != "snappy":
+        return
     end = block.offset + block.size
     stream.seek(end - _SYNC_BYTES - _CRC_BYTES)
     stored = int.from_bytes(stream.read(_CRC_BYTES), "big")

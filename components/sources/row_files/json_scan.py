@@ -2,8 +2,14 @@
 
 import codecs
 import json
+import math
+import re
 
 from penstock.components.sources.sniff import not_text
+from penstock.components.sources.tokens import beyond_float32
+
+_LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
+_SHOWN_CHARACTERS = 80
 
 
 def parse_line(line: bytes) -> dict[str, object]:
@@ -13,7 +19,8 @@ def parse_line(line: bytes) -> dict[str, object]:
         ValueError: It is no JSON, no object, or has a key twice; says where.
     """
     try:
-        row = json.loads(line)
+        # Python makes infinity of what is beyond float64, and a hook for floats has its cost.
+        row = json.loads(line, parse_float=_finite if _LARGE_EXPONENT.search(line) else None)
     except UnicodeDecodeError as error:
         raise ValueError(f"byte {error.start + 1} of the line is not UTF-8") from error
     except json.JSONDecodeError as error:
@@ -27,15 +34,27 @@ def parse_line(line: bytes) -> dict[str, object]:
     # A key that stands twice would be lost. Each key has a colon, so few colons tell that none does
     # without the hook, which costs as much as the parsing.
     if line.count(b":") > len(row):
-        json.loads(line, object_pairs_hook=_no_duplicates)
+        json.loads(line, object_pairs_hook=no_duplicates)
     return row
 
 
-def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(beyond_float32(text[:_SHOWN_CHARACTERS]))
+    return number
+
+
+def no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of JSON, as a hook of `json.loads`.
+
+    Raises:
+        ValueError: A key stands twice, and `dict` would lose the first.
+    """
     row = dict(pairs)
     if len(row) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
         raise ValueError(f"key {twice!r} stands twice")
     return row
 

@@ -311,3 +311,37 @@ def test_names_of_classes(labels, tmp_path):
         read_class_names(labels("b.txt", "cat\ncat\n"))
     with pytest.raises(DataError, match=r"c.json: no names of classes; expected a list of them"):
         read_class_names(labels("c.json", {"a": 1}))
+
+
+def test_a_file_that_json_names_twice_is_refused(cars, read_images, labels):
+    file = labels("l.json", '{"000001.jpg": 1, "000002.jpg": 0, "000001.jpg": 2}')
+    with pytest.raises(DataError) as error:
+        read_images(cars, labels_file=file)
+    assert str(error.value) == f"{file}: key '000001.jpg' stands twice; expected it once"
+
+
+@pytest.mark.parametrize("way", ["external", "virtual"])
+def test_a_mat_file_whose_data_are_elsewhere_is_refused(cars, read_images, tmp_path, way):
+    (tmp_path / "secret").write_bytes(bytes(8))
+    with h5py.File(tmp_path / "other.h5", "w") as other:
+        other["class"] = np.zeros(1)
+    with h5py.File(tmp_path / "l.mat", "w", userblock_size=512) as file:
+        if way == "external":
+            file.create_dataset("class", (1,), "f8", external=[(tmp_path / "secret", 0, 8)])
+        else:
+            layout = h5py.VirtualLayout((1,), "f8")
+            layout[:] = h5py.VirtualSource(tmp_path / "other.h5", "class", shape=(1,))
+            file.create_virtual_dataset("class", layout)
+    with pytest.raises(DataError) as error:
+        read_images(cars, labels_file=str(tmp_path / "l.mat"))
+    assert str(error.value) == (
+        f"{tmp_path}/l.mat: /class has its data in another file; save it anew with all data in it"
+    )
+
+
+def test_texts_beside_numbers_are_among_the_names_of_classes(cars, read_images, labels):
+    file = labels("l.csv", "file,label,text\n000001.jpg,0,ant\n000002.jpg,1,cow\n")
+    names = labels("names.txt", "ant\nbee\n")
+    with pytest.raises(DataError) as error:
+        read_images(cars, labels_file=file, class_names_file=names)
+    assert str(error.value) == f"{file}: row 2: class 'cow' is none of 'ant', 'bee'"

@@ -164,3 +164,33 @@ def test_a_file_cut_while_it_is_read_ends_the_read(write, monkeypatch):
     os.truncate(path, 1_300_000)
     with pytest.raises(DataError, match=r"a\.jsonl: ends at byte 1300000, expected \d+ bytes"):
         list(batches)
+
+
+@pytest.mark.parametrize("non_finite", ["reject", "null", "keep"])
+def test_a_number_beyond_float64_is_not_taken_for_infinity(write, non_finite):
+    path = write('{"x": 0.5}', '{"x": 1e400}', '{"x": 1e39}', '{"x": -12.5E+310}', '{"x": 1e300e}')
+    rows, rejected = read(open_source(path, JsonLinesOptions(non_finite=non_finite)))
+    assert rows == [{"x": 0.5}]
+    assert rejected == [
+        "a.jsonl: line 2 (row 2): 1e400 is beyond float32 (3.4e38); as BYTES it would be kept",
+        "a.jsonl: line 3 (row 3), column 'x': 1e+39 is beyond float32 (3.4e38); as BYTES it would "
+        "be kept",
+        "a.jsonl: line 4 (row 4): -12.5E+310 is beyond float32 (3.4e38); as BYTES it would be kept",
+        "a.jsonl: line 5 (row 5): not JSON: Expecting ',' delimiter at character 12",
+    ]
+
+
+def test_a_whole_float_that_may_be_rounded_is_no_integer(write):
+    path = write('{"i": 1}', '{"i": 2}', '{"i": 9007199254740991.0}', '{"i": 9007199254740993.0}',
+                 '{"i": -9007199254740992.0}')  # fmt: skip
+    schema = "s.pbtxt"
+    with open(schema, "w") as file:
+        file.write('feature { name: "i" type: INT }')
+    rows, rejected = read(open_source(path, JsonLinesOptions(schema_file=schema)))
+    assert rows == [{"i": 1}, {"i": 2}, {"i": 9007199254740991}]
+    assert rejected == [
+        "a.jsonl: line 4 (row 4), column 'i': 9007199254740992.0 is not a whole number within "
+        "2**53; expected an integer",
+        "a.jsonl: line 5 (row 5), column 'i': -9007199254740992.0 is not a whole number within "
+        "2**53; expected an integer",
+    ]
