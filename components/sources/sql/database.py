@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 from sqlalchemy import create_engine, select
 from sqlalchemy.engine import URL, Connection, CursorResult, Engine
-from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.expression import Executable
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, PenstockError, UsageError
 from penstock.components.sources.sql.address import Login, read_login, shown_address
 from penstock.components.sources.sql.statements import Statements
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -85,10 +85,17 @@ class Database:
 
     def connect(self) -> Connection:
         """A connection."""
-        if self._engine is None:
-            self._engine = self._create_engine()
         try:
+            if self._engine is None:
+                self._engine = self._create_engine()
             return self._engine.connect()
+        except PenstockError:
+            raise
+        except (TypeError, ValueError, ArgumentError) as error:
+            raise UsageError(
+                f"{self.shown}: its driver refuses what the address says after '?' "
+                f"({self._text(error)})"
+            ) from error
         except SQLAlchemyError as error:
             raise ConnectionLost(self._text(error)) from error
 

@@ -4,6 +4,7 @@ Flows in: the text of a query and the values of its parameters. Flows out: SQLAl
 that count its rows, place the boundaries of ranges of its key, and read a range in key order.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,9 @@ from penstock.components.errors import UsageError
 
 # The name of the user's query within ours; no column of it should have it.
 ROWS = "penstock_rows"
+# Semicolons, and comments behind them. Where a quote follows, they may stand in a text, or the
+# comment may: the database tells.
+_END = re.compile(r"""(?:;(?:\s|--[^\n'"`$]*(?:\n|\Z)|/\*[^'"`$*]*\*/)*)*\s*\Z""")
 
 
 def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
@@ -25,7 +29,7 @@ def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
         UsageError: Not all parameters have a value, or a value has no parameter.
     """
     # A comment at the end of the query must not swallow what follows it.
-    clause = text(query.strip().rstrip(";") + "\n")
+    clause = text(_END.sub("", query) + "\n")
     wanted = set(clause._bindparams)
     if missing := sorted(wanted - set(params)):
         raise UsageError(

@@ -285,3 +285,25 @@ def test_a_database_of_any_make_is_read_and_its_rows_are_counted(sqlite_table, o
     assert "24 rows in a range of the key 'id' that had 25 when they were counted" in data_error(
         lambda: list(source.read(source.cut(4)[2]))
     )
+
+
+@pytest.mark.parametrize("option", ["timeout=abc", "check_same_thread=x"])
+def test_options_that_the_driver_refuses_are_named(sqlite_table, open_sql, option):
+    address = sqlite_table(TRIPS, trips(3))
+    message = usage_error(lambda: open_sql(f"{address}?{option}", table="t"))
+    path = address.removeprefix("sqlite:///")
+    assert message.startswith(f"{path}: its driver refuses what the address says after '?' (")
+
+
+@pytest.mark.parametrize(
+    "end", [";", " ; ;\n", "; -- all of them", "; /* a */ -- b\n -- c", " -- it's", " -- a; -- b"]
+)
+def test_a_query_may_end_in_a_semicolon_and_comments(sqlite_table, open_sql, end):
+    source = open_sql(sqlite_table(TRIPS, trips(3)), query=f"SELECT * FROM t{end}", key="id")
+    assert source.rows == 3
+
+
+def test_a_semicolon_in_a_text_is_kept(sqlite_table, open_sql, read_out):
+    query = "SELECT id, ';--' AS x FROM t WHERE ';' <> '; -- '"
+    source = open_sql(sqlite_table(TRIPS, trips(1)), query=query, key="id")
+    assert read_out(source).rows == [[0, b";--"]]
