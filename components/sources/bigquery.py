@@ -21,8 +21,12 @@ _KINDS = {
     FeatureKind.BYTES: ("STRING", "BYTES", "JSON", "GEOGRAPHY"),
 }  # fmt: skip
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names}
-_COMMENT = re.compile(r"--[^\n]*|#[^\n]*|/\*.*?\*/", re.DOTALL)
-_TEXT = re.compile(r"'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+# Whichever begins first: a quote within a comment begins no text, nor `--` within a text a comment.
+_COMMENT_OR_TEXT = re.compile(
+    r"(?P<comment>--[^\n]*|#[^\n]*|/\*.*?\*/)"
+    r"|'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`(?:\\.|[^`\\])*`",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,8 @@ def check_query(query: str) -> None:
     Raises:
         UsageError: It is empty, several statements, or does not begin with SELECT or WITH.
     """
-    bare = _COMMENT.sub(" ", _TEXT.sub("''", query)).strip().rstrip(";")
+    bare = _COMMENT_OR_TEXT.sub(lambda found: " " if found["comment"] else "''", query)
+    bare = bare.strip().rstrip(";")
     if ";" in bare:
         raise UsageError("query must be one statement, without a ';' within")
     if not re.match(r"\(*\s*(SELECT|WITH|FROM)\b", bare, re.IGNORECASE):

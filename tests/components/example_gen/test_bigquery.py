@@ -156,8 +156,11 @@ def test_without_credentials(monkeypatch):
         ("", "query must begin with SELECT or WITH, got ''"),
         ("DELETE FROM t", "query must begin with SELECT or WITH, got 'DELETE FROM t'"),
         ("SELECT 1; DROP TABLE t", "query must be one statement, without a ';' within"),
+        ("SELECT 1 -- it's\n; DELETE FROM t WHERE a = 'x'",
+         "query must be one statement, without a ';' within"),
+        ("SELECT '-- ' ; DELETE FROM t -- '", "query must be one statement, without a ';' within"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_query(query, message):
     with pytest.raises(UsageError) as error:
         BigQueryOptions(query=query)
@@ -166,6 +169,7 @@ def test_what_is_no_query(query, message):
 
 def test_what_is_one():
     for query in (QUERY, "WITH a AS (SELECT 1) SELECT * FROM a;", "-- why\nselect ';' AS x",
+                  "SELECT 1 -- it's; all", "SELECT `a;b`, '--;' FROM t; # end; here",
                   "(SELECT 1) UNION ALL (SELECT 2)"):  # fmt: skip
         check_query(query)
 
