@@ -156,7 +156,8 @@ def _open_tfrecords(paths: Sequence[str], options: SparkOptions) -> Source:
     from penstock.components.sources.tfrecords.source import open_tfrecords
 
     source = open_tfrecords(paths, TFRecordOptions(allow_empty=True))
-    columns = _columns(options)
+    # Spark's `string` is UTF-8; what wrote the records may have been something else.
+    columns = tuple(replace(column, is_text=False) for column in _columns(options))
     if not columns:
         return replace(source, kind="spark")
     # The same records under other columns are other rows.

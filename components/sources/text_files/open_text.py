@@ -11,7 +11,7 @@ from penstock.components.sources.text_files.decoding import check_head
 from penstock.components.sources.text_files.documents import document_text
 from penstock.components.sources.text_files.lines import LineSource
 from penstock.components.sources.text_files.options import TextOptions
-from penstock.components.sources.whole_files.source import FILENAME, open_whole_files
+from penstock.components.sources.whole_files.source import FILENAME, as_named, open_whole_files
 from penstock.components.sources.whole_files.tree import STRAY, find_tree
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
@@ -48,7 +48,7 @@ def _open_lines(inputs: Sequence[str], options: TextOptions) -> LineSource:
     for file in scanned:
         _check(file, options)
     return LineSource(
-        columns=(TEXT, FILENAME, LINE),
+        columns=as_named((TEXT, FILENAME, LINE), [file.name for file in tree.files]),
         fingerprint=fingerprint("text", [(file.path, file.sha256) for file in scanned]),
         rows=sum(file.lines for file in scanned),
         files=tuple(file.path for file in tree.files),

@@ -7,7 +7,7 @@ then, what is wrong with its content when a worker comes to it.
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -163,6 +163,18 @@ class _BatchMaker:
         self.places.append(at)
 
 
+def as_named(columns: Sequence[Column], names: Sequence[str]) -> tuple[Column, ...]:
+    """The columns, those of names being text only where each of these names is UTF-8."""
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:  # To Linux a name is bytes.
+        return tuple(
+            replace(column, is_text=False) if column in (FILENAME, LABEL) else column
+            for column in columns
+        )
+    return tuple(columns)
+
+
 def open_whole_files(
     kind: str,
     inputs: Sequence[str],
@@ -207,7 +219,9 @@ def open_whole_files(
         digest.update(b"\0rejected\0" + os.fsencode(str(row)))
     return FileSource(
         kind=kind,
-        columns=(*columns, *((LABEL,) if options.folder_label else ())),
+        columns=as_named(
+            (*columns, *((LABEL,) if options.folder_label else ())), [file.name for file in kept]
+        ),
         fingerprint=digest.hexdigest(),
         input_bytes=sum(sizes),
         ignored=tuple(tree.ignored),

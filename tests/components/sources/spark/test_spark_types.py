@@ -96,6 +96,12 @@ def test_a_part_file_that_is_gone_is_noticed(tmp_path):
     assert open_source(str(folder), SparkOptions(check_sums=False)).rows == 1
 
 
+def test_bytes_of_records_are_no_sure_text(tmp_path):
+    folder = str(spark_folder(tmp_path / "out"))
+    (column,) = open_source(folder, SparkOptions(columns=("id string",))).columns
+    assert (column.kind, column.is_text) == (BYTES, False)
+
+
 def test_other_columns_are_another_fingerprint(tmp_path):
     folder = str(spark_folder(tmp_path / "out"))
     columns = [(), ("id bigint",), ("id double",), ("id array<bigint>",)]

@@ -7,11 +7,17 @@ import pickle
 import tempfile
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.example_gen.ingest import ingest, plan_job
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
+from penstock.components.sources.text_files.options import TextOptions
 from penstock.components.sources.whole_files.options import BinaryOptions
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.manifest import read_manifest
@@ -242,3 +248,26 @@ def test_the_command_stops_at_a_bad_file_or_sets_it_aside(put, tmp_path, run_ing
     assert (account.read, account.quarantined, account.written) == (3, 2, {"all": 1})
     lines = [line for file in (out / "quarantine").iterdir() for line in file.open()]
     assert sorted(json.loads(line)["file"] for line in lines) == [f"{root}/b", f"{root}/c"]
+
+
+@pytest.mark.parametrize(
+    "options", [BinaryOptions(folder_label=True), TextOptions(), TextOptions(unit="document")]
+)
+@pytest.mark.parametrize(("name", "is_text"), [(b"caf\xe9", False), ("café".encode(), True)])
+def test_names_are_text_only_where_all_are_utf8(put, options, name, is_text, read_out):
+    put("a/plain.txt")
+    root = put(f"{os.fsdecode(name)}/b.txt")
+    source = open_source(str(root), options)
+    found = {column.name: column.is_text for column in source.columns}
+    assert found["filename"] == found.get("label", is_text) == is_text
+    assert found.get("text", True)
+    assert sorted(row[1] for row in read_out(source).rows) == [b"a/plain.txt", name + b"/b.txt"]
+
+
+def test_a_parquet_copy_of_names_that_are_not_utf8(put, tmp_path):
+    source = open_source(str(put(os.fsdecode(b"caf\xe9.bin"))), BinaryOptions())
+    options = IngestOptions(parquet_copy=True)
+    job = plan_job(source, SplitOptions((Split("train"),)), options)
+    ingest([job], tmp_path / "out", options, lambda: local_pipeline(1))
+    (copy,) = (tmp_path / "out").rglob("*.parquet")
+    assert pq.read_table(copy).column("filename").to_pylist() == [b"caf\xe9.bin"]
