@@ -1,7 +1,7 @@
 """Serialized Examples to Arrow columns, by tfx_bsl's C++ decoder."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,19 +89,18 @@ class RecordDecoder:
 
     def decode(
         self, payloads: Sequence[bytes]
-    ) -> tuple[pa.RecordBatch, dict[int, tuple[str, str]]]:
+    ) -> tuple[pa.RecordBatch, dict[int, tuple[str | None, str]]]:
         """The features of each record, null where one does not fit, and what did not by row."""
-        faults: dict[int, tuple[str, str]] = {}
+        faults: dict[int, tuple[str | None, str]] = {}
         try:
             decoded = self._decoder.DecodeBatch(list(payloads))
         except RuntimeError:
             faults = self._misfits(payloads)
-            if not faults:
-                raise
-            # After an error the decoder keeps what it had of the batch.
-            self._decoder = self._make_decoder()
-            kept = [b"" if at in faults else payload for at, payload in enumerate(payloads)]
-            decoded = self._decoder.DecodeBatch(kept)
+            try:
+                decoded = self._decode_without(faults, payloads)
+            except RuntimeError:
+                faults = {**self._undecodable(payloads), **faults}
+                decoded = self._decode_without(faults, payloads)
         arrays = []
         for column in self._columns:
             array, too_many = _as_column(decoded, column)
@@ -111,8 +110,8 @@ class RecordDecoder:
                 faults.setdefault(at, (column.name, reason))
         return batch_of(self._columns, arrays), faults
 
-    def _misfits(self, payloads: Sequence[bytes]) -> dict[int, tuple[str, str]]:
-        faults = {}
+    def _misfits(self, payloads: Sequence[bytes]) -> dict[int, tuple[str | None, str]]:
+        faults: dict[int, tuple[str | None, str]] = {}
         for at, payload in enumerate(payloads):
             message = parse_example(payload)
             for column in self._columns if message is not None else ():
@@ -121,6 +120,24 @@ class RecordDecoder:
                 if which and _KIND_OF_LIST[which] is not column.kind:
                     found = _KIND_OF_LIST[which].value
                     faults[at] = (column.name, f"is {found}, expected {column.kind.value}")
+        return faults
+
+    def _decode_without(self, faults: Collection[int], payloads: Sequence[bytes]) -> Any:
+        """The batch with nothing in the records at fault."""
+        # After an error the decoder keeps what it had of the batch.
+        self._decoder = self._make_decoder()
+        kept = [b"" if at in faults else payload for at, payload in enumerate(payloads)]
+        return self._decoder.DecodeBatch(kept)
+
+    def _undecodable(self, payloads: Sequence[bytes]) -> dict[int, tuple[str | None, str]]:
+        """Records that the decoder refuses one by one: a feature's name is not UTF-8."""
+        faults: dict[int, tuple[str | None, str]] = {}
+        for at, payload in enumerate(payloads):
+            try:
+                self._make_decoder().DecodeBatch([payload])
+            except RuntimeError as error:
+                reason = " ".join(str(error).split())[:120]
+                faults[at] = (None, f"TensorFlow's decoder refuses it ({reason}); write it anew")
         return faults
 
 

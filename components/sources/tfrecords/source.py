@@ -113,7 +113,7 @@ def _batch(
     return Batch(table, rejected, records=payload_array if as_they_are else None)
 
 
-def _misfit(path: str, record: Record, feature: str, reason: str) -> RejectedRow:
+def _misfit(path: str, record: Record, feature: str | None, reason: str) -> RejectedRow:
     where = f"record {record.number} at offset {record.offset}"
     return RejectedRow(path, record.number + 1, 0, feature, f"{where}: {reason}", record.payload)
 

@@ -151,3 +151,20 @@ def test_sequence_examples_keep_their_sequences(tmp_path):
     assert after == before
     with pytest.raises(DataError, match="holds SequenceExamples, whose features cannot be chosen"):
         open_source(path, TFRecordOptions(keep_features=("fare",)))
+
+
+@pytest.mark.parametrize("misfits", [0, 1])
+def test_a_record_with_a_feature_name_that_is_not_utf8_is_rejected(tmp_path, misfits):
+    records = examples(range(1, 101)).to_pylist()
+    records[70] = records[70].replace(b"tags", b"ta\xffs")
+    if misfits:
+        wrong = pa.RecordBatch.from_arrays([pa.array([b"x"])], names=["id"])
+        records[50] = encode_examples(wrong)[0].as_py()
+    path = write(tmp_path, "a.tfrecord", pa.array(records, pa.binary()))
+    rows, _, rejected = read(open_source(path))
+    assert len(rows) == 99 - misfits
+    assert len(rejected) == 1 + misfits
+    assert rejected[-1].startswith(f"{path}: row 71: record 70 at offset ")
+    assert rejected[-1].endswith(
+        ": TensorFlow's decoder refuses it (DATA_LOSS: Unable to parse example.); write it anew"
+    )
