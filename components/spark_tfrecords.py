@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -102,6 +103,9 @@ def write_tfrecords(
     IngestOptions(compression=compression)
     if non_finite not in NON_FINITE:
         raise UsageError(f"non_finite must be one of {', '.join(NON_FINITE)}, got {non_finite!r}")
+    twice = [name for name, times in Counter(df.columns).items() if times > 1]
+    if twice:
+        raise UsageError(f"the DataFrame has several columns {twice[0]!r}; rename all but one")
     columns = tuple(spark_column(name, type_name) for name, type_name in df.dtypes)
     check_partition(splits, columns)
     if shards is not None:

@@ -171,3 +171,11 @@ def test_a_value_that_does_not_fit_stops_and_leaves_nothing(spark, tmp_path):
     with pytest.raises(UsageError, match="column 'm' has Spark's type map<string,int>"):
         write_tfrecords(df.selectExpr("map('a', 1) as m"), str(tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_columns_of_one_name_are_refused(trips, tmp_path):
+    twice = trips.selectExpr("id", "fare", "name as id")
+    with pytest.raises(UsageError) as error:
+        write_tfrecords(twice, str(tmp_path / "out"))
+    assert str(error.value) == "the DataFrame has several columns 'id'; rename all but one"
+    assert list(tmp_path.iterdir()) == []
