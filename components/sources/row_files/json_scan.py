@@ -4,6 +4,7 @@ import codecs
 import json
 import math
 import re
+from collections import Counter
 
 from penstock.components.sources.sniff import not_text
 from penstock.components.sources.tokens import beyond_float32
@@ -53,8 +54,7 @@ def no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """
     row = dict(pairs)
     if len(row) < len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        twice = next(name for name, times in Counter(n for n, _ in pairs).items() if times > 1)
         raise ValueError(f"key {twice!r} stands twice")
     return row
 
