@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.components.sources.listing import list_files
 from penstock.components.sources.open import open_source
 from penstock.components.sources.text_files.options import TextOptions
 from penstock.components.sources.whole_files.options import BinaryOptions
@@ -50,3 +51,17 @@ def test_a_glob_gives_folders_with_all_in_them_as_on_a_path(s3, pattern, tmp_pat
         assert sorted(row[1] for row in remote.rows) == [
             b"cat/1.txt", b"cat/old/2.txt", b"cover.txt", b"dog/4.txt"
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pattern", "found"), [("*", ["a.csv"]), ("**", ["a.csv", "sub/b.csv"])])
+def test_a_glob_of_tables_gives_files_only_as_on_a_path(s3, pattern, found, tmp_path):
+    for name in ("a.csv", "sub/b.csv", ".hidden.csv"):
+        s3.put_object(Bucket="bucket", Key=f"t/{name}", Body=b"x\n1\n")
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x\n1\n")
+    assert list_files(f"s3://bucket/t/{pattern}", "csv").files == tuple(
+        f"s3://bucket/t/{name}" for name in found
+    )
+    assert list_files(f"{tmp_path}/{pattern}", "csv").files == tuple(
+        f"{tmp_path}/{name}" for name in found
+    )
