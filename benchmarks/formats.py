@@ -57,6 +57,8 @@ class FormatsOptions:
                 f"users must be at least 0, rounds at least 1 and seconds more than 0, got "
                 f"{self.users}, {self.rounds} and {self.seconds:g}"
             )
+        if not (self.rows or self.images or self.users):
+            raise UsageError("nothing to measure: rows, images and users are 0")
 
 
 def prepare(options: FormatsOptions) -> None:

@@ -20,6 +20,7 @@ from penstock.benchmarks.harness import Measured, in_turn, measure
 from penstock.benchmarks.outcome import Comparison, Contender, Outcome
 from penstock.benchmarks.reading import reader
 from penstock.components.errors import UsageError
+from penstock.components.tfrecord.manifest import read_manifest
 
 # Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -57,6 +58,8 @@ class LadderOptions:
             )
         if self.rounds < 1 or self.seconds <= 0:
             raise UsageError("rounds must be at least 1, and seconds more than 0")
+        if not (self.rows or self.images or self.examples):
+            raise UsageError("nothing to measure: rows and images are 0, and there are no examples")
 
 
 @dataclass(frozen=True)
@@ -198,8 +201,6 @@ def own_input(root: Path) -> Input:
     """The user's row Examples, typed by their manifest, and their packed copy."""
     import tensorflow as tf
 
-    from penstock.components.tfrecord.manifest import read_manifest
-
     folder = Path((root / "examples.txt").read_text())
     manifest = read_manifest(folder)
     kinds = {"INT": (tf.int64, 0), "FLOAT": (tf.float32, 0.0), "BYTES": (tf.string, "")}
@@ -278,7 +279,6 @@ def _prepare_own(examples: Path, root: Path) -> None:
 
     from penstock.components.packing.options import PackOptions
     from penstock.components.packing.pack import pack
-    from penstock.components.tfrecord.manifest import read_manifest
 
     manifest = read_manifest(examples)
     split = next(iter(manifest.splits))
@@ -294,6 +294,8 @@ def run(options: LadderOptions) -> Outcome:
     began = time.perf_counter()
     if options.images:
         questions.need("PIL")
+    if options.examples:
+        read_manifest(Path(options.examples))  # before minutes are spent on the made data
     questions.prepare(__file__, options)
     folder = questions.data_folder()
     comparisons = [

@@ -8,6 +8,7 @@ with the memory of a fresh process, and what prepares leaves nothing behind.
 import argparse
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.benchmarks.harness import run_script
-from penstock.components.errors import UsageError
+from penstock.components.errors import PenstockError, UsageError
 
 Prepare = Callable[[Any], None]
 Contend = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -60,6 +61,8 @@ def answer_child(options_type: type, prepare: Prepare, contend: Contend) -> None
         prepare: Takes these.
         contend: Takes a contender's name and its job; what it gives is printed as JSON, and the
             process ends.
+
+    What the user did wrong is one line on stderr, and exit code 1.
     """
     parser = argparse.ArgumentParser(description="A child process of penstock bench.")
     parser.add_argument("--prepare")
@@ -67,7 +70,10 @@ def answer_child(options_type: type, prepare: Prepare, contend: Contend) -> None
     parser.add_argument("--job", default="{}")
     args = parser.parse_args()
     if args.prepare:
-        prepare(options_type(**json.loads(args.prepare)))
+        try:
+            prepare(options_type(**json.loads(args.prepare)))
+        except PenstockError as error:
+            sys.exit(str(error))
     else:
         print(json.dumps(contend(args.contender, json.loads(args.job))), flush=True)
         # Python's own end can hang where tf.data's threads still ask a generator for batches:

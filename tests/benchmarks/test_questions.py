@@ -7,9 +7,9 @@ from penstock.benchmarks.formats import FormatsOptions
 from penstock.benchmarks.harness import run_script
 from penstock.benchmarks.image_training import ImageTrainingOptions
 from penstock.benchmarks.ingest import CsvIngestOptions
-from penstock.benchmarks.ladder import LadderOptions
+from penstock.benchmarks.ladder import LadderOptions, run
 from penstock.benchmarks.questions import first_line, job_arguments, need, prepare
-from penstock.components.errors import UsageError
+from penstock.components.errors import DataError, UsageError
 
 
 def test_a_missing_extra_is_one_line():
@@ -54,6 +54,27 @@ def test_a_child_prepares_by_the_options(child):
     assert child.with_suffix(".txt").read_text() == repr(options)
 
 
+def test_what_a_child_refuses_is_one_line(child):
+    child.write_text(
+        "from penstock.benchmarks import ladder, questions\n"
+        "questions.answer_child(ladder.LadderOptions, ladder.prepare, None)\n"
+    )
+    with pytest.raises(DataError) as caught:
+        prepare(str(child), LadderOptions(rows=0, images=0, examples="nosuch"))
+    assert str(caught.value) == (
+        "making the data failed: nosuch: no manifest.json; the shards were never finished or are "
+        "not Penstock's"
+    )
+
+
+def test_own_examples_are_looked_for_before_any_data_is_made():
+    with pytest.raises(DataError) as caught:
+        run(LadderOptions(examples="nosuch"))
+    assert str(caught.value) == (
+        "nosuch: no manifest.json; the shards were never finished or are not Penstock's"
+    )
+
+
 def test_a_note_is_the_first_line_of_the_docstring_without_marks():
     assert first_line(write_penstock) == (
         "Whole batches encoded by Penstock; whole batches read by tf.io.parse_example."
@@ -68,6 +89,14 @@ def test_a_note_is_the_first_line_of_the_docstring_without_marks():
         (
             lambda: FormatsOptions(users=-1),
             "users must be at least 0, rounds at least 1 and seconds more than 0, got -1, 3 and 2",
+        ),
+        (
+            lambda: FormatsOptions(rows=0, images=0, users=0),
+            "nothing to measure: rows, images and users are 0",
+        ),
+        (
+            lambda: LadderOptions(rows=0, images=0),
+            "nothing to measure: rows and images are 0, and there are no examples",
         ),
         (lambda: ImageTrainingOptions(images=31), "images must be a multiple of 32, got 31"),
         (
