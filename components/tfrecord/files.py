@@ -8,8 +8,8 @@ from pathlib import Path
 from penstock.components.errors import DataError
 
 # What stands beside TFRecords without being any: Spark's checksums, TensorFlow Datasets'
-# and TFX's descriptions, notes of people.
-_OTHER_SUFFIXES = {".crc", ".csv", ".json", ".md", ".pbtxt", ".txt", ".yaml", ".yml"}
+# and TFX's descriptions, an ingest's rejected rows, notes of people.
+_OTHER_SUFFIXES = {".crc", ".csv", ".json", ".jsonl", ".md", ".pbtxt", ".txt", ".yaml", ".yml"}
 
 
 @dataclass(frozen=True)

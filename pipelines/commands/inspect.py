@@ -1,4 +1,4 @@
-"""`penstock inspect`: what is in any TFRecord."""
+"""`penstock inspect`: what is in any TFRecord, or in rows that an ingest set aside."""
 
 from typing import Annotated
 
@@ -6,7 +6,12 @@ import typer
 
 
 def command(
-    path: Annotated[str, typer.Argument(help="A TFRecord file, a folder of them, or a glob.")],
+    path: Annotated[
+        str,
+        typer.Argument(
+            help="A TFRecord file, a folder of them, or a glob; or an ingest's quarantine."
+        ),
+    ],
     records: Annotated[
         int, typer.Option(min=1, help="Records to look at, spread over the files.")
     ] = 1000,
@@ -19,9 +24,19 @@ def command(
     """Show what is in TFRecords: files, the layout of a record, features and their values.
 
     Works on any TFRecord, uncompressed or GZIP, whoever wrote it. Exit 1 where a file is damaged.
+    Of rows that an ingest set aside: counts by reason, and the first of them.
 
     Example: penstock inspect shards/Split-train
     """
+    from penstock.pipelines.rejected_rows import find_rejected, inspect_rejected, show_rejected
+
+    if rejected := find_rejected(path):
+        set_aside = inspect_rejected(path, rejected, every=every)
+        if as_json:
+            typer.echo(set_aside.to_json())
+        else:
+            show_rejected(set_aside)
+        return
     from penstock.components.errors import DataError
     from penstock.components.tfrecord.inspect import inspect
     from penstock.pipelines.inspecting import show_inspection

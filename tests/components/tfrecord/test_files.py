@@ -42,6 +42,16 @@ def test_a_glob_passes_over_what_a_folder_does(spark_output):
     assert names(found.skipped) == ["README.md", "_SUCCESS"]
 
 
+def test_rejected_rows_beside_shards_are_passed_over(tmp_path):
+    (tmp_path / "Split-train").mkdir()
+    (tmp_path / "quarantine").mkdir()
+    (tmp_path / "Split-train/data_tfrecord-00000-of-00001").touch()
+    (tmp_path / "quarantine/rejected-00000.jsonl").touch()
+    found = find_tfrecords(str(tmp_path))
+    assert names(found.files) == ["data_tfrecord-00000-of-00001"]
+    assert names(found.skipped) == ["rejected-00000.jsonl"]
+
+
 def test_a_named_file_is_taken_whatever_it_is_called(spark_output):
     assert names(find_tfrecords(str(spark_output / "_SUCCESS")).files) == ["_SUCCESS"]
 
