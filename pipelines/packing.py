@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from penstock.components.packing.options import PackOptions
-from penstock.components.packing.pack import OnRows, pack
+from penstock.components.packing.pack import EMPTY_COLUMNS, OnRows, pack
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.packed_layout import PackedLayout
 from penstock.pipelines.tables import console, counted, human_bytes, print_table
@@ -121,6 +121,11 @@ def _report(manifest: Manifest, output: Path, seconds: float) -> None:
         out.print(
             f"{counted(len(filled), 'column')} had rows without a value, which have 0, 0.0 or the "
             "empty text now; --on-missing list keeps the difference"
+        )
+    if empty := (manifest.packed or {}).get(EMPTY_COLUMNS):
+        out.print(
+            f"left out, as no row has a value: {', '.join(empty)}; a --schema that has a column "
+            "keeps it"
         )
     account = manifest.account
     out.print(

@@ -32,7 +32,7 @@ class ColumnFacts:
     """What was seen of one column.
 
     Attributes:
-        kind: INT, FLOAT or BYTES; None where no row had a value.
+        kind: INT, FLOAT or BYTES; None where no row had a value, or the column is not kept.
         lengths: How many rows had how many values, rows without one left out.
         rows: Rows with at least one value.
         first: The first BYTES value.
@@ -63,9 +63,12 @@ class Facts:
         self.rows += batch.num_rows
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             facts = self.columns.setdefault(name, ColumnFacts())
-            kept = not self._options.columns or name in self._options.columns
-            if kept and not pa.types.is_null(column.type):
+            if pa.types.is_null(column.type):
+                continue
+            if not self._options.columns or name in self._options.columns:
                 self._add_column(name, facts, column, where)
+            else:
+                facts.rows += int((row_lengths(column) > 0).sum())
 
     def _add_column(self, name: str, facts: ColumnFacts, column: pa.Array, where: str) -> None:
         kind = _KINDS[column.type.value_type]
@@ -118,7 +121,7 @@ def packed_columns(
     names = [name for name in stated if not options.columns or name in options.columns]
     wanted = [*options.columns, *options.ids, *image_shapes]
     if unknown := [name for name in wanted if name not in names]:
-        there = stated if from_schema else sorted(facts.columns)
+        there = stated if from_schema else [n for n, c in sorted(facts.columns.items()) if c.rows]
         raise UsageError(f"no column {unknown[0]!r} with a value; there are {', '.join(there)}")
     columns = []
     for name in names:

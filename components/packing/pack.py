@@ -50,6 +50,8 @@ from penstock.components.tfrecord.sharding import ShardPlan, plan_shards, shard_
 from penstock.components.tfrecord.writer import ShardWriter
 
 SOURCE_KIND = "examples"
+# Where the manifest's description of packed records names the columns without any value.
+EMPTY_COLUMNS = "empty_columns"
 # A GZIP shard of row Examples is about a fifth of what is in it.
 _GZIP_RATIO = 5
 _SPILL_DIR = ".shuffle"
@@ -228,8 +230,14 @@ def _manifest(
             written={n: sum(s.rows for s in shards) for n, (_, shards) in written.items()},
         ),
         plan="; ".join(reasons),
-        packed=layout.to_dict(),
+        packed={**layout.to_dict(), EMPTY_COLUMNS: _empty_columns(read.facts, layout)},
     )
+
+
+def _empty_columns(facts: Facts, layout: PackedLayout) -> list[str]:
+    """Columns of the rows that are left out because no row has a value."""
+    kept = {column.name for column in layout.columns}
+    return sorted(n for n, seen in facts.columns.items() if not seen.rows and n not in kept)
 
 
 def _digest(text: str) -> str:

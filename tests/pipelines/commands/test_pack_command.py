@@ -50,6 +50,27 @@ def test_what_is_said_when_it_is_done(rows, tmp_path):
     assert (tmp_path / "packed/vocabulary/s.txt").read_text() == "w\n\n"
 
 
+def test_columns_without_any_value_are_named(tmp_path):
+    folder = tmp_path / "rows" / "Split-train"
+    folder.mkdir(parents=True)
+    values = {
+        "id": tf.train.Feature(int64_list=tf.train.Int64List(value=[1])),
+        "empty": tf.train.Feature(),
+        "also": tf.train.Feature(),
+    }
+    with tf.io.TFRecordWriter(str(folder / "data")) as out:
+        example = tf.train.Example(features=tf.train.Features(feature=values))
+        out.write(example.SerializeToString())
+    result = run(tmp_path / "rows", tmp_path / "packed")
+    assert (
+        "left out, as no row has a value: also, empty; a --schema that has a column keeps it\n"
+    ) in result.stdout
+    manifest = json.loads((tmp_path / "packed/manifest.json").read_text())
+    assert manifest["packed"]["empty_columns"] == ["also", "empty"]
+    result = run(tmp_path / "rows", tmp_path / "other", "--columns", "nope")
+    assert str(result.exception) == "no column 'nope' with a value; there are id"
+
+
 def test_json_is_the_manifest(rows, tmp_path):
     result = run(rows, tmp_path / "packed", "--columns", "id", "--seed", 5, "--json")
     manifest = json.loads(result.stdout)
