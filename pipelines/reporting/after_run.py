@@ -10,7 +10,9 @@ from typing import Any
 
 from penstock.pipelines.failures import reason
 from penstock.pipelines.reporting.run_note import take_note, this_command, write_note
-from penstock.pipelines.reporting.write import REPORT_NAME, write_report
+from penstock.pipelines.reporting.stores import report_name
+from penstock.pipelines.reporting.write import write_report
+from penstock.pipelines.run_folder import metadata_file
 from penstock.pipelines.run_record import all_runs
 
 logger = logging.getLogger(__name__)
@@ -38,7 +40,7 @@ def report_run(
         store: An open `ml_metadata.MetadataStore`.
         pipeline: The `tfx.dsl.Pipeline`.
         config: Its config dataclass, or None.
-        folder: Where `report.html` goes.
+        folder: Where the page goes, see `report_name`.
         since: When the run began, in seconds since the epoch.
         error: Why it stopped; the empty string where it did not.
     """
@@ -49,7 +51,8 @@ def report_run(
             return Written(None, "no node began")
         write_note(store, newest.run_id, take_note(this_command(), config, pipeline, error=error))
         run, *earlier = [run for run in all_runs(store) if run.pipeline == name]
-        path = folder / REPORT_NAME
+        metadata = metadata_file(pipeline.metadata_connection_config)
+        path = folder / report_name(str(metadata), name)
         write_report(run, earlier, path)
     except Exception as failure:
         logger.exception("the report failed")

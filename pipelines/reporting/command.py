@@ -24,9 +24,9 @@ def report(
     with noise_to_log():
         place = locate(run, root, store)
         if other is None:
-            from penstock.pipelines.reporting.write import REPORT_NAME, write_report
+            from penstock.pipelines.reporting.write import write_report
 
-            out = out or place.folder / REPORT_NAME
+            out = out or place.folder / place.report_name
             write_report(place.run, place.earlier, out)
             return out
         second = locate(other, root, store)

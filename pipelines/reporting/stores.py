@@ -1,8 +1,10 @@
 """Which run is meant: a folder, a metadata file or a run id in, an open store and the run out."""
 
 import os
+import re
+import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,14 @@ from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.metadata_store import MetadataStore, SqliteStore
 from penstock.pipelines.run_record import RunRecord, all_runs
 
+REPORT_NAME = "report.html"
 DEFAULT_FOLDER = "runs"
-# `penstock run` keeps metadata.sqlite in the run's folder; TFX's examples keep
-# metadata/<pipeline>/metadata.db.
+# The pipelines of this package keep metadata.sqlite in the run's folder; TFX's examples keep
+# metadata/<pipeline>/metadata.db. Any other name is one a pipeline of somebody's own gave.
 _FILES = ("metadata.sqlite", "metadata.db")
+_ENDINGS = (".sqlite", ".db")
+_MAGIC = b"SQLite format 3\0"
+_TABLES = {"Context", "Execution"}
 _DEEPEST = 3
 
 
@@ -29,8 +35,26 @@ class Place:
 
     @property
     def folder(self) -> Path:
-        """Where its report goes by default: beside the metadata, or here."""
+        """Where pages go by default: beside the metadata, or here."""
         return Path(self.store.path).parent if isinstance(self.store, SqliteStore) else Path()
+
+    @property
+    def report_name(self) -> str:
+        """What its report is called by default."""
+        if not isinstance(self.store, SqliteStore):
+            return REPORT_NAME
+        return report_name(self.store.path, self.run.pipeline)
+
+
+def report_name(metadata: str, pipeline: str) -> str:
+    """What a run's report beside a metadata file is called.
+
+    A file of a name of its own may stand in one folder with those of other pipelines, so there the
+    report has the pipeline's name in its own: `mine-report.html`.
+    """
+    if os.path.basename(metadata) in _FILES:
+        return REPORT_NAME
+    return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', pipeline)}-{REPORT_NAME}"
 
 
 def find_stores(where: str) -> list[SqliteStore]:
@@ -44,18 +68,41 @@ def find_stores(where: str) -> list[SqliteStore]:
         return [SqliteStore(str(path))]
     found: list[SqliteStore] = []
     for folder, below, files in os.walk(path):
-        here = [SqliteStore(os.path.join(folder, name)) for name in _FILES if name in files]
-        found += here
-        if here:
+        paths = [os.path.join(folder, name) for name in files if name.endswith(_ENDINGS)]
+        found += [
+            SqliteStore(file)
+            for file in paths
+            if os.path.basename(file) in _FILES or is_metadata(file)
+        ]
+        if any(name in files for name in _FILES):
             below.clear()  # the artifacts of its runs
         if len(Path(folder).relative_to(path).parts) >= _DEEPEST:
             below.clear()
     if not found:
         raise DataError(
-            f"{where}: no metadata of runs ({' or '.join(_FILES)}); name the folder of a run, its "
-            "metadata file, or another --root"
+            f"{where}: no metadata of runs (an MLMD store, *{' or *'.join(_ENDINGS)}); name the "
+            "folder of a run, its metadata file, or another --root"
         )
     return sorted(found, key=lambda store: store.path)
+
+
+def is_metadata(file: str) -> bool:
+    """Whether a file is a metadata store: its first bytes and its tables say so.
+
+    True also where another process keeps its tables from being read.
+    """
+    try:
+        with open(file, "rb") as opened:
+            if opened.read(len(_MAGIC)) != _MAGIC:
+                return False
+        address = f"{Path(file).absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=0)) as store:
+            tables = store.execute("select name from sqlite_master where type = 'table'")
+            return {name for (name,) in tables} >= _TABLES
+    except sqlite3.OperationalError:
+        return True
+    except (OSError, sqlite3.DatabaseError):
+        return False
 
 
 @contextmanager
@@ -63,7 +110,7 @@ def open_reading(store: MetadataStore) -> Iterator[Any]:
     """An `ml_metadata.MetadataStore` that is only read.
 
     Raises:
-        DataError: It cannot be read.
+        DataError: It is none, or cannot be read.
     """
     import ml_metadata
     from ml_metadata import errors as mlmd_errors
@@ -71,6 +118,8 @@ def open_reading(store: MetadataStore) -> Iterator[Any]:
 
     connection = metadata_store_pb2.ConnectionConfig()
     if isinstance(store, SqliteStore):
+        if not is_metadata(store.path):
+            raise DataError(f"{store}: is no metadata store of runs")
         connection.sqlite.filename_uri = store.path
         connection.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
     else:

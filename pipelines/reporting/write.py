@@ -10,7 +10,6 @@ from penstock.pipelines.reporting.gather import gather
 from penstock.pipelines.reporting.page import render_report
 from penstock.pipelines.run_record import RunRecord
 
-REPORT_NAME = "report.html"
 COMPARISON_NAME = "comparison.html"
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+from tfx.orchestration.metadata import sqlite_metadata_connection_config
+
 from penstock.pipelines.reporting.after_run import report_run
 from penstock.pipelines.reporting.model_card import ModelCard, read_model_card
 from penstock.pipelines.reporting.run_note import read_note, take_note
@@ -27,7 +29,11 @@ def make(**upstream):
     nodes = {name: Node(id=name, upstream_nodes=set()) for name in upstream}
     for name, ups in upstream.items():
         nodes[name].upstream_nodes = {nodes[up] for up in ups}
-    return SimpleNamespace(pipeline_name="hand", components=list(nodes.values()))
+    return SimpleNamespace(
+        pipeline_name="hand",
+        components=list(nodes.values()),
+        metadata_connection_config=sqlite_metadata_connection_config("runs/metadata.sqlite"),
+    )
 
 
 def test_the_note_has_what_the_store_does_not_know(runs, tmp_path):
@@ -46,6 +52,15 @@ def test_the_note_has_what_the_store_does_not_know(runs, tmp_path):
     assert read_model_card(note.config) == ModelCard(owners=("Ada",))
     assert note.versions["tfx"].startswith("1.")
     assert note.command
+
+
+def test_a_report_beside_metadata_of_another_name_has_the_pipelines(runs, tmp_path):
+    runs.node("run-1", "Gen", "done")
+    pipeline = make(Gen=())
+    pipeline.metadata_connection_config.sqlite.filename_uri = "runs/mine.sqlite"
+    written = report_run(runs.store, pipeline, None, tmp_path, since=0)
+    assert written.path == tmp_path / "hand-report.html"
+    assert written.path.exists()
 
 
 def test_a_report_that_fails_is_one_line_and_no_error(runs, tmp_path):

@@ -56,7 +56,7 @@ def test_two_runs(two):
         (("{two}/nope",), UsageError,
          "{two}/nope: no such folder or file; RUN is a run's folder or its id"),
         (("{two}/statistics",), DataError,
-         "{two}/statistics: no metadata of runs (metadata.sqlite or metadata.db); name the folder "
+         "{two}/statistics: no metadata of runs (an MLMD store, *.sqlite or *.db); name the folder "
          "of a run, its metadata file, or another --root"),
         (("{two}", "--out", "{two}/metadata.sqlite/a"), DataError,
          "{two}/metadata.sqlite/a: the report cannot be written (File exists)"),
@@ -72,9 +72,13 @@ def test_a_file_that_is_no_metadata(tmp_path):
     (tmp_path / "metadata.sqlite").write_text("something else" * 100)
     done = call("report", tmp_path)
     assert isinstance(done.exception, DataError)
-    assert str(done.exception).startswith(
-        f"{tmp_path}/metadata.sqlite: the metadata cannot be read ("
-    )
+    assert str(done.exception) == f"{tmp_path}/metadata.sqlite: is no metadata store of runs"
+
+
+def test_metadata_of_a_name_of_its_own(two):
+    (two / "metadata.sqlite").rename(two / "mine.sqlite")
+    assert call("report", "--root", two).stdout == f"{two}/hand-report.html\n"
+    assert "2 run(s)" in call("runs", two).stdout
 
 
 def test_the_list_of_runs(two):
