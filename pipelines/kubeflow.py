@@ -6,7 +6,6 @@ KFP adds the order, the retries and the place, and its own cache stays off. Its 
 
 import inspect
 import os
-import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,13 +14,13 @@ from typing import Any
 from kfp import compiler, dsl, kubernetes
 
 from penstock.components.errors import UsageError
+from penstock.pipelines.compiled_file import check_image, check_yaml
 from penstock.pipelines.kubeflow_outputs import HTML, METRICS, MODEL_URI
 from penstock.pipelines.kubeflow_plan import Plan, Task
 from penstock.pipelines.metadata_store import MYSQL_PASSWORD, MYSQL_USER
 from penstock.pipelines.node_needs import Gpu, Toleration
 from penstock.pipelines.placement import Placement
 
-_BY_DIGEST = re.compile(r"^[^\s@]+@sha256:[0-9a-f]{64}$")
 # etcd takes no object above 1.5 MiB, and KFP's workflow holds more than this file.
 _MAX_YAML_BYTES = 1 << 20
 # KFP's launcher puts JSON in its place: where it wants which outputs.
@@ -49,9 +48,8 @@ def write_kubeflow(
         UsageError: The image or the placement does not fit.
     """
     check_image(image, allow_mutable_tag)
+    check_yaml(out)
     placement.check_nodes(task.node_id for task in plan.tasks)
-    if out.suffix not in (".yaml", ".yml"):
-        raise UsageError(f"{out}: Kubeflow reads files that end in .yaml")
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
         temporary = Path(folder, "pipeline.yaml")
         compiler.Compiler().compile(_pipeline(plan, image, placement), str(temporary))
@@ -62,21 +60,6 @@ def write_kubeflow(
                 f"{_MAX_YAML_BYTES:,} of them; split the pipeline"
             )
         os.replace(temporary, out)
-
-
-def check_image(image: str, allow_mutable_tag: bool) -> None:
-    """Refuse what is no image, or one that may change.
-
-    Raises:
-        UsageError: It is one of them.
-    """
-    if not image or re.search(r"[\s{}]", image):
-        raise UsageError(f"not the name of an image: {image!r}")
-    if not allow_mutable_tag and not _BY_DIGEST.match(image):
-        raise UsageError(
-            f"image {image!r} may change between two runs; give it by digest "
-            "(NAME@sha256:...), or pass --allow-mutable-tag"
-        )
 
 
 def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:

@@ -6,20 +6,21 @@ from typing import Annotated
 import typer
 
 from penstock.pipelines.plain.run import COMPONENTS
+from penstock.pipelines.registry import PIPELINES
 
 
 def command(
     pipeline: Annotated[
         str,
         typer.Argument(
-            help="A name (taxi), your own as package.module:function, or a plain component "
-            f"({', '.join(COMPONENTS)})."
+            help=f"{', '.join(PIPELINES)}, your own as package.module:function, or a plain "
+            f"component ({', '.join(COMPONENTS)})."
         ),
     ],
     image: Annotated[
         str, typer.Option(help="Image that all tasks run, by digest: NAME@sha256:...")
     ],
-    out: Annotated[Path, typer.Option(help="File to write, .yaml.")],
+    out: Annotated[Path, typer.Option(help="File to write, .yaml; replaced if it exists.")],
     placement: Annotated[
         Path | None,
         typer.Option(help="YAML file: resources, GPU, volume, metadata store, retries."),
@@ -40,9 +41,13 @@ def command(
     Example: penstock compile taxi --image registry/penstock@sha256:... --out taxi.yaml
     """
     from penstock.components.errors import UsageError
+    from penstock.pipelines.compiled_file import check_image, check_yaml
     from penstock.pipelines.overrides import load_overrides
     from penstock.pipelines.placement import read_placement
 
+    check_image(image, allow_mutable_tag)
+    check_yaml(out)
+    written = f"{out} (replaced)" if out.exists() else str(out)
     if pipeline in COMPONENTS:
         if placement or config or assignment:
             raise UsageError(
@@ -52,7 +57,7 @@ def command(
         from penstock.pipelines.compiling import compile_component
 
         compile_component(pipeline, out, image=image, allow_mutable_tag=allow_mutable_tag)
-        typer.echo(f"{out}: next: kfp.components.load_component_from_file({str(out)!r})")
+        typer.echo(f"{written}: next: kfp.components.load_component_from_file({str(out)!r})")
         return
     table = read_placement(placement)
     changes = load_overrides(config, assignment or [])
@@ -65,4 +70,4 @@ def command(
     for task in plan.tasks:
         after = f" after {', '.join(task.upstream)}" if task.upstream else ""
         typer.echo(f"{task.name}{after}")
-    typer.echo(f"{out}: {len(plan.tasks)} tasks; next: penstock submit {out}")
+    typer.echo(f"{written}: {len(plan.tasks)} tasks; next: penstock submit {out}")

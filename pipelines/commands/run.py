@@ -5,9 +5,14 @@ from typing import Annotated
 
 import typer
 
+from penstock.pipelines.registry import PIPELINES
+
 
 def command(
-    pipeline: Annotated[str, typer.Argument(help="taxi, or your own as package.module:function.")],
+    pipeline: Annotated[
+        str,
+        typer.Argument(help=f"{', '.join(PIPELINES)}, or your own as package.module:function."),
+    ],
     assignments: Annotated[
         list[str] | None,
         typer.Option(
@@ -22,7 +27,7 @@ def command(
 ) -> None:
     """Run a pipeline, and say what came of it.
 
-    What is unchanged since the last run comes from the cache.
+    What is unchanged since the last run comes from the cache, where enable_cache is True.
 
     Example: penstock run taxi --set train.max_steps=500
     """

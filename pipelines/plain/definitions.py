@@ -17,7 +17,8 @@ from kfp import compiler, dsl
 from kfp.dsl import HTML, Artifact, Dataset, Input, Metrics, Output, OutputPath
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.kubeflow import EXECUTOR_INPUT, check_image
+from penstock.pipelines.compiled_file import check_image, check_yaml
+from penstock.pipelines.kubeflow import EXECUTOR_INPUT
 from penstock.pipelines.plain.parameters import (
     IngestParameters,
     PackParameters,
@@ -52,8 +53,7 @@ def write_component(name: str, out: Path, *, image: str, allow_mutable_tag: bool
         UsageError: There is no such component, or the image may change.
     """
     check_image(image, allow_mutable_tag)
-    if out.suffix not in (".yaml", ".yml"):
-        raise UsageError(f"{out}: Kubeflow reads files that end in .yaml")
+    check_yaml(out)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
         temporary = Path(folder, "component.yaml")
         compiler.Compiler().compile(make_component(name, image), str(temporary))
