@@ -1,6 +1,7 @@
 """The `penstock` command: names, help and exit codes; each command's work is a module of its own.
 
-Exit codes: 0 done; 1 the data or the run failed, what and where on stderr; 2 wrong use.
+Exit codes: 0 done; 1 the data or the run failed, what and where on stderr; 2 wrong use;
+130 interrupted, by Ctrl-C or SIGTERM.
 """
 
 import os
@@ -26,6 +27,7 @@ from penstock.pipelines.commands import (
     verify,
 )
 from penstock.pipelines.commands import compile as compile_
+from penstock.pipelines.interrupts import EXIT_CODE, CommandInterruptedError, catch_interrupts
 
 app = typer.Typer(
     name="penstock",
@@ -76,12 +78,19 @@ def main() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # Google's clients warn of Python 3.10 at every import, a dozen times.
     warnings.filterwarnings("ignore", category=FutureWarning, module="google")
+    interrupts = catch_interrupts()
     try:
         app()
-    except PenstockError as error:
-        sys.exit(_complain(str(error), error.exit_code))
-    except OSError as error:
-        sys.exit(_complain(one_line(error), 1))
+    except CommandInterruptedError as error:
+        interrupts.end(_complain(str(error), error.exit_code))
+    except BaseException as error:
+        if interrupts.came:
+            interrupts.end(_complain("interrupted", EXIT_CODE))
+        if isinstance(error, PenstockError):
+            sys.exit(_complain(str(error), error.exit_code))
+        if isinstance(error, OSError):
+            sys.exit(_complain(one_line(error), 1))
+        raise
 
 
 def _complain(text: str, code: int) -> int:

@@ -1,6 +1,5 @@
 """What `penstock ingest` does once its options are known: plan, show progress, report."""
 
-import signal
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from penstock.components.sources.kinds import KindOptions
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.sharding import MIB
+from penstock.pipelines.interrupts import whole_or_nothing
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_BETWEEN_LINES = 10.0
@@ -52,31 +52,30 @@ def run_ingest(
         DataError: The data is bad.
         UsageError: An option or `output` cannot be used.
     """
-    # As Ctrl-C does, so that the attempt at the output is removed.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     started = time.perf_counter()
-    # Before the input, which may take long to read or to come over a network.
-    check_target(output, overwrite=overwrite)
-    jobs = []
-    for inputs, splits in parts:
-        source = open_source(inputs, source_options)
-        jobs.append(plan_job(source, splits, options))
-        console.print(
-            f"{source.rows:,} rows in {len(source.files)} {source.kind} file(s); "
-            f"shards of each split: {jobs[-1].plan.reason}"
+    with whole_or_nothing():
+        # Before the input, which may take long to read or to come over a network.
+        check_target(output, overwrite=overwrite)
+        jobs = []
+        for inputs, splits in parts:
+            source = open_source(inputs, source_options)
+            jobs.append(plan_job(source, splits, options))
+            console.print(
+                f"{source.rows:,} rows in {len(source.files)} {source.kind} file(s); "
+                f"shards of each split: {jobs[-1].plan.reason}"
+            )
+            for note in getattr(source, "notes", ()):
+                console.print(note)
+        rows = sum(job.source.rows for job in jobs)
+        manifest = ingest(
+            jobs,
+            output,
+            options,
+            lambda: local_pipeline(workers),
+            overwrite=overwrite,
+            watch=lambda board: _progress(board, rows, console),
         )
-        for note in getattr(source, "notes", ()):
-            console.print(note)
-    rows = sum(job.source.rows for job in jobs)
-    manifest = ingest(
-        jobs,
-        output,
-        options,
-        lambda: local_pipeline(workers),
-        overwrite=overwrite,
-        watch=lambda board: _progress(board, rows, console),
-    )
     if as_json:
         sys.stdout.write(manifest.to_json())
     else:

@@ -13,13 +13,19 @@ from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import PenstockError
 from penstock.components.sources.spool import remove_copies
+from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.pipelines.failures import reason
+from penstock.pipelines.interrupts import CommandInterruptedError, was_interrupted
 from penstock.pipelines.progress import FAILED, Progress
 from penstock.pipelines.run_folder import check_store, clean_up, metadata_file, only_run
 
 
 class NodeFailedError(PenstockError):
     """A node failed: names it and says why; the nodes after it did not run."""
+
+
+class NodeInterruptedError(NodeFailedError, CommandInterruptedError):
+    """Ctrl-C or SIGTERM came while a node ran: names it."""
 
 
 def run_locally(pipeline: Pipeline, progress: Progress) -> None:
@@ -66,16 +72,16 @@ class _WatchedRunner(LocalDagRunner):
         try:
             info = launch()
             state = self._state(node, info)
-        except KeyboardInterrupt as error:
+        except BaseException as error:
             self._progress.end(node, FAILED)
-            raise NodeFailedError(_interrupted(node)) from error
-        except NodeFailedError:
-            self._progress.end(node, FAILED)
-            raise
-        except Exception as error:
-            self._progress.end(node, FAILED)
-            if str(error).startswith("KeyboardInterrupt"):  # as Beam's worker wraps it
-                raise NodeFailedError(_interrupted(node)) from error
+            if isinstance(error, TrainingInterruptedError):
+                raise NodeInterruptedError(f"interrupted in node {node!r}: {error}") from error
+            if was_interrupted(error):
+                raise NodeInterruptedError(
+                    f"interrupted in node {node!r}; run again to go on from there"
+                ) from error
+            if isinstance(error, NodeFailedError) or not isinstance(error, Exception):
+                raise
             raise NodeFailedError(f"node {node!r} failed: {reason(error)}") from error
         finally:
             # A driver digests remote input in copies, which nobody reads if the cache serves.
@@ -101,10 +107,6 @@ class _WatchedRunner(LocalDagRunner):
         is_cached = execution.last_known_state == execution.CACHED
         # A resolver's executions always look so; it has nothing to compute.
         return "cached" if is_cached else "done"
-
-
-def _interrupted(node: str) -> str:
-    return f"interrupted in node {node!r}; run again to go on from there"
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """What `penstock pack` does once its options are known: pack, show progress, report."""
 
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import EMPTY_COLUMNS, OnRows, pack
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.packed_layout import PackedLayout
+from penstock.pipelines.interrupts import whole_or_nothing
 from penstock.pipelines.tables import console, counted, human_bytes, print_table
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -35,15 +35,13 @@ def run_pack(
         DataError: The rows are bad.
         UsageError: An option or `output` cannot be used.
     """
-    # As Ctrl-C does, so that the attempt at the output is removed.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     stated = None
     if schema is not None:
         from penstock.components.packing.stated import stated_columns
 
         stated = stated_columns(schema)
     started = time.perf_counter()
-    with _progress() as on_rows:
+    with whole_or_nothing(), _progress() as on_rows:
         manifest = pack(
             str(examples), output, options, stated=stated, overwrite=overwrite, on_rows=on_rows
         )

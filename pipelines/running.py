@@ -74,7 +74,7 @@ def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress
         logger.exception("the run failed")
         with open_store(connection) as handle:
             written = report(handle.store, str(error))
-        raise NodeFailedError(f"{error}\n  report: {written}\n  log: {noise.log}") from error
+        raise type(error)(f"{error}\n  report: {written}\n  log: {noise.log}") from error
     with open_store(connection) as handle:
         written = report(handle.store)
         return replace(collect(handle.store, pipeline.pipeline_name), report=str(written))

@@ -11,6 +11,7 @@ from rich.table import Table
 from penstock.components.errors import UsageError
 from penstock.components.gate_checks import GateOptions
 from penstock.components.sources.schema import read_schema_text
+from penstock.pipelines.interrupts import whole_or_nothing
 from penstock.pipelines.noise import noise_to_log
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def run_validate(
     if out is not None and out.exists():
         raise UsageError(f"{out} exists already; name a new folder")
     text = read_schema_text(str(schema_file)) if schema_file else None
-    with noise_to_log() as noise:
+    with whole_or_nothing(), noise_to_log() as noise:
         console = Console(file=noise.screen, highlight=False, soft_wrap=True)
         # TensorFlow, TFX and Beam take seconds to import, and talk while they do.
         from penstock.pipelines.examples_validation import validate_examples

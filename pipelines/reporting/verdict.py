@@ -90,6 +90,8 @@ def _stopped(node: NodeFacts, note: RunNote) -> Verdict:
         return Verdict(NEUTRAL, "Running", f"{node.name} has begun and not ended.")
     if node.state == "cancelled":
         return Verdict(BAD, "Cancelled", f"{node.name} was cancelled.")
+    if note.error.startswith("interrupted in node "):
+        return Verdict(NEUTRAL, "Interrupted", note.error)
     word = "Blocked" if node.name.startswith(GATE) else "Failed"
     reason = note.error.removeprefix(f"node {node.name!r} failed: ").strip()
     if not reason:

@@ -94,19 +94,19 @@ def test_an_unchanged_run_comes_from_the_cache(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("fault", "text"),
+    ("fault", "code", "text"),
     [
-        ("data", "node 'Check' failed: numbers: row 3: too big; expected at most 9"),
-        ("code", "node 'Check' failed: ValueError: odd"),
-        ("interrupt", "interrupted in node 'Check'; run again to go on from there"),
+        ("data", 1, "node 'Check' failed: numbers: row 3: too big; expected at most 9"),
+        ("code", 1, "node 'Check' failed: ValueError: odd"),
+        ("interrupt", 130, "interrupted in node 'Check'; run again to go on from there"),
     ],
 )
-def test_a_failure_stops_the_run_and_leaves_nothing(tmp_path, fault, text):
+def test_a_failure_stops_the_run_and_leaves_nothing(tmp_path, fault, code, text):
     record = Record()
     with pytest.raises(NodeFailedError) as error:
         run_locally(make(tmp_path, fault=fault), record)
     assert str(error.value) == text
-    assert error.value.exit_code == 1
+    assert error.value.exit_code == code
     assert record.ended == {"MakeNumbers": "done", "Check": "failed"}
     again = run(tmp_path)
     assert again.ended == {"MakeNumbers": "cached", "Check": "done", "Publish": "done"}

@@ -1,6 +1,8 @@
 """`penstock ingest` as its user runs it, in a process of its own."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -128,17 +130,27 @@ def test_a_tab_and_a_split_without_rows(tmp_path):
     assert [c.name for c in read_manifest(tmp_path / "out").columns] == ["id", "name"]
 
 
-def test_sigterm_leaves_nothing(tmp_path, taxi_csv):
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, 1), (signal.SIGINT, 2)])
+def test_an_interrupt_leaves_one_line_and_nothing_else(tmp_path, taxi_csv, number, workers):
     (tmp_path / "in").mkdir()
     rows = taxi_csv.read_text()
     body = rows.partition("\n")[2]
     (tmp_path / "in" / "big.csv").write_text(rows + body * 60)
-    process = subprocess.Popen([PENSTOCK, "ingest", "in", "out"], cwd=tmp_path)
+    process = subprocess.Popen(
+        [PENSTOCK, "ingest", "in", "out", "--workers", str(workers)],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob(".out.*/Split-train")) and time.monotonic() < deadline:
         time.sleep(0.02)
-    process.terminate()
-    assert process.wait(timeout=60) == 130
+    os.killpg(process.pid, number)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    lines = [line for line in said.splitlines() if not line.startswith("WARNING:")]
+    assert lines[1:] == ["penstock: interrupted; nothing was written"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
 
 
