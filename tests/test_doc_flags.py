@@ -1,0 +1,77 @@
+"""Every flag that README and docs name is one, of the command that they name with it."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from penstock.components.sources.kinds import KINDS, options_type
+from penstock.pipelines.cli import app
+from penstock.pipelines.commands.ingest import _ingest
+from penstock.pipelines.option_flags import with_flags
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    page.relative_to(ROOT).as_posix()
+    for page in (ROOT / "README.md", ROOT / "k8s/README.md", *sorted((ROOT / "docs").glob("*.md")))
+]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`([^`]+)`")
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+# Not the namespace of that name, as kubectl takes it.
+PENSTOCK = re.compile(r"(?<!-n )\bpenstock (bench [a-z]+|[a-z]+) ([^|;&#]*)")
+# Commands of others, whose flags are theirs.
+OTHERS = re.compile(r"\b(kubectl|docker|pip|gcloud|hadoop|make|python|kind|helm|git|podman) ")
+ALWAYS = {"--help", "--version"}
+
+
+def flags(command):
+    return {flag for p in command.params for flag in (*p.opts, *p.secondary_opts)} | ALWAYS
+
+
+def known_flags():
+    """The flags of each command, as `bench ladder` where it has sub-commands."""
+    found = {}
+    for name, command in typer.main.get_command(app).commands.items():
+        found[name] = flags(command)
+        for below, one in getattr(command, "commands", {}).items():
+            found[f"{name} {below}"] = flags(one)
+    for kind in KINDS:
+        ingest = typer.Typer(add_completion=False)
+        ingest.command()(with_flags(_ingest, options_type(kind), panel=kind))
+        found["ingest"] |= flags(typer.main.get_command(ingest))
+    return found
+
+
+KNOWN = known_flags()
+
+
+def unknown_flags(text):
+    """The flags in a text that no command has; of a whole command, those that it has not."""
+    found = []
+    blocks = "\n".join(body.replace("\\\n", " ") for _, body in BLOCK.findall(text))
+    spans = blocks.splitlines() + INLINE.findall(BLOCK.sub("", text))
+    for span in spans:
+        commands = PENSTOCK.findall(span)
+        for name, arguments in commands:
+            own = KNOWN.get(name, set())
+            found += [f"{name} {flag}" for flag in FLAG.findall(arguments) if flag not in own]
+        if not commands and not OTHERS.search(span) and span.startswith(("--", *KINDS)):
+            found += [
+                flag for flag in FLAG.findall(span) if flag not in set().union(*KNOWN.values())
+            ]
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_flag_that_a_page_names_is_one(page):
+    assert unknown_flags((ROOT / page).read_text()) == []
+
+
+def test_a_flag_that_is_none_is_found():
+    text = (
+        "`--labels-file`, `text --unit document`, `kubectl get --all`\n"
+        "```sh\npenstock run taxi --set a=1 \\\n  --workers 2  # --not-this\n```\n"
+    )
+    assert unknown_flags(text) == ["run --workers", "--labels-file"]
