@@ -1,5 +1,6 @@
 """A run's summary for a person: what went in, what came out, and where to look closer."""
 
+import textwrap
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -10,6 +11,8 @@ from penstock.pipelines.summary import RunSummary
 from penstock.pipelines.tables import console, print_table
 
 _BARS = "▁▂▃▄▅▆▇█"
+_INDENT = 12  # what a line says begins there, after its name
+_WIDTH = 100
 _WORST_SLICES = 3
 _MIN_SLICE_EXAMPLES = 30  # below that a slice's metric is mostly chance
 
@@ -60,7 +63,17 @@ def _print_training(out: Console, record: TrainingRecord, bottleneck: str) -> No
     out.print(
         f"            {record.steps} steps in {record.seconds:.1f} s{resumed}; {record.stopped}"
     )
-    out.print(f"            {bottleneck}")
+    margin = " " * _INDENT
+    out.print(
+        textwrap.fill(
+            bottleneck,
+            _WIDTH,
+            initial_indent=margin,
+            subsequent_indent=margin,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    )
 
 
 def _best(epoch: EpochRecord, metric: str) -> str:

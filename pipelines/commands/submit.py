@@ -31,7 +31,8 @@ def command(
         bool, typer.Option("--wait", help="Show each node's progress; exit 1 if the run fails.")
     ] = False,
     seconds_between_polls: Annotated[
-        float, typer.Option(min=0.01, help="How often to look while waiting.")
+        float,
+        typer.Option(min=0.01, metavar="SECONDS", help="How often to look while waiting."),
     ] = 5.0,
 ) -> None:
     """Start a run on Kubeflow Pipelines, and print its id.

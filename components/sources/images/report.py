@@ -29,17 +29,22 @@ class ImageReport:
         lines = []
         if self.classes:
             few, many = min(self.classes.values()), max(self.classes.values())
-            lines.append(f"{len(self.classes)} classes of {few:,} to {many:,} images")
+            classes = "1 class" if len(self.classes) == 1 else f"{len(self.classes):,} classes"
+            each = f"{few:,}" if few == many else f"{few:,} to {many:,}"
+            lines.append(f"{classes} of {each} {'image' if many == 1 else 'images'}")
         if self.unlabelled:
-            lines.append(f"{self.unlabelled:,} images without label")
+            images = "image" if self.unlabelled == 1 else "images"
+            lines.append(f"{self.unlabelled:,} {images} without label")
         if self.duplicates:
             extra = sum(len(group) - 1 for group in self.duplicates)
+            repeat = "image repeats" if extra == 1 else "images repeat"
             lines.append(
-                f"{extra:,} images repeat another one's content, as {shown(self.duplicates[0], 3)}"
+                f"{extra:,} {repeat} another one's content, as {shown(self.duplicates[0], 3)}"
             )
         if self.conflicting:
+            have = "content has" if len(self.conflicting) == 1 else "contents have"
             lines.append(
-                f"{len(self.conflicting):,} contents have several classes, as "
+                f"{len(self.conflicting):,} {have} several classes, as "
                 f"{shown(self.conflicting[0], 3)}"
             )
         return lines

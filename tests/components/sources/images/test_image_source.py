@@ -11,6 +11,7 @@ import pytest
 from penstock.components.errors import DataError
 from penstock.components.sources.images.open_images import open_images
 from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.report import ImageReport
 from penstock.components.sources.open import open_source
 
 
@@ -126,8 +127,18 @@ def test_equal_files_and_classes_are_reported(zoo, encoded):
         "classes are folders",
         "2 classes of 20 to 22 images",
         "2 images repeat another one's content, as 'cat/03.jpg', 'dog/again.jpg'",
-        "1 contents have several classes, as 'cat/03.jpg', 'dog/again.jpg'",
+        "1 content has several classes, as 'cat/03.jpg', 'dog/again.jpg'",
     )
+
+
+def test_one_of_each_is_said_so():
+    report = ImageReport({"cat": 1}, 1, (("a", "b"),), (("a", "b"),))
+    assert report.lines() == [
+        "1 class of 1 image",
+        "1 image without label",
+        "1 image repeats another one's content, as 'a', 'b'",
+        "1 content has several classes, as 'a', 'b'",
+    ]
 
 
 def bomb():
