@@ -18,6 +18,7 @@ BOM = b"\xef\xbb\xbf"
 
 # Headers are much shorter; a quoted one that is never closed shows within it.
 _HEAD_BYTES = 2**20
+_TABLE_EXTENSIONS = (".csv", ".tsv", ".psv", ".tab")
 _OTHER_DELIMITERS = ",;\t|"
 
 
@@ -82,7 +83,17 @@ def read_header(
             "convert the file, from Latin-1: iconv -f LATIN1 -t UTF-8"
         ) from error
     _check_names(names, f"{path}: line {line}", options.delimiter, known_names)
+    # Any text is a table of one column. Where only the name speaks for one, it must say so.
+    if len(names) == 1 and options.kind is None and not _is_table_name(path, names, known_names):
+        raise DataError(
+            f"{path}: one column, no delimiter found: say --kind text for lines, or --kind csv"
+        )
     return Header(path, names, start + len(row.data), line + row.lines, size)
+
+
+def _is_table_name(path: str, names: tuple[str, ...], known_names: Collection[str]) -> bool:
+    """Whether a file is a table by its own name, or by its column's."""
+    return path.lower().endswith(_TABLE_EXTENSIONS) or names[0] in known_names
 
 
 def _check_names(

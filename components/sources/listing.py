@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.remote import RemoteFile, find_files, has_glob, is_remote
@@ -20,6 +21,9 @@ EXTENSIONS = {
     "avro": (".avro",),
     "tfrecord": (".tfrecord", ".tfrecords"),
 }
+_IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+# Files looked at for advice; a folder may have millions.
+_MAX_LOOKED_AT = 1000
 _COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
 _STRAY = re.compile(r"^[._]|^readme\b|^license\b|\.(crc|md|tmp|swp|bak|pbtxt|json|ya?ml)$|~$", re.I)
 
@@ -89,8 +93,20 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
         raise DataError(f"{pattern}: no such file or folder")
     if not listing.files:
         beside = f" but {', '.join(listing.ignored)}, which are not data" if listing.ignored else ""
-        raise DataError(f"{pattern}: no data file matches{beside}; expected at least one")
+        advice = _advice(pattern, listing.ignored) if kind is None else "expected at least one"
+        raise DataError(f"{pattern}: no data file matches{beside}; {advice}")
     return listing
+
+
+def _advice(pattern: str, ignored: Sequence[str]) -> str:
+    """What to do where no table is found."""
+    if any(path.endswith(".json") for path in ignored):
+        return "JSON is read as one object a line (.jsonl), which `jq -c '.[]'` makes of an array"
+    if not is_remote(pattern) and os.path.isdir(pattern):
+        below = (os.path.join(folder, f) for folder, _, names in os.walk(pattern) for f in names)
+        if any(path.lower().endswith(_IMAGES) for path in islice(below, _MAX_LOOKED_AT)):
+            return "there are images below it: say --kind images"
+    return "expected at least one"
 
 
 def _without_stray(paths: Iterable[str]) -> Listing:

@@ -9,6 +9,13 @@ _MAGIC = (
     (b"\xfd7zXZ\x00", "xz", "decompress it first (unxz)"),
     (b"\x28\xb5\x2f\xfd", "zstd", "decompress it first (unzstd)"),
     (PARQUET_MAGIC, "Parquet", "name it .parquet, or say kind='parquet'"),
+    (
+        b"SQLite format 3\0",
+        "an SQLite database",
+        "read it as sqlite:///PATH with --kind sql --table NAME",
+    ),
+    (b"\x89PNG\r\n\x1a\n", "a PNG image", "read it with --kind images"),
+    (b"\xff\xd8\xff", "a JPEG image", "read it with --kind images"),
     (b"Obj\x01", "Avro", "export it as CSV or Parquet"),
     (b"version https://git-lfs", "a Git LFS pointer", "fetch the file: git lfs pull"),
     (b"%PDF-", "a PDF", "export the table as CSV"),
@@ -37,8 +44,10 @@ def not_text(head: bytes) -> str | None:
     start = head.lstrip()[:15].lower()
     if start.startswith((b"<!doctype html", b"<html", b"<?xml")):
         return "looks like HTML or XML, perhaps an error page; download the data again"
-    if start.startswith((b'{"', b'[{"')):
-        return "looks like JSON; export the table as CSV"
+    if start.startswith(b"[") and start[1:].lstrip().startswith(b"{"):
+        return "looks like one JSON array; write an object a line, as `jq -c '.[]'` does"
+    if start.startswith(b'{"'):
+        return "looks like JSON; say --kind jsonl if it has an object a line"
     return _wide(head)
 
 

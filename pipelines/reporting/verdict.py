@@ -86,12 +86,13 @@ def gate_error(problems: Sequence[str]) -> str:
 
 
 def _stopped(node: NodeFacts, note: RunNote) -> Verdict:
+    # Before its state: what was interrupted stays running in the store until the next run.
+    if note.error.startswith("interrupted in node "):
+        return Verdict(NEUTRAL, "Interrupted", f"{note.error[:1].upper()}{note.error[1:]}.")
     if node.state == "running":
         return Verdict(NEUTRAL, "Running", f"{node.name} has begun and not ended.")
     if node.state == "cancelled":
         return Verdict(BAD, "Cancelled", f"{node.name} was cancelled.")
-    if note.error.startswith("interrupted in node "):
-        return Verdict(NEUTRAL, "Interrupted", note.error)
     word = "Blocked" if node.name.startswith(GATE) else "Failed"
     reason = note.error.removeprefix(f"node {node.name!r} failed: ").strip()
     if not reason:

@@ -125,7 +125,7 @@ def open_json_lines(inputs: Sequence[str], options: JsonLinesOptions) -> JsonLin
             path,
             check_head,
             max_row_bytes=options.max_row_bytes,
-            show=_Sampler(sample, first_rows).add,
+            show=_Sampler(sample, path, first_rows).add,
         )
         for path in listing.files
     ]
@@ -160,8 +160,9 @@ def open_json_lines(inputs: Sequence[str], options: JsonLinesOptions) -> JsonLin
 class _Sampler:
     """Shows a file's first rows, and a few of each later block, to the sample."""
 
-    def __init__(self, sample: JsonSample, first_rows: int) -> None:
+    def __init__(self, sample: JsonSample, path: str, first_rows: int) -> None:
         self._sample = sample
+        self._path = path
         self._wanted = first_rows
 
     def add(self, block: bytes) -> None:
@@ -171,6 +172,6 @@ class _Sampler:
         for line in lines:
             if line.strip():
                 try:
-                    self._sample.add(parse_line(line))
+                    self._sample.add(parse_line(line), self._path)
                 except ValueError:
                     continue  # Rejected by line when it is read.

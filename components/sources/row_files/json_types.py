@@ -27,9 +27,10 @@ class JsonSample:
     def __init__(self) -> None:
         self._shapes: dict[str, Counter[str]] = {}
         self._values: dict[str, Counter[str]] = {}
+        self._nested_in: dict[str, str] = {}
 
-    def add(self, row: Mapping[str, object]) -> None:
-        """Count one row."""
+    def add(self, row: Mapping[str, object], path: str) -> None:
+        """Count one row of a file."""
         for name, value in row.items():
             shapes = self._shapes.setdefault(name, Counter())
             values = self._values.setdefault(name, Counter())
@@ -37,7 +38,9 @@ class JsonSample:
                 continue
             shape = "nested" if is_nested(value) else "list" if isinstance(value, list) else "one"
             shapes[shape] += 1
-            if shape != "nested":
+            if shape == "nested":
+                self._nested_in.setdefault(name, path)
+            else:
                 items = value if isinstance(value, list) else [value]
                 values.update(_class(item) for item in items if item is not None)
 
@@ -56,9 +59,9 @@ class JsonSample:
             if nested == "json":
                 return Column(name, FeatureKind.BYTES, is_text=True)
             raise DataError(
-                f"column {name!r} holds objects or lists of lists, which no feature can hold; set "
-                "nested='json' to keep them as JSON text, or leave the column out of a schema and "
-                "set extra_columns='drop'"
+                f"{self._nested_in[name]}: column {name!r} holds objects or lists of lists, which "
+                "no feature can hold; set nested='json' to keep them as JSON text, or leave the "
+                "column out of a schema and set extra_columns='drop'"
             )
         numbers = values["integers"] + values["floats"] + values["non_finite"]
         if values["texts"] >= numbers:

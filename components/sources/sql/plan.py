@@ -109,7 +109,11 @@ def make_plan(database: Database, options: SqlOptions, connection: Connection) -
         UsageError: It has no such key.
     """
     query = user_query(database, options)
-    names, features = _describe(database, query, connection)
+    try:
+        with database.errors_named():
+            names, features = _describe(database, query, connection)
+    except DataError as error:
+        raise _with_tables(error, options, connection) from error
     key = _key(database, options, names, connection)
     as_text = features is not None and database.fetches_key_as_text(features[names.index(key)])
     statements = Statements(query, names, key, key_as_text=as_text)
@@ -175,6 +179,19 @@ def _key(
     if key not in names:
         raise UsageError(f"{database.shown}: no column {key!r} for the key; it has {shown(names)}")
     return key
+
+
+def _with_tables(error: DataError, options: SqlOptions, connection: Connection) -> DataError:
+    """The error, with the names of the tables where the one that was asked for is none."""
+    table = options.table
+    if table is None or "." in table:
+        return error
+    connection.rollback()  # PostgreSQL answers nothing more in a transaction that failed.
+    inspector = inspect(connection)
+    there = sorted([*inspector.get_table_names(), *inspector.get_view_names()])
+    if table in there:
+        return error
+    return DataError(f"{error}; its tables: {shown(there) if there else 'none'}")
 
 
 def _primary_key(table: str, connection: Connection) -> str | None:

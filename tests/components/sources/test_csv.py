@@ -319,7 +319,12 @@ def test_nothing_but_empty_files_has_no_columns(write):
         ),
         (b"<!DOCTYPE html><p>404", "looks like HTML or XML, perhaps an error page; download the "
          "data again"),
-        (b'{"a": 1}\n', "looks like JSON; export the table as CSV"),
+        (b'{"a": 1}\n', "looks like JSON; say --kind jsonl if it has an object a line"),
+        (b'[\n {"a": 1}]', "looks like one JSON array; write an object a line, as `jq -c '.[]'` "
+         "does"),
+        (b"SQLite format 3\0\x10", "looks like an SQLite database; read it as sqlite:///PATH "
+         "with --kind sql --table NAME"),
+        (b"\x89PNG\r\n\x1a\n\0", "looks like a PNG image; read it with --kind images"),
     ],
 )  # fmt: skip
 def test_what_is_not_text_is_named_by_its_looks(write, content, message):
@@ -495,3 +500,16 @@ def test_chicago_taxi(read_out):
     assert row["trip_start_timestamp"] == 1400269500
     assert row["company"] == b"Chicago Elite Cab Corp. (Chicago Carriag"
     assert row["pickup_community_area"] is None
+
+
+def test_lines_of_text_are_no_table_unless_it_is_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("notes.txt").write_text("first\nsecond\n")
+    with pytest.raises(DataError) as error:
+        open_source("notes.txt")
+    assert str(error.value) == (
+        "notes.txt: one column, no delimiter found: say --kind text for lines, or --kind csv"
+    )
+    assert open_source("notes.txt", SourceOptions(kind="csv")).rows == 1
+    Path("notes.txt").rename("notes.csv")
+    assert open_source("notes.csv").rows == 1

@@ -137,7 +137,7 @@ def test_errors_on_the_command_line_are_one_line(tmp_path, sqlite_table):
     ingest = ("ingest", address, tmp_path / "out", "--kind", "sql", "--key", "id")
     done = penstock(*ingest, "--table", "gone")
     assert done.returncode == 1
-    assert done.stderr == f"penstock: {tmp_path}/data.db: no such table: gone\n"
+    assert done.stderr == f"penstock: {tmp_path}/data.db: no such table: gone; its tables: 't'\n"
     done = penstock("ingest", "mysql://me:pw-3f9c@host/db", "out", "--kind", "sql", "--table", "t")
     assert done.returncode == 2
     assert "pw-3f9c" not in done.stdout + done.stderr

@@ -160,7 +160,8 @@ def test_refusals_name_what_is_wrong(sqlite_table, open_sql, tmp_path):
         usage_error(lambda: open_sql(address)) == f"{place}: say what to read: a query or a table"
     )
     assert (
-        data_error(lambda: open_sql(address, table="x", key="id")) == f"{place}: no such table: x"
+        data_error(lambda: open_sql(address, table="x", key="id"))
+        == f"{place}: no such table: x; its tables: 't'"
     )
     assert (
         data_error(lambda: open_sql(address, query="SELECT id, fare, id FROM t", key="id"))
