@@ -66,7 +66,7 @@ def inspect_rejected(path: str, files: Sequence[Path], *, every: bool) -> Reject
         DataError: A line is no rejected row.
     """
     reasons: Counter[str] = Counter()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for row in _read(files):
         column = "" if row["column"] is None else f"column {row['column']!r}: "
         reasons[column + _QUOTED.sub("...", row["reason"])] += 1

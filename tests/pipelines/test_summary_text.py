@@ -19,7 +19,7 @@ def test_what_limits_a_training_is_wrapped_below_the_other_lines(capsys):
     assert lines == [
         "80 steps in 3.2 s; all epochs done",
         "input-bound: 64 % of each 2.40 ms step waits for input (427,000 examples/s); input that",
-        "never waits would train 2.8 times as fast; all cores are busy: pack the rows, or train on",
-        "more",
+        "never waits would train 2.8 times as fast; all cores are busy: pack the rows, or train",
+        "on more",
     ]
     assert max(map(len, lines)) <= 88
