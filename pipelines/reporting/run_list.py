@@ -11,7 +11,7 @@ from penstock.pipelines.reporting.run_note import read_note
 from penstock.pipelines.reporting.stores import find_stores, open_reading
 from penstock.pipelines.reporting.verdict import judge
 from penstock.pipelines.run_record import all_runs
-from penstock.pipelines.tables import console, print_table
+from penstock.pipelines.tables import console, counted, print_table
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def show_runs(runs: Sequence[RunLine]) -> None:
         )
         for run in runs
     ]
-    print_table(console(), f"{len(rows)} run(s)", headers, rows)
+    print_table(console(), counted(len(rows), "run"), headers, rows)
 
 
 def to_json(runs: Sequence[RunLine]) -> str:

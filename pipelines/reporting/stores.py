@@ -142,6 +142,7 @@ def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:
     for store in stores:
         with open_reading(store) as opened:
             found += [(store, run) for run in all_runs(opened)]
+    found.sort(key=lambda pair: pair[1].began, reverse=True)
     if what is not None:
         exact = [pair for pair in found if pair[1].run_id == what]
         matching = exact or [pair for pair in found if pair[1].run_id.startswith(what)]
@@ -149,7 +150,9 @@ def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:
             ids = ", ".join(run.run_id for _, run in matching[:3])
             raise UsageError(f"run {what!r} may be {ids}; write more of its id")
     else:
-        matching = sorted(found, key=lambda pair: pair[1].began, reverse=True)
+        matching = found
+    if what is None and not found:
+        raise UsageError(f"{', '.join(map(str, stores))}: there is no run in there yet")
     if not matching:
         known = ", ".join(run.run_id for _, run in found[:3]) or "none"
         raise UsageError(f"no run {what!r}; the newest known: {known} (penstock runs lists all)")

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 from typer.testing import CliRunner
@@ -75,10 +76,23 @@ def test_a_file_that_is_no_metadata(tmp_path):
     assert str(done.exception) == f"{tmp_path}/metadata.sqlite: is no metadata store of runs"
 
 
+def test_the_newest_known_are_those_of_all_stores(two):
+    shutil.copy(two / "metadata.sqlite", two / "copy.sqlite")
+    assert str(call("report", "nope", "--root", two).exception) == (
+        "no run 'nope'; the newest known: run-2, run-2, run-1 (penstock runs lists all)"
+    )
+
+
+def test_metadata_without_a_run(runs, tmp_path):
+    assert str(call("report", tmp_path).exception) == (
+        f"{tmp_path}/metadata.sqlite: there is no run in there yet"
+    )
+
+
 def test_metadata_of_a_name_of_its_own(two):
     (two / "metadata.sqlite").rename(two / "mine.sqlite")
     assert call("report", "--root", two).stdout == f"{two}/hand-report.html\n"
-    assert "2 run(s)" in call("runs", two).stdout
+    assert call("runs", two).stdout.startswith("2 runs\n")
 
 
 def test_the_list_of_runs(two):
