@@ -17,10 +17,8 @@ from penstock.components.errors import DataError
 from penstock.components.gate_checks import GateOptions, find_problems
 from penstock.components.local_beam import local_pipeline
 from penstock.components.schema_features import parse_schema
-from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, read_manifest
 from penstock.components.tfrecord.verify import verify
-
-_SPLIT_FOLDER = "Split-"
+from penstock.pipelines.examples_folder import find_manifest, find_shards
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,8 @@ def validate_examples(
         DataError: The folder is none, shards are missing or damaged, or the schema is none.
     """
     given = parse_schema(schema_text, "the schema") if schema_text else None
-    manifest = read_manifest(folder) if (folder / MANIFEST_NAME).exists() else None
-    shards = _shards(folder, manifest)
+    manifest = find_manifest(folder)
+    shards = find_shards(folder, manifest)
     tell(f"checking the bytes of {sum(map(len, shards.values()))} shards")
     verify(str(folder)).raise_faults()
     statistics = {}
@@ -103,27 +101,6 @@ def validate_examples(
         anomalies=anomalies,
         problems=tuple(find_problems(of_split, anomalies, manifest, options)),
     )
-
-
-def _shards(folder: Path, manifest: Manifest | None) -> dict[str, list[str]]:
-    """The files of each split: those that the manifest lists, or all without one."""
-    if manifest is not None:
-        return {
-            split: [str(folder / shard.file) for shard in shards]
-            for split, shards in manifest.splits.items()
-        }
-    found = {
-        path.name.removeprefix(_SPLIT_FOLDER): [
-            str(file) for file in sorted(path.iterdir()) if not file.name.startswith((".", "_"))
-        ]
-        for path in sorted(folder.glob(f"{_SPLIT_FOLDER}*"))
-    }
-    if not found:
-        raise DataError(
-            f"{folder}: no Examples folder, it has neither {MANIFEST_NAME} nor {_SPLIT_FOLDER}*; "
-            "make one with penstock ingest"
-        )
-    return found
 
 
 def _statistics(files: list[str], workers: int) -> statistics_pb2.DatasetFeatureStatisticsList:

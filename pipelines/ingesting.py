@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from penstock.components.example_gen.attempt import check_target
 from penstock.components.example_gen.ingest import Job, ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
@@ -55,8 +54,6 @@ def run_ingest(
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     started = time.perf_counter()
     with whole_or_nothing():
-        # Before the input, which may take long to read or to come over a network.
-        check_target(output, overwrite=overwrite)
         jobs = []
         for inputs, splits in parts:
             source = open_source(inputs, source_options)

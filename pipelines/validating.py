@@ -11,6 +11,8 @@ from rich.table import Table
 from penstock.components.errors import UsageError
 from penstock.components.gate_checks import GateOptions
 from penstock.components.sources.schema import read_schema_text
+from penstock.components.tfrecord.manifest import RowAccount
+from penstock.pipelines.examples_folder import find_manifest, find_shards
 from penstock.pipelines.interrupts import whole_or_nothing
 from penstock.pipelines.noise import noise_to_log
 
@@ -35,6 +37,9 @@ def run_validate(
     """
     if out is not None and out.exists():
         raise UsageError(f"{out} exists already; name a new folder")
+    # TensorFlow takes seconds to import, which is long to learn of a name mistyped.
+    manifest = find_manifest(folder)
+    find_shards(folder, manifest)
     text = read_schema_text(str(schema_file)) if schema_file else None
     with whole_or_nothing(), noise_to_log() as noise:
         console = Console(file=noise.screen, highlight=False, soft_wrap=True)
@@ -47,24 +52,26 @@ def run_validate(
         )
         if out is not None:
             keep_validation(validation, out)
+    account = manifest.account if manifest else None
     if as_json:
-        sys.stdout.write(_json(validation))
+        sys.stdout.write(_json(validation, account))
     else:
-        _report(validation, out)
+        _report(validation, account, out)
     validation.raise_problems()
 
 
-def _json(validation: "Validation") -> str:
+def _json(validation: "Validation", account: RowAccount | None) -> str:
     found = {
         "rows": validation.rows,
         "features": len(validation.schema.feature),
         "schema": "inferred" if validation.is_inferred else "given",
+        "quarantined_share": account.quarantined_share if account else None,
         "problems": list(validation.problems),
     }
     return json.dumps(found, indent=1) + "\n"
 
 
-def _report(validation: "Validation", out: Path | None) -> None:
+def _report(validation: "Validation", account: RowAccount | None, out: Path | None) -> None:
     console = Console(highlight=False, soft_wrap=True)
     table = Table("split", "rows", "anomalies", box=None)
     for split, rows in validation.rows.items():
@@ -73,6 +80,11 @@ def _report(validation: "Validation", out: Path | None) -> None:
     console.print(table)
     schema = "inferred from these rows" if validation.is_inferred else "given"
     console.print(f"schema of {len(validation.schema.feature)} features, {schema}")
+    if account is not None and account.quarantined:
+        console.print(
+            f"{account.quarantined:,} of {account.read - account.blank:,} rows were set aside "
+            f"({account.quarantined_share:.2%})"
+        )
     if out is not None:
         console.print(f"kept: {out}")
     if not validation.problems:

@@ -266,6 +266,11 @@ def _check_all_read(manifest: Manifest, jobs: Sequence[Job]) -> None:
 
 def _check_account(manifest: Manifest, options: IngestOptions, folder: Path) -> None:
     account = manifest.account
+    if account.quarantined and not sum(account.written.values()):
+        raise DataError(
+            f"none of {account.quarantined:,} rows fits, so there is nothing to train on; "
+            f"the first is {first_quarantined(folder)}"
+        )
     if account.quarantined_share > options.max_quarantined_share:
         raise DataError(
             f"{account.quarantined} of {account.read - account.blank} rows do not fit "

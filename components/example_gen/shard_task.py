@@ -1,5 +1,6 @@
 """The unit of work: some pieces of a source in, one shard of each split out."""
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -38,6 +39,8 @@ from penstock.components.tfrecord.writer import ShardWriter
 # A batch may take some milliseconds; that is how often a person sees a difference.
 _SAID_EVERY_SECONDS = 0.2
 
+_ADVICE = re.compile(r"; [a-z]")
+
 # Of each row, the index of its split.
 Places = npt.NDArray[np.int64]
 
@@ -65,7 +68,9 @@ class StrictError(DataError):
     """Strict mode met a row that does not fit."""
 
     def __init__(self, row: RejectedRow) -> None:
-        super().__init__(f"{row}; mend it, or set it aside with --on-bad-row quarantine")
+        # A reason may end with advice of its own, "; copy it again".
+        advice = "," if _ADVICE.search(row.reason) else "; mend it,"
+        super().__init__(f"{row}{advice} or set it aside with --on-bad-row quarantine")
 
 
 def run_task(

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from penstock.components.errors import UsageError
+from penstock.components.example_gen.attempt import check_target
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.sources.kinds import KINDS, options_type
@@ -103,7 +104,9 @@ def _ingest(
         max_quarantined_share=max_quarantined_share,
         parquet_copy=parquet_copy,
     )
-    # Beam and Arrow take most of a second to import; --help needs neither.
+    # Before the imports, and before the input, which may take long to come over a network.
+    check_target(output, overwrite=overwrite)
+    # Beam and Arrow take a second or two to import; --help needs neither.
     from penstock.pipelines.ingesting import run_ingest
 
     run_ingest(

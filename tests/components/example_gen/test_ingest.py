@@ -12,8 +12,10 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.shard_task import StrictError
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.local_beam import local_pipeline
+from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
 from penstock.components.tfrecord.manifest import RowAccount, check_shards, read_manifest
@@ -112,6 +114,15 @@ def test_too_many_bad_rows_stop_it(tmp_path):
     )
     with pytest.raises(DataError, match=text):
         run(path, tmp_path / "out", on_bad_row="quarantine")
+    assert os.listdir(tmp_path) == ["a.csv"]
+
+
+def test_rows_that_none_of_them_fit_stop_it_whatever_the_share(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,fare\n" + "1,2,3\n" * 40)
+    text = r"^none of 40 rows fits, so there is nothing to train on; the first is .*a\.csv: line 2"
+    with pytest.raises(DataError, match=text):
+        run(path, tmp_path / "out", on_bad_row="quarantine", max_quarantined_share=1.0)
     assert os.listdir(tmp_path) == ["a.csv"]
 
 
@@ -275,3 +286,17 @@ def test_rows_that_the_source_counted_and_nobody_read_stop_the_ingest(tmp_path):
         "fault: report it"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("is late", "is late; mend it, or set it aside with --on-bad-row quarantine"),
+        ("cut off; copy it again", "cut off; copy it again, or set it aside with --on-bad-row "
+         "quarantine"),
+    ],
+)  # fmt: skip
+def test_a_bad_row_is_stopped_at_with_one_advice(reason, text):
+    assert str(StrictError(RejectedRow("a.csv", 1, 2, None, reason, b""))) == (
+        f"a.csv: line 2 (row 1): {text}"
+    )

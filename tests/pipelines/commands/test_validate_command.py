@@ -23,16 +23,20 @@ def penstock(*arguments, cwd):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("user")
-    (folder / "trips.csv").write_text("fare,label\n" + "".join(f"{i / 2},1\n" for i in range(60)))
-    done = penstock("ingest", "trips.csv", "shards", "--shards", 1, cwd=folder)
+    (folder / "trips.csv").write_text(
+        "fare,label\n" + "".join(f"{i / 2},1\n" for i in range(60)) + "1,2,3\n"
+    )
+    options = ("--on-bad-row", "quarantine", "--max-quarantined-share", 0.1)
+    done = penstock("ingest", "trips.csv", "shards", "--shards", 1, *options, cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder
 
 
 def test_data_that_is_unfit_is_exit_1_and_kept_for_a_closer_look(folder):
     done = penstock(
-        "validate", "shards", "--label", "label", "--out", "checked", "--json", cwd=folder
-    )
+        "validate", "shards", "--label", "label", "--out", "checked", "--json",
+        "--max-quarantined-share", 0.1, cwd=folder,
+    )  # fmt: skip
 
     assert done.returncode == 1
     problems = [
@@ -42,6 +46,7 @@ def test_data_that_is_unfit_is_exit_1_and_kept_for_a_closer_look(folder):
     found = json.loads(done.stdout)
     assert (found["problems"], found["features"], found["schema"]) == (problems, 2, "inferred")
     assert sum(found["rows"].values()) == 60
+    assert found["quarantined_share"] == 1 / 61
     assert done.stderr.splitlines() == [
         "checking the bytes of 2 shards",
         "statistics of split 'train'",
@@ -74,3 +79,4 @@ def test_wrong_use(folder):
 
     done = validate(folder / "nothing")
     assert isinstance(done.exception, DataError)
+    assert str(done.exception).startswith(f"{folder}/nothing: no Examples folder, it has neither ")

@@ -1,0 +1,38 @@
+"""What lies in an Examples folder: its manifest, if it has one, and the shards of each split."""
+
+from pathlib import Path
+
+from penstock.components.errors import DataError
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, read_manifest
+
+_SPLIT_FOLDER = "Split-"
+
+
+def find_manifest(folder: Path) -> Manifest | None:
+    """The manifest; None where another ExampleGen wrote the Examples."""
+    return read_manifest(folder) if (folder / MANIFEST_NAME).exists() else None
+
+
+def find_shards(folder: Path, manifest: Manifest | None) -> dict[str, list[str]]:
+    """The files of each split: those that the manifest lists, or all without one.
+
+    Raises:
+        DataError: It is no Examples folder.
+    """
+    if manifest is not None:
+        return {
+            split: [str(folder / shard.file) for shard in shards]
+            for split, shards in manifest.splits.items()
+        }
+    found = {
+        path.name.removeprefix(_SPLIT_FOLDER): [
+            str(file) for file in sorted(path.iterdir()) if not file.name.startswith((".", "_"))
+        ]
+        for path in sorted(folder.glob(f"{_SPLIT_FOLDER}*"))
+    }
+    if not found:
+        raise DataError(
+            f"{folder}: no Examples folder, it has neither {MANIFEST_NAME} nor {_SPLIT_FOLDER}*; "
+            "make one with penstock ingest"
+        )
+    return found
