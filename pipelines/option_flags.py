@@ -53,6 +53,21 @@ def given(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def flag_names(options_type: type) -> dict[str, str]:
+    """Field to flag, `null_tokens` to `--null-token`, of an options dataclass."""
+    hints = typing.get_type_hints(options_type)
+    return {
+        field.name: _flag(field.name, many=_value_type(hints[field.name])[1])
+        for field in fields(options_type)
+        if field.name != "kind"
+    }
+
+
+def _flag(name: str, *, many: bool) -> str:
+    name = name.removesuffix("s") if many else name.removesuffix("_file")
+    return f"--{name.replace('_', '-')}"
+
+
 def _parameters(options_type: type, panel: str) -> list[inspect.Parameter]:
     docs = field_docs(options_type)
     hints = typing.get_type_hints(options_type)
@@ -70,11 +85,10 @@ def _parameters(options_type: type, panel: str) -> list[inspect.Parameter]:
 
 def _annotation(field: Field, hint: Any, doc: str, panel: str) -> Any:
     value_type, many = _value_type(hint)
-    name = field.name.removesuffix("s") if many else field.name.removesuffix("_file")
-    flag = f"--{name.replace('_', '-')}"
+    flag = _flag(field.name, many=many)
     default = None if field.default is MISSING else field.default
     if value_type is bool and default:
-        flag += f"/--no-{name.replace('_', '-')}"
+        flag += f"/--no-{flag.removeprefix('--')}"
     shown = (
         "" if default in (None, "", ()) or value_type is bool else f" (default: {_shown(default)})"
     )

@@ -105,7 +105,7 @@ def _check_names(
         likely = max(others, key=names[0].count)
         raise DataError(
             f"{place}: one column, {names[0][:80]!r}, with delimiter {delimiter!r}; "
-            f"did you mean {likely!r}? Set delimiter"
+            f"did you mean delimiter={likely!r}?"
         )
     if not any(name in known_names for name in names):
         numbers = [name for name in names if is_plain_number(name)]

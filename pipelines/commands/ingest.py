@@ -1,13 +1,14 @@
 """`penstock ingest`: files in, an Examples folder out, without TFX."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from penstock.components.errors import UsageError
+from penstock.components.errors import PenstockError, UsageError
 from penstock.components.example_gen.attempt import check_target
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
@@ -94,33 +95,47 @@ def _ingest(
 
     Example: penstock ingest trips.csv shards --split train=9 --split eval=1
     """
-    parts = _parts(inputs or [], input_split or [], split or [], partition_feature)
-    values = {"kind": kind} if kind else {}
-    source_options = options_type(kind)(**values, **given(source))
-    options = IngestOptions(
-        shards=ShardOptions(shards=shards, reading_hosts=reading_hosts),
-        compression=compression.upper(),
-        on_bad_row=on_bad_row,  # type: ignore[arg-type]  # the options check it
-        max_quarantined_share=max_quarantined_share,
-        parquet_copy=parquet_copy,
-    )
-    # Before the imports, and before the input, which may take long to come over a network.
-    check_target(output, overwrite=overwrite)
-    # Beam and Arrow take a second or two to import; --help needs neither.
-    from penstock.pipelines.ingesting import run_ingest
+    with _errors_in_flags(kind):
+        parts = _parts(inputs or [], input_split or [], split or [], partition_feature)
+        values = {"kind": kind} if kind else {}
+        source_options = options_type(kind)(**values, **given(source))
+        options = IngestOptions(
+            shards=ShardOptions(shards=shards, reading_hosts=reading_hosts),
+            compression=compression.upper(),
+            on_bad_row=on_bad_row,  # type: ignore[arg-type]  # the options check it
+            max_quarantined_share=max_quarantined_share,
+            parquet_copy=parquet_copy,
+        )
+        # Before the imports, and before the input, which may take long to come over a network.
+        check_target(output, overwrite=overwrite)
+        # Beam and Arrow take a second or two to import; --help needs neither.
+        from penstock.pipelines.ingesting import run_ingest
 
-    run_ingest(
-        parts,
-        output,
-        source_options,
-        options,
-        workers=workers,
-        overwrite=overwrite,
-        as_json=as_json,
-    )
+        run_ingest(
+            parts,
+            output,
+            source_options,
+            options,
+            workers=workers,
+            overwrite=overwrite,
+            as_json=as_json,
+        )
 
 
 command = with_flags(_ingest, options_type(None), panel="Source: a table in files")
+
+
+@contextmanager
+def _errors_in_flags(kind: str | None) -> Iterator[None]:
+    """Name options in errors as the shell knows them."""
+    try:
+        yield
+    except PenstockError as error:
+        if kind is None or kind in KINDS:
+            from penstock.pipelines.flag_words import in_flags
+
+            error.args = (in_flags(str(error), kind),)
+        raise
 
 
 def _parts(

@@ -346,8 +346,8 @@ def test_what_is_not_text_is_named_by_its_looks(write, content, message):
             "expected a header, found data ('paris', '2.5'); if the files have none, set "
             "column_names",
         ),
-        ("a;b;c", "one column, 'a;b;c', with delimiter ','; did you mean ';'? Set delimiter"),
-        ("a\tb", "one column, 'a\\tb', with delimiter ','; did you mean '\\t'? Set delimiter"),
+        ("a;b;c", "one column, 'a;b;c', with delimiter ','; did you mean delimiter=';'?"),
+        ("a\tb", "one column, 'a\\tb', with delimiter ','; did you mean delimiter='\\t'?"),
         (
             'a,"b',
             "unbalanced quote in the header, or no line end in 1048576 bytes; is this delimited "

@@ -79,10 +79,14 @@ def test_the_manifest_as_json(csv, tmp_path):
     ("option", "value", "text"),
     [
         ("--compression", "ZIP", "compression must be one of ('', 'GZIP'), got 'ZIP'"),
-        ("--on-bad-row", "skip", "on_bad_row must be one of ('strict', 'quarantine'), got 'skip'"),
+        (
+            "--on-bad-row",
+            "skip",
+            "--on-bad-row must be one of ('strict', 'quarantine'), got 'skip'",
+        ),
         ("--shards", "0", "shards must be at least 1, got 0"),
-        ("--non-finite", "zero", "non_finite must be one of reject, null, keep, got 'zero'"),
-        ("--split", "a=0", "split 'a': hash_buckets must be at least 1, got 0"),
+        ("--non-finite", "zero", "--non-finite must be one of reject, null, keep, got 'zero'"),
+        ("--split", "a=0", "split 'a': N of --split NAME=N must be at least 1, got 0"),
     ],
 )
 def test_every_option_says_its_choices(csv, tmp_path, option, value, text):
