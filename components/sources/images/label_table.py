@@ -49,11 +49,8 @@ def type_rows(
         raise DataError(f"{path}: has no rows")
     sample = JsonSample()
     for row in rows:
-        sample.add(row)
-    try:
-        columns = sample.columns("reject")
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from error
+        sample.add(row, path)
+    columns = sample.columns("reject")
     table, faults = RowConverter(columns, JsonLinesOptions()).convert(rows)
     if faults:
         row_at = min(faults)
