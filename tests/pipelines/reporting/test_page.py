@@ -319,6 +319,17 @@ def test_a_run_that_stopped_says_why(runs, tmp_path):
     assert report.missing == [f"the data: {tmp_path}/nowhere: No such file or directory"]
 
 
+def test_a_run_that_was_interrupted_did_not_fail(runs):
+    runs.node("run-1", "Trainer", "running")
+    error = "interrupted in node 'Trainer'; run again to go on from there"
+    write_note(runs.store, "run-1", RunNote(upstream={"Trainer": []}, error=error))
+    report, _ = rendered(runs)
+    assert (report.verdict.word, report.verdict.sentence) == (
+        "Interrupted",
+        "Interrupted in node 'Trainer'; run again to go on from there.",
+    )
+
+
 def test_a_store_without_our_note_still_tells_of_the_gate(runs, tmp_path):
     """As on Kubeflow, where the reason is in a container's log."""
     runs.write_statistics(tmp_path / "statistics", "train", 0)
