@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
-from penstock.components.sources.batches import batch_of
+from penstock.components.sources.batches import batch_of, joined
 from penstock.components.sources.cutting import RowStart, cut_files
 from penstock.components.sources.row_files.python_values import (
     batch_without,
@@ -78,11 +78,14 @@ class SqlSource:
         return cut_files([_AllRows(self.files[0], self.rows)], parts, row_start)
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The rows of the pieces, at most `options.fetch_rows` in a batch.
+        """The rows of the pieces, `options.fetch_rows` of them fetched at a time.
 
         Raises:
             DataError: The database cannot be read, or the data have changed.
         """
+        return joined(self._fetched(pieces))
+
+    def _fetched(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         keyed = self.plan.keyed_rows
         for piece in pieces:
             if piece.start < keyed:
