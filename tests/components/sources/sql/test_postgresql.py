@@ -154,10 +154,10 @@ def test_all_ranges_see_one_state_of_the_data(trips, open_sql, read_out):
     source = open_sql(trips.address, table="trips")
     first, second = source.cut(2)
     reading = source.read(first)
-    next(reading)
+    first_rows = next(reading).rows_read
     execute(trips, "DELETE FROM trips WHERE id > 5000", "INSERT INTO trips VALUES (-5, 0, 'new')")
     assert read_out(source, parts=3).rows[0][0] == 0
-    assert sum(batch.rows_read for batch in [*reading, *source.read(second)]) == 10_000 - 16
+    assert sum(batch.rows_read for batch in [*reading, *source.read(second)]) == 10_000 - first_rows
     assert open_sql(trips.address, table="trips").rows == 5_002
 
 
@@ -180,6 +180,7 @@ READING = "query LIKE 'FETCH%'"
 
 def test_reading_goes_on_after_a_lost_connection(trips, open_sql, monkeypatch):
     monkeypatch.setattr("penstock.components.sources.sql.range_reader._WAIT_SECONDS", (0.1,) * 3)
+    monkeypatch.setattr("penstock.components.sources.batches.MAX_BATCH_ROWS", 500)
     source = open_sql(trips.address, table="trips")
     reading = source.read(source.cut(1)[0])
     tables = [next(reading).table, next(reading).table]

@@ -59,7 +59,7 @@ def test_what_is_no_text_is_a_bad_row(put, read_out):
         "c: byte 11 of the file is NUL, which no text has",
         f"d: is empty (0 bytes); {advice}",
         f"e: holds only white space; {advice}",
-        "f: looks like binary data; read it with kind='binary'",
+        "f: looks like a PNG image; read it with --kind images",
         "g: has 101 bytes, more than 100; not read",
     ]
     out = read_out(open_documents(root, allow_empty=True), 2)
