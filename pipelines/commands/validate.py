@@ -18,7 +18,9 @@ def command(
     ] = "",
     max_quarantined_share: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Most rows that may have been set aside, as a share."),
+        typer.Option(
+            min=0, max=1, metavar="SHARE", help="Most rows that may have been set aside, 0 to 1."
+        ),
     ] = 0.01,
     out: Annotated[
         Path | None,
