@@ -16,7 +16,7 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.task_board import TaskBoard
 from penstock.components.local_beam import local_pipeline
-from penstock.components.sources.kinds import KindOptions
+from penstock.components.sources.kinds import KindOptions, find_kind
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.sharding import MIB
@@ -58,8 +58,9 @@ def run_ingest(
         for inputs, splits in parts:
             source = open_source(inputs, source_options)
             jobs.append(plan_job(source, splits, options))
+            inputs_are = "file(s)" if find_kind(source.kind).of_files else "input"
             console.print(
-                f"{source.rows:,} rows in {len(source.files)} {source.kind} file(s); "
+                f"{source.rows:,} rows in {len(source.files)} {source.kind} {inputs_are}; "
                 f"shards of each split: {jobs[-1].plan.reason}"
             )
             for note in getattr(source, "notes", ()):
