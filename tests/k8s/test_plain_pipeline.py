@@ -133,6 +133,7 @@ def test_ingest_gives_shards_and_figures(shards):
     assert figures["rows_train"] == account.written["train"] > figures["rows_eval"] > 0
 
 
+@pytest.mark.slow
 def test_validate_takes_what_ingest_gives(compiled, shards, tmp_path):
     done = run_as_kfp(
         compiled, "validate", {"examples": shards / "examples"}, tmp_path, {"label": "tips"}
@@ -146,6 +147,7 @@ def test_validate_takes_what_ingest_gives(compiled, shards, tmp_path):
     assert (tmp_path / "statistics/Split-train/FeatureStats.pb").exists()
 
 
+@pytest.mark.slow
 def test_pack_takes_what_ingest_gives(compiled, shards, tmp_path):
     given = {"columns": ["fare"], "seed": 1.0}
     done = run_as_kfp(compiled, "pack", {"examples": shards / "examples"}, tmp_path, given)
@@ -157,6 +159,7 @@ def test_pack_takes_what_ingest_gives(compiled, shards, tmp_path):
     assert metrics(tmp_path) == {"rows_train": written, "shards": len(manifest.shards)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [True, False])
 def test_unfit_data_stops_the_task_or_is_told_by_an_output(
     compiled, shards, tmp_path, stop, capsys

@@ -77,6 +77,7 @@ def test_the_manifest_read_back_is_the_one_that_was_returned(tmp_path):
     assert len(records(tmp_path / "out", manifest, "all")) == 10
 
 
+@pytest.mark.slow
 def test_worker_processes_write_the_same_bytes(tmp_path, taxi_csv):
     alone = run(taxi_csv, tmp_path / "alone", splits=SplitOptions())
     together = run(taxi_csv, tmp_path / "together", splits=SplitOptions(), workers=2)

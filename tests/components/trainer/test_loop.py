@@ -479,6 +479,7 @@ def other_process(tmp_path_factory, toy):
     return run, done
 
 
+@pytest.mark.slow
 def test_kill_9_and_run_again_goes_on_from_the_checkpoint(other_process):
     run, done = other_process
     assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]

@@ -210,6 +210,7 @@ def test_workers_share_the_rows(either, workers):
     assert sorted(found) == list(range(103))
 
 
+@pytest.mark.slow
 def test_workers_train_on_rows_of_their_own(either):
     seen = []
     for worker in range(2):

@@ -9,6 +9,7 @@ import pytest
 PENSTOCK = Path(sys.executable).with_name("penstock")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [

@@ -32,6 +32,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_data_that_is_unfit_is_exit_1_and_kept_for_a_closer_look(folder):
     done = penstock(
         "validate", "shards", "--label", "label", "--out", "checked", "--json",

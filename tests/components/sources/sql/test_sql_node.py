@@ -119,6 +119,7 @@ def penstock(*arguments):
     )
 
 
+@pytest.mark.slow
 def test_the_command_line(tmp_path, sqlite_table):
     address = sqlite_table("id INTEGER PRIMARY KEY, n REAL", [(i, i / 2) for i in range(100)])
     out = tmp_path / "shards"

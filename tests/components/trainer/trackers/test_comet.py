@@ -99,6 +99,7 @@ def test_no_key_is_in_any_file_of_the_run(run, tmp_path):
     assert not [path for path in written if KEY.encode() in path.read_bytes()]
 
 
+@pytest.mark.slow
 def test_a_resumed_training_goes_on_with_its_experiment(run, tmp_path):
     def stop(record):
         if record.epoch == 1:
