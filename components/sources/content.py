@@ -8,6 +8,9 @@ from typing import BinaryIO
 from penstock.components.errors import DataError
 from penstock.components.sources.spool import local_path
 
+# What a user may do about a file without rows; all kinds have the option.
+EMPTY_ADVICE = "take it away, or set allow_empty to pass over such files"
+
 
 def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
     """Digest (hex) of files' contents and names, in order.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, empty_batch
-from penstock.components.sources.content import check_size, fingerprint, open_data
+from penstock.components.sources.content import EMPTY_ADVICE, check_size, fingerprint, open_data
 from penstock.components.sources.csv_blocks import RowBlock
 from penstock.components.sources.csv_header import Header, read_header
 from penstock.components.sources.csv_isolate import Place, broken_row, isolate
@@ -178,6 +178,5 @@ def _check_rows(files: Sequence[CsvFile], options: SourceOptions) -> None:
         if not file.has_data:
             what = "has a header and no rows" if file.names else "holds only blank lines"
             raise DataError(
-                f"{file.path}: {what if file.size else 'is empty (0 bytes)'}; "
-                "take it away, or set allow_empty to pass over such files"
+                f"{file.path}: {what if file.size else 'is empty (0 bytes)'}; {EMPTY_ADVICE}"
             )

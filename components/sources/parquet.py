@@ -22,7 +22,7 @@ from penstock.components.sources.base import (
     RejectedRow,
 )
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of, take_rows
-from penstock.components.sources.content import check_size, fingerprint, open_data
+from penstock.components.sources.content import EMPTY_ADVICE, check_size, fingerprint, open_data
 from penstock.components.sources.cutting import RowStart, cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
 from penstock.components.sources.listing import list_files
@@ -199,10 +199,7 @@ def open_parquet(inputs: Sequence[str], options: SourceOptions) -> ParquetSource
     if not options.allow_empty:
         for file in files:
             if not file.units:
-                raise DataError(
-                    f"{file.path}: has no rows; take it away, or set allow_empty to pass over "
-                    "such files"
-                )
+                raise DataError(f"{file.path}: has no rows; {EMPTY_ADVICE}")
     return ParquetSource(
         columns=columns,
         fingerprint=fingerprint("parquet", [(file.path, file.sha256) for file in files]),

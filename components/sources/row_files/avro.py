@@ -8,7 +8,7 @@ from itertools import islice
 from penstock.components.errors import DataError
 from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS
-from penstock.components.sources.content import fingerprint
+from penstock.components.sources.content import EMPTY_ADVICE, fingerprint
 from penstock.components.sources.cutting import cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
 from penstock.components.sources.listing import list_files
@@ -98,10 +98,7 @@ def open_avro(inputs: Sequence[str], options: AvroOptions) -> AvroSource:
     files = [inspect_file(path) for path in listing.files]
     for file in files:
         if not file.units and not options.allow_empty:
-            raise DataError(
-                f"{file.path}: has no rows; take it away, or set allow_empty to pass over such "
-                "files"
-            )
+            raise DataError(f"{file.path}: has no rows; {EMPTY_ADVICE}")
     return AvroSource(
         columns=_columns(files, options),
         fingerprint=fingerprint("avro", [(file.path, file.sha256) for file in files]),

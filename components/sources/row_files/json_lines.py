@@ -7,7 +7,7 @@ from typing import BinaryIO
 from penstock.components.errors import DataError
 from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS
-from penstock.components.sources.content import check_size, fingerprint, open_data
+from penstock.components.sources.content import EMPTY_ADVICE, check_size, fingerprint, open_data
 from penstock.components.sources.cutting import cut_files
 from penstock.components.sources.line_file import LineFile, scan_lines
 from penstock.components.sources.listing import list_files
@@ -131,10 +131,7 @@ def open_json_lines(inputs: Sequence[str], options: JsonLinesOptions) -> JsonLin
     ]
     for file in scanned:
         if not file.has_data and not options.allow_empty:
-            raise DataError(
-                f"{file.path}: has no rows; take it away, or set allow_empty to pass over such "
-                "files"
-            )
+            raise DataError(f"{file.path}: has no rows; {EMPTY_ADVICE}")
     if options.schema_file:
         schema = read_schema(options.schema_file)
         columns = tuple(Column(c.name, c.kind, bool(c.is_list), is_text=True) for c in schema)

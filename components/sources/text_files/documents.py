@@ -2,6 +2,7 @@
 
 import codecs
 
+from penstock.components.sources.content import EMPTY_ADVICE
 from penstock.components.sources.text_files.decoding import check_head, fault_in, to_utf8
 from penstock.components.sources.whole_files.source import UnfitFileError
 
@@ -28,6 +29,5 @@ def document_text(data: bytes, *, encoding: str, allow_empty: bool) -> bytes | N
     if allow_empty:
         return None
     raise UnfitFileError(
-        f"{'holds only white space' if text else 'is empty (0 bytes)'}; take it away, or set "
-        "allow_empty to pass over such files"
+        f"{'holds only white space' if text else 'is empty (0 bytes)'}; {EMPTY_ADVICE}"
     )

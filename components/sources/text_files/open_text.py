@@ -5,7 +5,7 @@ from functools import partial
 
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Column, Source
-from penstock.components.sources.content import fingerprint, open_data
+from penstock.components.sources.content import EMPTY_ADVICE, fingerprint, open_data
 from penstock.components.sources.line_file import LineFile, scan_lines
 from penstock.components.sources.text_files.decoding import check_head
 from penstock.components.sources.text_files.documents import document_text
@@ -62,10 +62,8 @@ def _open_lines(inputs: Sequence[str], options: TextOptions) -> LineSource:
 
 def _check(file: LineFile, options: TextOptions) -> None:
     if not file.has_data and not options.allow_empty:
-        raise DataError(
-            f"{file.path}: {'holds only blank lines' if file.size else 'is empty (0 bytes)'}; "
-            "take it away, or set allow_empty to pass over such files"
-        )
+        what = "holds only blank lines" if file.size else "is empty (0 bytes)"
+        raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
     if file.lines == 1:
         with open_data(file.path) as stream:
             start = stream.read(MIB)

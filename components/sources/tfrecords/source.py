@@ -14,7 +14,7 @@ from penstock.components.sources.base import (
     RejectedRow,
 )
 from penstock.components.sources.batches import MAX_BATCH_ROWS, take_rows
-from penstock.components.sources.content import fingerprint
+from penstock.components.sources.content import EMPTY_ADVICE, fingerprint
 from penstock.components.sources.cutting import cut_files
 from penstock.components.sources.listing import list_files
 from penstock.components.sources.schema import read_schema
@@ -132,9 +132,7 @@ def open_tfrecords(inputs: Sequence[str], options: TFRecordOptions) -> TFRecordS
         sample.wanted = max(_MIN_SAMPLED_RECORDS, options.sample_rows // len(listing.files))
         file, no_examples = scan_file(path, sample.add)
         if not file.records and not options.allow_empty:
-            raise DataError(
-                f"{path}: has no records; take it away, or set allow_empty to pass over such files"
-            )
+            raise DataError(f"{path}: has no records; {EMPTY_ADVICE}")
         scanned.append(file)
         rejected += no_examples
     columns = _columns(sample, listing.files[0], options)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from penstock.components.sources.base import Column
+from penstock.components.sources.content import EMPTY_ADVICE
 from penstock.components.sources.whole_files.options import BinaryOptions
 from penstock.components.sources.whole_files.source import (
     FILENAME,
@@ -36,7 +37,5 @@ def open_binary(inputs: Sequence[str], options: BinaryOptions) -> FileSource:
 
 def _content(data: bytes, *, allow_empty: bool) -> bytes | None:
     if not data and not allow_empty:
-        raise UnfitFileError(
-            "is empty (0 bytes); take it away, or set allow_empty to pass over such files"
-        )
+        raise UnfitFileError(f"is empty (0 bytes); {EMPTY_ADVICE}")
     return data or None
