@@ -55,7 +55,8 @@ def _cat(file: RemoteFile, start: int, end: int) -> bytes:
     """A part of a file, within the deadline; libhdfs has one of its own."""
     system = file_system(file)
     if not system.async_impl:
-        return system.cat_file(str(file), start=start, end=end)
+        # Without it fsspec opens a stream for a part that begins at 0, and asks that where it is.
+        return system.cat_file(str(file), start=start, end=end, seekable=True)
     from fsspec.asyn import sync
 
     deadline = remote_system.DEADLINE_SECONDS

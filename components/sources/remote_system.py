@@ -46,8 +46,16 @@ def _make(scheme: str, place: str, process: int) -> Any:
     del process
     import fsspec
 
-    options = {"skip_instance_cache": True, "use_listings_cache": False}
-    system = fsspec.filesystem(scheme, **options, **_client_options(scheme, place))
+    options: dict[str, Any] = {"skip_instance_cache": True, "use_listings_cache": False}
+    options |= _client_options(scheme, place)
+    if scheme == "gs":
+        # By its registered name gcsfs asks Google's gRPC for each bucket's layout first, which
+        # needs a right of its own and no emulator answers.
+        from gcsfs.core import GCSFileSystem
+
+        system = GCSFileSystem(**options)
+    else:
+        system = fsspec.filesystem(scheme, **options)
     _try_once(system)
     return system
 
