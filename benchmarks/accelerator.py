@@ -14,13 +14,13 @@ the input's threads and the step's share the cores.
 import argparse
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from penstock.benchmarks import input as rows_benchmark
 from penstock.benchmarks import made_table, training_loop
+from penstock.benchmarks.questions import data_folder
 from penstock.benchmarks.trained import in_turn, report, train_for
 
 DENSE_BATCH = 512
@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=200_000, help="of the shards")
     parser.add_argument("--seconds", type=float, default=3.0, help="a contender and round")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "penstock-bench")
+    parser.add_argument("--data", type=Path, default=data_folder())
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--contender", help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -22,9 +22,9 @@ from penstock.benchmarks.format_contenders import contend
 from penstock.benchmarks.harness import Measured, median, runs_in_turn
 from penstock.benchmarks.outcome import Comparison, Contender, FactTable, Outcome
 from penstock.components.errors import UsageError
+from penstock.components.tfrecord.sharding import MIB
 
 Runs = dict[str, list[dict[str, Any]]]
-_MIB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _messages(options: FormatsOptions) -> _Group:
         (
             name,
             size[name],
-            size[name] * options.users / _MIB,
+            size[name] * options.users / MIB,
             options.users / write.named(name).per_second,
             options.users / read.named(name).per_second,
         )
@@ -162,7 +162,7 @@ def _compressions(options: FormatsOptions) -> _Group:
     write = _comparison("Row Examples written, by compression", "rows", runs, "write")
     read = _comparison("Row Examples read to batches, by compression", "rows", runs, "read")
     size = {name: some[0]["bytes"] for name, some in runs.items()}
-    rows = [(n, size[n] / options.rows, size[n] / _MIB, size[n] / size["none"]) for n in names]
+    rows = [(n, size[n] / options.rows, size[n] / MIB, size[n] / size["none"]) for n in names]
     headers = ("Compression", "Bytes a row", "MiB", "Share of none")
     return _Group([write, read], [FactTable("Size, by compression", headers, rows)])
 
@@ -172,7 +172,7 @@ def _shards(options: FormatsOptions) -> _Group:
     runs = _measure_all(
         list(counts), options, group="shards", rows=options.rows, seconds=options.seconds
     )
-    size = {name: some[0]["bytes"] / _MIB / counts[name] for name, some in runs.items()}
+    size = {name: some[0]["bytes"] / MIB / counts[name] for name, some in runs.items()}
     title = "Row Examples read to shuffled batches, by shards"
     return _Group(
         [_comparison(title, "rows", runs, "read", lambda name: f"{size[name]:.2f} MiB each")]
@@ -199,7 +199,7 @@ def _peers(options: FormatsOptions, kind: str) -> _Group:
     table = FactTable(
         f"Size, {'table' if is_table else 'decoded images'}",
         ("Format", f"Bytes {'a row' if is_table else 'an image'}", "MiB"),
-        [(name, size[name] / count, size[name] / _MIB) for name in runs],
+        [(name, size[name] / count, size[name] / MIB) for name in runs],
     )
     # Ahead of every peer is ahead of the best.
     ratios = {

@@ -12,7 +12,6 @@ Claim: with packed input, training is within 5 % of one cached batch.
 
 import argparse
 import json
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from penstock.benchmarks import input as rows_benchmark
 from penstock.benchmarks import made_table
 from penstock.benchmarks import packed as packed_benchmark
+from penstock.benchmarks.questions import data_folder
 from penstock.benchmarks.trained import in_turn, report, train_for
 
 BATCH_SIZE = 1024
@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("--units", type=int, default=256, help="of each layer: the step's length")
     parser.add_argument("--seconds", type=float, default=5.0, help="a contender and round")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "penstock-bench")
+    parser.add_argument("--data", type=Path, default=data_folder())
     parser.add_argument("--prefetch-to-device", action="store_true")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--contender", help=argparse.SUPPRESS)

@@ -18,6 +18,7 @@ from typing import Any
 
 from penstock.benchmarks.harness import Measured, in_turn, measure, report
 from penstock.benchmarks.made_photos import photos
+from penstock.benchmarks.questions import data_folder
 
 SHARDS = 8
 
@@ -122,7 +123,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "penstock-bench")
+    parser.add_argument("--data", type=Path, default=data_folder())
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--contender", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)

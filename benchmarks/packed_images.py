@@ -14,7 +14,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -24,6 +23,7 @@ from typing import Any
 from penstock.benchmarks import made_photos
 from penstock.benchmarks.harness import Measured, in_turn, measure, report
 from penstock.benchmarks.make_once import make_once
+from penstock.benchmarks.questions import data_folder
 
 # Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -214,7 +214,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "penstock-bench")
+    parser.add_argument("--data", type=Path, default=data_folder())
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--prepare", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--contender", help=argparse.SUPPRESS)

@@ -28,6 +28,7 @@ from penstock.benchmarks.harness import (
     peak_mib_now,
     report,
 )
+from penstock.benchmarks.questions import data_folder
 
 # Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -120,7 +121,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2**18)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "penstock-bench")
+    parser.add_argument("--data", type=Path, default=data_folder())
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--contender", help=argparse.SUPPRESS)
     parser.add_argument("--root", type=Path, help=argparse.SUPPRESS)

@@ -22,6 +22,7 @@ from typing import Any
 from penstock.benchmarks import made_table
 from penstock.benchmarks.harness import Measured, in_turn, measure, report
 from penstock.benchmarks.make_once import make_once
+from penstock.benchmarks.questions import data_folder
 from penstock.components.sources.kinds import KindOptions
 
 CSV, PARQUET, SQLITE, POSTGRESQL = "CSV", "Parquet", "sqlite", "PostgreSQL"
@@ -151,7 +152,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--postgresql", default="", help="a database's address, without password")
-    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "penstock-bench")
+    parser.add_argument("--data", type=Path, default=data_folder())
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--contender", help=argparse.SUPPRESS)
     args = parser.parse_args()

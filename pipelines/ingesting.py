@@ -21,9 +21,9 @@ from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.sharding import MIB
 from penstock.pipelines.interrupts import whole_or_nothing
+from penstock.pipelines.progress_lines import SECONDS_BETWEEN_LINES
 
 _SECONDS_BETWEEN_LOOKS = 0.5
-_SECONDS_BETWEEN_LINES = 10.0
 
 
 def run_ingest(
@@ -113,7 +113,7 @@ def _bar(board: TaskBoard, rows: int, console: Console, done: threading.Event) -
 
 def _lines(board: TaskBoard, rows: int, console: Console, done: threading.Event) -> None:
     started = time.perf_counter()
-    while not done.wait(_SECONDS_BETWEEN_LINES):
+    while not done.wait(SECONDS_BETWEEN_LINES):
         read = board.rows_done()
         rate = read / (time.perf_counter() - started)
         left = (rows - read) / rate if rate else 0.0

@@ -14,9 +14,9 @@ from penstock.components.packing.pack import EMPTY_COLUMNS, OnRows, pack
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.packed_layout import PackedLayout
 from penstock.pipelines.interrupts import whole_or_nothing
+from penstock.pipelines.progress_lines import ProgressLines
 from penstock.pipelines.tables import console, counted, human_bytes, print_table
 
-_SECONDS_BETWEEN_LINES = 10.0
 _MAX_COLUMNS = 40
 
 
@@ -56,7 +56,7 @@ def _progress() -> Iterator[OnRows]:
     """Rows and time left on stderr: a bar on a terminal, a line now and then elsewhere."""
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     if not errors.is_terminal:
-        yield _Lines(errors)
+        yield ProgressLines(errors, _line)
         return
     columns = (
         TextColumn("rows read and written"),
@@ -69,21 +69,9 @@ def _progress() -> Iterator[OnRows]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-class _Lines:
-    """Prints a line where the last one is ten seconds old."""
-
-    def __init__(self, errors: Console) -> None:
-        self._errors = errors
-        self._started = self._last = time.perf_counter()
-
-    def __call__(self, done: int, total: int | None) -> None:
-        now = time.perf_counter()
-        if now - self._last < _SECONDS_BETWEEN_LINES:
-            return
-        self._last = now
-        rate = done / (now - self._started)
-        left = "" if total is None else f" of {total:,}, {(total - done) / rate:.0f} s left"
-        self._errors.print(f"{done:,} rows read and written{left}")
+def _line(done: int, total: int | None, rate: float) -> str:
+    left = "" if total is None else f" of {total:,}, {(total - done) / rate:.0f} s left"
+    return f"{done:,} rows read and written{left}"
 
 
 def _report(manifest: Manifest, output: Path, seconds: float) -> None:

@@ -1,6 +1,5 @@
 """What `penstock verify` shows while it works and when it is done."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,6 +13,7 @@ from rich.progress import (
 )
 
 from penstock.components.tfrecord.verify import OnProgress, VerifyReport
+from penstock.pipelines.progress_lines import ProgressLines
 from penstock.pipelines.tables import (
     console,
     counted,
@@ -23,7 +23,6 @@ from penstock.pipelines.tables import (
     short_paths,
 )
 
-_SECONDS_BETWEEN_LINES = 10.0
 # A screenful; --json has them all. Files with a fault are on stderr in any case.
 _MAX_FILES = 20
 
@@ -33,7 +32,7 @@ def verify_progress() -> Iterator[OnProgress]:
     """Bytes, rate and time left on stderr: a bar on a terminal, a line now and then elsewhere."""
     errors = Console(stderr=True, highlight=False)
     if not errors.is_terminal:
-        yield _Lines(errors)
+        yield ProgressLines(errors, _line)
         return
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True) as progress:
@@ -41,23 +40,11 @@ def verify_progress() -> Iterator[OnProgress]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-class _Lines:
-    """Prints a line where the last one is ten seconds old."""
-
-    def __init__(self, errors: Console) -> None:
-        self._errors = errors
-        self._started = self._last = time.perf_counter()
-
-    def __call__(self, done: int, total: int) -> None:
-        now = time.perf_counter()
-        if now - self._last < _SECONDS_BETWEEN_LINES:
-            return
-        self._last = now
-        rate = done / (now - self._started)
-        self._errors.print(
-            f"{human_bytes(done)} of {human_bytes(total)}, {human_bytes(int(rate))}/s, "
-            f"{(total - done) / rate:.0f} s left"
-        )
+def _line(done: int, total: int, rate: float) -> str:
+    return (
+        f"{human_bytes(done)} of {human_bytes(total)}, {human_bytes(int(rate))}/s, "
+        f"{(total - done) / rate:.0f} s left"
+    )
 
 
 def show_verification(report: VerifyReport) -> None:

@@ -9,12 +9,27 @@ from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column
 # Good rows of a batch at most: the encoder's cost a row no longer falls beyond a few
 # thousand, and a batch of 40 numbers a row stays near 2 MiB.
 MAX_BATCH_ROWS = 8192
+# A source that cannot know how large its rows are begins with few and goes on by the size that
+# these turn out to have; the number grows step by step, as later rows may be larger.
+FIRST_BATCH_ROWS = 16
+_MAX_GROWTH = 4
 
 
 def batch_of(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> pa.RecordBatch:
     """Arrays of the columns' types as one batch."""
     schema = pa.schema([(column.name, column.arrow_type) for column in columns])
     return pa.RecordBatch.from_arrays(list(arrays), schema=schema)
+
+
+def next_batch_rows(rows: int, row_bytes: int, most: int) -> int:
+    """How many rows to read next.
+
+    Args:
+        rows: As many were read at a time so far.
+        row_bytes: The size that they had.
+        most: As many may be read at a time.
+    """
+    return min(most, _MAX_GROWTH * rows, max(1, MAX_BATCH_BYTES // max(1, row_bytes)))
 
 
 def empty_batch(columns: Sequence[Column]) -> pa.RecordBatch:

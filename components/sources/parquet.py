@@ -21,7 +21,13 @@ from penstock.components.sources.base import (
     Piece,
     RejectedRow,
 )
-from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of, take_rows
+from penstock.components.sources.batches import (
+    FIRST_BATCH_ROWS,
+    MAX_BATCH_ROWS,
+    batch_of,
+    next_batch_rows,
+    take_rows,
+)
 from penstock.components.sources.content import EMPTY_ADVICE, check_size, fingerprint, open_data
 from penstock.components.sources.cutting import RowStart, cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
@@ -31,11 +37,6 @@ from penstock.components.sources.parquet_file import ParquetFile, inspect_file, 
 from penstock.components.sources.schema import SchemaColumn, read_schema
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# A footer tells the size of columns as they are encoded, which for text that repeats is far below
-# that of their values. So a piece begins with few rows, and goes on by the size these turn out to
-# have; the number grows step by step, as later rows may be larger.
-_FIRST_BATCH_ROWS = 16
-_MAX_GROWTH = 4
 # A cut wanted within this share of a part from the beginning of a row group is made there: a
 # group that two workers share is decompressed by both.
 _SNAP_SHARE = 0.25
@@ -83,7 +84,9 @@ class ParquetSource:
         groups = list(range(bisect_right(ends, piece.start), bisect_left(ends, piece.end) + 1))
         row = ends[groups[0] - 1] if groups[0] else 0
         most = min(MAX_BATCH_ROWS, max(1, MAX_BATCH_BYTES // file.row_bytes))
-        rows = min(_FIRST_BATCH_ROWS, most)
+        # A footer tells the size of columns as they are encoded, which for text that repeats is far
+        # below that of their values.
+        rows = min(FIRST_BATCH_ROWS, most)
         names = [column.name for column in self.columns if column.name in file.names]
         with open_data(piece.file) as stream:
             check_size(stream, file.size, file.path)
@@ -100,7 +103,7 @@ class ParquetSource:
                     row_bytes = max(row_bytes, converted.table.nbytes // some.num_rows)
                     yield converted
                 row += batch.num_rows
-                rows = min(most, _MAX_GROWTH * rows, max(1, MAX_BATCH_BYTES // max(1, row_bytes)))
+                rows = next_batch_rows(rows, row_bytes, most)
                 reader.reader.set_batch_size(rows)  # Counts from the next batch on.
         if row < piece.end:
             raise DataError(

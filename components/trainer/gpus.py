@@ -5,9 +5,9 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-logger = logging.getLogger(__name__)
+from penstock.components.tfrecord.sharding import MIB
 
-_MIB = 1 << 20
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Gpu:
             used = self._nvml.nvmlDeviceGetMemoryInfo(self._handle).used
         except self._nvml.NVMLError as error:
             raise OSError(f"GPU {self.index} ({self.name}) cannot be read: {error}") from error
-        return GpuReading(busy / 100, used / _MIB)
+        return GpuReading(busy / 100, used / MIB)
 
 
 def open_gpus(nvml: Any | None = None, visible: str | None = None) -> tuple[Gpu, ...]:
@@ -95,7 +95,7 @@ def _open(nvml: Any, name: str) -> Gpu | None:
             handle = nvml.nvmlDeviceGetHandleByIndex(int(name))
         else:
             handle = nvml.nvmlDeviceGetHandleByUUID(name)
-        total = nvml.nvmlDeviceGetMemoryInfo(handle).total / _MIB
+        total = nvml.nvmlDeviceGetMemoryInfo(handle).total / MIB
         model = nvml.nvmlDeviceGetName(handle)
         index = nvml.nvmlDeviceGetIndex(handle)
         gpu = Gpu(index, model if isinstance(model, str) else model.decode(), total, nvml, handle)

@@ -29,10 +29,10 @@ from penstock.components.trainer.image_input_decode import (
     decode_random_part,
     decode_whole,
 )
+from penstock.components.trainer.input_facts import facts_of
 from penstock.components.trainer.input_files import InputFiles, Source, count_rows, find_input
 from penstock.components.trainer.utilisation import InputFacts
 
-_MIB = 1 << 20
 _SIZES = (names.HEIGHT, names.WIDTH, names.CHANNELS)
 
 IMAGE = "image"
@@ -248,18 +248,4 @@ def image_input_facts(
 ) -> InputFacts:
     """The facts of what `train_image_input_fn` reads with the same arguments, for advice."""
     found = find_input(source, split=split)
-    stored = sum(tf.io.gfile.stat(file).length for file in found.files)
-    return InputFacts(
-        kind="images",
-        files=len(found.files),
-        rows=found.rows,
-        stored_mib=stored / _MIB,
-        compressed=any(found.compressions),
-        columns=2,
-        fixed_length=True,
-        batch_rows=options.batch_size,
-        interleave_files=options.interleave_files,
-        prefetch_batches=options.prefetch_batches,
-        cache=options.cache,
-        private_threads=options.private_threads,
-    )
+    return facts_of(found, options, "images", columns=2, fixed_length=True)

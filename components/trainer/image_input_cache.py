@@ -14,11 +14,11 @@ import psutil
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.tfrecord.sharding import MIB
 from penstock.components.trainer.image_input_config import ImageInputOptions
 from penstock.components.trainer.limits import memory_limit_mib
 
 _GIB = 1 << 30
-_MIB = 1 << 20
 # The label, and what tf.data keeps of an element itself.
 _OVERHEAD_BYTES = 512
 # What is free now is needed by the model and its batches too.
@@ -62,7 +62,7 @@ def cached(images: tf.data.Dataset, rows: int, options: ImageInputOptions) -> tf
 
 def free_memory_bytes() -> int:
     """Memory that this process may take beyond what it has, its container's limit counted."""
-    within_limit = memory_limit_mib() * _MIB - psutil.Process().memory_info().rss
+    within_limit = memory_limit_mib() * MIB - psutil.Process().memory_info().rss
     return max(0, int(min(psutil.virtual_memory().available, within_limit)))
 
 

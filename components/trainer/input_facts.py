@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from penstock.components.tfrecord.sharding import MIB
 from penstock.components.trainer.feature_spec import FeatureSpec
+from penstock.components.trainer.image_input_config import ImageInputOptions
 from penstock.components.trainer.input_config import InputOptions
-from penstock.components.trainer.input_files import Source, find_input
+from penstock.components.trainer.input_files import InputFiles, Source, find_input
 from penstock.components.trainer.utilisation import InputFacts
-
-_MIB = 1 << 20
 
 
 def input_facts(
@@ -31,15 +31,36 @@ def input_facts(
         DataError: Nothing matches, or a shard differs from its manifest.
     """
     found = find_input(source, split=split)
+    fixed_length = not any(isinstance(f, tf.io.VarLenFeature) for f in spec.values())
+    return facts_of(found, options, "rows", columns=len(spec), fixed_length=fixed_length)
+
+
+def facts_of(
+    found: InputFiles,
+    options: InputOptions | ImageInputOptions,
+    kind: str,
+    *,
+    columns: int,
+    fixed_length: bool,
+) -> InputFacts:
+    """The facts of files that were found, for an input of any kind.
+
+    Args:
+        found: The files.
+        options: How they are read.
+        kind: `InputFacts.kind`.
+        columns: `InputFacts.columns`.
+        fixed_length: `InputFacts.fixed_length`.
+    """
     stored = sum(tf.io.gfile.stat(file).length for file in found.files)
     return InputFacts(
-        kind="rows",
+        kind=kind,
         files=len(found.files),
         rows=found.rows,
-        stored_mib=stored / _MIB,
+        stored_mib=stored / MIB,
         compressed=any(found.compressions),
-        columns=len(spec),
-        fixed_length=not any(isinstance(f, tf.io.VarLenFeature) for f in spec.values()),
+        columns=columns,
+        fixed_length=fixed_length,
         batch_rows=options.batch_size,
         interleave_files=options.interleave_files,
         prefetch_batches=options.prefetch_batches,

@@ -3,8 +3,9 @@
 import os
 from pathlib import Path
 
+from penstock.components.tfrecord.sharding import MIB
+
 _CGROUP = Path("/sys/fs/cgroup")
-_MIB = 1 << 20
 
 
 def available_cores(cgroup: Path = _CGROUP) -> float:
@@ -26,7 +27,7 @@ def memory_limit_mib(cgroup: Path = _CGROUP) -> float:
 
     machine = psutil.virtual_memory().total
     limits = _numbers(cgroup / "memory.max") or _numbers(cgroup / "memory/memory.limit_in_bytes")
-    return min([machine, *limits]) / _MIB
+    return min([machine, *limits]) / MIB
 
 
 def _numbers(path: Path) -> list[int]:

@@ -14,6 +14,7 @@ from types import TracebackType
 import numpy as np
 import psutil
 
+from penstock.components.tfrecord.sharding import MIB
 from penstock.components.trainer.bounded_series import BoundedSeries
 from penstock.components.trainer.gpus import Gpu, GpuReading, open_gpus
 from penstock.components.trainer.limits import memory_limit_mib
@@ -22,7 +23,6 @@ from penstock.components.trainer.utilisation import GpuSeries, MachineSeries
 logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 0.2
-_MIB = 1 << 20
 _GPU_COLUMNS = 2  # busy_share, memory_mib
 
 
@@ -129,7 +129,7 @@ class Monitor:
     def _add(self, now: "_CpuClock", before: "_CpuClock") -> None:
         wall = max(now.wall - before.wall, 1e-9)
         whole = max(now.machine_whole - before.machine_whole, 1e-9)
-        memory_mib = self._process.memory_info().rss / _MIB
+        memory_mib = self._process.memory_info().rss / MIB
         sample = Sample(
             seconds=now.wall - self.begin,
             process_cores=(now.process - before.process) / wall,
@@ -138,7 +138,7 @@ class Monitor:
             memory_mib=memory_mib,
             gpus=[gpu.read() for gpu in self.gpus],
         )
-        free = psutil.virtual_memory().available / _MIB
+        free = psutil.virtual_memory().available / MIB
         free = max(0.0, min(free, self.memory_limit_mib - memory_mib))
         self.free_memory_mib = min(free, self.free_memory_mib or free)
         row = [sample.seconds, sample.process_cores, sample.machine_share, sample.memory_mib]

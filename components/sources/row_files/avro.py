@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from itertools import islice
 
 from penstock.components.errors import DataError
-from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
-from penstock.components.sources.batches import MAX_BATCH_ROWS
+from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
+from penstock.components.sources.batches import (
+    FIRST_BATCH_ROWS,
+    MAX_BATCH_ROWS,
+    next_batch_rows,
+)
 from penstock.components.sources.content import EMPTY_ADVICE, fingerprint
 from penstock.components.sources.cutting import cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
@@ -18,9 +22,6 @@ from penstock.components.sources.row_files.options import AvroOptions
 from penstock.components.sources.row_files.python_values import Row, RowConverter, batch_without
 from penstock.components.sources.schema import read_schema
 from penstock.components.tfrecord.feature_kind import FeatureKind
-
-_FIRST_BATCH_ROWS = 16
-_MAX_GROWTH = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +60,13 @@ class AvroSource:
         files = {file.path: file for file in self.inspected}
         for piece in pieces:
             rows = files[piece.file].read_rows(piece.start, piece.end)
-            number, wanted = piece.first_row, _FIRST_BATCH_ROWS
+            number, wanted = piece.first_row, FIRST_BATCH_ROWS
             while some := list(islice(rows, wanted)):
                 batch = _batch(some, piece.file, number, converter)
                 yield batch
                 number += len(some)
-                row_bytes = max(1, batch.table.nbytes // len(some))
-                wanted = min(
-                    MAX_BATCH_ROWS, _MAX_GROWTH * wanted, max(1, MAX_BATCH_BYTES // row_bytes)
-                )
+                row_bytes = batch.table.nbytes // len(some)
+                wanted = next_batch_rows(wanted, row_bytes, MAX_BATCH_ROWS)
 
 
 def _batch(rows: Sequence[Row], path: str, first_row: int, converter: RowConverter) -> Batch:

@@ -11,12 +11,12 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from penstock.components.errors import DataError
+from penstock.components.sources.batches import FIRST_BATCH_ROWS
 from penstock.components.sources.sql.database import ConnectionLost, Database
 from penstock.components.sources.sql.statements import KeyRange, Statements
 
 # Further tries, and how long each waits: a server that fails over is back within a minute.
 _WAIT_SECONDS = (1.0, 4.0, 16.0)
-_FIRST_FETCH_ROWS = 16
 
 Rows = Sequence[Sequence[Any]]
 
@@ -48,7 +48,7 @@ class RangeReader:
         self._statements = statements
         self._names = names
         self._keys = keys
-        self.fetch_rows = _FIRST_FETCH_ROWS
+        self.fetch_rows = FIRST_BATCH_ROWS
         self._done = 0
         self._last_key: Any = None
         # Rows handed on that have the last key.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
-from penstock.components.sources.batches import batch_of, joined
+from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
+from penstock.components.sources.batches import batch_of, joined, next_batch_rows
 from penstock.components.sources.cutting import RowStart, cut_files
 from penstock.components.sources.row_files.python_values import (
     batch_without,
@@ -25,9 +25,6 @@ from penstock.components.sources.sql.options import SqlOptions
 from penstock.components.sources.sql.plan import SqlPlan, make_plan, user_query
 from penstock.components.sources.sql.range_reader import RangeReader, Rows
 from penstock.components.sources.sql.statements import KeyRange, Statements
-
-# Times as many rows are fetched at a time than the time before, at most: later ones may be larger.
-_MAX_GROWTH = 4
 
 
 @dataclass(frozen=True)
@@ -107,11 +104,9 @@ class SqlSource:
             batch = self._batch(rows, names, row)
             yield batch
             row += len(rows)
-            row_bytes = max(1, batch.table.nbytes // len(rows))
-            reader.fetch_rows = min(
-                self.options.fetch_rows,
-                _MAX_GROWTH * reader.fetch_rows,
-                max(1, MAX_BATCH_BYTES // row_bytes),
+            row_bytes = batch.table.nbytes // len(rows)
+            reader.fetch_rows = next_batch_rows(
+                reader.fetch_rows, row_bytes, self.options.fetch_rows
             )
         if row != end:
             raise DataError(

@@ -7,7 +7,7 @@ import typer
 from typer.testing import CliRunner
 
 from penstock.components.errors import DataError
-from penstock.pipelines import verifying
+from penstock.pipelines import progress_lines
 from penstock.pipelines.commands import verify
 
 app = typer.Typer()
@@ -70,7 +70,7 @@ def test_nothing_there_is_an_error(tmp_path):
 
 
 def test_long_work_shows_lines_where_there_is_no_terminal(monkeypatch):
-    monkeypatch.setattr(verifying, "_SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(progress_lines, "SECONDS_BETWEEN_LINES", 0.0)
     lines = run(TAXI).stderr.splitlines()
     assert lines[0].startswith("402.5 KiB of 606.3 KiB, ")
     assert lines[0].endswith(" s left")
