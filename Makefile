@@ -2,7 +2,6 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.penstock-set-up
-TYPED := build/typed
 IMAGE ?= penstock:dev
 KFP := build/kfp
 BUILD := docker build --network host --force-rm --quiet
@@ -24,11 +23,8 @@ check: setup
 	$(BIN)/ruff check .
 	@$(MAKE) --no-print-directory typecheck
 
-# mypy knows a package by its folders, so it is shown the tree as it is installed.
 typecheck: setup
-	@mkdir -p $(TYPED)/penstock
-	@for room in benchmarks components pipelines schemas; do ln -sfn ../../../$$room $(TYPED)/penstock/$$room; done
-	cd $(TYPED) && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p penstock
+	$(BIN)/mypy -p penstock
 
 format: setup
 	$(BIN)/ruff format .

@@ -92,8 +92,8 @@ def rows_data(files: list[str], **options: Any) -> Any:
     """Row Examples from shards, shuffled: all numbers in one tensor, and a label."""
     import tensorflow as tf
 
-    from penstock.components.trainer.input_config import InputOptions
-    from penstock.components.trainer.input_fn import train_input_fn
+    from penstock.components.trainer.input.options import InputOptions
+    from penstock.components.trainer.input.rows import train_input_fn
 
     spec = {name: kind for name, kind in rows_benchmark.specs().items() if name in NUMBERS}
     batches = train_input_fn(
@@ -136,7 +136,7 @@ def rows(root: Path, seconds: float, name: str) -> dict[str, Any]:
 
 def dense_options() -> list[str]:
     """Without float16 where there is no GPU: a CPU takes minutes for it."""
-    from penstock.components.trainer.gpus import open_gpus
+    from penstock.components.trainer.utilisation.gpus import open_gpus
 
     slow = () if open_gpus() else ("mixed_precision=float16",)
     return [name for name in STEP_OPTIONS if name not in slow]

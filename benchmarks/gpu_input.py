@@ -71,8 +71,8 @@ def packed(root: Path) -> Any:
     """`packed_train_input_fn`."""
     import tensorflow as tf
 
-    from penstock.components.trainer.input_config import InputOptions
-    from penstock.components.trainer.packed_input_fn import packed_train_input_fn
+    from penstock.components.trainer.input.options import InputOptions
+    from penstock.components.trainer.input.packed import packed_train_input_fn
 
     options = InputOptions(batch_size=BATCH_SIZE)
     batches = packed_train_input_fn(str(root / "ids"), options=options, stacked=True)

@@ -231,8 +231,8 @@ def _setting(options: ImageTrainingOptions) -> list[str]:
 
 def _contend(name: str, job: dict[str, Any]) -> Run:
     from penstock.components.trainer.loop import train
-    from penstock.components.trainer.train_options import TrainOptions
-    from penstock.components.trainer.verdict import bottleneck
+    from penstock.components.trainer.options import TrainOptions
+    from penstock.components.trainer.utilisation.verdict import bottleneck
 
     options = ImageTrainingOptions(**job)
     root = questions.data_folder() / f"packed-images-{options.images}"

@@ -97,8 +97,8 @@ def keras_folder(folder: Path) -> Iterator[Any]:
 
 def penstock(folder: Path, **options: Any) -> Iterator[Any]:
     """`train_image_input_fn` as it comes."""
-    from penstock.components.trainer.image_input import train_image_input_fn
-    from penstock.components.trainer.image_input_config import ImageInputOptions
+    from penstock.components.trainer.input.image_options import ImageInputOptions
+    from penstock.components.trainer.input.images import train_image_input_fn
 
     images = ImageInputOptions(
         batch_size=BATCH_SIZE, height=SIDE, width=SIDE, fit="stretch", **options

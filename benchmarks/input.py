@@ -90,8 +90,8 @@ def stock(files: list[str]) -> Any:
 
 def penstock(files: list[str], **options: Any) -> Any:
     """`train_input_fn` as it comes."""
-    from penstock.components.trainer.input_config import InputOptions
-    from penstock.components.trainer.input_fn import train_input_fn
+    from penstock.components.trainer.input.options import InputOptions
+    from penstock.components.trainer.input.rows import train_input_fn
 
     return train_input_fn(files, specs(), options=InputOptions(batch_size=BATCH_SIZE, **options))
 

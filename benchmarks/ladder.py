@@ -123,16 +123,16 @@ def cache(given: Input) -> Any:
 
 def row_examples(given: Input) -> Any:
     """Penstock's row Examples, shuffled."""
-    from penstock.components.trainer.input_config import InputOptions
-    from penstock.components.trainer.input_fn import train_input_fn
+    from penstock.components.trainer.input.options import InputOptions
+    from penstock.components.trainer.input.rows import train_input_fn
 
     return train_input_fn(given.files, given.spec, options=InputOptions(batch_size=given.batch))
 
 
 def packed(given: Input) -> Any:
     """Penstock's packed records, shuffled."""
-    from penstock.components.trainer.input_config import InputOptions
-    from penstock.components.trainer.packed_input_fn import packed_train_input_fn
+    from penstock.components.trainer.input.options import InputOptions
+    from penstock.components.trainer.input.packed import packed_train_input_fn
 
     window = 256 if given.batch == IMAGE_BATCH else InputOptions.shuffle_window_rows
     options = InputOptions(batch_size=given.batch, shuffle_window_rows=window)

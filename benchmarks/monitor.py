@@ -42,7 +42,7 @@ def ratios(
     train: Callable[[], int], turns: int, interval_seconds: float
 ) -> tuple[list[float], float]:
     """Speed with over speed without, a turn; and the monitor's CPU time a second."""
-    from penstock.components.trainer.monitor import Monitor
+    from penstock.components.trainer.utilisation.monitor import Monitor
 
     cpu_seconds, found = 0.0, []
 
@@ -74,7 +74,7 @@ def interval(values: list[float], rounds: int = 2000) -> tuple[float, float]:
 
 def cost(train: Callable[[], int], turns: int, amplified: int) -> dict[str, float]:
     """Percent of the steps a second that the monitor costs, as of its own rate of looks."""
-    from penstock.components.trainer.monitor import INTERVAL_SECONDS
+    from penstock.components.trainer.utilisation.monitor import INTERVAL_SECONDS
 
     found, cpu_share = ratios(train, turns, INTERVAL_SECONDS / amplified)
     low, high = interval(found)

@@ -90,8 +90,8 @@ def row_examples(root: Path) -> Any:
 
 def packed(root: Path, folder: str = "strings", **options: Any) -> Any:
     """`packed_train_input_fn` as it comes: a dict of 40 columns."""
-    from penstock.components.trainer.input_config import InputOptions
-    from penstock.components.trainer.packed_input_fn import packed_train_input_fn
+    from penstock.components.trainer.input.options import InputOptions
+    from penstock.components.trainer.input.packed import packed_train_input_fn
 
     return packed_train_input_fn(
         str(root / folder), options=InputOptions(batch_size=BATCH_SIZE), **options

@@ -81,8 +81,8 @@ def _write_arrays(root: Path, images: int) -> None:
     """What a memory map reads, and the sums of it that a pass is held against."""
     import numpy as np
 
-    from penstock.components.trainer.input_config import InputOptions
-    from penstock.components.trainer.packed_input_fn import packed_eval_input_fn
+    from penstock.components.trainer.input.options import InputOptions
+    from penstock.components.trainer.input.packed import packed_eval_input_fn
 
     batches = packed_eval_input_fn(
         str(root / f"packed-{SIZE}"), split="train", options=InputOptions(batch_size=BATCH_SIZE)
@@ -145,8 +145,8 @@ def jpeg_rows(root: Path, size: int = SIZE) -> Any:
 
 def packed(root: Path, size: int = SIZE) -> Any:
     """`packed_train_input_fn` with a window of 256 images."""
-    from penstock.components.trainer.input_config import InputOptions
-    from penstock.components.trainer.packed_input_fn import packed_train_input_fn
+    from penstock.components.trainer.input.options import InputOptions
+    from penstock.components.trainer.input.packed import packed_train_input_fn
 
     options = InputOptions(
         batch_size=BATCH_SIZE, shuffle_window_rows=WINDOW_IMAGES, prefetch_batches=2

@@ -58,8 +58,8 @@ def make_model() -> Any:
 
 def packed(root: Path) -> Any:
     """Packed records, columns of a type in one tensor."""
-    from penstock.components.trainer.input_config import InputOptions
-    from penstock.components.trainer.packed_input_fn import packed_train_input_fn
+    from penstock.components.trainer.input.options import InputOptions
+    from penstock.components.trainer.input.packed import packed_train_input_fn
 
     options = InputOptions(batch_size=BATCH_SIZE)
     columns = {*made_table.FLOATS, *made_table.INTS}
@@ -101,7 +101,7 @@ CONTENDERS: dict[str, Callable[[Path], Any]] = {
 
 def _child(name: str, root: Path) -> Measured:
     from penstock.components.trainer.loop import train
-    from penstock.components.trainer.train_options import TrainOptions
+    from penstock.components.trainer.options import TrainOptions
 
     marks = []
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:

@@ -84,7 +84,7 @@ def round_of(folder: Path) -> dict[str, Run]:
 
 def accuracy(root: Path) -> float:
     """Binary accuracy on the eval split, as the Evaluator below `root` wrote it."""
-    from penstock.pipelines.evaluation_result import OVERALL, read_evaluation
+    from penstock.pipelines.runs.evaluation_result import OVERALL, read_evaluation
 
     first = min((root / "pipeline" / "Evaluator" / "evaluation").iterdir(), key=lambda p: p.name)
     return read_evaluation(str(first)).metrics[OVERALL]["binary_accuracy"]

@@ -41,8 +41,8 @@ def train_for(
         options: Of `TrainOptions`.
     """
     from penstock.components.trainer.loop import train
-    from penstock.components.trainer.train_options import TrainOptions
-    from penstock.components.trainer.verdict import bottleneck
+    from penstock.components.trainer.options import TrainOptions
+    from penstock.components.trainer.utilisation.verdict import bottleneck
 
     def run(steps: int) -> Any:
         with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:

@@ -89,7 +89,7 @@ def keras_fit_without_xla() -> Measured:
 def penstock() -> Measured:
     """`train` as it comes; makes its model as well."""
     from penstock.components.trainer.loop import train
-    from penstock.components.trainer.train_options import TrainOptions
+    from penstock.components.trainer.options import TrainOptions
 
     train_data, eval_data = make_data()
     options = TrainOptions(max_steps=STEPS, steps_per_epoch=STEPS // EPOCHS)

@@ -7,9 +7,9 @@ import pytest
 import typer
 
 from penstock.components.sources.kinds import KINDS, options_type
-from penstock.pipelines.cli import app
-from penstock.pipelines.commands.ingest import _ingest
-from penstock.pipelines.option_flags import with_flags
+from penstock.pipelines.cli.ingest import _ingest
+from penstock.pipelines.cli.main import app
+from penstock.pipelines.cli.option_flags import with_flags
 
 ROOT = Path(__file__).parents[1]
 PAGES = [

@@ -10,7 +10,7 @@ from penstock.components.example_gen.driver import ContentDriver
 from penstock.components.example_gen.executor import Executor
 from penstock.components.example_gen.node_options import NodeOptions
 from penstock.components.example_gen.options import IngestOptions
-from penstock.components.sources.address import FILE_SCHEMES, check_no_secret, scheme_of
+from penstock.components.files.address import FILE_SCHEMES, check_no_secret, scheme_of
 from penstock.components.sources.kinds import KindOptions, options_to_json
 from penstock.components.sources.options import SourceOptions
 

@@ -15,12 +15,12 @@ from tfx.proto import example_gen_pb2, range_config_pb2
 
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.node_options import NodeOptions, node_inputs
-from penstock.components.sources.address import scheme_of
-from penstock.components.sources.content import open_data
-from penstock.components.sources.listing import list_files
+from penstock.components.files.address import scheme_of
+from penstock.components.files.content import open_data
+from penstock.components.files.listing import list_files
+from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
-from penstock.components.sources.remote import RemoteFile
 
 _BLOCK_BYTES = 2**20
 

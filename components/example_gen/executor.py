@@ -11,8 +11,8 @@ from tfx.types import artifact_utils, standard_component_specs
 
 from penstock.components.example_gen.ingest import Job, ingest, plan_job
 from penstock.components.example_gen.node_options import NodeOptions, node_inputs
+from penstock.components.files.spool import remove_copies
 from penstock.components.sources.open import open_source
-from penstock.components.sources.spool import remove_copies
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):

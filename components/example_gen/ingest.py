@@ -22,7 +22,6 @@ from pathlib import Path
 import apache_beam as beam
 
 from penstock.components.errors import DataError, UsageError, one_line
-from penstock.components.example_gen.attempt import attempt
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.parquet_copy import PARQUET_DIR
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR, first_quarantined
@@ -31,8 +30,9 @@ from penstock.components.example_gen.shared_sources import SharedSources, share_
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.splits import check_partition
 from penstock.components.example_gen.task_board import TaskBoard, TaskResult
+from penstock.components.files.commit import attempt
+from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.base import Column, Source
-from penstock.components.sources.remote import RemoteFile
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
 from penstock.components.tfrecord.manifest import (

@@ -13,7 +13,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 from penstock.components.errors import UsageError
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
-from penstock.components.packing.stated import stated_columns
+from penstock.components.packing.stated_columns import stated_columns
 
 _TRANSFORMED_SCHEMA = os.path.join("transformed_metadata", "schema.pbtxt")
 _SCHEMA = "schema.pbtxt"

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.packing.layout import PackedColumn
 from penstock.components.packing.options import PackOptions
-from penstock.components.tfrecord.packed_layout import PackedColumn
 
 _KINDS = {pa.int64(): "INT", pa.float32(): "FLOAT", pa.large_binary(): "BYTES"}
 _STORAGES = {"INT": "int64", "FLOAT": "float32", "BYTES": "cell"}

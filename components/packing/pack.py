@@ -23,7 +23,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from penstock.components.errors import DataError
-from penstock.components.example_gen.attempt import attempt
+from penstock.components.files.commit import attempt
+from penstock.components.packing.block import encode_block
 from penstock.components.packing.facts import (
     ColumnFacts,
     Facts,
@@ -32,6 +33,7 @@ from penstock.components.packing.facts import (
     vocabulary,
 )
 from penstock.components.packing.images import ImageDecoder
+from penstock.components.packing.layout import PackedLayout
 from penstock.components.packing.options import MAX_BLOCK_ROWS, TARGET_BLOCK_BYTES, PackOptions
 from penstock.components.packing.rows import RowDecoder, RowSplit, find_splits, read_rows
 from penstock.components.packing.sections import BlockMaker
@@ -44,8 +46,6 @@ from penstock.components.tfrecord.manifest import (
     Shard,
     write_manifest,
 )
-from penstock.components.tfrecord.packed_block import encode_block
-from penstock.components.tfrecord.packed_layout import PackedLayout
 from penstock.components.tfrecord.sharding import ShardPlan, plan_shards, shard_name, split_dir
 from penstock.components.tfrecord.writer import ShardWriter
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.tfrecord.example_proto import parse_example
-from penstock.components.tfrecord.files import find_tfrecords
+from penstock.components.tfrecord.find import find_tfrecords
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, check_shards, read_manifest
 from penstock.components.tfrecord.sharding import split_dir
 

@@ -8,10 +8,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.components.packing.block import Block, encode_value_lists
 from penstock.components.packing.facts import row_lengths
 from penstock.components.packing.images import ImageDecoder
-from penstock.components.tfrecord.packed_block import Block, encode_value_lists
-from penstock.components.tfrecord.packed_layout import PackedColumn, PackedLayout, Section
+from penstock.components.packing.layout import PackedColumn, PackedLayout, Section
 
 Array = npt.NDArray[Any]
 

@@ -60,14 +60,14 @@ class Kind:
         return _load(self.opener)
 
 
-_ROW_FILES = f"{_SOURCES}.row_files"
 _TABLE_OPTIONS = f"{_SOURCES}.options:SourceOptions"
 
 KINDS = {
-    "csv": Kind(_TABLE_OPTIONS, f"{_SOURCES}.csv:open_csv"),
-    "parquet": Kind(_TABLE_OPTIONS, f"{_SOURCES}.parquet:open_parquet"),
+    "csv": Kind(_TABLE_OPTIONS, f"{_SOURCES}.csv.source:open_csv"),
+    "parquet": Kind(_TABLE_OPTIONS, f"{_SOURCES}.parquet.source:open_parquet"),
     "jsonl": Kind(
-        f"{_ROW_FILES}.options:JsonLinesOptions", f"{_ROW_FILES}.json_lines:open_json_lines"
+        f"{_SOURCES}.row_file_options:JsonLinesOptions",
+        f"{_SOURCES}.lines.json.source:open_json_lines",
     ),
     "tfrecord": Kind(
         f"{_SOURCES}.tfrecords.options:TFRecordOptions",
@@ -79,17 +79,17 @@ KINDS = {
         f"{_SOURCES}.images.options:ImageOptions", f"{_SOURCES}.images.open_images:open_images"
     ),
     "text": Kind(
-        f"{_SOURCES}.text_files.options:TextOptions", f"{_SOURCES}.text_files.open_text:open_text"
+        f"{_SOURCES}.lines.text.options:TextOptions", f"{_SOURCES}.lines.text.open:open_text"
     ),
     "binary": Kind(
         f"{_SOURCES}.whole_files.options:BinaryOptions",
         f"{_SOURCES}.whole_files.binary:open_binary",
     ),
-    "avro": Kind(f"{_ROW_FILES}.options:AvroOptions", f"{_ROW_FILES}.avro:open_avro"),
+    "avro": Kind(f"{_SOURCES}.row_file_options:AvroOptions", f"{_SOURCES}.avro.source:open_avro"),
     "bigquery": Kind(
-        f"{_SOURCES}.bigquery:BigQueryOptions",
+        f"{_SOURCES}.bigquery.options:BigQueryOptions",
         # Beam reads it, and no other source needs Beam.
-        "penstock.components.example_gen.bigquery:open_bigquery",
+        f"{_SOURCES}.bigquery.source:open_bigquery",
         of_files=False,
     ),
     "sql": Kind(

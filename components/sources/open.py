@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from penstock.components.errors import DataError
+from penstock.components.files.content import open_data
+from penstock.components.files.listing import EXTENSIONS, list_files
+from penstock.components.files.sniff import PARQUET_MAGIC
 from penstock.components.sources.base import Source
-from penstock.components.sources.content import open_data
 from penstock.components.sources.kinds import Kind, KindOptions, find_kind, options_to_json
-from penstock.components.sources.listing import EXTENSIONS, list_files
 from penstock.components.sources.options import SourceOptions
-from penstock.components.sources.sniff import PARQUET_MAGIC
 
 
 def open_source(pattern: str | Sequence[str], options: KindOptions | None = None) -> Source:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.components.errors import DataError
-from penstock.components.sources.spool import local_path
+from penstock.components.files.spool import local_path
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def read_schema(path: str) -> tuple[SchemaColumn, ...]:
             `tf.train.Feature` holds.
     """
     # Imports protobuf, which a source without a schema does not need.
-    from penstock.components.schema_features import is_used, parse_schema
+    from penstock.components.tfrecord.schema_features import is_used, parse_schema
 
     text = read_schema_text(path)
     features = [feature for feature in parse_schema(text, path).feature if is_used(feature)]

@@ -17,7 +17,7 @@ TARGET_SHARD_BYTES = 150 * MIB
 MIN_SHARD_BYTES = 10 * MIB
 # The same text: ten times as many files as hosts that read them.
 SHARDS_PER_HOST = 10
-# Files that a reader interleaves unless told otherwise (trainer/input_config.py uses it too).
+# Files that a reader interleaves unless told otherwise (trainer/input/options.py uses it too).
 READER_PARALLELISM = 8
 
 _NAME = re.compile(r"^(?P<stem>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>\.gz)?$")

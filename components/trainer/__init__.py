@@ -7,14 +7,14 @@ A whole `run_fn` for TFX's stock Trainer, which a use case keeps in its `run_fn.
     import tensorflow_transform as tft
     from penstock.components.trainer.checkpoints import resume_dir
     from penstock.components.trainer.export import export
-    from penstock.components.trainer.feature_spec import feature_spec
-    from penstock.components.trainer.input_config import InputOptions
-    from penstock.components.trainer.input_facts import input_facts
-    from penstock.components.trainer.input_files import steps_per_epoch
-    from penstock.components.trainer.input_fn import eval_input_fn, train_input_fn
+    from penstock.components.tfrecord.feature_spec import feature_spec
+    from penstock.components.trainer.input.options import InputOptions
+    from penstock.components.trainer.input.facts import input_facts
+    from penstock.components.trainer.input.files import steps_per_epoch
+    from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
     from penstock.components.trainer.loop import train
     from penstock.components.trainer.trackers.options import TrackOptions
-    from penstock.components.trainer.train_options import EarlyStop, TrainOptions
+    from penstock.components.trainer.options import EarlyStop, TrainOptions
 
     def run_fn(fn_args):
         transform = tft.TFTransformOutput(fn_args.transform_graph_path)

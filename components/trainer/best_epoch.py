@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from penstock.components.trainer.train_options import EarlyStop
-from penstock.components.trainer.training_record import EpochRecord
+from penstock.components.trainer.options import EarlyStop
+from penstock.components.trainer.record import EpochRecord
 
 
 def best_epoch(epochs: Sequence[EpochRecord], rule: EarlyStop) -> EpochRecord | None:

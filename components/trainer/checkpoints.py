@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.trainer.training_record import EpochRecord, read_epochs
+from penstock.components.trainer.record import EpochRecord, read_epochs
 
 logger = logging.getLogger(__name__)
 

@@ -13,12 +13,16 @@ from penstock.components.errors import DataError
 from penstock.components.trainer.best_epoch import best_epoch, should_stop
 from penstock.components.trainer.checkpoints import Checkpoints
 from penstock.components.trainer.interrupt import InterruptFlag, TrainingInterruptedError
-from penstock.components.trainer.meter import Meter
-from penstock.components.trainer.step_clock import StepClock, call_times, next_call_steps
+from penstock.components.trainer.options import EarlyStop, TrainOptions
+from penstock.components.trainer.record import EpochRecord
 from penstock.components.trainer.steps import Steps
-from penstock.components.trainer.train_options import EarlyStop, TrainOptions
-from penstock.components.trainer.training_record import EpochRecord
-from penstock.components.trainer.utilisation import EpochTimes
+from penstock.components.trainer.utilisation.meter import Meter
+from penstock.components.trainer.utilisation.record import EpochTimes
+from penstock.components.trainer.utilisation.step_clock import (
+    StepClock,
+    call_times,
+    next_call_steps,
+)
 
 logger = logging.getLogger(__name__)
 

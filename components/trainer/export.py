@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.trainer.feature_spec import FeatureSpec
+from penstock.components.tfrecord.feature_spec import FeatureSpec
 from penstock.components.trainer.model_setup import input_names
 
 Signature = Callable[[tf.Tensor], dict[str, tf.Tensor]]

@@ -17,7 +17,6 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.checkpoints import Checkpoints
 from penstock.components.trainer.epoch_loop import EpochLoop, OnEpoch
 from penstock.components.trainer.interrupt import interrupts
-from penstock.components.trainer.meter import Meter
 from penstock.components.trainer.model_setup import (
     BuildModel,
     check_features,
@@ -25,24 +24,25 @@ from penstock.components.trainer.model_setup import (
     default_strategy,
     make_model,
 )
-from penstock.components.trainer.monitor import Monitor
-from penstock.components.trainer.steps import Steps
-from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.components.trainer.trackers.tracking import Tracking
-from penstock.components.trainer.train_options import TrainOptions
-from penstock.components.trainer.training_record import (
+from penstock.components.trainer.options import TrainOptions
+from penstock.components.trainer.record import (
     RECORD_NAME,
     EpochRecord,
     TrainingRecord,
     write_training_record,
 )
-from penstock.components.trainer.utilisation import (
+from penstock.components.trainer.steps import Steps
+from penstock.components.trainer.trackers.options import TrackOptions
+from penstock.components.trainer.trackers.tracking import Tracking
+from penstock.components.trainer.utilisation.meter import Meter
+from penstock.components.trainer.utilisation.monitor import Monitor
+from penstock.components.trainer.utilisation.record import (
     UTILISATION_NAME,
     InputFacts,
     Utilisation,
     write_utilisation,
 )
-from penstock.components.trainer.verdict import bottleneck
+from penstock.components.trainer.utilisation.verdict import bottleneck
 
 logger = logging.getLogger(__name__)
 

@@ -21,12 +21,12 @@ from dataclasses import dataclass, field
 
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import IngestOptions
-from penstock.components.image_checks import ImageRules
+from penstock.components.gates.image_checks import ImageRules
 from penstock.components.sources.images.options import ImageOptions
-from penstock.components.trainer.augmentation_config import AugmentOptions
-from penstock.components.trainer.image_input_config import ImageInputOptions
+from penstock.components.trainer.images.augmentation_options import AugmentOptions
+from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.options import EarlyStop, TrainOptions
 from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.components.trainer.train_options import EarlyStop, TrainOptions
 from penstock.pipelines.reporting.model_card import ModelCard
 from penstock.schemas import schema_file
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import keras
 
-from penstock.components.trainer.applications import ApplicationBase
-from penstock.components.trainer.augmentation import Augmentation
-from penstock.components.trainer.augmentation_config import AugmentOptions
-from penstock.components.trainer.image_input import IMAGE
-from penstock.components.trainer.image_input_config import ImageInputOptions
+from penstock.components.trainer.images.applications import ApplicationBase
+from penstock.components.trainer.images.augmentation import Augmentation
+from penstock.components.trainer.images.augmentation_options import AugmentOptions
+from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.images import IMAGE
 from penstock.pipelines.digits.config import ModelOptions
 
 

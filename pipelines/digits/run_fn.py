@@ -10,26 +10,26 @@ from tfx.components.trainer.fn_args_utils import FnArgs
 
 from penstock.components import image_features
 from penstock.components.errors import DataError
-from penstock.components.trainer.augmentation import augment_in_input
-from penstock.components.trainer.augmentation_config import AugmentOptions
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.export import TransformGraph, export
-from penstock.components.trainer.image_input import (
+from penstock.components.trainer.images.augmentation import augment_in_input
+from penstock.components.trainer.images.augmentation_options import AugmentOptions
+from penstock.components.trainer.images.serving import decode_features, serve_images
+from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.images import (
     LabelFn,
     eval_image_input_fn,
     image_input_facts,
     stored_images,
     train_image_input_fn,
 )
-from penstock.components.trainer.image_input_config import ImageInputOptions
-from penstock.components.trainer.image_serving import decode_features, serve_images
 from penstock.components.trainer.loop import train
+from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.components.trainer.train_options import TrainOptions
+from penstock.pipelines.config.overrides import from_mapping
 from penstock.pipelines.digits import features
 from penstock.pipelines.digits.config import ModelOptions
 from penstock.pipelines.digits.model import build_model
-from penstock.pipelines.overrides import from_mapping
 
 # Numbers that no class has cost an output each; labels like 20261121 are no numbers of classes.
 _MOST_UNUSED = 1000

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.pipelines.failures import reason
-from penstock.pipelines.reporting.run_note import take_note, this_command, write_note
-from penstock.pipelines.reporting.stores import report_name
+from penstock.pipelines.local.run_folder import metadata_file
 from penstock.pipelines.reporting.write import write_report
-from penstock.pipelines.run_folder import metadata_file
-from penstock.pipelines.run_record import all_runs
+from penstock.pipelines.runs.run_note import take_note, this_command, write_note
+from penstock.pipelines.runs.run_record import all_runs
+from penstock.pipelines.runs.stores import report_name
+from penstock.pipelines.terminal.failures import reason
 
 logger = logging.getLogger(__name__)
 # The store rounds times to milliseconds.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.components.anomalies import Anomaly, list_anomalies
+from penstock.components.gates.anomalies import Anomaly, list_anomalies
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.records import read_records
 from penstock.pipelines.reporting.artifact_files import is_remote, names_in, split_folder

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.pipelines.evaluation_result import EXAMPLE_COUNT, OVERALL, EvaluationResult
 from penstock.pipelines.reporting.evaluation_facts import MIN_SLICE_EXAMPLES
 from penstock.pipelines.reporting.feature_facts import FeatureFacts, SplitFeature
 from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.reporting.histograms import Bar
+from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, OVERALL, EvaluationResult
 
 _MOST_SLICES = 30
 # What a driver adds to the options of a node that it does not take from the cache.

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.components.tfrecord.records import read_records
-from penstock.pipelines.evaluation_result import (
+from penstock.pipelines.reporting.artifact_files import names_in
+from penstock.pipelines.runs.evaluation_result import (
     EXAMPLE_COUNT,
     OVERALL,
     EvaluationResult,
@@ -14,7 +15,6 @@ from penstock.pipelines.evaluation_result import (
     read_evaluation,
     slice_name,
 )
-from penstock.pipelines.reporting.artifact_files import names_in
 
 MIN_SLICE_EXAMPLES = 30  # below that a slice's metric is mostly chance
 _WORST = 5

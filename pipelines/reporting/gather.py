@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from penstock.components.anomalies import read_anomalies
 from penstock.components.errors import DataError, one_line
-from penstock.pipelines.failures import reason
+from penstock.components.gates.anomalies import read_anomalies
 from penstock.pipelines.reporting.anomaly_facts import AnomalyFacts, gather_anomalies
 from penstock.pipelines.reporting.data_facts import DataFacts, gather_data
 from penstock.pipelines.reporting.evaluation_facts import EvaluationFacts, gather_evaluation
@@ -22,11 +21,12 @@ from penstock.pipelines.reporting.model_card import ModelCard, read_model_card
 from penstock.pipelines.reporting.model_facts import ModelFacts, gather_model
 from penstock.pipelines.reporting.pipeline_facts import PipelineFacts, gather_pipeline
 from penstock.pipelines.reporting.request import Request, make_request, sample_record
-from penstock.pipelines.reporting.run_note import RunNote, read_note
 from penstock.pipelines.reporting.schema_facts import SchemaRow, gather_schema, read_schema
 from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_training
 from penstock.pipelines.reporting.verdict import GATE, Verdict, gate_error, gate_problems, judge
-from penstock.pipelines.run_record import RunRecord
+from penstock.pipelines.runs.run_note import RunNote, read_note
+from penstock.pipelines.runs.run_record import RunRecord
+from penstock.pipelines.terminal.failures import reason
 
 Facts = TypeVar("Facts")
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.components.secrets import hide_secret
-from penstock.components.sources.address import masked
+from penstock.components.files.address import masked
+from penstock.components.files.secrets import hide_secret
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.pipelines.reporting.pipeline_facts import PipelineFacts
-from penstock.pipelines.reporting.run_note import RunNote
-from penstock.pipelines.run_record import RunRecord, plain_properties
+from penstock.pipelines.runs.run_note import RunNote
+from penstock.pipelines.runs.run_record import RunRecord, plain_properties
 
 _PLACES = ("input_base", "schema_file")
 _DIGESTS = ("input_fingerprint", "schema_sha256")

@@ -11,7 +11,6 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from penstock.pipelines.evaluation_result import EXAMPLE_COUNT, OVERALL
 from penstock.pipelines.reporting import numbers, plots
 from penstock.pipelines.reporting.compare import Comparison
 from penstock.pipelines.reporting.evaluation_facts import MIN_SLICE_EXAMPLES, EvaluationFacts
@@ -19,7 +18,8 @@ from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.reporting.graph_view import view_graph
 from penstock.pipelines.reporting.histograms import Bar
 from penstock.pipelines.reporting.training_facts import TrainingFacts
-from penstock.pipelines.tables import counted, human_bytes
+from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, OVERALL
+from penstock.pipelines.terminal.tables import counted, human_bytes
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAMED_SLICES = 3

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.pipelines.reporting.run_note import RunNote
-from penstock.pipelines.run_record import NodeRun, RunRecord
+from penstock.pipelines.runs.run_note import RunNote
+from penstock.pipelines.runs.run_record import NodeRun, RunRecord
 
 NOT_REACHED = "not reached"
 SKIPPED = "skipped"

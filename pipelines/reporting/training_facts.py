@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.components.errors import DataError
-from penstock.components.trainer.training_record import (
+from penstock.components.trainer.record import (
     RECORD_NAME,
     TrainingRecord,
     read_training_record,
 )
-from penstock.components.trainer.utilisation import (
+from penstock.components.trainer.utilisation.record import (
     UTILISATION_NAME,
     Utilisation,
     read_utilisation,
 )
-from penstock.components.trainer.verdict import bottleneck
+from penstock.components.trainer.utilisation.verdict import bottleneck
 from penstock.pipelines.reporting.artifact_files import names_in
 
 # Of a series of at most a few hundred points: narrow enough to keep what lasts.

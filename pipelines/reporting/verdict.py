@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.components.gate_checks import GateOptions, find_problems
-from penstock.pipelines.evaluation_result import EvaluationResult
+from penstock.components.gates.checks import GateOptions, find_problems
 from penstock.pipelines.reporting.pipeline_facts import NodeFacts, PipelineFacts
-from penstock.pipelines.reporting.run_note import RunNote
-from penstock.pipelines.run_record import RunRecord, plain_properties
+from penstock.pipelines.runs.evaluation_result import EvaluationResult
+from penstock.pipelines.runs.run_note import RunNote
+from penstock.pipelines.runs.run_record import RunRecord, plain_properties
 
 GOOD, BAD, NEUTRAL = "good", "bad", "neutral"
 GATE = "ValidationGate"

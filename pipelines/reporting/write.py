@@ -8,7 +8,7 @@ from pathlib import Path
 from penstock.components.errors import DataError
 from penstock.pipelines.reporting.gather import gather
 from penstock.pipelines.reporting.page import render_report
-from penstock.pipelines.run_record import RunRecord
+from penstock.pipelines.runs.run_record import RunRecord
 
 COMPARISON_NAME = "comparison.html"
 

@@ -15,9 +15,9 @@ from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.packing.options import PackOptions
 from penstock.components.sources.options import SourceOptions
-from penstock.components.trainer.input_config import InputOptions
+from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.options import EarlyStop, TrainOptions
 from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.components.trainer.train_options import EarlyStop, TrainOptions
 from penstock.pipelines.reporting.model_card import ModelCard
 from penstock.schemas import schema_file
 

@@ -10,7 +10,7 @@ import json
 from ml_metadata.metadata_store import MetadataStore
 from ml_metadata.proto import metadata_store_pb2
 
-from penstock.pipelines.metadata_store import MySqlStore, SqliteStore
+from penstock.pipelines.runs.metadata_store import MySqlStore, SqliteStore
 
 INPUT = metadata_store_pb2.Event.INPUT
 OUTPUT = metadata_store_pb2.Event.OUTPUT

@@ -111,9 +111,8 @@ def test_no_dev_dependency_is_in_the_image():
 
 
 def test_every_folder_of_packages_reaches_the_image():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    rooms = set(project["tool"]["setuptools"]["package-dir"].values())
-
+    rooms = {path.name for path in (ROOT / "penstock").iterdir() if path.is_symlink()}
+    rooms.add("penstock")
     let_through = (ROOT / ".dockerignore").read_text().splitlines()
     assert rooms - {line.removeprefix("!") for line in let_through} == set()
 

@@ -7,9 +7,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from penstock.pipelines.metadata_store import MySqlStore
-from penstock.pipelines.node_needs import MySqlSecret, Volume
-from penstock.pipelines.placement import Placement, read_placement
+from penstock.pipelines.kubeflow.placement import Placement, read_placement
+from penstock.pipelines.kubeflow.resources import MySqlSecret, Volume
+from penstock.pipelines.runs.metadata_store import MySqlStore
 
 K8S = Path(__file__).parents[2] / "k8s"
 OVERLAYS = ("gcs", "gpu", "rwx", "s3", "single-node")

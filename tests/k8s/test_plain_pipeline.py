@@ -13,8 +13,8 @@ from kfp import compiler, components
 
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.manifest import read_manifest
-from penstock.pipelines.plain.definitions import write_component
-from penstock.pipelines.plain.run import run_component
+from penstock.pipelines.kubeflow.plain.definitions import write_component
+from penstock.pipelines.kubeflow.plain.run import run_component
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from penstock.components.errors import DataError
-from penstock.components.sources.content import open_data
-from penstock.components.sources.csv import open_csv
+from penstock.components.files.content import open_data
+from penstock.components.sources.csv.source import open_csv
 from penstock.components.sources.images.label_columns import find_file_column
 from penstock.components.sources.images.label_table import LabelTable, type_rows
 from penstock.components.sources.images.matlab import is_matlab, read_matlab
 from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.lines.json.scan import no_duplicates
 from penstock.components.sources.options import SourceOptions
-from penstock.components.sources.row_files.json_scan import no_duplicates
 
 _CLASS_NAMES = ("class_names", "classes", "categories", "label_names")
 Tree = Mapping[str, object]

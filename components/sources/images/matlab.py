@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.sources.content import open_data
-from penstock.components.sources.spool import local_path
+from penstock.components.files.content import open_data
+from penstock.components.files.spool import local_path
 
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _USER_BLOCK_BYTES = 512  # MATLAB's own header stands before HDF5's

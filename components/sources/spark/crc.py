@@ -9,7 +9,7 @@ import struct
 import zlib
 
 from penstock.components.errors import DataError
-from penstock.components.sources.content import open_data
+from penstock.components.files.content import open_data
 
 _MAGIC = b"crc\0"
 _HEADER_BYTES = len(_MAGIC) + 4

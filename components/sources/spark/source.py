@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.files.content import open_data
+from penstock.components.files.remote import RemoteFile, is_remote, list_folder
+from penstock.components.files.sniff import PARQUET_MAGIC
 from penstock.components.sources.base import Column, Source
-from penstock.components.sources.content import open_data
 from penstock.components.sources.option_checks import check_flag, check_one_of, check_strings
 from penstock.components.sources.options import NON_FINITE, SourceOptions
-from penstock.components.sources.remote import RemoteFile, is_remote, list_folder
-from penstock.components.sources.sniff import PARQUET_MAGIC
 from penstock.components.sources.spark.crc import check_crc, name_of_sums, sums_name
 from penstock.components.sources.spark.types import parse_columns
 
@@ -140,7 +140,7 @@ def _is_parquet(path: str) -> bool:
 
 
 def _open_parquet(paths: Sequence[str], options: SparkOptions) -> Source:
-    from penstock.components.sources.parquet import open_parquet
+    from penstock.components.sources.parquet.source import open_parquet
 
     if options.columns or options.schema_from:
         raise UsageError(f"{paths[0]}: is Parquet, which has its own types; leave out the columns")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.sources.address import check_no_secret, masked
+from penstock.components.files.address import check_no_secret, masked
 
 try:
     from sqlalchemy.engine import URL, make_url

@@ -15,7 +15,7 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import batch_of, joined, next_batch_rows
 from penstock.components.sources.cutting import RowStart, cut_files
-from penstock.components.sources.row_files.python_values import (
+from penstock.components.sources.python_values import (
     batch_without,
     to_column,
 )

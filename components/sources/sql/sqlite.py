@@ -15,7 +15,7 @@ from sqlalchemy.engine import URL, Connection
 from sqlalchemy.sql.expression import Executable
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.sources.content import open_data
+from penstock.components.files.content import open_data
 from penstock.components.sources.sql.address import Login
 from penstock.components.sources.sql.database import Cursor, Database
 from penstock.components.sources.sql.statements import Statements

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from penstock.components.errors import DataError
+from penstock.components.files.content import open_data
 from penstock.components.sources.base import RejectedRow
-from penstock.components.sources.content import open_data
 from penstock.components.sources.cutting import RowStart
 from penstock.components.tfrecord.example_proto import is_example
 from penstock.components.tfrecord.records import Record, RecordReader

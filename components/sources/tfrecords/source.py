@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.components.errors import DataError
+from penstock.components.files.content import EMPTY_ADVICE, fingerprint
+from penstock.components.files.listing import list_files
 from penstock.components.sources.base import (
     MAX_BATCH_BYTES,
     Batch,
@@ -14,9 +16,7 @@ from penstock.components.sources.base import (
     RejectedRow,
 )
 from penstock.components.sources.batches import MAX_BATCH_ROWS, take_rows
-from penstock.components.sources.content import EMPTY_ADVICE, fingerprint
 from penstock.components.sources.cutting import cut_files
-from penstock.components.sources.listing import list_files
 from penstock.components.sources.schema import read_schema
 from penstock.components.sources.tfrecords.decode import (
     FeatureSample,

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.sources.address import masked, scheme_of
+from penstock.components.files.address import masked, scheme_of
+from penstock.components.files.listing import list_files
 from penstock.components.sources.base import Column
-from penstock.components.sources.listing import list_files
 from penstock.components.sources.option_checks import check_one_of, check_strings
 from penstock.components.sources.tfrecords.decode import require_columns
 from penstock.components.sources.tfrecords.options import TFRecordOptions

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from functools import partial
 
+from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.sources.base import Column
-from penstock.components.sources.content import EMPTY_ADVICE
 from penstock.components.sources.whole_files.options import BinaryOptions
 from penstock.components.sources.whole_files.source import (
     FILENAME,

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from penstock.components.errors import DataError
-from penstock.components.sources.content import check_size, open_data
+from penstock.components.files.content import check_size, open_data
 from penstock.components.tfrecord.sharding import MIB
 
 _BLOCK_BYTES = MIB

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.components.errors import DataError
+from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
-from penstock.components.sources.remote import RemoteFile
 from penstock.components.sources.whole_files.contents import Contents
 from penstock.components.sources.whole_files.options import WholeFileOptions
 from penstock.components.sources.whole_files.rows import cut_list, rejected_file, shuffled

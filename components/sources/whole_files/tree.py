@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from penstock.components.errors import DataError, one_line
-from penstock.components.sources import remote
-from penstock.components.sources.listing import identity
+from penstock.components.files import remote
+from penstock.components.files.listing import identity
 
 # What is no data whatever the kind: hidden files, markers, checksums, leftovers of editors and
 # systems. A leading `_` is no sign: cameras write _DSC0001.JPG.

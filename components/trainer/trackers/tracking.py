@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.components.errors import UsageError
 from penstock.components.trainer.interrupt import TrainingInterruptedError
+from penstock.components.trainer.record import EpochRecord
 from penstock.components.trainer.trackers.background import BackgroundTracker
 from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.components.trainer.trackers.record import (
@@ -20,7 +21,6 @@ from penstock.components.trainer.trackers.record import (
 from penstock.components.trainer.trackers.redact import redacted
 from penstock.components.trainer.trackers.tensorboard import TensorBoard
 from penstock.components.trainer.trackers.tracker import State, Tracker
-from penstock.components.trainer.training_record import EpochRecord
 
 
 class Tracking:

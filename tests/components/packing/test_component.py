@@ -9,8 +9,8 @@ from penstock.components.errors import UsageError
 from penstock.components.packing.component import Executor, Pack
 from penstock.components.packing.options import PackOptions
 from penstock.components.tfrecord.manifest import read_manifest
-from penstock.components.trainer.input_config import InputOptions
-from penstock.components.trainer.packed_input_fn import packed_eval_input_fn
+from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.packed import packed_eval_input_fn
 
 SCHEMA = """feature { name: "x" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 2 } } }
 feature { name: "y" type: INT presence { min_fraction: 1 } shape { } }"""

@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from penstock.components.doctor.verify import verify
 from penstock.components.errors import DataError, UsageError
+from penstock.components.packing.block import column_values, decode_block
 from penstock.components.packing.facts import StatedColumn
+from penstock.components.packing.layout import PackedLayout
 from penstock.components.packing.options import ImageColumn, PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.tfrecord.manifest import read_manifest
-from penstock.components.tfrecord.packed_block import column_values, decode_block
-from penstock.components.tfrecord.packed_layout import PackedLayout
 from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import ShardOptions
-from penstock.components.tfrecord.verify import verify
 
 SMALL = ShardOptions(shards=3)
 

@@ -123,7 +123,7 @@ def test_lives_beside_tensorflows_own_message():
 
 def test_reading_takes_no_tensorflow():
     code = (
-        "import sys, penstock.components.tfrecord.inspect, penstock.components.tfrecord.verify; "
+        "import sys, penstock.components.doctor.inspect, penstock.components.doctor.verify; "
         "print('tensorflow' in sys.modules)"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

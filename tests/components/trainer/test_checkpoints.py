@@ -4,7 +4,7 @@ import pytest
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.checkpoints import Checkpoints, resume_dir
-from penstock.components.trainer.training_record import EpochRecord
+from penstock.components.trainer.record import EpochRecord
 
 
 def make_model(units=1):

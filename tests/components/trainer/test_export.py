@@ -8,8 +8,8 @@ import tensorflow_transform.beam as tft_beam
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.tfrecord.feature_spec import feature_spec
 from penstock.components.trainer.export import export
-from penstock.components.trainer.feature_spec import feature_spec
 
 RAW = {
     "size": tf.io.FixedLenFeature([1], tf.float32),

@@ -15,9 +15,9 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.components.trainer.loop import train
+from penstock.components.trainer.options import EarlyStop, TrainOptions
+from penstock.components.trainer.record import read_training_record
 from penstock.components.trainer.steps import Steps
-from penstock.components.trainer.train_options import EarlyStop, TrainOptions
-from penstock.components.trainer.training_record import read_training_record
 
 
 class Run:
@@ -446,7 +446,7 @@ OTHER_PROCESS = """
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     from penstock.components.trainer.loop import train
-    from penstock.components.trainer.train_options import TrainOptions
+    from penstock.components.trainer.options import TrainOptions
     spec = importlib.util.spec_from_file_location("conftest", sys.argv[1])
     conftest = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(conftest)

@@ -7,7 +7,7 @@ from tfx.orchestration.metadata import sqlite_metadata_connection_config
 
 from penstock.pipelines.reporting.after_run import report_run
 from penstock.pipelines.reporting.model_card import ModelCard, read_model_card
-from penstock.pipelines.reporting.run_note import read_note, take_note
+from penstock.pipelines.runs.run_note import read_note, take_note
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@ import json
 import pytest
 from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
-from penstock.pipelines.evaluation_result import Threshold
 from penstock.pipelines.reporting.evaluation_facts import CalibrationPoint, gather_evaluation
+from penstock.pipelines.runs.evaluation_result import Threshold
 
 
 def plot():

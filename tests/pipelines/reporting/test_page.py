@@ -13,14 +13,14 @@ from penstock.components.tfrecord.manifest import (
     Shard,
     write_manifest,
 )
-from penstock.components.trainer.training_record import (
+from penstock.components.trainer.record import (
     EpochRecord,
     TrainingRecord,
     write_training_record,
 )
 from penstock.pipelines.reporting.gather import gather
 from penstock.pipelines.reporting.page import render_report
-from penstock.pipelines.reporting.run_note import RunNote, write_note
+from penstock.pipelines.runs.run_note import RunNote, write_note
 
 EVIL = "<script>document.title='owned'</script>"
 VOID = {"meta", "input", "br", "img", "link", "path", "rect", "use", "image"}

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from penstock.components.tfrecord.manifest import read_manifest
-from penstock.components.trainer.training_record import read_training_record
-from penstock.pipelines.evaluation_result import OVERALL, read_evaluation
+from penstock.components.trainer.record import read_training_record
 from penstock.pipelines.reporting.gather import gather
-from penstock.pipelines.reporting.stores import locate
+from penstock.pipelines.runs.evaluation_result import OVERALL, read_evaluation
+from penstock.pipelines.runs.stores import locate
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,9 @@ import sys
 import small_pipeline  # noqa: F401  # so that no node pays for it
 import typer
 
-import penstock.pipelines.node  # noqa: F401
+import penstock.pipelines.kubeflow.node  # noqa: F401
 from penstock.components.errors import PenstockError
-from penstock.pipelines.commands import node
+from penstock.pipelines.cli import node
 
 
 def _run(request: dict) -> int:

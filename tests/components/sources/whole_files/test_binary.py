@@ -16,8 +16,8 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.base import Column
+from penstock.components.sources.lines.text.options import TextOptions
 from penstock.components.sources.open import open_source
-from penstock.components.sources.text_files.options import TextOptions
 from penstock.components.sources.whole_files.options import BinaryOptions
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.manifest import read_manifest

@@ -15,9 +15,9 @@ from mlflow import MlflowClient
 from penstock.components.errors import DataError
 from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.components.trainer.loop import train
+from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.components.trainer.trackers.record import TrackerRecord, read_tracker_record
-from penstock.components.trainer.train_options import TrainOptions
 
 pytestmark = pytest.mark.slow
 

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.record import EpochRecord
 from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.components.trainer.trackers.record import (
     TrackerRecord,
@@ -12,7 +13,6 @@ from penstock.components.trainer.trackers.record import (
 )
 from penstock.components.trainer.trackers.redact import redacted
 from penstock.components.trainer.trackers.tracking import Tracking
-from penstock.components.trainer.training_record import EpochRecord
 
 EPOCH = EpochRecord(1, 4, 4, {"loss": 0.5, "val_loss": 0.25}, 0.1, 2.0, 0.5, None, None)
 

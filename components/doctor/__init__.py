@@ -1,0 +1,1 @@
+"""Inspection and verification of TFRecord files, with or without a manifest."""

@@ -1,0 +1,244 @@
+"""What is in any TFRecord, ours or not, without TensorFlow: a path in, a report out.
+
+Looks at some records of each file and says how many; counts all where that is quick.
+"""
+
+import json
+import math
+import os
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.components.doctor.feature_summary import FeatureSummary, FeatureTally
+from penstock.components.errors import DataError
+from penstock.components.packing.block import block_rows, is_packed
+from penstock.components.tfrecord.example_proto import parse_example
+from penstock.components.tfrecord.find import find_tfrecords
+from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
+from penstock.components.tfrecord.records import Frame, RecordReader, open_file
+
+# Parsing and adding up take 50-100 us a record: a tenth of a second.
+DEFAULT_RECORDS = 1000
+# Records of hundreds of kilobytes: no more of them than this, all files together.
+_SUMMARY_BYTES = 64 * 2**20
+# Bytes that are read only to count records, all files together: a second or two.
+_COUNT_BYTES = 256 * 2**20
+_HEXDUMP_BYTES = 64
+
+
+@dataclass(frozen=True)
+class InspectedFile:
+    """One file.
+
+    Attributes:
+        file: Its path.
+        bytes: Its size on disk.
+        compression: `""`, `"GZIP"` or `"ZLIB"`.
+        records: Records in it; an estimate from its first part unless `is_exact`.
+        is_exact: Whether it was read to its end.
+        fault: Where it is damaged, which ends the counting; else None.
+    """
+
+    file: str
+    bytes: int
+    compression: str
+    records: int
+    is_exact: bool
+    fault: str | None
+
+
+@dataclass(frozen=True)
+class InspectReport:
+    """What was found.
+
+    Attributes:
+        path: As it was asked for.
+        files: The files, in order.
+        skipped: Files passed over because of their names.
+        payloads: How many of the records looked at are an `Example`, a `SequenceExample`, a
+            `packed` block of rows, `empty`, or `other`.
+        packed_rows: Rows in the packed blocks that were looked at.
+        first_file: The file that `first_frame` is from; None where no file has a record.
+        first_frame: Layout of the first record.
+        features: What each feature holds, sorted by place and name.
+        hexdump: The beginning of the first payload that is `other`; else `""`.
+    """
+
+    path: str
+    files: tuple[InspectedFile, ...]
+    skipped: tuple[str, ...]
+    payloads: dict[str, int]
+    packed_rows: int
+    first_file: str | None
+    first_frame: Frame | None
+    features: tuple[FeatureSummary, ...]
+    hexdump: str
+
+    @property
+    def records_looked_at(self) -> int:
+        """Records behind `payloads` and `features`."""
+        return sum(self.payloads.values())
+
+    @property
+    def records(self) -> int:
+        """Records in all files; an estimate unless `is_exact`."""
+        return sum(file.records for file in self.files)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every file was counted to its end."""
+        return all(file.is_exact for file in self.files)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The first fault of each damaged file."""
+        return tuple(file.fault for file in self.files if file.fault)
+
+    def to_json(self) -> str:
+        """The report as one JSON object."""
+        totals = {name: getattr(self, name) for name in ("records", "is_exact", "faults")}
+        return json.dumps({**asdict(self), **totals}, indent=1)
+
+
+def inspect(
+    path: str, *, samples: int = 3, max_records: int | None = DEFAULT_RECORDS
+) -> InspectReport:
+    """Look into a TFRecord file, a folder of them, or those that match a glob.
+
+    Args:
+        path: What to look into.
+        samples: Distinct values of each feature to show.
+        max_records: Records to parse, spread over the files from their beginnings, 64 MiB of
+            them at most; None parses and counts all.
+
+    Raises:
+        DataError: There is no TFRecord file there.
+    """
+    found = find_tfrecords(path)
+    count = len(found.files)
+    survey = _Survey(samples)
+    limits = _Limits(
+        math.inf if max_records is None else math.ceil(max_records / count),
+        math.inf if max_records is None else _SUMMARY_BYTES / count,
+        math.inf if max_records is None else _COUNT_BYTES / count,
+    )
+    files = tuple(_look_into(file, survey, limits) for file in found.files)
+    first_file, first_frame = _first_frame(files)
+    return InspectReport(
+        path=path,
+        files=files,
+        skipped=tuple(str(file) for file in found.skipped),
+        payloads=dict(survey.payloads),
+        packed_rows=survey.packed_rows,
+        first_file=first_file,
+        first_frame=first_frame,
+        features=survey.summaries(),
+        hexdump=survey.hexdump,
+    )
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """How far to look into one file: records and bytes to parse, bytes to count through."""
+
+    records: float
+    summary_bytes: float
+    count_bytes: float
+
+
+class _Survey:
+    """Adds up payloads over all files."""
+
+    def __init__(self, samples: int) -> None:
+        self.payloads: Counter[str] = Counter()
+        self.packed_rows = 0
+        self.hexdump = ""
+        self._samples = samples
+        self._tallies: dict[tuple[str, str], FeatureTally] = {}
+
+    def add(self, payload: bytes) -> None:
+        """Add one record."""
+        if is_packed(payload):
+            self.payloads["packed"] += 1
+            self.packed_rows += block_rows(payload)
+            return
+        message: Any = parse_example(payload)
+        if message is None:
+            self.payloads["other"] += 1
+            self.hexdump = self.hexdump or _hexdump(payload)
+            return
+        steps = message.feature_lists.feature_list
+        for name, feature in message.context.feature.items():
+            self._tally("context", name).add_feature(feature)
+        for name, feature_list in steps.items():
+            self._tally("feature_lists", name).add_steps(feature_list.feature)
+        kind = "SequenceExample" if steps else "Example" if message.context.feature else "empty"
+        self.payloads[kind] += 1
+
+    def summaries(self) -> tuple[FeatureSummary, ...]:
+        """What each feature came to."""
+        records = self.payloads.total() - self.payloads["other"] - self.payloads["packed"]
+        tallies = [self._tallies[key] for key in sorted(self._tallies)]
+        if not self.payloads["SequenceExample"]:
+            for tally in tallies:
+                tally.place = "features"  # what an Example calls its context
+        return tuple(tally.summary(records) for tally in tallies)
+
+    def _tally(self, place: str, name: str) -> FeatureTally:
+        key = (place, name)
+        if key not in self._tallies:
+            self._tallies[key] = FeatureTally(name, place, self._samples)
+        return self._tallies[key]
+
+
+def _look_into(path: Path, survey: _Survey, limits: _Limits) -> InspectedFile:
+    """Parse the first records of a file, then count on as far as the limits allow."""
+    count = end = 0
+    fault = None
+    is_exact = False
+    with open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        reader = RecordReader(file, str(path))
+        try:
+            for record in reader.records():
+                if count < limits.records and end < limits.summary_bytes:
+                    survey.add(record.payload)
+                elif end >= limits.count_bytes:
+                    break
+                count += 1
+                end = record.offset + HEADER_BYTES + len(record.payload) + FOOTER_BYTES
+            else:
+                is_exact = True
+        except DataError as error:
+            fault = str(error)
+        if not is_exact and fault is None:
+            read = file.tell() if reader.compression else end
+            count = round(count * size / read)
+    return InspectedFile(str(path), size, reader.compression, count, is_exact, fault)
+
+
+def _first_frame(files: tuple[InspectedFile, ...]) -> tuple[str | None, Frame | None]:
+    """File and layout of the first record there is; of a damaged one where all files begin so."""
+    damaged: tuple[str | None, Frame | None] = (None, None)
+    for inspected in files:
+        with open_file(inspected.file) as file:
+            try:
+                frame = RecordReader(file, inspected.file).first_frame()
+            except DataError:  # compressed data cut in the first record: the file's fault says it
+                continue
+        if frame is not None and frame.is_length_right:
+            return inspected.file, frame
+        if frame is not None and damaged[1] is None:
+            damaged = inspected.file, frame
+    return damaged
+
+
+def _hexdump(payload: bytes) -> str:
+    lines = []
+    for start in range(0, min(len(payload), _HEXDUMP_BYTES), 16):
+        row = payload[start : start + 16]
+        text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
+        lines.append(f"{start:08x}  {row.hex(' '):<47}  {text}")
+    return "\n".join(lines)

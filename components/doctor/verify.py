@@ -1,0 +1,223 @@
+"""Every byte of a set of shards checked: a path in, a report of all faults out.
+
+With a manifest its word stands: each listed shard is there, has the size, the digest and
+the number of records that it says, and nothing else lies in the splits. With or without
+one, every record's checksums are right and every payload is an Example or SequenceExample,
+or, where the manifest says so, a block of packed rows that fits its layout.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from penstock.components.doctor.shard_check import FileReport, check_file
+from penstock.components.doctor.shard_sets import missing_members
+from penstock.components.errors import DataError
+from penstock.components.packing.layout import PackedLayout
+from penstock.components.tfrecord.find import find_tfrecords
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard, read_manifest
+
+OnProgress = Callable[[int, int], None]
+
+_SPLIT_PREFIX = "Split-"
+_NO_MANIFEST = (
+    f"no {MANIFEST_NAME}: an uncompressed file cut exactly between two records, or a file "
+    "removed whole, cannot be seen; if Penstock wrote this, it was never finished"
+)
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What was checked and what is wrong.
+
+    Attributes:
+        path: As it was asked for.
+        manifest: Path of the manifest that was held against the files, or None.
+        files: Each file that was read, in order.
+        set_faults: What is wrong with the set as a whole: manifest, missing, leftover shards.
+        notes: What could not be checked, and why.
+        skipped: Files passed over because of their names.
+    """
+
+    path: str
+    manifest: str | None
+    files: tuple[FileReport, ...]
+    set_faults: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """All faults, one line each."""
+        return self.set_faults + tuple(fault for file in self.files for fault in file.faults)
+
+    @property
+    def records(self) -> int:
+        """Records in all files, up to the first fault that hides the rest of a file."""
+        return sum(file.records for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """Sizes of all files on disk."""
+        return sum(file.bytes for file in self.files)
+
+    def to_json(self) -> str:
+        """The report as one JSON object."""
+        totals = {name: getattr(self, name) for name in ("faults", "records", "bytes")}
+        return json.dumps({**asdict(self), **totals}, indent=1)
+
+    def raise_faults(self) -> None:
+        """Raise one DataError with a line for each fault, if there is any."""
+        if self.faults:
+            raise DataError("\n".join(self.faults))
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The part of a manifest's shards that a path means."""
+
+    root: Path
+    manifest: Manifest
+    shards: tuple[Shard, ...]
+    leftovers: tuple[Path, ...]
+
+
+class _Meter:
+    """Tells how many bytes of all were read."""
+
+    def __init__(self, total: int, on_progress: OnProgress | None) -> None:
+        self._total = total
+        self._done = 0
+        self._on_progress = on_progress
+
+    def add(self, count: int) -> None:
+        self._done += count
+        if self._on_progress:
+            self._on_progress(self._done, self._total)
+
+
+def verify(path: str, *, on_progress: OnProgress | None = None) -> VerifyReport:
+    """Check an Examples artifact, a folder of TFRecords, one file, or those that match a glob.
+
+    A split's folder or a shard inside an artifact is held against the artifact's manifest.
+
+    Args:
+        path: What to check.
+        on_progress: Called after every read, 1 MiB or less, with the bytes read so far and
+            the bytes of all files.
+
+    Returns:
+        The report; `raise_faults` makes an error of what is in it.
+
+    Raises:
+        DataError: There is nothing to check at all.
+    """
+    try:
+        scope = _scope(Path(path))
+    except DataError as error:  # a manifest that cannot be read: the files can
+        report = _verify_unlisted(path, on_progress)
+        return replace(report, set_faults=(str(error), *report.set_faults), notes=())
+    if scope is None:
+        return _verify_unlisted(path, on_progress)
+    return _verify_listed(path, scope, on_progress)
+
+
+def _scope(path: Path) -> _Scope | None:
+    """Find the manifest that speaks for a path, or None where none does."""
+    if (path / MANIFEST_NAME).is_file():
+        root = path
+    elif path.is_dir() and _in_artifact(path):
+        root = path.parent
+    elif path.is_file() and _in_artifact(path.parent):
+        root = path.parent.parent
+    else:
+        return None
+    manifest = read_manifest(root)
+    listed = {root / shard.file: shard for shard in manifest.shards}
+    inside = [file for file in listed if file == path or path in file.parents]
+    present = [path] if path.is_file() else sorted(_split_files(root, path))
+    return _Scope(
+        root,
+        manifest,
+        tuple(listed[file] for file in inside),
+        tuple(file for file in present if file not in listed),
+    )
+
+
+def _in_artifact(folder: Path) -> bool:
+    return folder.name.startswith(_SPLIT_PREFIX) and (folder.parent / MANIFEST_NAME).is_file()
+
+
+def _split_files(root: Path, path: Path) -> Iterator[Path]:
+    """The files under `path` that a reader of the splits of `root` would take for shards."""
+    for split in root.glob(f"{_SPLIT_PREFIX}*"):
+        if split == path or root == path:
+            yield from (file for file in split.rglob("*") if file.is_file() and file.name[0] != ".")
+
+
+def _verify_listed(path: str, scope: _Scope, on_progress: OnProgress | None) -> VerifyReport:
+    manifest_path = str(scope.root / MANIFEST_NAME)
+    faults = [*_account_faults(manifest_path, scope.manifest)]
+    layout = None
+    if scope.manifest.packed is not None:
+        layout = PackedLayout.from_dict(scope.manifest.packed, manifest_path)
+        faults += _vocabulary_faults(scope.root, layout)
+    files = []
+    meter = _Meter(sum(shard.bytes for shard in scope.shards), on_progress)
+    for shard in scope.shards:
+        file = scope.root / shard.file
+        if file.is_file():
+            files.append(
+                check_file(
+                    file,
+                    shard=shard,
+                    compression=scope.manifest.compression,
+                    layout=layout,
+                    on_bytes=meter.add,
+                )
+            )
+        else:
+            faults.append(
+                f"{file}: shard is missing; the manifest lists it with {shard.rows:,} rows"
+            )
+    faults += [
+        f"{file}: not listed in the manifest, but readers would take it for a shard; remove it"
+        for file in scope.leftovers
+    ]
+    return VerifyReport(path, manifest_path, tuple(files), tuple(faults))
+
+
+def _account_faults(path: str, manifest: Manifest) -> Iterator[str]:
+    """Hold a manifest's account of rows against its own lists."""
+    for split in sorted(manifest.splits.keys() | manifest.account.written.keys()):
+        listed = sum(shard.rows for shard in manifest.splits.get(split, ()))
+        written = manifest.account.written.get(split, 0)
+        if listed != written:
+            yield (
+                f"{path}: split {split!r}: the shards are listed with {listed:,} rows, the "
+                f"account says {written:,} were written"
+            )
+    quarantine = manifest.quarantine
+    if quarantine is not None and not Path(path).with_name(quarantine).exists():
+        yield f"{path}: the rejected rows that it names, {quarantine}, are missing"
+
+
+def _vocabulary_faults(root: Path, layout: PackedLayout) -> Iterator[str]:
+    for column in layout.columns:
+        if column.vocabulary is not None and not (root / column.vocabulary).is_file():
+            yield f"{root / column.vocabulary}: the vocabulary of column {column.name!r} is missing"
+
+
+def _verify_unlisted(path: str, on_progress: OnProgress | None) -> VerifyReport:
+    found = find_tfrecords(path)
+    one_file = found.files == (Path(path),)
+    meter = _Meter(sum(file.stat().st_size for file in found.files), on_progress)
+    return VerifyReport(
+        path,
+        None,
+        tuple(check_file(file, on_bytes=meter.add) for file in found.files),
+        () if one_file else tuple(missing_members(found.files)),
+        (_NO_MANIFEST,),
+        tuple(str(file) for file in found.skipped),
+    )

@@ -1,0 +1,1 @@
+"""Bytes in, folders out: addresses, listings, remote copies, outputs that appear by one rename."""

@@ -1,0 +1,70 @@
+"""Addresses of outside data that are no paths: told apart, and refused where they hold a secret.
+
+An address travels in pipelines, metadata, logs and messages; a password in it would too.
+"""
+
+import re
+from urllib.parse import unquote_plus
+
+from penstock.components.errors import UsageError
+from penstock.components.files.secrets import is_secret_parameter, secret_kind
+
+_ADDRESS = re.compile(r"^([a-z][a-z0-9+.-]*)(?:://|::)", re.I)
+# Of these a login stands before the first slash; a name of a file may have any character.
+FILE_SCHEMES = ("s3", "gs", "hdfs", "http", "https")
+_LOGIN_OF_FILES = re.compile(r"^[^/?#]*:[^/?#]*@")
+_LOGIN = re.compile(r"^[^?]*:[^?]*@")
+_WEB_SCHEMES = ("http", "https")
+_PARAMETERS_BEGIN = re.compile(r"[?#;]")
+
+
+def scheme_of(text: str) -> str | None:
+    """The scheme of an address, in small letters; None of a path."""
+    found = _ADDRESS.match(text)
+    return found[1].lower() if found else None
+
+
+def masked(text: str) -> str:
+    """What may be an address, for messages: without what may be secret in it."""
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        scheme, rest = "", text
+    if scheme.lower() in FILE_SCHEMES:
+        place, slash, name = rest.partition("/")
+    else:
+        place, slash, name = rest, "", ""
+    login, at, host = place.rpartition("@")
+    shown = _PARAMETERS_BEGIN.split(f"{host}{slash}{name}", maxsplit=1)[0]
+    return f"{scheme}{separator}{'***' if login else ''}{at}{shown}"[:200]
+
+
+def check_no_secret(address: str, advice: str) -> None:
+    """Refuse an address with a password, a token or a signature in it.
+
+    Args:
+        address: Of any scheme.
+        advice: Where the secret belongs instead.
+
+    Raises:
+        UsageError: It holds one; does not repeat it.
+    """
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        rest = ""
+    place, *_ = rest.split("?", maxsplit=1)
+    login = _LOGIN_OF_FILES if scheme.lower() in FILE_SCHEMES else _LOGIN
+    if login.match(place):
+        raise UsageError(f"{masked(address)}: the address holds a password; {advice}")
+    if scheme.lower() in _WEB_SCHEMES and "@" in re.split(r"[/?#]", rest, maxsplit=1)[0]:
+        raise UsageError(
+            f"{masked(address)}: the address holds a user name, which may be a token; {advice}"
+        )
+    for parameter in re.split(r"[?&#;]", address)[1:]:
+        key, _, value = parameter.partition("=")
+        key, value = unquote_plus(key), unquote_plus(value)
+        if is_secret_parameter(key) or secret_kind("", value):
+            raise UsageError(f"{masked(address)}: its {key!r} holds a secret; {advice}")
+    if kind := secret_kind("", address):
+        shown = masked(address)
+        shown = "***" if secret_kind("", shown) else shown
+        raise UsageError(f"{shown}: the address holds {kind}; {advice}")

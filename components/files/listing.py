@@ -1,0 +1,129 @@
+"""Which files a user means by a path, a glob or a folder, and which stray ones are left out."""
+
+import glob
+import logging
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.files.remote import RemoteFile, find_files, has_glob, is_remote
+
+_LOG = logging.getLogger(__name__)
+
+# The kinds that are known by a file's name; of the others the user says which it is.
+EXTENSIONS = {
+    "csv": (".csv", ".tsv", ".psv", ".txt", ".tab"),
+    "parquet": (".parquet", ".pq", ".parq"),
+    "jsonl": (".jsonl", ".ndjson"),
+    "avro": (".avro",),
+    "tfrecord": (".tfrecord", ".tfrecords"),
+}
+_IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+# Files looked at for advice; a folder may have millions.
+_MAX_LOOKED_AT = 1000
+_COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
+_STRAY = re.compile(r"^[._]|^readme\b|^license\b|\.(crc|md|tmp|swp|bak|pbtxt|json|ya?ml)$|~$", re.I)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The data files in the order in which they are read, and what was left out beside them."""
+
+    files: tuple[str, ...]
+    ignored: tuple[str, ...]
+
+
+def list_files(pattern: str | Sequence[str], kind: str | None) -> Listing:
+    """Find the data files that `pattern` means.
+
+    A file that is named is taken whatever its name. Of the files that a glob or a folder
+    gives, hidden ones, markers (`_SUCCESS`), checksums and READMEs are ignored; of a
+    folder's, also those with another extension where some have one of the kind's.
+
+    Args:
+        pattern: A file, a folder (not recursive), a glob (`**` is), or several of them; paths or
+            addresses (`remote.py`).
+        kind: One of `EXTENSIONS`, or None for any of them.
+
+    Raises:
+        DataError: Nothing matches.
+        UsageError: It is an address that no files are read from.
+    """
+    patterns = [pattern] if isinstance(pattern, str) else list(pattern)
+    if not patterns:
+        raise UsageError("no input: name a file, a folder or a glob")
+    listings = [_list_one(os.fspath(one), kind) for one in patterns]
+    files = _once(path for listing in listings for path in listing.files)
+    ignored = _once(path for listing in listings for path in listing.ignored)
+    ignored = {place: path for place, path in ignored.items() if place not in files}
+    if ignored:
+        _LOG.info("ignored %d stray file(s): %s", len(ignored), ", ".join(ignored.values()))
+    return Listing(tuple(files.values()), tuple(ignored.values()))
+
+
+def _once(paths: Iterable[str]) -> dict[str, str]:
+    """Absolute to given path, a file that several patterns match only once."""
+    return {identity(path): path for path in paths}
+
+
+def identity(path: str) -> str:
+    """What is equal of two names of a file: the absolute path, or the address as it is."""
+    return str(path) if isinstance(path, RemoteFile) else os.path.abspath(path)
+
+
+def _list_one(pattern: str, kind: str | None) -> Listing:
+    if is_remote(pattern):
+        files, is_one = find_files(pattern)
+        if is_one:
+            return Listing(tuple(files), ())
+        listing = _without_stray(files)
+        if not has_glob(pattern):
+            listing = _by_extension(listing, kind)
+    elif os.path.isfile(pattern):
+        return Listing((pattern,), ())
+    elif os.path.isdir(pattern):
+        found = (os.path.join(pattern, name) for name in os.listdir(pattern))
+        listing = _by_extension(_without_stray(filter(os.path.isfile, found)), kind)
+    elif glob.has_magic(pattern):
+        listing = _without_stray(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
+    else:
+        raise DataError(f"{pattern}: no such file or folder")
+    if not listing.files:
+        beside = f" but {', '.join(listing.ignored)}, which are not data" if listing.ignored else ""
+        advice = _advice(pattern, listing.ignored) if kind is None else "expected at least one"
+        raise DataError(f"{pattern}: no data file matches{beside}; {advice}")
+    return listing
+
+
+def _advice(pattern: str, ignored: Sequence[str]) -> str:
+    """What to do where no table is found."""
+    if any(path.endswith(".json") for path in ignored):
+        return "JSON is read as one object a line (.jsonl), which `jq -c '.[]'` makes of an array"
+    if not is_remote(pattern) and os.path.isdir(pattern):
+        below = (os.path.join(folder, f) for folder, _, names in os.walk(pattern) for f in names)
+        if any(path.lower().endswith(_IMAGES) for path in islice(below, _MAX_LOOKED_AT)):
+            return "there are images below it: say --kind images"
+    return "expected at least one"
+
+
+def _without_stray(paths: Iterable[str]) -> Listing:
+    """The files of `paths` in order of their names, stray ones apart."""
+    files = sorted(paths)
+    stray = {path for path in files if _STRAY.search(os.path.basename(path))}
+    return Listing(tuple(path for path in files if path not in stray), tuple(sorted(stray)))
+
+
+def _by_extension(listing: Listing, kind: str | None) -> Listing:
+    """Only the files with an extension of the kind's, where there are any."""
+    groups = (EXTENSIONS.get(kind, ()),) if kind else EXTENSIONS.values()
+    known = tuple(extension for group in groups for extension in group)
+    # Compressed data are refused by what they are, not passed over.
+    plain = {path: _COMPRESSED.sub("", path.lower()) for path in listing.files}
+    files = tuple(path for path in listing.files if plain[path].endswith(known))
+    if not files:
+        return listing
+    others = tuple(path for path in listing.files if path not in files)
+    return Listing(files, tuple(sorted(listing.ignored + others)))

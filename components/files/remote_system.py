@@ -1,0 +1,89 @@
+"""The fsspec file system that reads an address: made once a process, its own retries off.
+
+Credentials are the provider's own: its environment variables, files and metadata servers.
+"""
+
+import os
+from functools import lru_cache, partial
+from typing import Any
+
+from penstock.components.errors import UsageError
+from penstock.components.files.address import scheme_of
+
+# An answer, or a block of one, that takes longer is asked for again. Of 8 MiB that is a stall:
+# slower than 140 kB/s.
+DEADLINE_SECONDS = 60.0
+_CONNECT_SECONDS = 10.0
+_EXTRAS = {"s3": "s3", "gs": "gcs", "http": "https", "https": "https"}
+
+
+def file_system(address: str) -> Any:
+    """The `fsspec.AbstractFileSystem` of an address; it keeps no listing.
+
+    Raises:
+        UsageError: What it needs is not installed.
+    """
+    scheme = str(scheme_of(address))
+    place = address.partition("://")[2].partition("/")[0] if scheme == "hdfs" else ""
+    try:
+        # A client does not survive a fork.
+        return _make(scheme, place, os.getpid())
+    except ImportError as error:
+        extra = _EXTRAS.get(scheme)
+        advice = f"pip install 'penstock[{extra}]'" if extra else "install fsspec"
+        raise UsageError(f"{address}: cannot read {scheme}:// ({error}); {advice}") from error
+    except OSError as error:
+        if scheme != "hdfs":
+            raise
+        raise UsageError(
+            f"{address}: hdfs:// needs Java and Hadoop's libhdfs ({error}); set JAVA_HOME, "
+            "HADOOP_HOME and CLASSPATH=$(hadoop classpath --glob), or mount it by NFS or FUSE"
+        ) from error
+
+
+@lru_cache(maxsize=8)
+def _make(scheme: str, place: str, process: int) -> Any:
+    del process
+    import fsspec
+
+    options: dict[str, Any] = {"skip_instance_cache": True, "use_listings_cache": False}
+    options |= _client_options(scheme, place)
+    if scheme == "gs":
+        # By its registered name gcsfs asks Google's gRPC for each bucket's layout first, which
+        # needs a right of its own and no emulator answers.
+        from gcsfs.core import GCSFileSystem
+
+        system = GCSFileSystem(**options)
+    else:
+        system = fsspec.filesystem(scheme, **options)
+    _try_once(system)
+    return system
+
+
+def _try_once(system: Any) -> None:
+    """Let a client try nothing again by itself: `retried` does, and says so."""
+    system.retries = 1  # s3fs: the tries of each call
+    request = getattr(type(system), "_request", None)  # gcsfs: six tries, tracebacks in the log
+    once = getattr(request, "__wrapped__", None)
+    if once is not None:
+        system._request = partial(once, system)
+
+
+def _client_options(scheme: str, place: str) -> dict[str, Any]:
+    if scheme == "s3":
+        config = {
+            "connect_timeout": _CONNECT_SECONDS,
+            "read_timeout": DEADLINE_SECONDS,
+            "retries": {"total_max_attempts": 1},
+        }
+        return {"config_kwargs": config}
+    if scheme == "hdfs":
+        host, _, port = place.partition(":")
+        return {"host": host or "default", "port": int(port or 0)}
+    import aiohttp
+
+    timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=DEADLINE_SECONDS)
+    if scheme == "gs":
+        return {"requests_timeout": timeout}
+    # The environment's proxies, and logins of ~/.netrc.
+    return {"client_kwargs": {"timeout": timeout, "trust_env": True}}

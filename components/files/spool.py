@@ -1,0 +1,112 @@
+"""Copies of remote files on the local disk, one a machine, removed when the work is done.
+
+All kinds of source read such a copy: seeking costs nothing, Arrow opens it itself, and what is
+parsed is what was scanned, whatever happens to the original meanwhile.
+"""
+
+import atexit
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+
+from penstock.components.errors import DataError
+from penstock.components.files.remote import RemoteFile, is_remote, remote_file
+from penstock.components.files.remote_copy import cannot_copy, copy_to
+
+# Where the process that plans puts copies; its workers on the same machine look there.
+_VARIABLE = "PENSTOCK_SPOOL"
+_PREFIX = "penstock-spool-"
+_LOCK = "lock"
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def local_path(path: str) -> str:
+    """The path of a file, or of the local copy of a remote one.
+
+    Args:
+        path: A path, a file that was listed, or the address of one that was not.
+
+    Raises:
+        DataError: It cannot be copied, or there is no room for it.
+        UsageError: It is an address that no files are read from.
+    """
+    if not isinstance(path, RemoteFile):
+        if not is_remote(path):
+            return path
+        path = remote_file(path)
+    folder = _spool()
+    identity = f"{path}\0{path.size}\0{path.version}"
+    copy = folder / hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()
+    if not copy.exists():
+        _copy(path, copy)
+    return str(copy)
+
+
+def remove_copies() -> None:
+    """Remove this machine's copies, once no more is read; what is read after all is copied anew."""
+    given = os.environ.get(_VARIABLE)
+    for copy in Path(given).iterdir() if given and Path(given).is_dir() else ():
+        if copy.name != _LOCK:
+            copy.unlink(missing_ok=True)
+
+
+def _copy(file: RemoteFile, copy: Path) -> None:
+    folder = copy.parent
+    free = shutil.disk_usage(folder).free
+    if file.size is not None and file.size > free:
+        raise DataError(
+            f"{file}: {file.size} bytes do not fit into the {free} that are free in {folder}; "
+            "point TMPDIR at a larger disk, or mount the bucket"
+        )
+    # Several workers may copy the same file: each under a name of its own, and the last wins.
+    try:
+        handle, name = tempfile.mkstemp(dir=folder)
+    except OSError as error:
+        raise cannot_copy(file, str(folder), error) from error
+    os.close(handle)
+    try:
+        with open(name, "wb", buffering=0) as out:
+            copy_to(file, out)
+        os.rename(name, copy)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _spool() -> Path:
+    """The folder of this machine's copies; removed by the process that made it."""
+    with _ONE_AT_A_TIME:
+        given = os.environ.get(_VARIABLE)
+        if given and Path(given).is_dir():
+            return Path(given)
+        _remove_abandoned(Path(tempfile.gettempdir()))
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        # Locked before it has the name that `_remove_abandoned` looks for.
+        unnamed = folder / f"{_LOCK}.new"
+        lock = unnamed.open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        unnamed.rename(folder / _LOCK)
+        os.environ[_VARIABLE] = str(folder)
+        atexit.register(_remove, folder, os.getpid(), lock)
+        return folder
+
+
+def _remove(folder: Path, owner: int, lock: object) -> None:
+    del lock
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove folders whose process was killed."""
+    for lock in parent.glob(f"{_PREFIX}*/{_LOCK}"):
+        try:
+            with lock.open("r+") as held:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+        except OSError:
+            continue  # At work, gone meanwhile, or another user's.

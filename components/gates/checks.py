@@ -1,0 +1,140 @@
+"""What makes data unfit to train on: statistics, anomalies and manifest in, problems out.
+
+Pure functions over protos. The ExampleValidator finds what a schema can say; the rest is
+what it is silent about: no rows, one class, a label that is missing, values that are not
+numbers, rows that were put aside.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
+
+from penstock.components.gates.anomalies import DATA_SET, list_anomalies
+from penstock.components.tfrecord.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class GateOptions:
+    """What the gate lets through.
+
+    Attributes:
+        label: The raw feature that the label is made from, checked to be present in every
+            row and to have more than one value; the empty string where there is none.
+        max_quarantined_share: Most rows that may have been put aside, as a share of the
+            rows that are not blank, 0..1.
+    """
+
+    label: str = ""
+    max_quarantined_share: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_quarantined_share <= 1:
+            raise ValueError(
+                f"max_quarantined_share must be within 0..1, got {self.max_quarantined_share}"
+            )
+
+
+def find_problems(
+    statistics: Mapping[str, statistics_pb2.DatasetFeatureStatistics],
+    anomalies: Mapping[str, anomalies_pb2.Anomalies],
+    manifest: Manifest | None,
+    options: GateOptions,
+) -> list[str]:
+    """List all that is wrong with the data, one line each; an empty list lets it through.
+
+    Args:
+        statistics: Statistics of each split.
+        anomalies: What the ExampleValidator found in each split.
+        manifest: The account of rows; None where another ExampleGen wrote the Examples.
+        options: What to let through.
+    """
+    problems = [*_row_problems(manifest, options)] if manifest else []
+    for split, split_statistics in statistics.items():
+        if not split_statistics.num_examples:
+            # Without rows every feature is missing too: one line says enough.
+            problems.append(f"split '{split}': no rows; expected at least one")
+            continue
+        problems += _anomaly_problems(split, anomalies.get(split))
+        problems += _feature_problems(split, split_statistics, options.label)
+        if options.label:
+            problems += _label_problems(split, split_statistics, options.label)
+    return problems
+
+
+def feature_name(feature: statistics_pb2.FeatureNameStatistics) -> str:
+    """The feature's name, its steps joined by dots where it is nested."""
+    return feature.name or ".".join(feature.path.step)
+
+
+def _row_problems(manifest: Manifest, options: GateOptions) -> Iterator[str]:
+    account = manifest.account
+    if not sum(account.written.values()):
+        return  # No split has rows, which is said of each.
+    share = account.quarantined_share
+    if share > options.max_quarantined_share:
+        where = f"; see {manifest.quarantine}" if manifest.quarantine else ""
+        yield (
+            f"{account.quarantined} of {account.read - account.blank} rows were quarantined "
+            f"({share:.2%}); "
+            f"expected at most {options.max_quarantined_share:.2%}{where}"
+        )
+
+
+def _anomaly_problems(split: str, anomalies: anomalies_pb2.Anomalies | None) -> Iterator[str]:
+    for anomaly in list_anomalies({split: anomalies} if anomalies else {}):
+        if anomaly.is_error:
+            is_whole = anomaly.feature == DATA_SET
+            where = DATA_SET if is_whole else f"feature '{anomaly.feature}'"
+            yield f"split '{split}', {where}: {anomaly.text}"
+
+
+def _feature_problems(
+    split: str, statistics: statistics_pb2.DatasetFeatureStatistics, label: str
+) -> Iterator[str]:
+    for feature in statistics.features:
+        numbers = feature.num_stats
+        if feature.HasField("num_stats") and (math.isinf(numbers.min) or math.isinf(numbers.max)):
+            yield (
+                f"split '{split}', feature '{feature_name(feature)}': has infinite values; "
+                "expected finite ones"
+            )
+        not_a_number = _not_a_number(feature)
+        if not_a_number and feature_name(feature) != label:  # of a label they count as missing
+            yield (
+                f"split '{split}', feature '{feature_name(feature)}': {not_a_number} values are "
+                "NaN; expected numbers, or none"
+            )
+
+
+def _label_problems(
+    split: str, statistics: statistics_pb2.DatasetFeatureStatistics, label: str
+) -> Iterator[str]:
+    where = f"split '{split}', label '{label}'"
+    feature = next((f for f in statistics.features if feature_name(f) == label), None)
+    if feature is None:
+        yield f"{where}: is not in the data; expected it in every row"
+        return
+    missing = statistics.num_examples - _present(feature)
+    if missing:
+        yield f"{where}: missing in {missing} of {statistics.num_examples} rows; expected it in all"
+    if missing < statistics.num_examples and _has_one_value(feature):
+        yield f"{where}: has one value in all rows; expected at least two classes"
+
+
+def _present(feature: statistics_pb2.FeatureNameStatistics) -> int:
+    """Rows in which the feature has a value that is not NaN."""
+    kind = feature.WhichOneof("stats")
+    common = getattr(feature, kind).common_stats
+    return common.num_non_missing - _not_a_number(feature)
+
+
+def _not_a_number(feature: statistics_pb2.FeatureNameStatistics) -> int:
+    return max((h.num_nan for h in feature.num_stats.histograms), default=0)
+
+
+def _has_one_value(feature: statistics_pb2.FeatureNameStatistics) -> bool:
+    if feature.HasField("num_stats"):
+        return feature.num_stats.min == feature.num_stats.max
+    return feature.HasField("string_stats") and feature.string_stats.unique == 1

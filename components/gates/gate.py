@@ -1,0 +1,78 @@
+"""A TFX node that stops the run where the data is unfit to train on.
+
+In: statistics, anomalies and Examples. Out: a verdict that later nodes wait for
+(`transform.add_upstream_node(gate)`). The ExampleValidator only writes down what it finds;
+this node acts on it.
+"""
+
+import json
+import os
+from typing import TypedDict
+
+from tfx.components.statistics_gen.stats_artifact_utils import load_statistics
+from tfx.dsl.component.experimental.annotations import InputArtifact, Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.dsl.io import fileio
+from tfx.types import artifact_utils
+from tfx.types.standard_artifacts import ExampleAnomalies, Examples, ExampleStatistics
+
+from penstock.components.errors import DataError
+from penstock.components.gates.anomalies import read_anomalies
+from penstock.components.gates.checks import GateOptions, find_problems
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
+
+
+class GateOutputs(TypedDict):
+    """What the gate gives: JSON with the rows of each split that it let through."""
+
+    verdict: str
+
+
+@component
+def ValidationGate(  # noqa: N802 - TFX names a node after its function
+    statistics: InputArtifact[ExampleStatistics],
+    anomalies: InputArtifact[ExampleAnomalies],
+    examples: InputArtifact[Examples],
+    label: Parameter[str] = "",
+    max_quarantined_share: Parameter[float] = 0.01,
+) -> GateOutputs:
+    """Let the run go on, or stop it with a list of all that is wrong.
+
+    Args:
+        statistics: From StatisticsGen.
+        anomalies: From ExampleValidator.
+        examples: From any ExampleGen; rows are accounted for where there is a manifest.
+        label: See `GateOptions`.
+        max_quarantined_share: See `GateOptions`.
+
+    Returns:
+        `verdict`, see `GateOutputs`.
+
+    Raises:
+        DataError: The data is unfit; lists why.
+    """
+    by_split = {
+        split: load_statistics(statistics, split).proto().datasets[0]
+        for split in artifact_utils.decode_split_names(statistics.split_names)
+    }
+    problems = find_problems(
+        by_split,
+        read_anomalies(anomalies.uri),
+        _read_manifest(examples),
+        GateOptions(label=label, max_quarantined_share=max_quarantined_share),
+    )
+    if problems:
+        raise DataError(
+            f"the data is unfit to train on, {len(problems)} problem(s):\n  - "
+            + "\n  - ".join(problems)
+        )
+    rows = {split: statistics.num_examples for split, statistics in by_split.items()}
+    return {"verdict": json.dumps({"rows": rows})}
+
+
+def _read_manifest(examples: Examples) -> Manifest | None:
+    path = os.path.join(examples.uri, MANIFEST_NAME)
+    if not fileio.exists(path):
+        return None
+    with fileio.open(path, "r") as file:
+        return Manifest.from_json(file.read(), path)

@@ -1,0 +1,153 @@
+"""What makes images unfit to train on: their statistics in, problems out.
+
+Statistics of a feature at a time, which TFDV has, do not see that an image is in two splits,
+that a class is in one alone, or that equal images are of different classes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.components.errors import UsageError
+from penstock.components.gates.image_statistics import ImageStatistics, SplitImages
+
+# Of a list in a message; the rest is counted.
+_MOST_LISTED = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageRules:
+    """What images must be like. No image of two classes is let through, and no missing class.
+
+    Attributes:
+        min_side_pixels: Least height and width.
+        max_aspect: Most by which one side may be longer than the other, as a factor.
+        channels: Numbers of channels that are let through.
+        min_class_images: Least images of each class in each split.
+        max_class_imbalance: Most by which a class of a split may have more images than another,
+            as a factor; 0 does not look.
+        max_duplicate_share: Most images that may be copies of others, as a share of all, 0..1.
+        max_shared_images: Most images that may be in two splits.
+
+    Raises:
+        UsageError: A value is outside its range.
+    """
+
+    min_side_pixels: int = 1
+    max_aspect: float = 20.0
+    channels: tuple[int, ...] = (1, 3)
+    min_class_images: int = 1
+    max_class_imbalance: float = 0.0
+    max_duplicate_share: float = 0.05
+    max_shared_images: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("min_side_pixels", "min_class_images", "max_aspect"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("max_class_imbalance", "max_shared_images"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name} must be at least 0, got {getattr(self, name)}")
+        if not 0 <= self.max_duplicate_share <= 1:
+            raise UsageError(
+                f"max_duplicate_share must be within 0..1, got {self.max_duplicate_share}"
+            )
+
+
+def find_image_problems(statistics: ImageStatistics, rules: ImageRules) -> list[str]:
+    """List all that is wrong with the images, one line each; an empty list lets them through."""
+    problems: list[str] = []
+    for split, images in statistics.splits.items():
+        if not images.images:
+            problems.append(f"split '{split}': no images; expected at least one")
+            continue
+        problems += [f"split '{split}': {text}" for text in _split_problems(images, rules)]
+    problems += _class_problems(statistics, rules)
+    problems += _duplicate_problems(statistics, rules)
+    return problems
+
+
+def _split_problems(images: SplitImages, rules: ImageRules) -> Iterator[str]:
+    least = rules.min_side_pixels
+    small = {size: n for size, n in images.sizes.items() if min(size) < least}
+    if small:
+        yield (f"{sum(small.values())} images are smaller than {least} pixels: {_sizes(small)}")
+    long = {
+        size: n
+        for size, n in images.sizes.items()
+        if min(size) and max(size) / min(size) > rules.max_aspect
+    }
+    if long:
+        yield (
+            f"{sum(long.values())} images have a side more than {rules.max_aspect:g} times the "
+            f"other: {_sizes(long)}"
+        )
+    for channels, count in sorted(images.channels.items()):
+        if channels not in rules.channels:
+            allowed = " or ".join(map(str, rules.channels))
+            yield f"{count} images have {channels} channels; expected {allowed}"
+    if unlabelled := images.classes.get(-1):
+        yield f"{unlabelled} images have no class; expected one of each"
+
+
+def _class_problems(statistics: ImageStatistics, rules: ImageRules) -> Iterator[str]:
+    called: dict[int, set[str]] = {}
+    for images in statistics.splits.values():
+        for label, texts in images.texts.items():
+            called.setdefault(label, set()).update(texts)
+    for label, texts in sorted(called.items()):
+        if len(texts) > 1:
+            yield f"class {label} has several names: {', '.join(map(repr, sorted(texts)))}"
+    if len(called) == 1:
+        yield f"all images are of class {_named(called, next(iter(called)))}; expected two at least"
+    for split, images in statistics.splits.items():
+        if not images.images:
+            continue
+        counts = {label: images.classes.get(label, 0) for label in called}
+        few = {label: n for label, n in counts.items() if n < rules.min_class_images}
+        if few:
+            yield (
+                f"split '{split}': {len(few)} classes have fewer than {rules.min_class_images} "
+                f"images: {_listed([f'{_named(called, c)} {n}' for c, n in sorted(few.items())])}"
+            )
+        most, fewest = max(counts.values(), default=0), min(counts.values(), default=0)
+        if fewest and rules.max_class_imbalance and most / fewest > rules.max_class_imbalance:
+            yield (
+                f"split '{split}': the largest class has {most} images, the smallest {fewest}; "
+                f"expected at most {rules.max_class_imbalance:g} times as many"
+            )
+
+
+def _duplicate_problems(statistics: ImageStatistics, rules: ImageRules) -> Iterator[str]:
+    duplicates = statistics.duplicates
+    total = sum(images.images for images in statistics.splits.values())
+    if duplicates.contradicting:
+        yield (
+            f"{duplicates.contradicting} images are equal to others of another class; correct the "
+            "labels"
+        )
+    for (a, b), count in duplicates.shared.items():
+        if count > rules.max_shared_images:
+            yield (
+                f"{count} images are in split '{a}' and in split '{b}', so that evaluation would "
+                "see what was trained on; split by partition_feature 'image/encoded'"
+            )
+    share = duplicates.surplus / total if total else 0.0
+    if share > rules.max_duplicate_share:
+        yield (
+            f"{duplicates.surplus} of {total} images are copies of others ({share:.1%}); expected "
+            f"at most {rules.max_duplicate_share:.1%}"
+        )
+
+
+def _sizes(sizes: dict[tuple[int, int], int]) -> str:
+    return _listed([f"{height}x{width} ({n})" for (height, width), n in sorted(sizes.items())])
+
+
+def _named(called: dict[int, set[str]], label: int) -> str:
+    words = next(iter(sorted(called[label])))
+    return f"{label} {words!r}" if words else str(label)
+
+
+def _listed(parts: list[str]) -> str:
+    more = f" and {len(parts) - _MOST_LISTED} more" if len(parts) > _MOST_LISTED else ""
+    return ", ".join(parts[:_MOST_LISTED]) + more

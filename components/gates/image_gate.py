@@ -1,0 +1,92 @@
+"""A TFX node that stops the run where images are unfit to train on.
+
+In: Examples of images. Out: a verdict with what images there are, that later nodes wait for
+(`transform.add_upstream_node(gate)`). It reads all of them, which StatisticsGen, a feature at a
+time and a sample of it, cannot replace.
+"""
+
+import json
+from collections import Counter
+from typing import Any, TypedDict
+
+from tfx.dsl.component.experimental.annotations import InputArtifact, Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.types import artifact_utils
+from tfx.types.standard_artifacts import Examples
+
+from penstock.components.errors import DataError
+from penstock.components.gates.image_checks import ImageRules, find_image_problems
+from penstock.components.gates.image_statistics import (
+    ImageStatistics,
+    SplitImages,
+    image_statistics,
+)
+
+# Of the sizes of photos, which may all be different.
+_MOST_SIZES = 10
+
+
+class ImageGateOutputs(TypedDict):
+    """What the gate gives: JSON with sizes, channels, formats, classes and duplicates."""
+
+    verdict: str
+
+
+@component
+def ImageGate(  # noqa: N802 - TFX names a node after its function
+    examples: InputArtifact[Examples],
+    rules: Parameter[str] = "{}",
+) -> ImageGateOutputs:
+    """Let the run go on, or stop it with a list of all that is wrong with the images.
+
+    Args:
+        examples: Of images, from any ExampleGen that names features as `image_features` does.
+        rules: The attributes of `ImageRules`, as a JSON object.
+
+    Returns:
+        `verdict`, see `ImageGateOutputs`.
+
+    Raises:
+        DataError: The images are unfit; lists why.
+    """
+    splits = artifact_utils.decode_split_names(examples.split_names)
+    statistics = image_statistics(examples.uri, splits)
+    problems = find_image_problems(statistics, _rules(rules))
+    if problems:
+        raise DataError(
+            f"the images are unfit to train on, {len(problems)} problem(s):\n  - "
+            + "\n  - ".join(problems)
+        )
+    return {"verdict": json.dumps(_summary(statistics))}
+
+
+def _rules(text: str) -> ImageRules:
+    raw: dict[str, Any] = json.loads(text)
+    if "channels" in raw:
+        raw["channels"] = tuple(raw["channels"])
+    return ImageRules(**raw)
+
+
+def _summary(statistics: ImageStatistics) -> dict[str, Any]:
+    return {
+        "splits": {name: _split(images) for name, images in statistics.splits.items()},
+        "duplicates": statistics.duplicates.surplus,
+    }
+
+
+def _split(images: SplitImages) -> dict[str, Any]:
+    sizes = Counter(images.sizes).most_common(_MOST_SIZES)
+    heights, widths = zip(*images.sizes, strict=True)
+    return {
+        "images": images.images,
+        "mean_bytes": round(images.bytes / images.images),
+        "height": [min(heights), max(heights)],
+        "width": [min(widths), max(widths)],
+        "sizes": {f"{height}x{width}": count for (height, width), count in sizes},
+        "channels": dict(sorted(images.channels.items())),
+        "formats": dict(sorted(images.formats.items())),
+        "classes": {
+            f"{label} {min(images.texts.get(label, {''}))}".strip(): count
+            for label, count in sorted(images.classes.items())
+        },
+    }

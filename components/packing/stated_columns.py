@@ -1,0 +1,26 @@
+"""A TFMD schema in, what `pack` takes as stated columns out; as `feature_spec` reads it."""
+
+import os
+
+import tensorflow as tf
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from penstock.components.packing.facts import StatedColumn
+from penstock.components.tfrecord.feature_spec import feature_spec
+
+_KINDS = {tf.int64: "INT", tf.float32: "FLOAT", tf.string: "BYTES"}
+
+
+def stated_columns(
+    schema: schema_pb2.Schema | str | os.PathLike[str],
+) -> dict[str, StatedColumn]:
+    """Kind and shape of every feature in use, in the schema's order.
+
+    Raises:
+        DataError: The schema cannot be read, or a feature is of a kind that records do not hold.
+    """
+    stated = {}
+    for name, spec in feature_spec(schema).items():
+        fixed = isinstance(spec, tf.io.FixedLenFeature)
+        stated[name] = StatedColumn(_KINDS[spec.dtype], tuple(spec.shape) if fixed else None)
+    return stated

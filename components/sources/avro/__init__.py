@@ -1,0 +1,1 @@
+"""Avro files: ranges of blocks."""

@@ -1,0 +1,171 @@
+"""One Avro file: its header, its blocks and its digest."""
+
+import hashlib
+import io
+import lzma
+import struct
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO, Any, BinaryIO, cast
+
+import fastavro
+
+from penstock.components.errors import DataError
+from penstock.components.files.content import open_data
+from penstock.components.files.sniff import not_text
+from penstock.components.sources.cutting import RowStart
+from penstock.components.tfrecord.sharding import MIB
+
+_MAGIC = b"Obj\x01"
+_HASH_BLOCK_BYTES = 8 * MIB
+_SYNC_BYTES = 16
+_CRC_BYTES = 4
+
+
+try:  # The codec of snappy, where it is installed.
+    from cramjam import DecompressionError
+except ImportError:
+    DecompressionError = ValueError
+
+# What fastavro raises of a damaged file, or of a codec that is not installed.
+_DAMAGE = (
+    EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, OSError,
+    struct.error, zlib.error, lzma.LZMAError, DecompressionError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AvroFile:
+    """A file as its header and the heads of its blocks describe it.
+
+    Attributes:
+        path: The file.
+        size: Its size in bytes.
+        sha256: Digest of the whole content.
+        schema: The record that its rows are, as Avro's JSON.
+        header_bytes: Length of the header.
+        block_starts: Byte at which each block starts.
+        block_ends: One past the last row of each block, ascending.
+    """
+
+    path: str
+    size: int
+    sha256: bytes
+    schema: Mapping[str, Any]
+    header_bytes: int
+    block_starts: tuple[int, ...]
+    block_ends: tuple[int, ...]
+
+    @property
+    def units(self) -> int:
+        """Number of rows."""
+        return self.block_ends[-1] if self.block_ends else 0
+
+    @property
+    def types(self) -> dict[str, Any]:
+        """Name to Avro type of each column."""
+        return {field["name"]: field["type"] for field in self.schema["fields"]}
+
+    def row_start(self, row: int) -> RowStart:
+        """The row itself: a block that two workers share is decoded by both."""
+        return RowStart(row, row + 1, 0)
+
+    def read_rows(self, start: int, end: int) -> Iterator[dict[str, Any]]:
+        """The rows from `start` up to `end`, counted from 0.
+
+        Raises:
+            DataError: They cannot be decoded; names the rows.
+        """
+        block = bisect_right(self.block_ends, start)
+        row = self.block_ends[block - 1] if block else 0
+        with open_data(self.path) as stream:
+            header = stream.read(self.header_bytes)
+            stream.seek(self.block_starts[block])
+            rest = _Chained(header, stream)
+            try:
+                for value in fastavro.reader(cast(IO[bytes], rest)):
+                    if row >= end:
+                        return
+                    if row >= start:
+                        yield value  # type: ignore[misc]  # a file's rows are records
+                    row += 1
+            except _DAMAGE as error:
+                raise DataError(
+                    f"{self.path}: damaged at row {row + 1} or after it ({_text(error)}); "
+                    "copy or write it again"
+                ) from error
+        if row < end:
+            raise DataError(f"{self.path}: rows end at {row}, expected {end}; it has changed")
+
+
+class _Chained(io.RawIOBase):
+    """A file that begins with `head` and goes on with `tail`."""
+
+    def __init__(self, head: bytes, tail: Any) -> None:
+        self._head = io.BytesIO(head)
+        self._tail = tail
+
+    def read(self, size: int = -1, /) -> bytes:
+        if size < 0:
+            return self._head.read() + self._tail.read()
+        data = self._head.read(size)
+        return data if len(data) == size else data + self._tail.read(size - len(data))
+
+
+def inspect_file(path: str) -> AvroFile:
+    """Read the header and all blocks; those of snappy are compared with their checksums.
+
+    Raises:
+        DataError: It is no Avro file, is damaged or cut, or has a codec that is not installed.
+    """
+    sha256, size, head = _digest(path)
+    if not head.startswith(_MAGIC):
+        problem = not_text(head) if size else "is empty (0 bytes)"
+        raise DataError(f"{path}: {problem or 'is no Avro file'}; expected an Avro container file")
+    starts, ends, rows = [], [], 0
+    with open_data(path) as stream:
+        try:
+            reader = fastavro.block_reader(stream)
+            header_bytes = stream.tell()
+            for block in reader:
+                _check_crc(stream, block)
+                starts.append(block.offset)
+                rows += block.num_records
+                ends.append(rows)
+        except _DAMAGE as error:
+            raise DataError(
+                f"{path}: damaged or cut after row {rows} ({_text(error)}); copy or write it again"
+            ) from error
+        schema = reader.writer_schema
+    if not isinstance(schema, Mapping) or schema.get("type") != "record":
+        raise DataError(f"{path}: its rows are {schema!r}; expected records with named fields")
+    return AvroFile(path, size, sha256, schema, header_bytes, tuple(starts), tuple(ends))
+
+
+def _check_crc(stream: BinaryIO, block: Any) -> None:
+    """Compare a block with the CRC-32 that snappy's codec adds to it; fastavro does not."""
+    if block.codec != "snappy":
+        return
+    end = block.offset + block.size
+    stream.seek(end - _SYNC_BYTES - _CRC_BYTES)
+    stored = int.from_bytes(stream.read(_CRC_BYTES), "big")
+    stream.seek(end)
+    if zlib.crc32(block.bytes_.getbuffer()) != stored:
+        raise ValueError(f"the block at byte {block.offset} differs from its checksum")
+
+
+def _digest(path: str) -> tuple[bytes, int, bytes]:
+    """Digest, size and first bytes."""
+    digest, size, head = hashlib.sha256(), 0, b""
+    with open_data(path) as stream:
+        while block := stream.read(_HASH_BLOCK_BYTES):
+            head = head or block[:512]
+            digest.update(block)
+            size += len(block)
+    return digest.digest(), size, head
+
+
+def _text(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,0 +1,1 @@
+"""BigQuery queries, read through Beam's own reader."""

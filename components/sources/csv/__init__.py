@@ -1,0 +1,1 @@
+"""Delimited text: byte ranges cut at row starts, parsed by Arrow."""

@@ -1,0 +1,126 @@
+"""The first row of a CSV file: its columns' names, or why they cannot be."""
+
+import os
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from penstock.components.errors import DataError
+from penstock.components.files.content import open_data
+from penstock.components.files.sniff import not_text
+from penstock.components.sources.csv.blocks import line_breaks
+from penstock.components.sources.csv.rows import RowSplitter
+from penstock.components.sources.layout import shown
+from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.tokens import is_plain_number
+
+BOM = b"\xef\xbb\xbf"
+
+# Headers are much shorter; a quoted one that is never closed shows within it.
+_HEAD_BYTES = 2**20
+_TABLE_EXTENSIONS = (".csv", ".tsv", ".psv", ".tab")
+_OTHER_DELIMITERS = ",;\t|"
+
+
+@dataclass(frozen=True)
+class Header:
+    """Where a file's data begin and what its columns are called.
+
+    Attributes:
+        path: The file.
+        names: One a field, in the file's order; empty where the file is.
+        data_start: First byte after the header.
+        first_line: Physical line that the data begin at, counted from 1.
+        size: The file's size in bytes.
+    """
+
+    path: str
+    names: tuple[str, ...]
+    data_start: int
+    first_line: int
+    size: int
+
+
+def read_header(
+    path: str, splitter: RowSplitter, options: SourceOptions, known_names: Collection[str]
+) -> Header:
+    """Read and check the header of one file; a mark of byte order is passed over.
+
+    Args:
+        path: The file.
+        splitter: Knows the delimiter.
+        options: Column names, if the files have no header.
+        known_names: The names that the schema has; a number among them may be a name.
+
+    Raises:
+        DataError: It is not text, has no header, or one that cannot name columns.
+    """
+    with open_data(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(_HEAD_BYTES)
+    looks_like = not_text(head)
+    if looks_like:
+        raise DataError(f"{path}: {looks_like}")
+    start = len(BOM) if head.startswith(BOM) else 0
+    if options.column_names is not None:
+        return Header(path, options.column_names, start, 1, size)
+    while head.startswith((b"\n", b"\r"), start):
+        start += 1
+    if start == len(head) == size:
+        return Header(path, (), size, 1, size)
+    row = splitter.first_row(head[start:], last=len(head) == size)
+    line = 1 + line_breaks(head[:start])
+    if row is None or row.broken_at is not None:
+        raise DataError(
+            f"{path}: line {line}: unbalanced quote in the header, or no line end in "
+            f"{_HEAD_BYTES} bytes; is this delimited text?"
+        )
+    try:
+        names = tuple(field.decode("utf-8") for field in splitter.fields(row.data))
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}: line {line}: the header is not UTF-8 ({error.reason}); "
+            "convert the file, from Latin-1: iconv -f LATIN1 -t UTF-8"
+        ) from error
+    _check_names(names, f"{path}: line {line}", options.delimiter, known_names)
+    # Any text is a table of one column. Where only the name speaks for one, it must say so.
+    if len(names) == 1 and options.kind is None and not _is_table_name(path, names, known_names):
+        raise DataError(
+            f"{path}: one column, no delimiter found: say --kind text for lines, or --kind csv"
+        )
+    return Header(path, names, start + len(row.data), line + row.lines, size)
+
+
+def _is_table_name(path: str, names: tuple[str, ...], known_names: Collection[str]) -> bool:
+    """Whether a file is a table by its own name, or by its column's."""
+    return path.lower().endswith(_TABLE_EXTENSIONS) or names[0] in known_names
+
+
+def _check_names(
+    names: tuple[str, ...], place: str, delimiter: str, known_names: Collection[str]
+) -> None:
+    """Refuse names that are none."""
+    others = [other for other in _OTHER_DELIMITERS if other != delimiter and other in names[0]]
+    if len(names) == 1 and names[0] not in known_names and others:
+        likely = max(others, key=names[0].count)
+        raise DataError(
+            f"{place}: one column, {names[0][:80]!r}, with delimiter {delimiter!r}; "
+            f"did you mean delimiter={likely!r}?"
+        )
+    if not any(name in known_names for name in names):
+        numbers = [name for name in names if is_plain_number(name)]
+        all_data = numbers and all(is_plain_number(name) or not name.strip() for name in names)
+        if all_data or any(not name.isdecimal() for name in numbers):
+            raise DataError(
+                f"{place}: expected a header, found data ({shown(names)}); "
+                "if the files have none, set column_names"
+            )
+    blank = [str(at) for at, name in enumerate(names, 1) if not name.strip()]
+    if blank:
+        raise DataError(
+            f"{place}: blank name of column {', '.join(blank)} of {len(names)}; "
+            "name it in the header"
+        )
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(f"{place}: duplicate column {shown(twice)}; names must differ, rename one")

@@ -1,0 +1,171 @@
+"""Where the rows of delimited text begin and end: blocks of whole rows out of a stream of bytes.
+
+Flows in: the bytes of a file from one row start to another. Flows out: `RowBlock`s that
+cover them without gap or overlap, each with its exact number of rows. The planner counts
+and cuts with them, the workers parse them; so both see the same rows by construction.
+
+Almost all text is such that the parity of quotes tells inside from outside; one vectorised
+check per block proves it. From where the check fails, rows are walked one by one for a
+while (`csv_walk.py`, which also says what a row is).
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from penstock.components.errors import DataError
+from penstock.components.sources.csv.blocks import (
+    CR,
+    LF,
+    QUOTE,
+    RowBlock,
+    count_lines,
+    line_ends,
+    with_end,
+)
+from penstock.components.sources.csv.walk import RowWalker
+
+# First stretch that is walked row by row after a failed check, doubled while checks go on
+# failing: one odd quote costs little, and a file full of them is not checked over and over.
+_FIRST_WALK_BYTES = 4096
+
+
+class Readable(Protocol):
+    """What bytes are read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next `size` bytes, fewer only at the end."""
+        ...
+
+
+class RowSplitter:
+    """Splits streams of delimited text into blocks of whole rows.
+
+    Args:
+        delimiter: The ASCII character between fields.
+        block_bytes: Size of the blocks; larger only where one row is.
+        max_row_bytes: Longest row.
+    """
+
+    def __init__(self, delimiter: str, *, block_bytes: int, max_row_bytes: int) -> None:
+        self._walker = RowWalker(delimiter)
+        self._delimiter = ord(delimiter)
+        self._block_bytes = min(block_bytes, max_row_bytes)
+        self._max_row_bytes = max_row_bytes
+        # bool [256]: the bytes that may stand before an opening and after a closing quote.
+        self._beside_quote = np.zeros(256, np.bool_)
+        self._beside_quote[[self._delimiter, LF, CR, QUOTE]] = True
+
+    def split(self, stream: Readable, start: int, end: int, path: str) -> Iterator[RowBlock]:
+        """Yield the rows between two row starts.
+
+        Args:
+            stream: Positioned at `start`.
+            start: Where the first row begins in the file, in bytes.
+            end: Where the last row ends in the file, in bytes.
+            path: The file's path, for messages.
+
+        Raises:
+            DataError: The file ends before `end`, or a line is longer than `max_row_bytes`.
+        """
+        offset, buffer, window, stretch = start, b"", self._block_bytes, 0
+        while offset < end:
+            buffer += _read(stream, min(window, end - offset) - len(buffer), path)
+            last = offset + len(buffer) == end
+            block, odd = self._regular(buffer, offset, last=last)
+            blocks = [block] if block.rows else []
+            stretch = max(_FIRST_WALK_BYTES, 2 * stretch) if odd else 0
+            if odd:
+                blocks += self._walker.walk(
+                    buffer, len(block.data), offset=offset, stretch=stretch, last=last
+                )
+            if not blocks and len(buffer) >= self._max_row_bytes:
+                blocks = self._give_up(buffer, offset, path)
+            yield from blocks
+            if blocks:
+                used = blocks[-1].end - offset
+                offset, buffer, window = offset + used, buffer[used:], self._block_bytes
+            else:
+                window = min(2 * window, self._max_row_bytes)
+
+    def first_row(self, data: bytes, *, last: bool) -> RowBlock | None:
+        """The first row of `data`, or None where it goes on beyond its end (never if `last`)."""
+        blocks = self._walker.walk(data, 0, offset=0, stretch=1, last=last)
+        return blocks[0] if blocks else None
+
+    def fields(self, row: bytes) -> list[bytes]:
+        """The fields of one row that is not broken, without quotes and without the line end."""
+        return self._walker.fields(row)
+
+    def field_counts(self, block: RowBlock) -> np.ndarray:
+        """int64 [rows]: how many fields each row of a block that is not broken has."""
+        ends = block.row_ends()
+        if not block.by_parity:
+            starts = np.concatenate([[0], ends[:-1]])
+            rows = (block.data[s:e] for s, e in zip(starts, ends, strict=True))
+            return np.array([len(self.fields(row)) for row in rows], np.int64)
+        values = np.frombuffer(block.data, np.uint8)
+        delimiters = np.flatnonzero(values == self._delimiter)
+        if block.quoted:
+            quotes = np.flatnonzero(values == QUOTE)
+            delimiters = delimiters[np.searchsorted(quotes, delimiters) % 2 == 0]
+        before = np.searchsorted(delimiters, ends)
+        return np.diff(before, prepend=0) + 1
+
+    def _regular(self, buffer: bytes, offset: int, *, last: bool) -> tuple[RowBlock, bool]:
+        """The rows at the beginning that parity holds for, and whether an odd quote ends them."""
+        if b'"' not in buffer:
+            data = buffer if last else buffer[: _last_line_end(buffer)]
+            return RowBlock(offset, data, count_lines(data)), False
+        values = np.frombuffer(buffer, np.uint8)
+        quotes = np.flatnonzero(values == QUOTE)
+        odd_at = self._first_odd_quote(values, quotes, last=last)
+        ends = line_ends(buffer)
+        if last:
+            ends = with_end(ends, buffer)
+        elif buffer.endswith(b"\r"):
+            ends = ends[:-1]  # Perhaps the first half of CRLF.
+        ends = ends[np.searchsorted(quotes, ends) % 2 == 0]
+        if odd_at is not None:
+            ends = ends[ends <= odd_at]
+        data = buffer[: int(ends[-1])] if len(ends) else b""
+        return RowBlock(offset, data, len(ends), quoted=True, ends=ends), odd_at is not None
+
+    def _first_odd_quote(self, values: np.ndarray, quotes: np.ndarray, *, last: bool) -> int | None:
+        """Where the first quote stands that shows that parity does not hold, if any does."""
+        opening, closing = quotes[::2], quotes[1::2]
+        opens_well = self._beside_quote[values[opening - 1]] | (opening == 0)
+        after = np.minimum(closing + 1, len(values) - 1)
+        closes_well = self._beside_quote[values[after]]  # The last byte is itself a quote: well.
+        odd = [opening[~opens_well][:1], closing[~closes_well][:1]]
+        if last and len(opening) > len(closing):
+            odd.append(opening[-1:])
+        found = np.concatenate(odd)
+        return int(found.min()) if len(found) else None
+
+    def _give_up(self, buffer: bytes, offset: int, path: str) -> list[RowBlock]:
+        """The first row, longer than may be: broken if by a quote, else nothing can be done."""
+        blocks = self._walker.walk(buffer, 0, offset=offset, stretch=1, last=True)
+        if blocks[0].broken_at is None or len(blocks[0].data) == len(buffer):
+            raise DataError(
+                f"{path}: the line at byte {offset} is longer than {self._max_row_bytes} bytes "
+                "(max_row_bytes); if this is delimited text, allow longer rows"
+            )
+        return blocks
+
+
+def _read(stream: Readable, size: int, path: str) -> bytes:
+    """The next `size` bytes, none where it is negative."""
+    data = stream.read(max(0, size))
+    if len(data) < size:
+        raise DataError(
+            f"{path}: ended {size - len(data)} bytes early; it was changed while it was read, "
+            "start again when it is complete"
+        )
+    return data
+
+
+def _last_line_end(buffer: bytes) -> int:
+    """One past a line end that is surely one, the last where lines end in LF; 0 if none is."""
+    return buffer.rfind(b"\n") + 1 or buffer.rfind(b"\r", 0, len(buffer) - 1) + 1

@@ -1,0 +1,182 @@
+"""Delimited text as a `Source`: byte ranges that begin at row starts, read by Arrow's CSV parser.
+
+Opening it reads every file once: headers are checked and mapped by name, rows are counted
+exactly, the content is hashed, types are fixed and quotes that never close are found.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from penstock.components.errors import DataError
+from penstock.components.files.content import EMPTY_ADVICE, check_size, fingerprint, open_data
+from penstock.components.files.listing import list_files
+from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
+from penstock.components.sources.batches import MAX_BATCH_ROWS, empty_batch
+from penstock.components.sources.csv.blocks import RowBlock
+from penstock.components.sources.csv.header import Header, read_header
+from penstock.components.sources.csv.isolate import Place, broken_row, isolate
+from penstock.components.sources.csv.parse import Misfit, RowParser
+from penstock.components.sources.csv.rows import RowSplitter
+from penstock.components.sources.csv.sample import CsvSampler
+from penstock.components.sources.csv.scan import MAX_SCAN_REJECTED, CsvFile, scan_file
+from penstock.components.sources.cutting import cut_files
+from penstock.components.sources.layout import check_same_names, check_schema_names
+from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.schema import SchemaColumn, read_schema
+from penstock.components.tfrecord.sharding import MIB
+
+# Large enough that the few hundred microseconds that a block costs do not show, small
+# enough that a worker holds a few tens of MiB.
+SCAN_BLOCK_BYTES = 8 * MIB
+READ_BLOCK_BYTES = 4 * MIB
+
+
+@dataclass(frozen=True, eq=False)
+class CsvSource:
+    """Files of delimited text, opened, checked and typed; see `Source` for its other attributes.
+
+    Attributes:
+        ignored: Stray files beside the data, left out.
+        rejected_by_scan: The first rows in which a quote opens that is not closed, found
+            before work starts. `read` gives these, and the others, when it comes to them.
+        options: How the files are understood.
+        scanned: The files as the scan found them, those without rows left out.
+    """
+
+    columns: tuple[Column, ...]
+    fingerprint: str
+    rows: int
+    files: tuple[str, ...]
+    input_bytes: int
+    ignored: tuple[str, ...]
+    rejected_by_scan: tuple[RejectedRow, ...]
+    options: SourceOptions
+    scanned: tuple[CsvFile, ...]
+    kind: str = "csv"
+
+    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
+        """The whole input as `parts` runs of byte ranges of about equal size, in order."""
+        splitter = _splitter(self.options, READ_BLOCK_BYTES)
+        return cut_files(self.scanned, parts, lambda file, at: file.row_start(at, splitter))
+
+    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
+        """The rows of the pieces, at most `MAX_BATCH_ROWS` good ones in a batch.
+
+        Raises:
+            DataError: A file has changed since it was scanned.
+        """
+        splitter = _splitter(self.options, READ_BLOCK_BYTES)
+        files = {file.path: file for file in self.scanned}
+        for piece in pieces:
+            file = files[piece.file]
+            parser = RowParser(file.names, self.columns, self.options)
+            row, line = piece.first_row, piece.first_line
+            with open_data(piece.file) as stream:
+                check_size(stream, file.size, file.path)
+                stream.seek(piece.start)
+                for block in splitter.split(stream, piece.start, piece.end, piece.file):
+                    yield from _batches(block, Place(piece.file, row, line), parser, splitter)
+                    row, line = row + block.rows, line + block.lines
+
+
+def _batches(
+    block: RowBlock, place: Place, parser: RowParser, splitter: RowSplitter
+) -> Iterator[Batch]:
+    """The rows of one block."""
+    if block.broken_at is not None:
+        yield Batch(empty_batch(parser.columns), (broken_row(block, place),))
+        return
+    try:
+        table = parser.parse(block.data, block.rows, quoted=block.quoted)
+    except Misfit:
+        if block.rows <= MAX_BATCH_ROWS:
+            yield isolate(block, place, parser, splitter)
+            return
+    else:
+        for start in range(0, table.num_rows, MAX_BATCH_ROWS):
+            yield Batch(table.slice(start, MAX_BATCH_ROWS))
+        return
+    # Only the parts in which something does not fit are looked at closely.
+    for start in range(0, block.rows, MAX_BATCH_ROWS):
+        part = block.slice_rows(start, min(start + MAX_BATCH_ROWS, block.rows))
+        yield from _batches(part, place, parser, splitter)
+        place = Place(place.file, place.row + part.rows, place.line + part.lines)
+
+
+def open_csv(inputs: Sequence[str], options: SourceOptions) -> CsvSource:
+    """Check, scan and type files of delimited text.
+
+    Raises:
+        DataError: A file is not readable as such; names it, and the place in it.
+    """
+    listing = list_files(inputs, "csv")
+    splitter = _splitter(options, SCAN_BLOCK_BYTES)
+    schema = read_schema(options.schema_file) if options.schema_file else ()
+    known = {column.name for column in schema}
+    headers = [read_header(path, splitter, options, known) for path in listing.files]
+    filled = [header for header in headers if header.names]
+    columns = _schema_columns(schema, options) if schema else ()
+    _check_layouts(filled, schema, options)
+    sampler = None
+    if not schema and filled:
+        sampler = CsvSampler(filled[0].names, len(filled), splitter, options)
+    scanned, rejected = [], []
+    for header in headers:
+        file, broken = scan_file(header, splitter, sampler)
+        scanned.append(file)
+        rejected += broken
+    _check_rows(scanned, options)
+    if sampler:
+        columns = sampler.columns()
+    if not columns:
+        raise DataError(f"{listing.files[0]}: no file has a header, so there are no columns")
+    return CsvSource(
+        columns=columns,
+        fingerprint=fingerprint("csv", [(file.path, file.sha256) for file in scanned]),
+        rows=sum(file.rows for file in scanned),
+        files=listing.files,
+        input_bytes=sum(file.size for file in scanned),
+        ignored=listing.ignored,
+        rejected_by_scan=tuple(rejected[:MAX_SCAN_REJECTED]),
+        options=options,
+        scanned=tuple(file for file in scanned if file.rows),
+    )
+
+
+def _splitter(options: SourceOptions, block_bytes: int) -> RowSplitter:
+    return RowSplitter(
+        options.delimiter, block_bytes=block_bytes, max_row_bytes=options.max_row_bytes
+    )
+
+
+def _schema_columns(schema: Sequence[SchemaColumn], options: SourceOptions) -> tuple[Column, ...]:
+    for column in schema:
+        if column.is_list:
+            raise DataError(
+                f"{options.schema_file}: feature {column.name!r} holds lists, and a CSV "
+                "field one value; give it a shape of one value, or bring the data as Parquet"
+            )
+    return tuple(Column(column.name, column.kind, is_text=True) for column in schema)
+
+
+def _check_layouts(
+    headers: Sequence[Header], schema: Sequence[SchemaColumn], options: SourceOptions
+) -> None:
+    """Refuse files whose columns are not the schema's, or else not the first file's."""
+    for header in headers:
+        if schema:
+            check_schema_names(header.path, header.names, schema, options.extra_columns)
+        else:
+            check_same_names(header.path, header.names, headers[0].path, headers[0].names)
+
+
+def _check_rows(files: Sequence[CsvFile], options: SourceOptions) -> None:
+    """Refuse files without rows, unless they are allowed."""
+    if options.allow_empty:
+        return
+    for file in files:
+        if not file.has_data:
+            what = "has a header and no rows" if file.names else "holds only blank lines"
+            raise DataError(
+                f"{file.path}: {what if file.size else 'is empty (0 bytes)'}; {EMPTY_ADVICE}"
+            )

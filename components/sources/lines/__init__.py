@@ -1,0 +1,1 @@
+"""Files of lines: JSON Lines and plain text."""

@@ -1,0 +1,70 @@
+"""What makes a file one of JSON Lines, and a line a row."""
+
+import codecs
+import json
+import math
+import re
+from collections import Counter
+
+from penstock.components.files.sniff import not_text
+from penstock.components.sources.tokens import beyond_float32
+
+_LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
+_SHOWN_CHARACTERS = 80
+
+
+def parse_line(line: bytes) -> dict[str, object]:
+    """The object on one line.
+
+    Raises:
+        ValueError: It is no JSON, no object, or has a key twice; says where.
+    """
+    try:
+        # Python makes infinity of what is beyond float64, and a hook for floats has its cost.
+        row = json.loads(line, parse_float=_finite if _LARGE_EXPONENT.search(line) else None)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start + 1} of the line is not UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}") from error
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(row, dict):
+        raise ValueError(
+            f"expected an object ({{...}}), got {line[:40].decode(errors='replace')!r}"
+        )
+    # A key that stands twice would be lost. Each key has a colon, so few colons tell that none does
+    # without the hook, which costs as much as the parsing.
+    if line.count(b":") > len(row):
+        json.loads(line, object_pairs_hook=no_duplicates)
+    return row
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(beyond_float32(text[:_SHOWN_CHARACTERS]))
+    return number
+
+
+def no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of JSON, as a hook of `json.loads`.
+
+    Raises:
+        ValueError: A key stands twice, and `dict` would lose the first.
+    """
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        twice = next(name for name, times in Counter(n for n, _ in pairs).items() if times > 1)
+        raise ValueError(f"key {twice!r} stands twice")
+    return row
+
+
+def check_head(head: bytes) -> str | None:
+    """What is wrong with the first bytes of a file of JSON Lines; None if nothing is."""
+    start = head.removeprefix(codecs.BOM_UTF8).lstrip()
+    if start.startswith(b"["):
+        return (
+            "begins with '[', which is one JSON array; expected one object a line, as "
+            "`jq -c '.[]'` writes it"
+        )
+    return None if start.startswith(b"{") else not_text(head)

@@ -1,0 +1,174 @@
+"""JSON Lines as a `Source`: byte ranges cut at line ends, one JSON object a line."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from penstock.components.errors import DataError
+from penstock.components.files.content import EMPTY_ADVICE, check_size, fingerprint, open_data
+from penstock.components.files.listing import list_files
+from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
+from penstock.components.sources.batches import MAX_BATCH_ROWS
+from penstock.components.sources.cutting import cut_files
+from penstock.components.sources.lines.file import LineFile, scan_lines
+from penstock.components.sources.lines.json.scan import check_head, parse_line
+from penstock.components.sources.lines.json.types import JsonSample
+from penstock.components.sources.python_values import Row, RowConverter, batch_without
+from penstock.components.sources.row_file_options import JsonLinesOptions
+from penstock.components.sources.schema import read_schema
+
+# At least as many rows from the beginning of each of many files, and from each later block.
+_MIN_SAMPLED_ROWS = 64
+# Python values take several times the bytes of their text.
+_BATCH_TEXT_BYTES = MAX_BATCH_BYTES // 8
+
+
+@dataclass(frozen=True, eq=False)
+class JsonLinesSource:
+    """Files of JSON Lines, scanned and typed; see `Source` for its other attributes.
+
+    Attributes:
+        ignored: Stray files beside the data, left out.
+        rejected_by_scan: None; a row is parsed when it is read.
+        options: How the files are understood.
+        scanned: The files that have lines.
+    """
+
+    columns: tuple[Column, ...]
+    fingerprint: str
+    rows: int
+    files: tuple[str, ...]
+    input_bytes: int
+    ignored: tuple[str, ...]
+    options: JsonLinesOptions
+    scanned: tuple[LineFile, ...]
+    rejected_by_scan: tuple[RejectedRow, ...] = ()
+    kind: str = "jsonl"
+
+    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
+        """The whole input as `parts` runs of byte ranges of about equal size, in order."""
+        return cut_files(self.scanned, parts, lambda file, at: file.row_start(at))
+
+    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
+        """The rows of the pieces, at most `MAX_BATCH_ROWS` in a batch.
+
+        Raises:
+            DataError: A file has changed since it was scanned.
+        """
+        converter = RowConverter(self.columns, self.options)
+        sizes = {file.path: file.size for file in self.scanned}
+        for piece in pieces:
+            with open_data(piece.file) as stream:
+                check_size(stream, sizes[piece.file], piece.file)
+                stream.seek(piece.start)
+                line, byte = piece.first_line, piece.start
+                while byte < piece.end:
+                    lines: list[bytes] = []
+                    size = 0
+                    while (
+                        byte + size < piece.end
+                        and len(lines) < MAX_BATCH_ROWS
+                        and size < _BATCH_TEXT_BYTES
+                    ):
+                        lines.append(_next_line(stream, piece, byte + size))
+                        size += len(lines[-1])
+                    yield _batch(lines, piece.file, line, converter)
+                    line, byte = line + len(lines), byte + size
+
+
+def _next_line(stream: BinaryIO, piece: Piece, byte: int) -> bytes:
+    """The line at `byte`, where the stream stands."""
+    line = stream.readline()
+    if not line:
+        raise DataError(f"{piece.file}: ends at byte {byte}, expected {piece.end} bytes")
+    return line
+
+
+def _batch(lines: Sequence[bytes], path: str, first_line: int, converter: RowConverter) -> Batch:
+    rows: list[Row] = []
+    numbers: list[int] = []
+    unread: list[RejectedRow] = []
+    for number, line in enumerate(lines, first_line):
+        if not line.strip():
+            continue
+        try:
+            rows.append(parse_line(line))
+            numbers.append(number)
+        except ValueError as error:
+            unread.append(_rejected(path, number, None, str(error), line))
+    table, faults = converter.convert(rows)
+    rejected = {
+        at: _rejected(path, numbers[at], *fault, lines[numbers[at] - first_line])
+        for at, fault in faults.items()
+    }
+    blank = len(lines) - len(rows) - len(unread)
+    batch = batch_without(table, rejected, blank=blank)
+    all_rejected = sorted([*unread, *batch.rejected], key=lambda row: row.line)
+    return Batch(batch.table, all_rejected, blank)
+
+
+def _rejected(path: str, line: int, column: str | None, reason: str, raw: bytes) -> RejectedRow:
+    return RejectedRow(path, line, line, column, reason, raw.rstrip(b"\r\n"))
+
+
+def open_json_lines(inputs: Sequence[str], options: JsonLinesOptions) -> JsonLinesSource:
+    """Check, scan and type files of JSON Lines.
+
+    Raises:
+        DataError: A file is no text of lines, or a column cannot be held; names it.
+    """
+    listing = list_files(inputs, "jsonl")
+    sample = JsonSample()
+    first_rows = max(_MIN_SAMPLED_ROWS, options.sample_rows // len(listing.files))
+    scanned = [
+        scan_lines(
+            path,
+            check_head,
+            max_row_bytes=options.max_row_bytes,
+            show=_Sampler(sample, path, first_rows).add,
+        )
+        for path in listing.files
+    ]
+    for file in scanned:
+        if not file.has_data and not options.allow_empty:
+            raise DataError(f"{file.path}: has no rows; {EMPTY_ADVICE}")
+    if options.schema_file:
+        schema = read_schema(options.schema_file)
+        columns = tuple(Column(c.name, c.kind, bool(c.is_list), is_text=True) for c in schema)
+    else:
+        columns = sample.columns(options.nested)
+    if not columns:
+        raise DataError(
+            f"{listing.files[0]}: no row could be read as a JSON object, so there are no columns; "
+            "expected one object a line"
+        )
+    return JsonLinesSource(
+        columns=columns,
+        fingerprint=fingerprint("jsonl", [(file.path, file.sha256) for file in scanned]),
+        rows=sum(file.lines for file in scanned),
+        files=listing.files,
+        input_bytes=sum(file.size for file in scanned),
+        ignored=listing.ignored,
+        options=options,
+        scanned=tuple(file for file in scanned if file.lines),
+    )
+
+
+class _Sampler:
+    """Shows a file's first rows, and a few of each later block, to the sample."""
+
+    def __init__(self, sample: JsonSample, path: str, first_rows: int) -> None:
+        self._sample = sample
+        self._path = path
+        self._wanted = first_rows
+
+    def add(self, block: bytes) -> None:
+        wanted = max(_MIN_SAMPLED_ROWS, self._wanted)
+        lines = block.split(b"\n", wanted)[:wanted]
+        self._wanted -= len(lines)
+        for line in lines:
+            if line.strip():
+                try:
+                    self._sample.add(parse_line(line), self._path)
+                except ValueError:
+                    continue  # Rejected by line when it is read.

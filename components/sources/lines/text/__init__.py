@@ -1,0 +1,1 @@
+"""Plain text: one row a line."""

@@ -1,0 +1,204 @@
+"""Stretches of a file of lines to the text of each line.
+
+Almost all blocks are text throughout: one check of all bytes proves it, and the lines become an
+Arrow array without any of them being looked at. Only where the check fails, they are.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.components.errors import DataError
+from penstock.components.sources.base import Piece, RejectedRow
+from penstock.components.sources.lines.text.decoding import fault_in, to_utf8
+from penstock.components.tfrecord.sharding import MIB
+
+# Empty lines take some forty times their bytes in arrays.
+_BLOCK_BYTES = MIB
+# What quarantine keeps of a line that is too long.
+_KEPT_BYTES = 4096
+LF, CR = b"\n\r"
+# bool [256]: ASCII white space, as `bytes.strip` has it.
+_IS_SPACE = np.zeros(256, np.bool_)
+_IS_SPACE[list(b" \t\n\v\f\r")] = True
+
+
+@dataclass(frozen=True)
+class LineBlock:
+    """Whole lines of a file; or one line that is too long, cut.
+
+    Attributes:
+        offset: Where `data` begins in the file, in bytes.
+        first_line: Number of the first line within the file, counted from 1.
+        data: The lines, each with its end.
+        is_cut: Whether it is the beginning of one line that is too long.
+    """
+
+    offset: int
+    first_line: int
+    data: bytes
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """The lines of a block.
+
+    Attributes:
+        text: The good ones in UTF-8, without line ends; binary [lines].
+        numbers: Their numbers within the file; int64 [lines].
+        rejected: Those that are no text, or too long.
+        blank: How many were left out.
+    """
+
+    text: pa.BinaryArray
+    numbers: np.ndarray
+    rejected: tuple[RejectedRow, ...] = ()
+    blank: int = 0
+
+
+def read_blocks(stream: BinaryIO, piece: Piece, max_row_bytes: int) -> Iterator[LineBlock]:
+    """The lines of a piece, in order.
+
+    Args:
+        stream: Its file.
+        piece: From the start of a line to the end of one.
+        max_row_bytes: Longest line that is held, without its end.
+
+    Raises:
+        DataError: The file ends before the piece.
+    """
+    byte, line = piece.start, piece.first_line
+    stream.seek(byte)
+    while byte < piece.end:
+        data = stream.read(min(_BLOCK_BYTES, piece.end - byte))
+        whole = data.rfind(b"\n") + 1
+        is_last = byte + len(data) == piece.end
+        if whole < len(data) and not is_last:
+            data += stream.readline(max(0, max_row_bytes + 2 - (len(data) - whole)))
+            is_last = byte + len(data) == piece.end
+        if not data:
+            raise DataError(f"{piece.file}: ends at byte {byte}, expected {piece.end} bytes")
+        if is_last or data.endswith(b"\n"):
+            whole = len(data)
+        if whole:
+            yield LineBlock(byte, line, data[:whole])
+            line += data.count(b"\n", 0, whole)
+        if whole < len(data):
+            yield LineBlock(byte + whole, line, data[whole:], is_cut=True)
+            byte, line = byte + len(data) + _skip_line(stream), line + 1
+        else:
+            byte += whole
+
+
+def _skip_line(stream: BinaryIO) -> int:
+    """Read to the end of the line; how many bytes that was."""
+    size = 0
+    while part := stream.readline(_BLOCK_BYTES):
+        size += len(part)
+        if part.endswith(b"\n"):
+            break
+    return size
+
+
+def parse_lines(
+    block: LineBlock, path: str, encoding: str, *, max_row_bytes: int, skip_blank: bool
+) -> Lines:
+    """The lines of a block as text.
+
+    Args:
+        block: The lines.
+        path: Their file.
+        encoding: The encoding that they should be in.
+        max_row_bytes: Longest line, without its end.
+        skip_blank: Whether lines of nothing but white space are left out.
+    """
+    if block.is_cut:
+        row = _too_long(block.data, path, block.first_line, max_row_bytes)
+        return Lines(pa.array([], pa.binary()), np.array([], np.int64), (row,))
+    # What is said of a line's end then holds for a file's last line, too.
+    data = block.data if block.data.endswith(b"\n") else block.data + b"\n"
+    rejected: dict[int, RejectedRow] = {}
+    try:
+        text = to_utf8(data, encoding)
+        is_odd = b"\0" in data or _longest(data, max_row_bytes) > max_row_bytes
+    except UnicodeError:
+        is_odd = True
+    if is_odd:
+        text, rejected = _isolate(data, block, path, encoding, max_row_bytes)
+    starts, ends = _bounds(text)
+    keep = np.ones(len(ends), np.bool_)
+    if skip_blank:
+        keep &= ~_blank(text, starts, ends)
+    keep[list(rejected)] = False
+    return Lines(
+        _strip_ends(text, ends - starts).filter(pa.array(keep)),
+        block.first_line + np.flatnonzero(keep),
+        tuple(rejected.values()),
+        blank=len(keep) - int(keep.sum()) - len(rejected),
+    )
+
+
+def _bounds(text: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Where each line starts, and where it ends without its line end; int64 [lines] both."""
+    values = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(values == LF)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    if b"\r" in text:
+        ends = ends - ((values[ends - 1] == CR) & (ends > starts))
+    return starts, ends
+
+
+def _strip_ends(text: bytes, lengths: np.ndarray) -> pa.BinaryArray:
+    """The lines without their ends."""
+    data = (text.replace(b"\r\n", b"\n") if b"\r" in text else text).replace(b"\n", b"")
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    assert offsets[-1] == len(data)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(lengths), buffers)
+
+
+def _blank(text: bytes, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Which lines are nothing but white space; bool [lines]."""
+    blank = starts == ends
+    first = np.frombuffer(text, np.uint8)[starts]
+    # Only a line that begins with white space may be nothing else.
+    for at in np.flatnonzero(_IS_SPACE[first] & ~blank).tolist():
+        blank[at] = not text[starts[at] : ends[at]].strip()
+    return blank
+
+
+def _longest(data: bytes, limit: int) -> int:
+    """Length of the longest line, or anything below the limit where none can be longer."""
+    if len(data) <= limit:
+        return 0
+    starts, ends = _bounds(data)
+    return int((ends - starts).max())
+
+
+def _isolate(
+    data: bytes, block: LineBlock, path: str, encoding: str, max_row_bytes: int
+) -> tuple[bytes, dict[int, RejectedRow]]:
+    """The lines in UTF-8, those that are no good made empty, and these by their place."""
+    lines: list[bytes] = []
+    rejected: dict[int, RejectedRow] = {}
+    offset = block.offset
+    for at, line in enumerate(data[:-1].split(b"\n")):
+        raw = line.removesuffix(b"\r")
+        number = block.first_line + at
+        if len(raw) > max_row_bytes:
+            rejected[at] = _too_long(raw, path, number, max_row_bytes)
+        elif fault := fault_in(raw, encoding, what="line", offset=offset):
+            rejected[at] = RejectedRow(path, number, number, None, fault, raw)
+        lines.append(b"" if at in rejected else to_utf8(line, encoding))
+        offset += len(line) + 1
+    return b"\n".join(lines) + b"\n", rejected
+
+
+def _too_long(data: bytes, path: str, line: int, max_row_bytes: int) -> RejectedRow:
+    reason = f"is longer than max_row_bytes {max_row_bytes}; set that higher if the line is right"
+    return RejectedRow(path, line, line, None, reason, data[:_KEPT_BYTES])

@@ -1,0 +1,49 @@
+"""Bytes in some encoding to UTF-8; nothing is replaced, and what does not fit is named by byte."""
+
+import codecs
+
+from penstock.components.files.sniff import not_plain_text
+
+
+def to_utf8(data: bytes, encoding: str) -> bytes:
+    """The text in UTF-8.
+
+    Raises:
+        UnicodeDecodeError: It is not in that encoding.
+    """
+    if encoding != "utf-8":
+        return data.decode(encoding).encode()
+    if not data.isascii():
+        data.decode()
+    return data
+
+
+def fault_in(data: bytes, encoding: str, *, what: str, offset: int = 0) -> str | None:
+    """What keeps bytes from being text, and at which byte; None if nothing does.
+
+    Args:
+        data: A line or a document.
+        encoding: The encoding that it should be in.
+        what: Which of the two, for the message.
+        offset: Where it begins in the file; 0 says nothing of the file.
+    """
+    try:
+        to_utf8(data, encoding)
+    except UnicodeDecodeError as error:
+        return f"{_place(error.start, what, offset)} is not {encoding}; set encoding to the file's"
+    except UnicodeEncodeError:
+        return f"the {what} holds a lone surrogate, which no UTF-8 has"
+    at = data.find(b"\0")
+    return None if at < 0 else f"{_place(at, what, offset)} is NUL, which no text has"
+
+
+def check_head(head: bytes, encoding: str) -> str | None:
+    """What the first bytes of a file that should be text say against it; None if nothing."""
+    if head.startswith(codecs.BOM_UTF8) and encoding != "utf-8":
+        return f"begins with the mark of UTF-8, and encoding is {encoding!r}; leave that away"
+    return not_plain_text(head)
+
+
+def _place(at: int, what: str, offset: int) -> str:
+    of_file = f" (byte {offset + at + 1} of the file)" if offset else ""
+    return f"byte {at + 1} of the {what}{of_file}"

@@ -1,0 +1,1 @@
+"""Parquet files: ranges of rows."""

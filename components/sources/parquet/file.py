@@ -1,0 +1,173 @@
+"""One Parquet file: its footer, checked, and its content's digest.
+
+`open_reader` is the only door to Parquet in the project; what a footer may do to a reader
+is dealt with here.
+"""
+
+import hashlib
+import os
+from collections import Counter
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow_hotfix  # noqa: F401 - CVE-2023-47248: Arrow 10 runs pickled code of a file's schema
+
+from penstock.components.errors import DataError
+from penstock.components.files.content import open_data
+from penstock.components.files.sniff import PARQUET_MAGIC, not_text
+from penstock.components.files.spool import local_path
+from penstock.components.sources.arrow_values import feature_type, holds_text
+from penstock.components.sources.base import Column
+from penstock.components.sources.layout import shown
+from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.sharding import MIB
+
+_HASH_BLOCK_BYTES = 8 * MIB
+
+
+@dataclass(frozen=True)
+class ParquetFile:
+    """A file as its footer describes it.
+
+    Attributes:
+        path: The file.
+        schema: Names and Arrow types of its columns.
+        size: Its size in bytes.
+        sha256: Digest of the whole content.
+        group_ends: One past the last row of each row group, ascending.
+        row_bytes: Largest mean size of a row among the groups, uncompressed
+            but as encoded: its values may be far larger.
+    """
+
+    path: str
+    schema: pa.Schema
+    size: int
+    sha256: bytes
+    group_ends: tuple[int, ...]
+    row_bytes: int
+
+    @property
+    def units(self) -> int:
+        """Number of rows."""
+        return self.group_ends[-1] if self.group_ends else 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(self.schema.names)
+
+    def feature(self, name: str) -> tuple[FeatureKind | None, bool]:
+        """(kind, whether a list) of a column; kind None where it holds only nulls.
+
+        Raises:
+            DataError: No feature can hold its type.
+        """
+        arrow_type = self.schema.field(name).type
+        feature = feature_type(arrow_type)
+        if feature is None:
+            raise DataError(
+                f"{self.path}: column {name!r} has type {arrow_type}, which no feature can hold; "
+                "flatten it into columns of numbers, text or lists of those, or leave it out of a "
+                "schema and set extra_columns='drop'"
+            )
+        return feature
+
+    def is_text(self, name: str) -> bool:
+        """Whether a column's values are UTF-8 text, or there are none."""
+        arrow_type = self.schema.field(name).type
+        return holds_text(arrow_type) or pa.types.is_null(arrow_type)
+
+    def check_fits(self, column: Column, expected_by: str) -> None:
+        """Refuse a column of another type than `column` has.
+
+        Integers go into FLOAT columns, and floats into INT ones (pandas makes floats of
+        integers where some are missing; those that are not whole are rejected by row). A
+        column that holds only nulls goes into all.
+
+        Raises:
+            DataError: Names the file, the column and both types.
+        """
+        kind, is_list = self.feature(column.name)
+        arrow_type = self.schema.field(column.name).type
+        value_type = arrow_type.value_type if is_list else arrow_type
+        same_kind = kind in (None, column.kind) or (
+            column.kind in (FeatureKind.INT, FeatureKind.FLOAT)
+            and (pa.types.is_integer(value_type) or pa.types.is_floating(value_type))
+        )
+        same_shape = is_list == column.is_list or pa.types.is_null(arrow_type)
+        if not (same_kind and same_shape):
+            wanted = f"{'lists of ' if column.is_list else ''}{column.kind.value}"
+            raise DataError(
+                f"{self.path}: column {column.name!r} has type {arrow_type}, expected {wanted} "
+                f"as {expected_by} has it; convert the column, or change the schema"
+            )
+
+
+def open_reader(path: str) -> pq.ParquetFile:
+    """A reader of a file, its footer parsed; to be used as a context manager.
+
+    Arrow opens the file itself: a Python stream that its threads let go of while the
+    interpreter ends would abort the process (see `csv_parse`).
+
+    Raises:
+        DataError: It is not Parquet, is damaged, or wants pickled code to be run.
+    """
+    try:
+        return pq.ParquetFile(local_path(path))
+    except RuntimeError as error:
+        if "extension" not in str(error):
+            raise
+        raise DataError(
+            f"{path}: a column has a pickled Python extension type, which could run any code and "
+            "is not read (CVE-2023-47248); write the column with a plain type"
+        ) from error
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: damaged Parquet footer ({_one_line(error)})") from error
+
+
+def inspect_file(path: str) -> ParquetFile:
+    """Check and hash one file.
+
+    Raises:
+        DataError: It is empty, truncated, damaged or not Parquet, or has two columns of a name.
+    """
+    with open_data(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        _check_ends(stream, size, path)
+        digest = hashlib.sha256()
+        while block := stream.read(_HASH_BLOCK_BYTES):
+            digest.update(block)
+    with open_reader(path) as reader:
+        schema, metadata = reader.schema_arrow, reader.metadata
+    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        raise DataError(f"{path}: duplicate column {shown(twice)}; names must differ, rename one")
+    ends, row_bytes, rows = [], 1, 0
+    for at in range(metadata.num_row_groups):
+        group = metadata.row_group(at)
+        rows += group.num_rows
+        ends.append(rows)
+        row_bytes = max(row_bytes, group.total_byte_size // max(1, group.num_rows))
+    return ParquetFile(path, schema, size, digest.digest(), tuple(ends), row_bytes)
+
+
+def _check_ends(stream: BinaryIO, size: int, path: str) -> None:
+    """Refuse what does not begin and end as Parquet does."""
+    if not size:
+        raise DataError(f"{path}: is empty (0 bytes), expected Parquet; take it away")
+    head = stream.read(512)
+    if not head.startswith(PARQUET_MAGIC):
+        looks_like = not_text(head) or "begins with no mark of it"
+        raise DataError(f"{path}: not Parquet: {looks_like}")
+    stream.seek(max(0, size - len(PARQUET_MAGIC)))
+    if size < 12 or stream.read() != PARQUET_MAGIC:
+        raise DataError(
+            f"{path}: truncated: {size} bytes that do not end as Parquet does; copy it again"
+        )
+    stream.seek(0)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,253 @@
+"""Parquet files as a `Source`: ranges of rows, of which only the row groups they touch are read.
+
+Opening it reads every footer and hashes every file. Nested columns other than lists of plain
+values are refused by name, and pickled extension types without running their code.
+"""
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.components.errors import DataError
+from penstock.components.files.content import EMPTY_ADVICE, check_size, fingerprint, open_data
+from penstock.components.files.listing import list_files
+from penstock.components.sources.arrow_values import to_feature
+from penstock.components.sources.base import (
+    MAX_BATCH_BYTES,
+    Batch,
+    Column,
+    Piece,
+    RejectedRow,
+)
+from penstock.components.sources.batches import (
+    FIRST_BATCH_ROWS,
+    MAX_BATCH_ROWS,
+    batch_of,
+    next_batch_rows,
+    take_rows,
+)
+from penstock.components.sources.cutting import RowStart, cut_files
+from penstock.components.sources.layout import check_same_names, check_schema_names
+from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.parquet.file import ParquetFile, inspect_file, open_reader
+from penstock.components.sources.schema import SchemaColumn, read_schema
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+# A cut wanted within this share of a part from the beginning of a row group is made there: a
+# group that two workers share is decompressed by both.
+_SNAP_SHARE = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetSource:
+    """Parquet files, opened, checked and typed; see `Source` for its other attributes.
+
+    Attributes:
+        ignored: Stray files beside the data, left out.
+        rejected_by_scan: None; for what is wrong with a row its values must be read.
+        options: The policy for numbers that are not finite.
+        inspected: The files as their footers describe them, those without rows left out.
+    """
+
+    columns: tuple[Column, ...]
+    fingerprint: str
+    rows: int
+    files: tuple[str, ...]
+    input_bytes: int
+    ignored: tuple[str, ...]
+    options: SourceOptions
+    inspected: tuple[ParquetFile, ...]
+    rejected_by_scan: tuple[RejectedRow, ...] = ()
+    kind: str = "parquet"
+
+    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
+        """The whole input as `parts` runs of row ranges of about equal length, in order."""
+        snap_rows = _SNAP_SHARE * self.rows / parts
+        return cut_files(self.inspected, parts, lambda file, at: _row_start(file, at, snap_rows))
+
+    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
+        """The rows of the pieces, at most `MAX_BATCH_ROWS` and about `MAX_BATCH_BYTES` in a batch.
+
+        Raises:
+            DataError: A file is damaged, or has changed since it was inspected.
+        """
+        files = {file.path: file for file in self.inspected}
+        for piece in pieces:
+            yield from self._read_piece(files[piece.file], piece)
+
+    def _read_piece(self, file: ParquetFile, piece: Piece) -> Iterator[Batch]:
+        ends = file.group_ends
+        groups = list(range(bisect_right(ends, piece.start), bisect_left(ends, piece.end) + 1))
+        row = ends[groups[0] - 1] if groups[0] else 0
+        most = min(MAX_BATCH_ROWS, max(1, MAX_BATCH_BYTES // file.row_bytes))
+        # A footer tells the size of columns as they are encoded, which for text that repeats is far
+        # below that of their values.
+        rows = min(FIRST_BATCH_ROWS, most)
+        names = [column.name for column in self.columns if column.name in file.names]
+        with open_data(piece.file) as stream:
+            check_size(stream, file.size, file.path)
+        with open_reader(file.path) as reader:
+            batches = reader.iter_batches(rows, groups, names, use_threads=False)
+            for batch in _damage_named(batches, file.path, piece):
+                begin = max(0, piece.start - row)
+                part = batch.slice(begin, max(0, piece.end - row - begin))
+                row_bytes = batch.nbytes // max(1, batch.num_rows)
+                step = _rows_at_once(part)
+                for at in range(0, part.num_rows, step):
+                    some = part.slice(at, step)
+                    converted = self._converted(some, piece.file, row + begin + at)
+                    row_bytes = max(row_bytes, converted.table.nbytes // some.num_rows)
+                    yield converted
+                row += batch.num_rows
+                rows = next_batch_rows(rows, row_bytes, most)
+                reader.reader.set_batch_size(rows)  # Counts from the next batch on.
+        if row < piece.end:
+            raise DataError(
+                f"{piece.file}: rows end at {row}, the footer promises {piece.end}; copy it again"
+            )
+
+    def _converted(self, batch: pa.RecordBatch, path: str, first_row: int) -> Batch:
+        """Rows of a file as features; `first_row` is the number of rows before them."""
+        arrays: list[pa.Array] = []
+        faults: dict[int, tuple[str, str]] = {}
+        for column in self.columns:
+            if column.name not in batch.schema.names:
+                arrays.append(pa.nulls(batch.num_rows, column.arrow_type))
+                continue
+            values = batch.column(batch.schema.get_field_index(column.name))
+            array, reasons = to_feature(values, column, self.options.non_finite)
+            arrays.append(array)
+            for row, reason in reasons.items():
+                faults.setdefault(row, (column.name, reason))
+        table = batch_of(self.columns, arrays)
+        if not faults:
+            return Batch(table)
+        rejected = [
+            RejectedRow(path, first_row + row + 1, 0, *faults[row], _row_json(batch, row))
+            for row in sorted(faults)
+        ]
+        good = [row for row in range(batch.num_rows) if row not in faults]
+        return Batch(take_rows(table, good), rejected)
+
+
+def _rows_at_once(batch: pa.RecordBatch) -> int:
+    """How many rows of a batch to convert at once, by the longest text of its dictionaries."""
+    longest = 1
+    for array in batch.columns:
+        if pa.types.is_dictionary(array.type):
+            longest = max(longest, pc.max(pc.binary_length(array.dictionary)).as_py() or 1)
+    return max(1, MAX_BATCH_BYTES // longest)
+
+
+def _damage_named(
+    batches: Iterator[pa.RecordBatch], path: str, piece: Piece
+) -> Iterator[pa.RecordBatch]:
+    """The batches, and a `DataError` that names file and rows where they cannot be decoded."""
+    try:
+        yield from batches
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"{path}: damaged within rows {piece.start + 1} to {piece.end} "
+            f"({' '.join(str(error).split())[:200]}); copy or write it again"
+        ) from error
+
+
+def _row_json(batch: pa.RecordBatch, row: int) -> bytes:
+    """A row as JSON, text as it is and what JSON has no type for as text."""
+
+    def as_text(value: object) -> str:
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "backslashreplace")
+        return str(value)
+
+    values = {
+        name: _python_value(array.slice(row, 1))
+        for name, array in zip(batch.schema.names, batch.columns, strict=True)
+    }
+    return json.dumps(values, default=as_text, ensure_ascii=False).encode()
+
+
+def _python_value(one: pa.Array) -> object:
+    """The only value of an array; as Arrow prints it where Python has none (the year 36812)."""
+    try:
+        return one[0].as_py()
+    except (OverflowError, ValueError):
+        return " ".join(str(one).split())
+
+
+def _row_start(file: ParquetFile, row: int, snap_rows: float) -> RowStart:
+    """The row itself, or the nearest beginning of a row group that is within `snap_rows`."""
+    begins = (0, *file.group_ends)
+    at = bisect_left(begins, row)
+    nearest = min(begins[max(0, at - 1) : at + 1], key=lambda begin: abs(begin - row))
+    if abs(nearest - row) <= snap_rows:
+        row = nearest
+    return RowStart(row, row + 1, 0)
+
+
+def open_parquet(inputs: Sequence[str], options: SourceOptions) -> ParquetSource:
+    """Check, hash and type Parquet files.
+
+    Raises:
+        DataError: A file or a column of it cannot be read; names both.
+    """
+    listing = list_files(inputs, "parquet")
+    files = [inspect_file(path) for path in listing.files]
+    schema = read_schema(options.schema_file) if options.schema_file else ()
+    columns = _columns_by_schema(files, schema, options) if schema else _columns_by_files(files)
+    if not options.allow_empty:
+        for file in files:
+            if not file.units:
+                raise DataError(f"{file.path}: has no rows; {EMPTY_ADVICE}")
+    return ParquetSource(
+        columns=columns,
+        fingerprint=fingerprint("parquet", [(file.path, file.sha256) for file in files]),
+        rows=sum(file.units for file in files),
+        files=listing.files,
+        input_bytes=sum(file.size for file in files),
+        ignored=listing.ignored,
+        options=options,
+        inspected=tuple(file for file in files if file.units),
+    )
+
+
+def _columns_by_files(files: Sequence[ParquetFile]) -> tuple[Column, ...]:
+    """The columns of the first file, which all others have too; only nulls count as text."""
+    first = files[0]
+    columns = []
+    for file in files:
+        check_same_names(file.path, file.names, first.path, first.names)
+    for name in first.names:
+        typed = next((file for file in files if file.feature(name)[0] is not None), first)
+        kind, is_list = typed.feature(name)
+        is_text = all(file.is_text(name) for file in files)
+        column = Column(name, kind or FeatureKind.BYTES, is_list, is_text)
+        for file in files:
+            file.check_fits(column, typed.path)
+        columns.append(column)
+    return tuple(columns)
+
+
+def _columns_by_schema(
+    files: Sequence[ParquetFile], schema: Sequence[SchemaColumn], options: SourceOptions
+) -> tuple[Column, ...]:
+    """The columns of the schema; where it does not say so, the first file says what is a list."""
+    expected_by = f"the schema {options.schema_file}"
+    for file in files:
+        check_schema_names(file.path, file.names, schema, options.extra_columns)
+    columns = []
+    for wanted in schema:
+        having = [file for file in files if wanted.name in file.names]
+        is_list = wanted.is_list
+        if is_list is None:
+            is_list = bool(having) and having[0].feature(wanted.name)[1]
+        is_text = all(file.is_text(wanted.name) for file in having)
+        column = Column(wanted.name, wanted.kind, is_list, is_text)
+        for file in having:
+            file.check_fits(column, expected_by)
+        columns.append(column)
+    return tuple(columns)

@@ -1,0 +1,196 @@
+"""Rows as Python mappings to columns of features.
+
+A column of a batch is one `pa.array` call; only where its values are not all of one type are
+they looked at one by one, and those that do not fit get their reasons.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+import pyarrow as pa
+from pyarrow import types
+
+from penstock.components.sources.arrow_values import Faults, feature_type, to_feature
+from penstock.components.sources.base import Batch, Column, RejectedRow
+from penstock.components.sources.batches import batch_of, take_rows
+from penstock.components.sources.row_file_options import RowFileOptions
+from penstock.components.sources.time_units import other_units
+from penstock.components.sources.tokens import beyond_int64
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+Row = Mapping[str, object]
+RowFault = tuple[str | None, str]
+"""Column, or None where the row as a whole is at fault, and reason."""
+
+_SHOWN_CHARACTERS = 80
+_WORDS = {bool: "a truth value", int: "a number", float: "a number", str: "text",
+          bytes: "bytes", list: "a list", dict: "an object"}  # fmt: skip
+_MISFITS = (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError)
+_NUMBERS = (FeatureKind.INT, FeatureKind.FLOAT)
+
+
+class RowConverter:
+    """Rows to a batch of the columns.
+
+    Args:
+        columns: What rows are expected to hold.
+        options: Policies for further columns, nested values and numbers that are not finite.
+    """
+
+    def __init__(self, columns: Sequence[Column], options: RowFileOptions) -> None:
+        self._columns = columns
+        self._names = {column.name for column in columns}
+        self._options = options
+
+    def convert(self, rows: Sequence[Row]) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
+        """All rows as a batch, null where something does not fit, and what that was by row."""
+        faults: dict[int, RowFault] = {}
+        if self._options.extra_columns == "reject":
+            faults = self._unknown(rows)
+        arrays = []
+        for column in self._columns:
+            values = [row.get(column.name) for row in rows]
+            if self._options.nested == "json":
+                values = [nested_as_json(value) for value in values]
+            array, reasons = to_column(values, column, self._options.non_finite)
+            arrays.append(array)
+            for at, reason in reasons.items():
+                faults.setdefault(at, (column.name, reason))
+        return batch_of(self._columns, arrays), faults
+
+    def _unknown(self, rows: Sequence[Row]) -> dict[int, RowFault]:
+        """Rows with a column that is not expected."""
+        faults: dict[int, RowFault] = {}
+        for at, row in enumerate(rows):
+            if not row.keys() <= self._names:
+                name = next(name for name in row if name not in self._names)
+                faults[at] = (name, "is not a column of the schema or of the sampled rows; name it "
+                              "in a schema, or set extra_columns='drop'")  # fmt: skip
+        return faults
+
+
+def batch_without(
+    table: pa.RecordBatch, rejected: Mapping[int, RejectedRow], *, blank: int = 0
+) -> Batch:
+    """The batch whose rows at fault are set apart."""
+    if not rejected:
+        return Batch(table, blank=blank)
+    good = [at for at in range(table.num_rows) if at not in rejected]
+    return Batch(take_rows(table, good), [rejected[at] for at in sorted(rejected)], blank)
+
+
+def is_nested(value: object) -> bool:
+    """Whether no feature can hold the value because of its shape."""
+    if isinstance(value, list):
+        return any(isinstance(item, (list, dict)) for item in value)
+    return isinstance(value, dict)
+
+
+def nested_as_json(value: object) -> object:
+    """A nested value as JSON text; any other as it is."""
+    if not is_nested(value):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=_json_text)
+
+
+def _json_text(value: object) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def to_column(values: Sequence[object], column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
+    """Python values as an array of the column's type, null where one does not fit, and why."""
+    if column.kind is FeatureKind.BYTES and not column.is_list:
+        try:
+            return pa.array(values, pa.binary()), {}  # A tenth of the cost of inferring the type.
+        except _MISFITS:
+            return _one_by_one(values, column, non_finite)
+    try:
+        array = pa.array(values)
+    except _MISFITS:
+        array = None
+    if column.kind is FeatureKind.INT and (array is None or _has_times(array.type)):
+        faults = other_units(values)
+        if faults:
+            kept = [None if at in faults else value for at, value in enumerate(values)]
+            fitting, others = to_column(kept, column, non_finite)
+            return fitting, {**others, **faults}
+    if array is None or not _holds(column, array.type):
+        return _one_by_one(values, column, non_finite)
+    return to_feature(array, column, non_finite)
+
+
+def _has_times(arrow_type: pa.DataType) -> bool:
+    return types.is_temporal(arrow_type.value_type if types.is_list(arrow_type) else arrow_type)
+
+
+def _one_by_one(
+    values: Sequence[object], column: Column, non_finite: str
+) -> tuple[pa.Array, Faults]:
+    """As `to_column`, for values not all of which are of the column's type."""
+    parts, faults = [], {}
+    missing = pa.nulls(1, column.arrow_type)
+    for at, value in enumerate(values):
+        part, reason = missing, None
+        if value is not None:
+            part, reason = _one(
+                str(value) if isinstance(value, UUID) else value, column, non_finite
+            )
+        parts.append(missing if part is None else part)
+        if reason:
+            faults[at] = reason
+    return pa.concat_arrays(parts), faults
+
+
+def _one(value: object, column: Column, non_finite: str) -> tuple[pa.Array | None, str | None]:
+    """One value as an array, or the reason why it does not fit."""
+    try:
+        array = pa.array([value])
+    except UnicodeError:
+        return None, f"{_shown(value)} is not Unicode text (a lone surrogate)"
+    except OverflowError:
+        return None, beyond_int64(_shown(value))
+    except (pa.ArrowException, TypeError, ValueError):
+        return None, _misfit(value, column)
+    if not _holds(column, array.type):
+        return None, _misfit(value, column)
+    converted, faults = to_feature(array, column, non_finite)
+    return converted, faults.get(0)
+
+
+def _misfit(value: object, column: Column) -> str:
+    expected = {"INT": "a whole number", "FLOAT": "a number", "BYTES": "text"}[column.kind.value]
+    if column.is_list:
+        expected = f"a list, each value {expected}"
+    if is_nested(value):
+        return (
+            f"{_shown(value)} is nested, expected {expected}; nested='json' keeps it as JSON text"
+        )
+    if isinstance(value, list) and column.is_list:
+        return f"{_shown(value)} has a value of another type, expected {expected}"
+    return (
+        f"{_shown(value)} is {_WORDS.get(type(value), type(value).__name__)}, expected {expected}"
+    )
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # An integer of thousands of digits.
+        return "a number of thousands of digits"
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
+
+
+def _holds(column: Column, arrow_type: pa.DataType) -> bool:
+    """Whether `to_feature` makes values of that type the column's."""
+    found = feature_type(arrow_type)
+    if found is None:
+        return False
+    kind, is_list = found
+    if kind is None:
+        return column.is_list or not is_list
+    if is_list != column.is_list:
+        return False
+    value_type = arrow_type.value_type if is_list else arrow_type
+    plain_number = types.is_integer(value_type) or types.is_floating(value_type)
+    return kind is column.kind or (plain_number and kind in _NUMBERS and column.kind in _NUMBERS)

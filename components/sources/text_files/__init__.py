@@ -1,1 +1,0 @@
-"""Text: a row a line, or a row a file."""

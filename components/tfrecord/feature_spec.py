@@ -1,0 +1,121 @@
+"""A TFMD schema in, what `tf.io.parse_example` takes out.
+
+Dense tensors parse at half the cost of sparse ones, so every feature whose number of values
+the schema fixes is `FixedLenFeature`, filled with a default where the schema lets it be absent.
+"""
+
+import os
+from collections.abc import Collection
+from typing import TypeAlias
+
+import tensorflow as tf
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.tfrecord.schema_features import is_used, parse_schema
+
+FeatureSpec: TypeAlias = tf.io.FixedLenFeature | tf.io.VarLenFeature
+
+_DTYPES = {
+    schema_pb2.INT: tf.int64,
+    schema_pb2.FLOAT: tf.float32,
+    schema_pb2.BYTES: tf.string,
+}
+_DEFAULTS = {tf.int64: 0, tf.float32: 0.0, tf.string: ""}
+
+
+def feature_spec(
+    schema: schema_pb2.Schema | str | os.PathLike[str], *, var_len: Collection[str] = ()
+) -> dict[str, FeatureSpec]:
+    """The parsing specification of every feature in use, in the schema's order.
+
+    | the schema says | it becomes |
+    |---|---|
+    | `shape` of d dimensions | FixedLen of that shape |
+    | `value_count` with min = max = n, or at most 1 | FixedLen `[n]`, or `[1]` |
+    | any other number of values, or none stated | VarLen |
+
+    A FixedLen feature whose presence is not 1.0 is filled with 0, 0.0 or "" where it is absent.
+    A feature that is present with an empty list is not absent: name it in `var_len`.
+
+    Args:
+        schema: The schema, or the path of its `schema.pbtxt`.
+        var_len: Features to parse as sparse tensors whatever the schema fixes.
+
+    Raises:
+        UsageError: `var_len` names a feature that the schema does not have in use.
+        DataError: The schema cannot be read, or a feature is of a kind that records do not hold.
+    """
+    if not isinstance(schema, schema_pb2.Schema):
+        schema = read_schema(schema)
+    _require_dense_or_varlen(schema)
+    features = [f for f in schema.feature if is_used(f)]
+    names = [f.name for f in features]
+    if unknown := sorted(set(var_len) - set(names)):
+        raise UsageError(
+            f"var_len names features that the schema does not have: {', '.join(unknown)}; "
+            f"it has {', '.join(names)}"
+        )
+    return {f.name: _spec(f, var_len=f.name in var_len) for f in features}
+
+
+def read_schema(path: str | os.PathLike[str]) -> schema_pb2.Schema:
+    """Read a `schema.pbtxt`.
+
+    Raises:
+        DataError: There is none, or it is not a schema.
+    """
+    try:
+        with tf.io.gfile.GFile(os.fspath(path)) as file:
+            text = file.read()
+    except tf.errors.OpError as error:
+        raise DataError(f"{path}: the schema cannot be read ({error.message})") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not a schema in text form ({error})") from error
+    return parse_schema(text, os.fspath(path))
+
+
+def _spec(feature: schema_pb2.Feature, *, var_len: bool) -> FeatureSpec:
+    if feature.type not in _DTYPES or feature.HasField("value_counts"):
+        kind = schema_pb2.FeatureType.Name(feature.type)
+        nested = " with nested value_counts" if feature.HasField("value_counts") else ""
+        raise DataError(
+            f"feature {feature.name!r} is {kind}{nested} in the schema; "
+            "a record holds flat lists of INT, FLOAT or BYTES: correct the schema"
+        )
+    dtype = _DTYPES[feature.type]
+    shape = None if var_len else _fixed_shape(feature)
+    if shape is None:
+        return tf.io.VarLenFeature(dtype)
+    if feature.presence.min_fraction == 1.0:
+        return tf.io.FixedLenFeature(shape, dtype)
+    # A scalar default is taken as it is: NumPy has no lists of bytes without a dimension.
+    default = tf.fill(shape, _DEFAULTS[dtype]).numpy().tolist() if shape else _DEFAULTS[dtype]
+    return tf.io.FixedLenFeature(shape, dtype, default)
+
+
+def _fixed_shape(feature: schema_pb2.Feature) -> list[int] | None:
+    """The shape of the feature in every row, or None where rows may differ."""
+    if feature.HasField("shape"):
+        sizes = [dim.size for dim in feature.shape.dim]
+        if any(size < 1 for size in sizes):
+            raise DataError(
+                f"feature {feature.name!r} has shape {sizes} in the schema; every dimension "
+                "needs a size of at least 1: drop the shape where rows differ"
+            )
+        return sizes
+    count = feature.value_count
+    if count.max == 1 or (count.min == count.max and count.max > 0):
+        return [count.max]
+    return None
+
+
+def _require_dense_or_varlen(schema: schema_pb2.Schema) -> None:
+    for group in schema.tensor_representation_group.values():
+        for name, representation in group.tensor_representation.items():
+            kind = representation.WhichOneof("kind")
+            if kind not in (None, "dense_tensor", "varlen_sparse_tensor"):
+                raise DataError(
+                    f"the schema represents {name!r} as {kind}; training reads dense_tensor and "
+                    "varlen_sparse_tensor: write it as one of these in preprocessing_fn"
+                )

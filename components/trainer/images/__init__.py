@@ -1,0 +1,1 @@
+"""Image models: augmentation, pretrained bases and serving of encoded images."""

@@ -1,0 +1,107 @@
+"""Training images varied at random: Keras layers, in the model or in the input.
+
+Flows in and out: images [batch, height, width, channels] with values 0..255.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from penstock.components.trainer.images.augmentation_options import AugmentOptions
+
+_RANGE = (0, 255)
+# Whatever the policy: 16 bits are too coarse for the places that pixels are moved to.
+_DTYPE = "float32"
+
+
+class Augmentation(keras.layers.Layer):
+    """Varies images in training; gives them as they are in evaluation and serving.
+
+    Keras' own layers draw random numbers in serving too, which no SavedModel can hold.
+
+    Input and output: float32 [batch, height, width, channels], 0..255.
+
+    Args:
+        options: How much is changed.
+        seed: Of the random numbers; None takes Keras' global one.
+        channels: 3 or 1; gray images have no saturation and no hue to change.
+    """
+
+    def __init__(
+        self, options: AugmentOptions, *, seed: int | None = None, channels: int = 3
+    ) -> None:
+        super().__init__(name="augmentation", dtype=_DTYPE)
+        self.changes = [*_moves(options, seed), *_colours(options, seed, channels)]
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """See the base class."""
+        for change in self.changes:
+            change.build(input_shape)
+
+    def call(self, images: Any, training: bool | None = None) -> Any:
+        """See the class."""
+        if training:
+            for change in self.changes:
+                images = change(images, training=True)
+        return images
+
+    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        """The same shape."""
+        return input_shape
+
+
+def augment_in_input(
+    options: AugmentOptions, *, seed: int | None = None, channels: int = 3
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """A function of a batch of uint8 images to another, for `train_image_input_fn`.
+
+    The arguments are those of `Augmentation`.
+    """
+    augmentation = Augmentation(options, seed=seed, channels=channels)
+
+    def augment(images: tf.Tensor) -> tf.Tensor:
+        changed = augmentation(tf.cast(images, tf.float32), training=True)
+        return tf.cast(tf.clip_by_value(tf.round(changed), 0.0, 255.0), tf.uint8)
+
+    return augment
+
+
+def _moves(options: AugmentOptions, seed: int | None) -> list[keras.Layer]:
+    """Flip, rotate, shift, zoom; what they uncover is filled with the nearest pixels."""
+    layers = keras.layers
+    how = {"fill_mode": "nearest", "seed": seed, "dtype": _DTYPE}
+    built: list[keras.Layer] = []
+    if options.flip_horizontal:
+        built.append(layers.RandomFlip("horizontal", seed=seed, dtype=_DTYPE))
+    if options.flip_vertical:
+        built.append(layers.RandomFlip("vertical", seed=seed, dtype=_DTYPE))
+    if options.rotate_degrees:
+        built.append(layers.RandomRotation(options.rotate_degrees / 360, **how))
+    if options.shift:
+        built.append(layers.RandomTranslation(options.shift, options.shift, **how))
+    if options.zoom:
+        built.append(layers.RandomZoom(options.zoom, **how))
+    return built
+
+
+def _colours(options: AugmentOptions, seed: int | None, channels: int) -> list[keras.Layer]:
+    """Brightness, contrast and, where there are colours, saturation and hue."""
+    layers = keras.layers
+    how = {"seed": seed, "dtype": _DTYPE}
+    built: list[keras.Layer] = []
+    if options.brightness:
+        built.append(layers.RandomBrightness(options.brightness, _RANGE, **how))
+    if options.contrast:
+        built.append(layers.RandomContrast(options.contrast, _RANGE, **how))
+    if channels == 3 and options.saturation:
+        # 0.5 is no change, 0 is gray, 1 the strongest colours. The layer bounds the saturation,
+        # which is within 0..1, by the range of the pixels, so that these have to be so as well.
+        half = options.saturation / 2
+        change = layers.RandomSaturation((0.5 - half, 0.5 + half), (0, 1), **how)
+        most = _RANGE[1]
+        built += [layers.Rescaling(1 / most), change, layers.Rescaling(most)]
+    if channels == 3 and options.hue:
+        built.append(layers.RandomHue(options.hue, _RANGE, **how))
+    return built

@@ -1,0 +1,1 @@
+"""Shards or packed records in, a tf.data.Dataset of batches out."""

@@ -1,0 +1,99 @@
+"""Decoded images kept after the first pass, in memory or on disk, where they fit.
+
+A cache on disk is a folder of this process alone: one of yesterday may be of other images.
+"""
+
+import atexit
+import fcntl
+import shutil
+import tempfile
+from pathlib import Path
+from typing import IO
+
+import psutil
+import tensorflow as tf
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.tfrecord.sharding import MIB
+from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.utilisation.limits import memory_limit_mib
+
+_GIB = 1 << 30
+# The label, and what tf.data keeps of an element itself.
+_OVERHEAD_BYTES = 512
+# What is free now is needed by the model and its batches too.
+_MEMORY_SHARE = 0.7
+_DISK_SHARE = 0.9
+_PREFIX = "penstock-images-"
+_LOCK = ".lock"
+# Open as long as the process lives: their locks say that the folders are in use.
+_locks: list[IO[str]] = []
+
+
+def cached(images: tf.data.Dataset, rows: int, options: ImageInputOptions) -> tf.data.Dataset:
+    """`images`, from the cache after the first whole pass.
+
+    Args:
+        images: Elements of one image and its label each, the same in every pass.
+        rows: How many there are.
+        options: Which cache, and the size of an image.
+
+    Raises:
+        UsageError: They do not fit; says how much there is and how much is free.
+        DataError: The cache's folder cannot be written.
+    """
+    needed = rows * (options.image_bytes + _OVERHEAD_BYTES)
+    if options.cache == "memory":
+        _check_fits(needed, _MEMORY_SHARE * free_memory_bytes(), rows, options)
+        return images.cache()
+    assert options.cache_dir is not None
+    try:
+        Path(options.cache_dir).mkdir(parents=True, exist_ok=True)
+        remove_leftovers(options.cache_dir)
+        free = shutil.disk_usage(options.cache_dir).free
+        _check_fits(needed, _DISK_SHARE * free, rows, options)
+        return images.cache(str(_own_folder(options.cache_dir) / "images"))
+    except OSError as error:
+        raise DataError(
+            f"cache_dir {options.cache_dir}: cannot be written ({error.strerror}); name a folder "
+            "on a disk of this machine"
+        ) from error
+
+
+def free_memory_bytes() -> int:
+    """Memory that this process may take beyond what it has, its container's limit counted."""
+    within_limit = memory_limit_mib() * MIB - psutil.Process().memory_info().rss
+    return max(0, int(min(psutil.virtual_memory().available, within_limit)))
+
+
+def remove_leftovers(cache_dir: str) -> None:
+    """Remove the caches in a folder whose processes are gone."""
+    for lock in Path(cache_dir).glob(f"{_PREFIX}*/{_LOCK}"):
+        try:
+            with lock.open("r+") as held:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+        except OSError:
+            continue  # in use, or another user's
+
+
+def _check_fits(needed: int, free: float, rows: int, options: ImageInputOptions) -> None:
+    if needed > free:
+        others = " or ".join(f"{c!r}" for c in ("none", "disk", "memory") if c != options.cache)
+        raise UsageError(
+            f"cache {options.cache!r}: {rows:,} images of {options.height}x{options.width}x"
+            f"{options.channels} take {needed / _GIB:.2f} GiB, and {free / _GIB:.2f} GiB may be "
+            f"taken of what is free; use cache {others}, or smaller images"
+        )
+
+
+def _own_folder(cache_dir: str) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=cache_dir))
+    # Locked before it has the name that `remove_leftovers` looks for.
+    unnamed = folder / f"{_LOCK}.new"
+    lock = unnamed.open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    unnamed.rename(folder / _LOCK)
+    _locks.append(lock)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

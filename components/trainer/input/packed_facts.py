@@ -1,0 +1,22 @@
+"""What a packed training input reads, and how: as `input_facts` says of row Examples."""
+
+from penstock.components.trainer.input.facts import facts_of
+from penstock.components.trainer.input.files import Source
+from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.packed_files import find_packed
+from penstock.components.trainer.utilisation.record import InputFacts
+
+
+def packed_input_facts(
+    source: Source, *, options: InputOptions, split: str = "train"
+) -> InputFacts:
+    """The facts of what `packed_train_input_fn` reads with the same arguments.
+
+    Raises:
+        DataError: There is nothing to read, or a shard differs from its manifest.
+    """
+    found, layout = find_packed(source, split=split)
+    fixed_length = not any(column.storage == "list" for column in layout.columns)
+    return facts_of(
+        found, options, "packed", columns=len(layout.columns), fixed_length=fixed_length
+    )

@@ -1,0 +1,113 @@
+"""Calls, epochs and looks at the machine in; live figures and a `Utilisation` out."""
+
+import time
+
+import numpy as np
+
+from penstock.components.trainer.utilisation.durations import DurationCounter
+from penstock.components.trainer.utilisation.limits import available_cores
+from penstock.components.trainer.utilisation.monitor import Monitor
+from penstock.components.trainer.utilisation.record import (
+    BatchSeries,
+    EpochTimes,
+    InputFacts,
+    Utilisation,
+)
+from penstock.components.trainer.utilisation.series import BoundedSeries
+from penstock.components.trainer.utilisation.step_clock import CallTimes
+
+# Seconds between two live figures: a person looks no more often, and a server has time to answer.
+LIVE_SECONDS = 5.0
+
+
+class Meter:
+    """Gathers what a training takes.
+
+    Args:
+        monitor: Looks at the machine; its `begin` is the meter's.
+        input_facts: What the training input reads, where it is known.
+    """
+
+    def __init__(self, monitor: Monitor, input_facts: InputFacts | None = None) -> None:
+        self._monitor = monitor
+        self._input = input_facts
+        self._batches = BoundedSeries(3)
+        self._batch_seconds = DurationCounter()
+        self._wait_seconds = DurationCounter()
+        self._epochs: list[EpochTimes] = []
+        self._told = time.perf_counter()
+        self._since_told: list[CallTimes] = []
+
+    @property
+    def seconds(self) -> float:
+        """Time since the run began."""
+        return time.perf_counter() - self._monitor.begin
+
+    def add_call(self, step: int, call: CallTimes) -> None:
+        """Count a call that ended with step `step`."""
+        numbers = np.arange(step - call.steps + 1, step + 1, dtype=np.float64)
+        self._batches.add(np.stack([numbers, call.step_seconds, call.wait_seconds], axis=1))
+        self._batch_seconds.add(call.step_seconds)
+        self._wait_seconds.add(call.wait_seconds)
+        self._since_told.append(call)
+
+    def add_epoch(self, times: EpochTimes) -> None:
+        """Count an epoch."""
+        self._epochs.append(times)
+
+    def live(self, *, now: bool = False) -> dict[str, float]:
+        """Figures since they were given last, by name, with their units in it.
+
+        Args:
+            now: Give them even if `LIVE_SECONDS` have not passed since.
+
+        Returns:
+            Nothing where it is too early.
+        """
+        if not now and time.perf_counter() - self._told < LIVE_SECONDS:
+            return {}
+        values = self._live_calls() | self._live_machine()
+        self._told = time.perf_counter()
+        self._since_told.clear()
+        return {f"utilisation/{name}": value for name, value in values.items()}
+
+    def record(self) -> Utilisation:
+        """All of it; ends the looking."""
+        monitor = self._monitor
+        monitor.stop()
+        return Utilisation(
+            interval_seconds=monitor.interval_seconds,
+            cores=available_cores(),
+            memory_limit_mib=monitor.memory_limit_mib,
+            free_memory_mib=monitor.free_memory_mib,
+            monitor_cpu_seconds=monitor.cpu_seconds,
+            missed=monitor.missed,
+            machine=monitor.series(),
+            batches=BatchSeries(*self._batches.columns()),
+            batch_seconds=self._batch_seconds.durations(),
+            wait_seconds=self._wait_seconds.durations(),
+            epochs=tuple(self._epochs),
+            input=self._input,
+        )
+
+    def _live_calls(self) -> dict[str, float]:
+        seconds = sum(call.seconds for call in self._since_told)
+        if not seconds:
+            return {}
+        steps = sum(call.steps for call in self._since_told)
+        wait = sum(float(call.wait_seconds.sum()) for call in self._since_told)
+        return {"seconds_per_step": seconds / steps, "input_wait_share": wait / seconds}
+
+    def _live_machine(self) -> dict[str, float]:
+        sample = self._monitor.latest
+        if sample is None:
+            return {}
+        values = {
+            "process_cores": sample.process_cores,
+            "machine_share": sample.machine_share,
+            "memory_mib": sample.memory_mib,
+        }
+        for gpu, reading in zip(self._monitor.gpus, sample.gpus, strict=True):
+            values[f"gpu_{gpu.index}_busy_share"] = reading.busy_share
+            values[f"gpu_{gpu.index}_memory_mib"] = reading.memory_mib
+        return values

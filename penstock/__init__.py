@@ -1,0 +1,1 @@
+"""Outside data to sharded TFRecords, checked, trained from at full speed, evaluated and pushed."""

@@ -1,0 +1,73 @@
+"""`penstock compile`: a TFX pipeline, or a plain component, as a file for Kubeflow Pipelines."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.pipelines.config.registry import PIPELINES
+from penstock.pipelines.kubeflow.plain.run import COMPONENTS
+
+
+def command(
+    pipeline: Annotated[
+        str,
+        typer.Argument(
+            help=f"{', '.join(PIPELINES)}, your own as package.module:function, or a plain "
+            f"component ({', '.join(COMPONENTS)})."
+        ),
+    ],
+    image: Annotated[
+        str, typer.Option(help="Image that all tasks run, by digest: NAME@sha256:...")
+    ],
+    out: Annotated[Path, typer.Option(help="File to write, .yaml; replaced if it exists.")],
+    placement: Annotated[
+        Path | None,
+        typer.Option(help="YAML file: resources, GPU, volume, metadata store, retries."),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file with pipeline options.")] = None,
+    assignment: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change one pipeline option."),
+    ] = None,
+    allow_mutable_tag: Annotated[
+        bool, typer.Option("--allow-mutable-tag", help="Take an image by tag, which may change.")
+    ] = False,
+) -> None:
+    """Compile a TFX pipeline to a Kubeflow Pipelines v2 file, one container task a node.
+
+    A plain component becomes a file that any Kubeflow pipeline loads, one without TFX too.
+
+    Example: penstock compile taxi --image registry/penstock@sha256:... --out taxi.yaml
+    """
+    from penstock.components.errors import UsageError
+    from penstock.pipelines.config.overrides import load_overrides
+    from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
+    from penstock.pipelines.kubeflow.placement import read_placement
+
+    check_image(image, allow_mutable_tag)
+    check_yaml(out)
+    written = f"{out} (replaced)" if out.exists() else str(out)
+    if pipeline in COMPONENTS:
+        if placement or config or assignment:
+            raise UsageError(
+                f"{pipeline} is a component: the pipeline that calls it says its options, "
+                "resources and volumes; leave out --placement, --config and --set"
+            )
+        from penstock.pipelines.cli.work.compile import compile_component
+
+        compile_component(pipeline, out, image=image, allow_mutable_tag=allow_mutable_tag)
+        typer.echo(f"{written}: next: kfp.components.load_component_from_file({str(out)!r})")
+        return
+    table = read_placement(placement)
+    changes = load_overrides(config, assignment or [])
+    # TFX and kfp take seconds to import; wrong options are found before.
+    from penstock.pipelines.cli.work.compile import compile_pipeline
+
+    plan = compile_pipeline(
+        pipeline, changes, out, image=image, placement=table, allow_mutable_tag=allow_mutable_tag
+    )
+    for task in plan.tasks:
+        after = f" after {', '.join(task.upstream)}" if task.upstream else ""
+        typer.echo(f"{task.name}{after}")
+    typer.echo(f"{written}: {len(plan.tasks)} tasks; next: penstock submit {out}")

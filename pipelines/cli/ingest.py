@@ -1,0 +1,170 @@
+"""`penstock ingest`: files in, an Examples folder out, without TFX."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from penstock.components.errors import PenstockError, UsageError
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.files.commit import check_target
+from penstock.components.sources.kinds import KINDS, options_type
+from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.pipelines.cli.option_flags import given, with_flags
+
+
+class IngestCommand(TyperCommand):
+    """`ingest` with the flags of the kind of source that `--kind` names."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take on the kind's flags, then parse."""
+        kind = _kind_in(args)
+        if kind is not None:
+            app = typer.Typer(add_completion=False)
+            app.command()(with_flags(_ingest, options_type(kind), panel=f"Source: {kind}"))
+            built = typer.main.get_command(app)
+            self.params, self.callback = built.params, built.callback
+        return super().parse_args(ctx, args)
+
+
+def _kind_in(args: Sequence[str]) -> str | None:
+    for at, arg in enumerate(args):
+        if arg.startswith("--kind="):
+            return arg.partition("=")[2]
+        if arg == "--kind" and at + 1 < len(args):
+            return args[at + 1]
+    return None
+
+
+def _ingest(
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(help="Files, a glob or a folder; or an address that the kind reads."),
+    ] = None,
+    *,
+    output: Annotated[Path, typer.Argument(help="Folder to make.")],
+    input_split: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=INPUT", help="Instead of INPUTS, once a split that has its own input."
+        ),
+    ] = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=N", help="Once a split; N is its share. (default: train=2 eval=1)"
+        ),
+    ] = None,
+    partition_feature: Annotated[
+        str | None, typer.Option(help="Rows with the same value of it share their split.")
+    ] = SplitOptions.partition_feature,
+    kind: Annotated[
+        str | None,
+        typer.Option(help=f"{', '.join(KINDS)}; else by name and content. Brings its own flags."),
+    ] = None,
+    on_bad_row: Annotated[
+        str, typer.Option(help="strict stops at it; quarantine sets it aside with its reason.")
+    ] = IngestOptions.on_bad_row,
+    max_quarantined_share: Annotated[
+        float, typer.Option(help="Stop when more of the rows than this are set aside.")
+    ] = IngestOptions.max_quarantined_share,
+    shards: Annotated[
+        int | None, typer.Option(help="Shards of each split; else planned.")
+    ] = ShardOptions.shards,
+    reading_hosts: Annotated[
+        int, typer.Option(help="Hosts that will read the shards at the same time.")
+    ] = ShardOptions.reading_hosts,
+    compression: Annotated[str, typer.Option(help="GZIP, or nothing.")] = IngestOptions.compression,
+    parquet_copy: Annotated[
+        bool, typer.Option("--parquet-copy", help="Write the rows as Parquet too, for analysis.")
+    ] = IngestOptions.parquet_copy,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that work at the same time.")] = 1,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace OUTPUT once the new one is complete.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest.")] = False,
+    **source: Any,
+) -> None:
+    """Turn outside data into sharded TFRecords with a manifest.
+
+    All of OUTPUT appears at once when the work is done, or nothing of it does.
+
+    Example: penstock ingest trips.csv shards --split train=9 --split eval=1
+    """
+    with _errors_in_flags(kind):
+        parts = _parts(inputs or [], input_split or [], split or [], partition_feature)
+        values = {"kind": kind} if kind else {}
+        source_options = options_type(kind)(**values, **given(source))
+        options = IngestOptions(
+            shards=ShardOptions(shards=shards, reading_hosts=reading_hosts),
+            compression=compression.upper(),
+            on_bad_row=on_bad_row,  # type: ignore[arg-type]  # the options check it
+            max_quarantined_share=max_quarantined_share,
+            parquet_copy=parquet_copy,
+        )
+        # Before the imports, and before the input, which may take long to come over a network.
+        check_target(output, overwrite=overwrite)
+        # Beam and Arrow take a second or two to import; --help needs neither.
+        from penstock.pipelines.cli.work.ingest import run_ingest
+
+        run_ingest(
+            parts,
+            output,
+            source_options,
+            options,
+            workers=workers,
+            overwrite=overwrite,
+            as_json=as_json,
+        )
+
+
+command = with_flags(_ingest, options_type(None), panel="Source: a table in files")
+
+
+@contextmanager
+def _errors_in_flags(kind: str | None) -> Iterator[None]:
+    """Name options in errors as the shell knows them."""
+    try:
+        yield
+    except PenstockError as error:
+        if kind is None or kind in KINDS:
+            from penstock.pipelines.cli.flag_words import in_flags
+
+            error.args = (in_flags(str(error), kind),)
+        raise
+
+
+def _parts(
+    inputs: Sequence[str],
+    input_splits: Sequence[str],
+    split: Sequence[str],
+    partition_feature: str | None,
+) -> list[tuple[Sequence[str], SplitOptions]]:
+    """Inputs and the splits that their rows go to: one input that is divided, or one a split."""
+    if bool(inputs) == bool(input_splits):
+        raise UsageError("name INPUTS, which are divided, or --input-split once for each split")
+    if inputs:
+        chosen = tuple(_split(text) for text in split) if split else SplitOptions.splits
+        return [(inputs, SplitOptions(chosen, partition_feature=partition_feature))]
+    if split or partition_feature:
+        raise UsageError(
+            "--split and --partition-feature divide INPUTS, not those of --input-split"
+        )
+    by_name: dict[str, list[str]] = {}
+    for text in input_splits:
+        name, equals, place = text.partition("=")
+        if not equals or not place:
+            raise UsageError(f"--input-split takes NAME=INPUT, got {text!r}")
+        by_name.setdefault(name, []).append(place)
+    return [(places, SplitOptions((Split(name),))) for name, places in by_name.items()]
+
+
+def _split(text: str) -> Split:
+    name, equals, buckets = text.partition("=")
+    if not equals or not buckets.isdecimal():
+        raise UsageError(f"--split takes NAME=N, N a whole number; got {text!r}")
+    return Split(name, int(buckets))

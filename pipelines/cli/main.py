@@ -1,0 +1,102 @@
+"""The `penstock` command: names, help and exit codes; each command's work is a module of its own.
+
+Exit codes: 0 done; 1 the data or the run failed, what and where on stderr; 2 wrong use;
+130 interrupted, by Ctrl-C or SIGTERM.
+"""
+
+import os
+import sys
+import warnings
+from typing import Annotated
+
+import typer
+
+from penstock.components.errors import PenstockError, one_line
+from penstock.pipelines.cli import (
+    bench,
+    component,
+    ingest,
+    inspect,
+    node,
+    pack,
+    report,
+    run,
+    runs,
+    submit,
+    validate,
+    verify,
+)
+from penstock.pipelines.cli import compile as compile_
+from penstock.pipelines.terminal.interrupts import (
+    EXIT_CODE,
+    CommandInterruptedError,
+    catch_interrupts,
+)
+
+app = typer.Typer(
+    name="penstock",
+    help="Outside data to sharded TFRecords, checked, trained from at full speed, and pushed.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command("run")(run.command)
+app.command("report")(report.command)
+app.command("runs")(runs.command)
+app.command("ingest", cls=ingest.IngestCommand)(ingest.command)
+app.command("pack")(pack.command)
+app.command("inspect")(inspect.command)
+app.command("verify")(verify.command)
+app.command("validate")(validate.command)
+app.command("compile")(compile_.command)
+app.command("submit")(submit.command)
+app.command("node")(node.command)
+app.add_typer(bench.app, name="bench", help="Measure what it gains on this machine; a page each.")
+app.command("component", hidden=True)(component.command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"penstock {version('penstock')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    del version
+
+
+def main() -> None:
+    """Run the command; one line on stderr and an exit code for what is the user's to mend."""
+    # Read by TensorFlow's C++ when it is loaded; what it prints at its start tells a user nothing.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # Google's clients warn of Python 3.10 at every import, a dozen times.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="google")
+    interrupts = catch_interrupts()
+    try:
+        app()
+    except CommandInterruptedError as error:
+        interrupts.end(_complain(str(error), error.exit_code))
+    except BaseException as error:
+        if interrupts.came:
+            interrupts.end(_complain("interrupted", EXIT_CODE))
+        if isinstance(error, PenstockError):
+            sys.exit(_complain(str(error), error.exit_code))
+        if isinstance(error, OSError):
+            sys.exit(_complain(one_line(error), 1))
+        raise
+
+
+def _complain(text: str, code: int) -> int:
+    print(f"penstock: {text}", file=sys.stderr)
+    return code

@@ -1,0 +1,98 @@
+"""`penstock node`: one node of a TFX pipeline, the work of one container."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.runs.metadata_store import (
+    MYSQL_PASSWORD,
+    MYSQL_USER,
+    MetadataStore,
+    MySqlStore,
+    SqliteStore,
+)
+
+if TYPE_CHECKING:
+    from tfx.proto.orchestration import pipeline_pb2
+
+
+def command(
+    node_id: Annotated[str, typer.Argument(metavar="NODE", help="Id of the node.")],
+    run_id: Annotated[str, typer.Option(help="Names the run, the same for all of its nodes.")],
+    ir: Annotated[
+        Path | None, typer.Option(help="IR of the pipeline: a file, proto or JSON.")
+    ] = None,
+    inline_ir: Annotated[
+        str | None, typer.Option(help="The IR itself, as penstock compile writes it.")
+    ] = None,
+    parameter: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Once a runtime parameter.")
+    ] = None,
+    pipeline_root: Annotated[
+        str | None, typer.Option(help="Folder or gs:// address of all outputs; else the IR's own.")
+    ] = None,
+    metadata_sqlite: Annotated[str | None, typer.Option(help="File of the metadata store.")] = None,
+    metadata_mysql_host: Annotated[
+        str | None,
+        typer.Option(help=f"MySQL server instead; {MYSQL_USER} and {MYSQL_PASSWORD} log in."),
+    ] = None,
+    metadata_mysql_port: Annotated[int, typer.Option(help="Its port.")] = MySqlStore.port,
+    metadata_mysql_database: Annotated[
+        str, typer.Option(help="Its database.")
+    ] = MySqlStore.database,
+    kfp_executor_input: Annotated[
+        str | None, typer.Option(hidden=True, help="What Kubeflow expects of this task, JSON.")
+    ] = None,
+) -> None:
+    """Run one node of a TFX pipeline.
+
+    Exit 0: done, served from the cache, or skipped by its condition. Exit 1: failed or stopped;
+    run it again with the same run id, it starts afresh.
+
+    Example: penstock node StatisticsGen --ir taxi.pb --run-id r1 --metadata-sqlite metadata.sqlite
+    """
+    if (metadata_sqlite is None) == (metadata_mysql_host is None):
+        raise UsageError("give either --metadata-sqlite or --metadata-mysql-host")
+    store: MetadataStore = (
+        SqliteStore(metadata_sqlite)
+        if metadata_sqlite is not None
+        else MySqlStore(metadata_mysql_host or "", metadata_mysql_port, metadata_mysql_database)
+    )
+    parameters = dict(_name_and_value(text) for text in parameter or [])
+    # TFX takes seconds to import; a wrong option is found before.
+    pipeline = _read(ir, inline_ir)
+    from penstock.pipelines.kubeflow.node import launch_node
+
+    result = launch_node(
+        pipeline,
+        node_id,
+        run_id=run_id,
+        store=store,
+        parameters=parameters,
+        pipeline_root=pipeline_root,
+    )
+    if kfp_executor_input is not None:
+        from penstock.pipelines.kubeflow.outputs import write_kubeflow_outputs
+
+        write_kubeflow_outputs(kfp_executor_input, result.outputs)
+    typer.echo(f"{node_id}: {result.state.value}")
+    for key, artifacts in result.outputs.items():
+        for artifact in artifacts:
+            typer.echo(f"{key}: {artifact.uri}")
+
+
+def _read(path: Path | None, inline: str | None) -> "pipeline_pb2.Pipeline":
+    if (path is None) == (inline is None):
+        raise UsageError("give either --ir or --inline-ir")
+    from penstock.pipelines.kubeflow.ir import decode, read_ir
+
+    return read_ir(path) if path is not None else decode(inline or "")
+
+
+def _name_and_value(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"--parameter takes NAME=VALUE, got {text!r}")
+    return name, value

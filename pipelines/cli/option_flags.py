@@ -1,0 +1,112 @@
+"""Flags of a command made from an options dataclass: one field, one flag.
+
+Help texts are the docstring's. A field `null_tokens: tuple[str, ...]` is the flag `--null-token`,
+given once a value; `allow_empty: bool = False` is `--allow-empty`; `schema_file` is `--schema`.
+"""
+
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields
+from typing import Annotated, Any
+
+import typer
+
+from penstock.pipelines.cli.option_docs import field_docs
+
+
+def with_flags(
+    command: Callable[..., None], options_type: type, *, panel: str
+) -> Callable[..., None]:
+    """A command with a flag for each field of an options dataclass but `kind`.
+
+    Args:
+        command: Takes the fields as `**keywords`; those that are not given are None.
+        options_type: A dataclass whose fields are plain values or tuples of them.
+        panel: Heading of the flags in `--help`.
+    """
+
+    def extended(**values: Any) -> None:
+        command(**values)
+
+    own = [
+        one for one in inspect.signature(command).parameters.values() if one.kind != one.VAR_KEYWORD
+    ]
+    parameters = own + _parameters(options_type, panel)
+    names = [one.name for one in parameters]
+    assert len(set(names)) == len(names), f"a field has the name of a flag of its own: {names}"
+    extended.__doc__ = command.__doc__
+    extended.__annotations__ = {one.name: one.annotation for one in parameters}
+    extended.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [one.replace(kind=one.KEYWORD_ONLY) for one in parameters]
+    )
+    return extended
+
+
+def given(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields that the user gave, as the options dataclass takes them."""
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in values.items()
+        if value is not None and value != []
+    }
+
+
+def flag_names(options_type: type) -> dict[str, str]:
+    """Field to flag, `null_tokens` to `--null-token`, of an options dataclass."""
+    hints = typing.get_type_hints(options_type)
+    return {
+        field.name: _flag(field.name, many=_value_type(hints[field.name])[1])
+        for field in fields(options_type)
+        if field.name != "kind"
+    }
+
+
+def _flag(name: str, *, many: bool) -> str:
+    name = name.removesuffix("s") if many else name.removesuffix("_file")
+    return f"--{name.replace('_', '-')}"
+
+
+def _parameters(options_type: type, panel: str) -> list[inspect.Parameter]:
+    docs = field_docs(options_type)
+    hints = typing.get_type_hints(options_type)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=_annotation(field, hints[field.name], docs.get(field.name, ""), panel),
+        )
+        for field in fields(options_type)
+        if field.name != "kind"
+    ]
+
+
+def _annotation(field: Field, hint: Any, doc: str, panel: str) -> Any:
+    value_type, many = _value_type(hint)
+    flag = _flag(field.name, many=many)
+    default = None if field.default is MISSING else field.default
+    if value_type is bool and default:
+        flag += f"/--no-{flag.removeprefix('--')}"
+    shown = (
+        "" if default in (None, "", ()) or value_type is bool else f" (default: {_shown(default)})"
+    )
+    option = typer.Option(flag, help=doc + shown, show_default=False, rich_help_panel=panel)
+    wanted: Any = list[value_type] if many else value_type  # type: ignore[valid-type]
+    return Annotated[wanted | None, option]
+
+
+def _value_type(hint: Any) -> tuple[type, bool]:
+    """The type of one value, and whether the flag may be given several times."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        hint = next(one for one in typing.get_args(hint) if one is not type(None))
+    if typing.get_origin(hint) is tuple:
+        return typing.get_args(hint)[0], True
+    if typing.get_origin(hint) is typing.Literal:
+        return str, False
+    return hint, False
+
+
+def _shown(default: Any) -> str:
+    return " ".join(map(repr, default)) if isinstance(default, tuple) else str(default)

@@ -1,0 +1,37 @@
+"""`penstock run`: a whole pipeline on this machine, from raw data to a pushed model."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.pipelines.config.registry import PIPELINES
+
+
+def command(
+    pipeline: Annotated[
+        str,
+        typer.Argument(help=f"{', '.join(PIPELINES)}, or your own as package.module:function."),
+    ],
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change an option, as train.max_steps=500."
+        ),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file of options to change.")] = None,
+    root: Annotated[
+        Path | None, typer.Option(help="Folder of the runs; the option 'root'. [runs/PIPELINE]")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Run a pipeline, and say what came of it.
+
+    What is unchanged since the last run comes from the cache, where enable_cache is True.
+
+    Example: penstock run taxi --set train.max_steps=500
+    """
+    # TensorFlow, TFX and Beam take seconds to import; --help needs none of them.
+    from penstock.pipelines.cli.work.run import run_pipeline
+
+    run_pipeline(pipeline, config, assignments or [], root=root, as_json=as_json)

@@ -1,0 +1,62 @@
+"""`penstock submit`: a run of a compiled pipeline on a Kubeflow Pipelines server."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    file: Annotated[Path, typer.Argument(help="File that penstock compile wrote.")],
+    host: Annotated[
+        str, typer.Option(help="Address of the server; PENSTOCK_KFP_TOKEN holds a bearer token.")
+    ] = "http://localhost:8080",
+    experiment: Annotated[
+        str, typer.Option(help="Experiment that the run belongs to; made where there is none.")
+    ] = "penstock",
+    run_name: Annotated[
+        str | None, typer.Option(help="Name of the run; else the pipeline's and the time.")
+    ] = None,
+    parameter: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Once a pipeline parameter.")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option(help="Your namespace, where a server has several users.")
+    ] = None,
+    service_account: Annotated[
+        str | None,
+        typer.Option(help="Kubernetes account of the run's pods; else the server's default."),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Show each node's progress; exit 1 if the run fails.")
+    ] = False,
+    seconds_between_polls: Annotated[
+        float,
+        typer.Option(min=0.01, metavar="SECONDS", help="How often to look while waiting."),
+    ] = 5.0,
+) -> None:
+    """Start a run on Kubeflow Pipelines, and print its id.
+
+    Example: penstock submit taxi.yaml --host http://localhost:8080 --wait
+    """
+    from penstock.components.errors import UsageError
+
+    try:
+        # kfp takes a second to import; --help does not need it.
+        from penstock.pipelines.cli.work.submit import submit
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"no module {error.name!r}; install the extra: pip install 'penstock[kubeflow]'"
+        ) from error
+    run_id = submit(
+        file,
+        host=host,
+        experiment=experiment,
+        run_name=run_name,
+        parameters=parameter or [],
+        namespace=namespace,
+        service_account=service_account,
+        wait=wait,
+        seconds_between_polls=seconds_between_polls,
+    )
+    typer.echo(run_id)

@@ -1,0 +1,31 @@
+"""`penstock verify`: every byte of a set of shards checked."""
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    path: Annotated[
+        str,
+        typer.Argument(help="An Examples folder, a folder of TFRecords, one file, or a glob."),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Check shards against their manifest, and the checksums of every record.
+
+    All faults are listed on stderr, one line each with file, record and offset, and the exit
+    code is 1. Records are numbered from 0; offsets count bytes in the uncompressed stream.
+
+    Example: penstock verify shards
+    """
+    from penstock.components.doctor.verify import verify
+    from penstock.pipelines.cli.work.verify import show_verification, verify_progress
+
+    with verify_progress() as on_progress:
+        report = verify(path, on_progress=on_progress)
+    if as_json:
+        typer.echo(report.to_json())
+    else:
+        show_verification(report)
+    report.raise_faults()

@@ -1,0 +1,1 @@
+"""The work of each command, in a file of the command's name."""

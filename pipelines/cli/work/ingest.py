@@ -1,0 +1,145 @@
+"""What `penstock ingest` does once its options are known: plan, show progress, report."""
+
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from penstock.components.example_gen.ingest import Job, ingest, plan_job
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.example_gen.task_board import TaskBoard
+from penstock.components.local_beam import local_pipeline
+from penstock.components.sources.kinds import KindOptions, find_kind
+from penstock.components.sources.open import open_source
+from penstock.components.tfrecord.manifest import Manifest
+from penstock.components.tfrecord.sharding import MIB
+from penstock.pipelines.terminal.interrupts import whole_or_nothing
+from penstock.pipelines.terminal.progress_lines import SECONDS_BETWEEN_LINES
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+
+
+def run_ingest(
+    parts: Sequence[tuple[Sequence[str], SplitOptions]],
+    output: Path,
+    source_options: KindOptions,
+    options: IngestOptions,
+    *,
+    workers: int,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Ingest all parts into `output`.
+
+    Args:
+        parts: Inputs, and the splits that their rows go to.
+        output: Folder to make.
+        source_options: How the inputs are read.
+        options: Shards, compression, bad rows.
+        workers: Processes that work at the same time.
+        overwrite: Replace `output` once the new one is complete.
+        as_json: Print the manifest.
+
+    Raises:
+        DataError: The data is bad.
+        UsageError: An option or `output` cannot be used.
+    """
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    started = time.perf_counter()
+    with whole_or_nothing():
+        jobs = []
+        for inputs, splits in parts:
+            source = open_source(inputs, source_options)
+            jobs.append(plan_job(source, splits, options))
+            inputs_are = "file(s)" if find_kind(source.kind).of_files else "input"
+            console.print(
+                f"{source.rows:,} rows in {len(source.files)} {source.kind} {inputs_are}; "
+                f"shards of each split: {jobs[-1].plan.reason}"
+            )
+            for note in getattr(source, "notes", ()):
+                console.print(note)
+        rows = sum(job.source.rows for job in jobs)
+        manifest = ingest(
+            jobs,
+            output,
+            options,
+            lambda: local_pipeline(workers),
+            overwrite=overwrite,
+            watch=lambda board: _progress(board, rows, console),
+        )
+    if as_json:
+        sys.stdout.write(manifest.to_json())
+    else:
+        _report(manifest, jobs, output, time.perf_counter() - started)
+
+
+@contextmanager
+def _progress(board: TaskBoard, rows: int, console: Console) -> Iterator[None]:
+    """Rows, rate and time left while the block runs: a bar on a terminal, else lines."""
+    done = threading.Event()
+    show = _bar if console.is_terminal else _lines
+    watcher = threading.Thread(target=show, args=(board, rows, console, done), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _bar(board: TaskBoard, rows: int, console: Console, done: threading.Event) -> None:
+    columns = (
+        TextColumn("rows"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]:,.0f} rows/s"),
+        TimeRemainingColumn(),
+    )
+    started = time.perf_counter()
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("rows", total=rows, rate=0.0)
+        while not done.wait(_SECONDS_BETWEEN_LOOKS):
+            read = board.rows_done()
+            rate = read / (time.perf_counter() - started)
+            progress.update(task, completed=read, rate=rate)
+
+
+def _lines(board: TaskBoard, rows: int, console: Console, done: threading.Event) -> None:
+    started = time.perf_counter()
+    while not done.wait(SECONDS_BETWEEN_LINES):
+        read = board.rows_done()
+        rate = read / (time.perf_counter() - started)
+        left = (rows - read) / rate if rate else 0.0
+        console.print(f"{read:,} of {rows:,} rows, {rate:,.0f} rows/s, {left:.0f} s left")
+
+
+def _report(manifest: Manifest, jobs: Sequence[Job], output: Path, seconds: float) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    account = manifest.account
+    table = Table("split", "rows", "shards", "MiB", box=None)
+    for name, shards in manifest.splits.items():
+        size = sum(shard.bytes for shard in shards) / MIB
+        table.add_row(name, f"{account.written[name]:,}", str(len(shards)), f"{size:.1f}")
+    console.print(table)
+    console.print(
+        f"{account.read:,} rows read = {sum(account.written.values()):,} written "
+        f"+ {account.quarantined:,} quarantined + {account.blank:,} blank, in {seconds:.1f} s"
+    )
+    for name, rows in account.written.items():
+        if not rows:
+            console.print(f"split {name!r} has no rows")
+    if manifest.parquet:
+        console.print(f"the same as Parquet: {output / manifest.parquet}")
+    if manifest.quarantine:
+        console.print(f"rows set aside: {output / manifest.quarantine}")
+    ignored = [path for job in jobs for path in getattr(job.source, "ignored", ())]
+    if ignored:
+        console.print(f"ignored: {', '.join(ignored)}")
+    console.print(f"look closer: penstock inspect {output}")

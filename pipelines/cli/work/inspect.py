@@ -1,0 +1,157 @@
+"""What `penstock inspect` prints: a report in, tables for people out."""
+
+from penstock.components.doctor.feature_summary import MAX_DISTINCT, FeatureSummary
+from penstock.components.doctor.inspect import InspectReport
+from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
+from penstock.components.tfrecord.records import Frame
+from penstock.pipelines.terminal.tables import (
+    console,
+    counted,
+    human_bytes,
+    print_table,
+    short_path,
+    short_paths,
+)
+
+# A screenful; --json has them all.
+_MAX_FILES = 20
+_LENGTH_BYTES = 8
+_FILE_COLUMNS = ("file", "size", "compression", "records")
+_LAYOUT_COLUMNS = ("offset", "bytes", "field", "value", "")
+_FEATURE_COLUMNS = (
+    "feature",
+    "kind",
+    "values",
+    "present",
+    "range",
+    "mean",
+    "distinct",
+    "samples",
+)
+
+
+def show_inspection(report: InspectReport) -> None:
+    """Print a report on stdout."""
+    out = console()
+    print_table(out, _headline(report), _FILE_COLUMNS, _files(report))
+    if len(report.files) > _MAX_FILES:
+        out.print(f"  and {len(report.files) - _MAX_FILES} more files")
+    if report.skipped:
+        out.print(f"passed over: {short_paths(report.skipped[:_MAX_FILES], report.path)}")
+    if report.first_file and report.first_frame:
+        title = f"\nfirst record of {short_path(report.first_file, report.path)}"
+        print_table(out, title, _LAYOUT_COLUMNS, _layout(report.first_frame))
+    if report.features:
+        rows = [_feature(feature) for feature in report.features]
+        print_table(out, f"\n{_features_title(report)}", _FEATURE_COLUMNS, rows)
+    if report.packed_rows:
+        blocks = counted(report.payloads["packed"], "packed block")
+        out.print(f"\n{counted(report.packed_rows, 'row')} in {blocks}")
+    if report.hexdump:
+        out.print(f"\npayloads that are no Example: {report.payloads['other']:,}; the first begins")
+        out.print(report.hexdump)
+
+
+def _headline(report: InspectReport) -> str:
+    size = human_bytes(sum(file.bytes for file in report.files))
+    how = "counted" if report.is_exact else "about, from a part of each file"
+    if report.faults:
+        how = "up to where a file is damaged"
+    files, records = counted(len(report.files), "file"), counted(report.records, "record")
+    return f"{report.path}: {files}, {size}, {records} ({how})"
+
+
+def _files(report: InspectReport) -> list[tuple[str, ...]]:
+    return [
+        (
+            short_path(file.file, report.path),
+            human_bytes(file.bytes),
+            file.compression or "none",
+            f"{file.records:,}" + ("" if file.is_exact else " damaged" if file.fault else " about"),
+        )
+        for file in report.files[:_MAX_FILES]
+    ]
+
+
+def _layout(frame: Frame) -> list[tuple[str, ...]]:
+    payload = frame.offset + HEADER_BYTES
+    footer = payload + frame.length
+    rows = [
+        (frame.offset, _LENGTH_BYTES, "length", f"{frame.length:,}", ""),
+        (
+            frame.offset + _LENGTH_BYTES,
+            HEADER_BYTES - _LENGTH_BYTES,
+            "masked CRC of length",
+            *_crc(frame.length_crc, frame.length_crc_computed),
+        ),
+    ]
+    if frame.payload_crc is not None and frame.payload_crc_computed is not None:
+        rows += [
+            (payload, frame.length, "payload", "", ""),
+            (
+                footer,
+                FOOTER_BYTES,
+                "masked CRC of payload",
+                *_crc(frame.payload_crc, frame.payload_crc_computed),
+            ),
+        ]
+    return [(f"{offset:,}", f"{size:,}", *rest) for offset, size, *rest in rows]
+
+
+def _crc(stored: int, computed: int) -> tuple[str, str]:
+    return f"{stored:#010x}", "ok" if stored == computed else f"wrong, must be {computed:#010x}"
+
+
+def _features_title(report: InspectReport) -> str:
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(report.payloads.items()))
+    whole = report.is_exact and report.records_looked_at == report.records
+    first = "the first" if len(report.files) == 1 else "the first of each file:"
+    part = "all" if whole else first
+    return f"features, over {part} {counted(report.records_looked_at, 'record')} ({kinds})"
+
+
+def _feature(feature: FeatureSummary) -> tuple[str, ...]:
+    prefix = "" if feature.place == "features" else f"{feature.place}/"
+    contents = ", ".join(f"{count:,} {what}" for what, count in feature.contents.items())
+    return (
+        prefix + feature.name,
+        feature.kind or "never set",
+        _values(feature),
+        f"{feature.present / feature.records:.1%}" if feature.records else "",
+        _range(feature),
+        "" if feature.mean is None else f"{feature.mean:.6g}",
+        _distinct(feature),
+        "; ".join([*([contents] if contents else []), *feature.samples]),
+    )
+
+
+def _values(feature: FeatureSummary) -> str:
+    values = _span(feature.min_values, feature.max_values)
+    if feature.min_steps is None or feature.max_steps is None:
+        return values
+    return f"{values} x {_span(feature.min_steps, feature.max_steps)} steps"
+
+
+def _range(feature: FeatureSummary) -> str:
+    parts = []
+    if feature.minimum is not None and feature.maximum is not None:
+        parts.append(f"{_number(feature.minimum)} to {_number(feature.maximum)}")
+    if feature.min_bytes is not None and feature.max_bytes is not None:
+        parts.append(f"{_span(feature.min_bytes, feature.max_bytes)} bytes")
+    if feature.non_finite:
+        parts.append(f"{feature.non_finite:,} NaN or inf")
+    return ", ".join(parts)
+
+
+def _distinct(feature: FeatureSummary) -> str:
+    if feature.distinct is None:
+        return ""
+    return f"{feature.distinct:,}" + ("+" if feature.distinct >= MAX_DISTINCT else "")
+
+
+def _number(number: float) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:.6g}"
+
+
+def _span(low: int, high: int) -> str:
+    return f"{low:,}" if low == high else f"{low:,}-{high:,}"

@@ -1,0 +1,121 @@
+"""What `penstock pack` does once its options are known: pack, show progress, report."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from penstock.components.packing.layout import PackedLayout
+from penstock.components.packing.options import PackOptions
+from penstock.components.packing.pack import EMPTY_COLUMNS, OnRows, pack
+from penstock.components.tfrecord.manifest import Manifest
+from penstock.pipelines.terminal.interrupts import whole_or_nothing
+from penstock.pipelines.terminal.progress_lines import ProgressLines
+from penstock.pipelines.terminal.tables import console, counted, human_bytes, print_table
+
+_MAX_COLUMNS = 40
+
+
+def run_pack(
+    examples: Path,
+    output: Path,
+    options: PackOptions,
+    *,
+    schema: Path | None,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Pack `examples` into `output`.
+
+    Raises:
+        DataError: The rows are bad.
+        UsageError: An option or `output` cannot be used.
+    """
+    stated = None
+    if schema is not None:
+        from penstock.components.packing.stated_columns import stated_columns
+
+        stated = stated_columns(schema)
+    started = time.perf_counter()
+    with whole_or_nothing(), _progress() as on_rows:
+        manifest = pack(
+            str(examples), output, options, stated=stated, overwrite=overwrite, on_rows=on_rows
+        )
+    if as_json:
+        sys.stdout.write(manifest.to_json())
+    else:
+        _report(manifest, output, time.perf_counter() - started)
+
+
+@contextmanager
+def _progress() -> Iterator[OnRows]:
+    """Rows and time left on stderr: a bar on a terminal, a line now and then elsewhere."""
+    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    if not errors.is_terminal:
+        yield ProgressLines(errors, _line)
+        return
+    columns = (
+        TextColumn("rows read and written"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=errors, transient=True) as progress:
+        task = progress.add_task("pack", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _line(done: int, total: int | None, rate: float) -> str:
+    left = "" if total is None else f" of {total:,}, {(total - done) / rate:.0f} s left"
+    return f"{done:,} rows read and written{left}"
+
+
+def _report(manifest: Manifest, output: Path, seconds: float) -> None:
+    out = console()
+    layout = PackedLayout.from_dict(manifest.packed or {}, str(output))
+    rows = [
+        (
+            name,
+            f"{manifest.account.written[name]:,}",
+            str(len(shards)),
+            human_bytes(sum(shard.bytes for shard in shards)),
+        )
+        for name, shards in manifest.splits.items()
+    ]
+    title = f"{output}: blocks of {layout.block_rows:,} rows"
+    print_table(out, title, ("split", "rows", "shards", "size"), rows)
+    columns = [
+        (
+            column.name,
+            column.kind,
+            column.storage,
+            "x".join(map(str, column.shape)) or "any",
+            f"{column.filled:,}" if column.filled else "",
+        )
+        for column in layout.columns
+    ]
+    names = ("column", "kind", "stored as", "shape", "filled")
+    print_table(out, "", names, columns[:_MAX_COLUMNS])
+    if len(columns) > _MAX_COLUMNS:
+        out.print(f"  and {counted(len(columns) - _MAX_COLUMNS, 'more column')}")
+    filled = [column for column in layout.columns if column.filled]
+    if filled:
+        out.print(
+            f"{counted(len(filled), 'column')} had rows without a value, which have 0, 0.0 or the "
+            "empty text now; --on-missing list keeps the difference"
+        )
+    if empty := (manifest.packed or {}).get(EMPTY_COLUMNS):
+        out.print(
+            f"left out, as no row has a value: {', '.join(empty)}; a --schema that has a column "
+            "keeps it"
+        )
+    account = manifest.account
+    out.print(
+        f"{account.read:,} rows read = {sum(account.written.values()):,} written, "
+        f"in {seconds:.1f} s"
+    )
+    out.print(f"check: penstock verify {output}")

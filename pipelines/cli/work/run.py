@@ -1,0 +1,93 @@
+"""The work of `penstock run`: configure, run with the noise in a log, sum up."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.components.errors import DataError
+from penstock.pipelines.config.overrides import load_overrides
+from penstock.pipelines.config.registry import PipelineFactory, find_pipeline
+from penstock.pipelines.terminal.noise import Noise, noise_to_log
+from penstock.pipelines.terminal.progress import Progress, make_progress
+
+if TYPE_CHECKING:
+    from tfx.orchestration.pipeline import Pipeline
+
+    from penstock.pipelines.runs.summary import RunSummary
+
+logger = logging.getLogger(__name__)
+
+
+def run_pipeline(
+    name: str,
+    config_file: Path | None,
+    assignments: Sequence[str],
+    *,
+    root: Path | None,
+    as_json: bool,
+) -> None:
+    """Run a pipeline and print its summary; the arguments are those of the command.
+
+    Raises:
+        UsageError: There is no such pipeline or option.
+        DataError: Another run is at work, or the metadata cannot be used.
+        NodeFailedError: A node failed; names the log.
+    """
+    changes = load_overrides(config_file, assignments)
+    if root is not None:
+        changes["root"] = str(root)
+    with noise_to_log() as noise, make_progress(noise.screen, f"penstock run {name}") as progress:
+        summary = _run(name, changes, noise, progress)
+    if as_json:
+        print(summary.to_json(), end="")
+        return
+    from penstock.pipelines.runs.summary_text import show_summary
+
+    show_summary(summary)
+    print(f"log         {noise.log}")
+
+
+def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress) -> "RunSummary":
+    factory = find_pipeline(name, changes)
+    pipeline = _make(name, factory)
+
+    # After the pipeline, whose imports these are too: what is wrong with it shows first.
+    from penstock.pipelines.local.run_folder import metadata_file, open_store
+    from penstock.pipelines.local.runner import NodeFailedError, run_locally
+    from penstock.pipelines.reporting.after_run import Written, report_run
+    from penstock.pipelines.runs.summary import collect
+
+    connection = pipeline.metadata_connection_config
+    folder = metadata_file(connection).parent
+    noise.keep_in(_log_file(folder))
+    began = time.time()
+
+    def report(store: Any, error: str = "") -> Written:
+        return report_run(store, pipeline, factory.config, folder, since=began, error=error)
+
+    try:
+        run_locally(pipeline, progress)
+    except NodeFailedError as error:
+        logger.exception("the run failed")
+        with open_store(connection) as handle:
+            written = report(handle.store, str(error))
+        raise type(error)(f"{error}\n  report: {written}\n  log: {noise.log}") from error
+    with open_store(connection) as handle:
+        written = report(handle.store)
+        return replace(collect(handle.store, pipeline.pipeline_name), report=str(written))
+
+
+def _make(name: str, factory: PipelineFactory) -> "Pipeline":
+    import tensorflow as tf
+
+    try:
+        return factory.make()
+    except tf.errors.OpError as error:  # TFX makes the metadata store's folder, through gfile
+        raise DataError(f"pipeline {name!r} cannot be made: {error.message}") from error
+
+
+def _log_file(folder: Path) -> Path:
+    return folder / "logs" / time.strftime("%Y-%m-%d_%H-%M-%S.log")

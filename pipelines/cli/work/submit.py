@@ -1,0 +1,129 @@
+"""What `penstock submit` does once its options are known: start a run, and follow it by node."""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import kfp
+from rich.console import Console
+
+from penstock.components.errors import DataError
+from penstock.pipelines.kubeflow.server import connect, server_errors
+from penstock.pipelines.kubeflow.submitted_file import KubeflowFile, read_kubeflow_file
+
+_FINAL = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
+# A server may restart while a run goes on for hours.
+_MAX_FAILED_POLLS = 10
+
+
+def submit(
+    path: Path,
+    *,
+    host: str,
+    experiment: str,
+    run_name: str | None,
+    parameters: Sequence[str],
+    namespace: str | None,
+    service_account: str | None,
+    wait: bool,
+    seconds_between_polls: float,
+) -> str:
+    """Start a run of a compiled pipeline.
+
+    Args:
+        path: The compiled file.
+        host: Address of the server.
+        experiment: Name of the experiment, made where there is none.
+        run_name: Name of the run; the pipeline's and the time where None.
+        parameters: `NAME=VALUE` texts.
+        namespace: The user's namespace, where a server has several users.
+        service_account: Kubernetes account of the run's pods; the server's default where None.
+        wait: Whether to return only when the run has ended.
+        seconds_between_polls: How often to look at a run that is waited for.
+
+    Returns:
+        The id of the run.
+
+    Raises:
+        DataError: There is no server, it refuses, or the run that is waited for failed.
+        UsageError: A parameter does not fit.
+    """
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    file = read_kubeflow_file(path)
+    arguments = file.arguments(parameters)
+    client = connect(host, namespace)
+    with server_errors(host):
+        run = client.run_pipeline(
+            experiment_id=client.create_experiment(experiment, namespace=namespace).experiment_id,
+            job_name=run_name or f"{file.name} {datetime.now():%Y-%m-%d %H:%M:%S}",
+            pipeline_package_path=str(path),
+            params=arguments,
+            service_account=service_account,
+        )
+    console.print(f"run {run.run_id}: {host.rstrip('/')}/#/runs/details/{run.run_id}")
+    if wait:
+        _follow(client, host, str(run.run_id), file, console, seconds_between_polls)
+    return str(run.run_id)
+
+
+def _follow(
+    client: kfp.Client,
+    host: str,
+    run_id: str,
+    file: KubeflowFile,
+    console: Console,
+    seconds_between_polls: float,
+) -> None:
+    """Print what each node does until the run ends.
+
+    Raises:
+        DataError: It did not succeed; names the nodes at fault.
+    """
+    shown: dict[str, str] = {}
+    failed_polls = 0
+    while True:
+        try:
+            with server_errors(host):
+                run = client.get_run(run_id)
+            failed_polls = 0
+        except DataError:
+            failed_polls += 1
+            if failed_polls == _MAX_FAILED_POLLS:
+                raise
+            time.sleep(seconds_between_polls)
+            continue
+        states = _states(run, file.tasks)
+        for node, state in states.items():
+            if shown.get(node) != state:
+                console.print(f"{datetime.now():%H:%M:%S} {node}: {state.lower()}")
+        shown = states
+        if run.state in _FINAL:
+            break
+        time.sleep(seconds_between_polls)
+    if run.state != "SUCCEEDED":
+        raise DataError(f"run {run_id} {str(run.state).lower()}{_why(run, file.tasks)}")
+    console.print(f"run {run_id} succeeded")
+
+
+def _states(run: Any, tasks: Mapping[str, str]) -> dict[str, str]:
+    """The state of each node that has one; KFP's own driver pods are left out."""
+    return {tasks[d.display_name]: str(d.state) for d in _details(run, tasks) if d.state}
+
+
+def _why(run: Any, tasks: Mapping[str, str]) -> str:
+    reasons = []
+    for detail in _details(run, tasks):
+        if detail.state == "FAILED":
+            message = getattr(detail.error, "message", None)
+            reasons.append(tasks[detail.display_name] + (f" ({message})" if message else ""))
+    if reasons:
+        return f": {', '.join(reasons)}; the log of its pod says why"
+    message = getattr(run.error, "message", None)
+    return f": {' '.join(str(message).split())}" if message else ""
+
+
+def _details(run: Any, tasks: Mapping[str, str]) -> list[Any]:
+    details = getattr(run.run_details, "task_details", None) or []
+    return [detail for detail in details if detail.display_name in tasks]

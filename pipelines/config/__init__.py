@@ -1,0 +1,1 @@
+"""Options from files and the command line, pipelines by name, and digests of user code."""

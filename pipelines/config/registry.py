@@ -1,0 +1,89 @@
+"""Pipelines by name, and the user's own by dotted path: what `run` and `compile` take."""
+
+import dataclasses
+import importlib
+import inspect
+import os
+import sys
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.config.overrides import override
+
+PIPELINES = {
+    "taxi": "penstock.pipelines.taxi.pipeline:create_pipeline",
+    "digits": "penstock.pipelines.digits.pipeline:create_pipeline",
+}
+
+
+@dataclass(frozen=True)
+class PipelineFactory:
+    """A function that makes a `tfx.dsl.Pipeline` from a config, and the config.
+
+    Attributes:
+        create: The function.
+        config: What it is called with; None where it takes nothing.
+    """
+
+    create: Callable[..., Any]
+    config: Any
+
+    def make(self) -> Any:
+        """The pipeline."""
+        return self.create() if self.config is None else self.create(self.config)
+
+
+def find_pipeline(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
+    """Find a pipeline and configure it.
+
+    Args:
+        name: A name of `PIPELINES`, or `package.module:function` (found in the working
+            directory too), a function of one annotated config dataclass or of nothing.
+        changes: What to change in the config, see `overrides`.
+
+    Raises:
+        UsageError: There is no such pipeline, or `changes` do not fit its config.
+    """
+    path = PIPELINES.get(name, name)
+    if ":" not in path:
+        raise UsageError(
+            f"no pipeline {name!r}; choices: {', '.join(PIPELINES)}, "
+            "or your own as package.module:function"
+        )
+    create = _load(path)
+    config = _default_config(create, path)
+    if config is not None:
+        return PipelineFactory(create, override(config, changes))
+    if changes:
+        raise UsageError(f"{path} takes no config, so it has no option {next(iter(changes))!r}")
+    return PipelineFactory(create, None)
+
+
+def _load(path: str) -> Callable[..., Any]:
+    module_name, _, function_name = path.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if not error.name or not module_name.startswith(error.name):
+            raise  # the module is there, something that it imports is not
+        raise UsageError(f"no module {module_name!r}; is its folder the working one?") from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise UsageError(f"module {module_name!r} has no function {function_name!r}")
+    return typing.cast(Callable[..., Any], function)
+
+
+def _default_config(create: Callable[..., Any], path: str) -> Any:
+    parameters = list(inspect.signature(create).parameters.values())
+    required = [p for p in parameters if p.default is inspect.Parameter.empty]
+    if not required:
+        return None
+    hint = typing.get_type_hints(create).get(required[0].name)
+    if len(required) > 1 or not dataclasses.is_dataclass(hint):
+        raise UsageError(f"{path} must take nothing, or one argument annotated with a dataclass")
+    return typing.cast(type, hint)()

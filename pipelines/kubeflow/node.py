@@ -1,0 +1,216 @@
+"""One node of a TFX pipeline, run by TFX's own launcher: the work of one container.
+
+In: the pipeline's IR, a run id, runtime parameters, a pipeline root and a metadata store. Out:
+the node's artifacts below the root, and its execution in the store. Drivers, resolvers,
+conditions and the cache are TFX's own, so a node does here what it does in `LocalDagRunner`. It
+differs where that one goes on in silence: an input that is missing is a failure here.
+"""
+
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from types import FrameType
+from typing import Any
+
+from ml_metadata import errors as mlmd_errors
+from tfx.orchestration import metadata
+from tfx.orchestration.local import runner_utils
+from tfx.orchestration.portable import launcher, runtime_parameter_utils
+from tfx.orchestration.portable.mlmd import execution_lib
+from tfx.proto.orchestration import pipeline_pb2
+
+from penstock.components.errors import DataError, PenstockError
+from penstock.pipelines.kubeflow import ir as irs
+from penstock.pipelines.runs import attempts
+from penstock.pipelines.runs.metadata_store import MetadataStore
+
+# A message is for one line in a log, not for a whole Beam or TensorFlow stack.
+_MAX_MESSAGE_CHARS = 1000
+
+
+class NodeFailedError(PenstockError):
+    """A node failed, or was told to stop: names it and says why."""
+
+
+class State(Enum):
+    """How a node ended well."""
+
+    DONE = "done"
+    CACHED = "served from the cache"
+    SKIPPED = "skipped by its condition"
+    DONE_BEFORE = "done by an earlier try of this run"
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """What became of a node.
+
+    Attributes:
+        state: How it ended.
+        outputs: Its TFX artifacts by output key; none where it was skipped.
+    """
+
+    state: State
+    outputs: Mapping[str, list[Any]] = field(default_factory=dict)
+
+
+def launch_node(
+    ir: pipeline_pb2.Pipeline,
+    node_id: str,
+    *,
+    run_id: str,
+    store: MetadataStore,
+    parameters: Mapping[str, str] | None = None,
+    pipeline_root: str | None = None,
+) -> NodeResult:
+    """Run one node of a pipeline.
+
+    A node that is run again in the same run does not see what its earlier tries left; one that
+    has already succeeded is not run again. SIGTERM makes it fail in order.
+
+    Args:
+        ir: The pipeline; left as it is.
+        node_id: The node.
+        run_id: Names the run; nodes of one run see each other's outputs by it.
+        store: The metadata store.
+        parameters: Runtime parameters by name, as text.
+        pipeline_root: Where outputs go; the IR's own root where None.
+
+    Raises:
+        UsageError: The node or a parameter does not exist or does not fit.
+        DataError: The metadata store cannot be used.
+        NodeFailedError: The node failed.
+    """
+    ir = _bound(ir, node_id, run_id, parameters or {}, pipeline_root)
+    node = irs.find_node(ir, node_id)
+    connection = metadata.Metadata(store.connection_config())
+    with _store_errors(store), connection as handle:
+        earlier = attempts.executions_of(handle, node)
+        done = [e for e in earlier if execution_lib.is_execution_successful(e)]
+        if done:
+            outputs = execution_lib.get_output_artifacts(handle, done[-1].id)
+            return NodeResult(State.DONE_BEFORE, outputs)
+        attempts.close_attempts(handle, earlier, node, ir.runtime_spec)
+    attempts.set_apart(node, run_id, len(earlier) + 1)
+    try:
+        execution_id = _launch(ir, node, connection, store)
+        if execution_id is None:
+            return NodeResult(State.SKIPPED)
+        with _store_errors(store), connection as handle:
+            return _result(handle, node_id, execution_id)
+    except NodeFailedError as error:
+        with _store_errors(store), connection as handle:
+            attempts.note_failure(handle, node, str(error))
+        raise
+
+
+def _bound(
+    ir: pipeline_pb2.Pipeline,
+    node_id: str,
+    run_id: str,
+    parameters: Mapping[str, str],
+    pipeline_root: str | None,
+) -> pipeline_pb2.Pipeline:
+    """A copy of the IR with all parameters filled in."""
+    bindings: dict[str, Any] = dict(irs.bind_parameters(ir, node_id, parameters))
+    bindings[irs.RUN_ID] = run_id
+    if pipeline_root:
+        # Outputs are recorded by this path, and found by it from other working directories.
+        remote = "://" in pipeline_root
+        bindings[irs.ROOT] = pipeline_root if remote else os.path.abspath(pipeline_root)
+    bound = pipeline_pb2.Pipeline()
+    bound.CopyFrom(ir)
+    runtime_parameter_utils.substitute_runtime_parameter(bound, bindings)
+    return bound
+
+
+def _launch(
+    ir: pipeline_pb2.Pipeline,
+    node: pipeline_pb2.PipelineNode,
+    connection: metadata.Metadata,
+    store: MetadataStore,
+) -> int | None:
+    """Run the node; the id of its execution, or None where its condition does not hold."""
+    node_id = node.node_info.id
+    deployment = runner_utils.extract_local_deployment_config(ir)
+    try:
+        with _sigterm_raises(node_id):
+            info = launcher.Launcher(
+                pipeline_node=node,
+                mlmd_connection=connection,
+                pipeline_info=ir.pipeline_info,
+                pipeline_runtime_spec=ir.runtime_spec,
+                executor_spec=runner_utils.extract_executor_spec(deployment, node_id),
+                custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, node_id),
+            ).launch()
+    except NodeFailedError:
+        raise
+    except PenstockError as error:
+        raise NodeFailedError(f"node {node_id!r} failed: {error}") from error
+    except Exception as error:
+        # The user's code, or TFX's: the log needs the place, stderr the one line.
+        print(store.hide_secrets(traceback.format_exc()), flush=True)
+        reason = store.hide_secrets(f"{type(error).__name__}: {error}")
+        raise NodeFailedError(f"node {node_id!r} failed: {_brief(reason)}") from error
+    return info.execution_id if info else None
+
+
+def _result(handle: metadata.Metadata, node_id: str, execution_id: int) -> NodeResult:
+    """What the store says about an execution.
+
+    Raises:
+        NodeFailedError: It failed. The launcher raises nothing where an input is missing.
+    """
+    [execution] = handle.store.get_executions_by_id([execution_id])
+    if not execution_lib.is_execution_successful(execution):
+        result = execution_lib.get_execution_result(execution, ignore_parse_errors=True)
+        reason = result.result_message if result else "TFX's launcher gives no reason"
+        raise NodeFailedError(f"node {node_id!r} failed: {_brief(reason)}")
+    cached = execution.last_known_state == attempts.Execution.CACHED
+    outputs = execution_lib.get_output_artifacts(handle, execution_id)
+    return NodeResult(State.CACHED if cached else State.DONE, outputs)
+
+
+@contextmanager
+def _sigterm_raises(node_id: str) -> Iterator[None]:
+    """SIGTERM as an exception, upon which the launcher publishes the failure and cleans up.
+
+    Training code that catches SIGTERM itself, to save a checkpoint, comes before this.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise NodeFailedError(f"node {node_id!r} was stopped by SIGTERM; run it again")
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _store_errors(store: MetadataStore) -> Iterator[None]:
+    """What goes wrong with the metadata store, as one clear line."""
+    try:
+        yield
+    except (mlmd_errors.StatusError, RuntimeError) as error:
+        reason = store.hide_secrets(_brief(str(error)))
+        raise DataError(
+            f"{store}: the metadata store cannot be used: {reason}; {store.advice}"
+        ) from error
+
+
+def _brief(reason: str) -> str:
+    """One line: of a text that quotes a traceback, the line that says what happened."""
+    lines = [line.strip() for line in reason.splitlines() if line.strip()]
+    if any(line.startswith("Traceback (most recent call last)") for line in lines):
+        lines = lines[-1:]
+    return " ".join(lines)[:_MAX_MESSAGE_CHARS]

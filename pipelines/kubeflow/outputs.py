@@ -1,0 +1,94 @@
+"""What a person sees of a node in Kubeflow's UI: metrics, the model's address, tables of the data.
+
+In: KFP's executor input (JSON that it puts into the container's arguments) and the node's TFX
+artifacts. Out: the files that it names. The artifacts themselves stay where TFX put them.
+"""
+
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from penstock.components.errors import DataError
+from penstock.pipelines.kubeflow.executor import ExecutorInput, write_text
+
+METRICS, MODEL_URI, HTML = "metrics", "model_uri", "html"
+# By the type of a TFX artifact, what to show of it.
+VIEWS = {
+    "Model": MODEL_URI,
+    "PushedModel": MODEL_URI,
+    "ModelRun": METRICS,
+    "ModelEvaluation": METRICS,
+    "ExampleStatistics": HTML,
+    "ExampleAnomalies": HTML,
+}
+
+
+def write_kubeflow_outputs(executor_input: str, artifacts: Mapping[str, Iterable[Any]]) -> None:
+    """Write what KFP expects of this task.
+
+    A view that cannot be made is told on stderr and left empty: the node's work is done and
+    published, and trying again would not change it.
+
+    Args:
+        executor_input: KFP's JSON.
+        artifacts: The node's TFX artifacts by output key; empty where it was skipped.
+    """
+    task = ExecutorInput.parse(executor_input)
+    found = [artifact for group in artifacts.values() for artifact in group]
+    views = {*task.outputs.get("parameters", {}), *task.outputs.get("artifacts", {})}
+    if MODEL_URI in views:
+        models = [a.uri for a in found if VIEWS.get(a.type_name) == MODEL_URI]
+        task.write_parameter(MODEL_URI, "\n".join(models))
+    if HTML in views:
+        write_text(task.output_path(HTML), _page(found))
+    if METRICS in views:
+        task.write_metrics(METRICS, _metrics(found))
+
+
+def _metrics(artifacts: Iterable[Any]) -> dict[str, float]:
+    """The metrics of a training or an evaluation; no NaN, which KFP's JSON cannot hold."""
+    values: dict[str, float] = {}
+    for artifact in artifacts:
+        if VIEWS.get(artifact.type_name) == METRICS:
+            try:
+                values.update(_metrics_of(artifact))
+            except Exception as error:
+                _tell(METRICS, artifact, error)
+    return {name: value for name, value in values.items() if math.isfinite(value)}
+
+
+def _metrics_of(artifact: Any) -> Mapping[str, float]:
+    if artifact.type_name == "ModelRun":
+        from penstock.components.trainer.record import read_training_record
+
+        try:
+            record = read_training_record(artifact.uri)
+        except DataError:
+            return {}  # trained by another loop than ours, which keeps no record
+        speed = record.examples_per_second
+        return {
+            **dict(record.epochs[-1].metrics if record.epochs else {}),
+            **({"examples_per_second": speed} if speed is not None else {}),
+        }
+    from penstock.pipelines.runs.evaluation_result import OVERALL, read_evaluation
+
+    return read_evaluation(artifact.uri).metrics.get(OVERALL, {})
+
+
+def _page(artifacts: Iterable[Any]) -> str:
+    from penstock.pipelines.validation.pages import anomalies_table, page, statistics_table
+
+    tables = {"ExampleStatistics": statistics_table, "ExampleAnomalies": anomalies_table}
+    parts = []
+    for artifact in artifacts:
+        if artifact.type_name in tables:
+            try:
+                parts.append(tables[artifact.type_name](artifact))
+            except Exception as error:
+                _tell(HTML, artifact, error)
+    return page(parts)
+
+
+def _tell(view: str, artifact: Any, error: Exception) -> None:
+    print(f"penstock: no {view} of {artifact.uri}: {error}", file=sys.stderr)

@@ -1,0 +1,223 @@
+"""A plan and a placement as a Kubeflow Pipelines v2 YAML: one container task a node.
+
+Each task runs `penstock node`, so drivers, resolvers, conditions and the cache are TFX's own.
+KFP adds the order, the retries and the place, and its own cache stays off. Its run id is TFX's.
+"""
+
+import inspect
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kfp import compiler, dsl, kubernetes
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
+from penstock.pipelines.kubeflow.outputs import HTML, METRICS, MODEL_URI
+from penstock.pipelines.kubeflow.placement import Placement
+from penstock.pipelines.kubeflow.plan import Plan, Task
+from penstock.pipelines.kubeflow.resources import Gpu, Toleration
+from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER
+
+# etcd takes no object above 1.5 MiB, and KFP's workflow holds more than this file.
+_MAX_YAML_BYTES = 1 << 20
+# KFP's launcher puts JSON in its place: where it wants which outputs.
+EXECUTOR_INPUT = "{{$}}"
+_VIEW_TYPES = {
+    METRICS: dsl.Output[dsl.Metrics],
+    MODEL_URI: dsl.OutputPath(str),
+    HTML: dsl.Output[dsl.HTML],
+}
+
+
+def write_kubeflow(
+    plan: Plan, out: Path, *, image: str, placement: Placement, allow_mutable_tag: bool = False
+) -> None:
+    """Compile a plan to a YAML file, which appears whole or not at all.
+
+    Args:
+        plan: The tasks.
+        out: The file, `.yaml`.
+        image: The image that all tasks run, by digest.
+        placement: Where they run.
+        allow_mutable_tag: Take an image by tag, too.
+
+    Raises:
+        UsageError: The image or the placement does not fit.
+    """
+    check_image(image, allow_mutable_tag)
+    check_yaml(out)
+    placement.check_nodes(task.node_id for task in plan.tasks)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
+        temporary = Path(folder, "pipeline.yaml")
+        compiler.Compiler().compile(_pipeline(plan, image, placement), str(temporary))
+        size = temporary.stat().st_size
+        if size > _MAX_YAML_BYTES:
+            raise UsageError(
+                f"the compiled pipeline takes {size:,} bytes, Kubernetes holds "
+                f"{_MAX_YAML_BYTES:,} of them; split the pipeline"
+            )
+        os.replace(temporary, out)
+
+
+def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
+    """The pipeline as kfp wants it: a function that makes the tasks."""
+
+    def build(*channels: Any) -> None:
+        values = {p.name: value for p, value in zip(plan.parameters, channels, strict=True)}
+        made: dict[str, dsl.PipelineTask] = {}
+        for task in plan.tasks:
+            step = _step(task, plan, image, placement, values)
+            made[task.name] = step.after(*(made[name] for name in task.upstream))
+
+    _set_signature(
+        build,
+        plan.name,
+        {parameter.kfp_name: parameter.kind for parameter in plan.parameters},
+        {p.kfp_name: p.default for p in plan.parameters if p.default is not None},
+    )
+    return dsl.pipeline(name=plan.name)(build)
+
+
+def _step(
+    task: Task, plan: Plan, image: str, placement: Placement, values: Mapping[str, Any]
+) -> dsl.PipelineTask:
+    component = _component(task, image, _arguments(task, plan, placement))
+    step = component(
+        run_id=dsl.PIPELINE_JOB_ID_PLACEHOLDER,
+        **{parameter.kfp_name: values[parameter.name] for parameter in task.parameters},
+    )
+    step.set_display_name(task.node_id)
+    # TFX's cache knows what KFP's cannot: the content of the data and the blessed model.
+    step.set_caching_options(False)
+    _place(step, task, placement)
+    return step
+
+
+def _arguments(task: Task, plan: Plan, placement: Placement) -> list[str]:
+    """What `penstock node` is called with in every run, but for the parameters."""
+    mysql = placement.metadata_mysql
+    store = (
+        ["--metadata-sqlite", placement.metadata_sqlite]
+        if mysql is None
+        else [
+            *("--metadata-mysql-host", mysql.host),
+            *("--metadata-mysql-port", str(mysql.port)),
+            *("--metadata-mysql-database", mysql.database),
+        ]
+    )
+    return [task.node_id, "--pipeline-root", placement.root_of(plan.name), *store]
+
+
+def _component(task: Task, image: str, arguments: list[str]) -> Any:
+    inputs = {"run_id": str, **{p.kfp_name: p.kind for p in task.parameters}}
+
+    def container(*placeholders: Any) -> dsl.ContainerSpec:
+        run_id, *values = placeholders[: len(inputs)]
+        given = [
+            argument
+            for parameter, value in zip(task.parameters, values, strict=True)
+            for argument in ("--parameter", f"{parameter.name}={value}")
+        ]
+        outputs = ["--kfp-executor-input", EXECUTOR_INPUT] if task.views else []
+        return dsl.ContainerSpec(
+            image=image,
+            command=["penstock", "node"],
+            # The IR comes last: nobody reads it, and it is long.
+            args=[
+                *arguments,
+                *("--run-id", run_id),
+                *given,
+                *outputs,
+                *("--inline-ir", task.inline_ir),
+            ],
+        )
+
+    _set_signature(container, task.name, {**inputs, **{v: _VIEW_TYPES[v] for v in task.views}}, {})
+    return dsl.container_component(container)
+
+
+def _place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
+    resources, retry = placement.resources_of(task.node_id), placement.retry
+    step.set_cpu_request(resources.cpu_request).set_cpu_limit(resources.cpu_limit)
+    step.set_memory_request(resources.memory_request).set_memory_limit(resources.memory_limit)
+    if retry.times:
+        step.set_retry(
+            num_retries=retry.times,
+            backoff_duration=f"{retry.wait_seconds}s",
+            backoff_factor=retry.factor,
+            backoff_max_duration=f"{retry.max_wait_seconds}s",
+        )
+    if placement.volume:
+        kubernetes.mount_pvc(
+            step, pvc_name=placement.volume.claim, mount_path=placement.volume.mount_path
+        )
+    if placement.metadata_mysql:
+        secret = placement.mysql_secret
+        kubernetes.use_secret_as_env(
+            step,
+            secret_name=secret.name,
+            secret_key_to_env={
+                secret.user_key: MYSQL_USER,
+                secret.password_key: MYSQL_PASSWORD,
+            },
+        )
+    gpu = placement.gpu if _trains(task, placement) else None
+    if gpu:
+        step.set_accelerator_type(gpu.resource).set_accelerator_limit(gpu.count)
+        for key, value in gpu.node_selector.items():
+            kubernetes.add_node_selector(step, label_key=key, label_value=value)
+    # kfp-kubernetes 1.0 has no functions for these, and fails at what it does not know: so last.
+    step.platform_config.setdefault("kubernetes", {}).update(_pod(placement, gpu))
+
+
+def _trains(task: Task, placement: Placement) -> bool:
+    return placement.gpu is not None and placement.gpu.is_for(task.node_id, task.component)
+
+
+def _pod(placement: Placement, gpu: Gpu | None) -> dict[str, Any]:
+    """What KFP's servers read of a pod beyond what kfp-kubernetes 1.0 writes."""
+    user = str(placement.run_as_user)  # a proto's int64 is a text in JSON
+    # KFP drops all capabilities and sets the seccomp profile by itself, since 2.16.
+    config: dict[str, Any] = {
+        "securityContext": {"runAsUser": user, "runAsGroup": user, "runAsNonRoot": True}
+    }
+    metadata = {"labels": placement.pod_labels, "annotations": placement.pod_annotations}
+    if any(metadata.values()):
+        config["podMetadata"] = {name: texts for name, texts in metadata.items() if texts}
+    if gpu:
+        config["tolerations"] = [_toleration(toleration) for toleration in gpu.tolerations]
+    return config
+
+
+def _toleration(toleration: Toleration) -> dict[str, str]:
+    fields = {
+        "key": toleration.key,
+        "operator": toleration.operator,
+        "value": toleration.value,
+        "effect": toleration.effect,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _set_signature(
+    function: Callable[..., Any],
+    name: str,
+    types: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+) -> None:
+    """Make kfp, which reads names and types off a function, see these."""
+    function.__name__ = name
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                parameter,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=kind,
+                default=defaults.get(parameter, inspect.Parameter.empty),
+            )
+            for parameter, kind in types.items()
+        ]
+    )

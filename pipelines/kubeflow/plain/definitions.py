@@ -1,0 +1,178 @@
+"""The plain components as Kubeflow sees them: typed inputs and outputs of one container each.
+
+    ingest = make_component("ingest", "registry/penstock@sha256:...")
+
+A pipeline needs neither this package nor TFX: `penstock compile ingest` writes the same as YAML,
+for `kfp.components.load_component_from_file`.
+"""
+# kfp 2.5 knows the typing module's types only, copies defaults, and documents outputs as returns.
+# ruff: noqa: UP006, UP035, UP045, B006, D417
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from kfp import compiler, dsl
+from kfp.dsl import HTML, Artifact, Dataset, Input, Metrics, Output, OutputPath
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
+from penstock.pipelines.kubeflow.pipeline_yaml import EXECUTOR_INPUT
+from penstock.pipelines.kubeflow.plain.parameters import (
+    IngestParameters,
+    PackParameters,
+    ValidateParameters,
+)
+
+_INGEST, _VALIDATE, _PACK = IngestParameters(), ValidateParameters(), PackParameters()
+
+
+def make_component(name: str, image: str) -> Any:
+    """A component that a `dsl.pipeline` calls.
+
+    Args:
+        name: A key of `DEFINITIONS`.
+        image: The image that it runs.
+
+    Raises:
+        UsageError: There is no such component.
+    """
+    if name not in DEFINITIONS:
+        raise UsageError(f"no component {name!r}; choices: {', '.join(DEFINITIONS)}")
+    container = dsl.ContainerSpec(
+        image=image, command=["penstock", "component", name], args=[EXECUTOR_INPUT]
+    )
+    return DEFINITIONS[name](container)
+
+
+def write_component(name: str, out: Path, *, image: str, allow_mutable_tag: bool = False) -> None:
+    """Write a component to a YAML file, which appears whole or not at all.
+
+    Raises:
+        UsageError: There is no such component, or the image may change.
+    """
+    check_image(image, allow_mutable_tag)
+    check_yaml(out)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
+        temporary = Path(folder, "component.yaml")
+        compiler.Compiler().compile(make_component(name, image), str(temporary))
+        os.replace(temporary, out)
+
+
+def _ingest(container: dsl.ContainerSpec) -> Any:
+    @dsl.container_component
+    def ingest(
+        examples: Output[Dataset],
+        metrics: Output[Metrics],
+        data: Input[Dataset] = None,
+        inputs: List[str] = list(_INGEST.inputs),
+        splits: Dict[str, int] = _INGEST.splits,
+        kind: str = _INGEST.kind,
+        source: Dict[str, Any] = _INGEST.source,
+        schema: str = _INGEST.schema,
+        on_bad_row: str = _INGEST.on_bad_row,
+        max_quarantined_share: float = _INGEST.max_quarantined_share,
+        shards: Optional[int] = _INGEST.shards,
+        workers: int = _INGEST.workers,
+    ) -> dsl.ContainerSpec:
+        """Turn outside data into sharded, checked TFRecords.
+
+        Args:
+            data: A file or a folder; or give `inputs`.
+            inputs: Paths or globs on a volume that the task mounts, or addresses.
+            splits: The share of each split.
+            kind: Kind of the data, as csv or parquet; else by name and content.
+            source: Options of that kind, by the names of `penstock ingest --kind KIND --help`.
+            schema: Text of a schema.pbtxt that decides the types; else a sample does.
+            on_bad_row: `strict` stops at it, `quarantine` sets it aside with its reason.
+            max_quarantined_share: Stop when more of the rows than this are set aside.
+            shards: Shards of each split; else planned.
+            workers: Processes that work at the same time.
+
+        Returns:
+            examples: Folder of `Split-*/` and manifest.json.
+            metrics: Rows read, written and set aside; shards.
+        """
+        return container
+
+    return ingest
+
+
+def _validate(container: dsl.ContainerSpec) -> Any:
+    @dsl.container_component
+    def validate(
+        examples: Input[Dataset],
+        statistics: Output[Artifact],
+        schema_used: Output[Artifact],
+        report: Output[HTML],
+        metrics: Output[Metrics],
+        fit: OutputPath(bool),  # type: ignore[valid-type]
+        schema: str = _VALIDATE.schema,
+        label: str = _VALIDATE.label,
+        max_quarantined_share: float = _VALIDATE.max_quarantined_share,
+        stop_if_unfit: bool = _VALIDATE.stop_if_unfit,
+        workers: int = _VALIDATE.workers,
+    ) -> dsl.ContainerSpec:
+        """Check shards before they are trained on: bytes, statistics, schema, label.
+
+        Args:
+            examples: What `ingest` gives, or the Examples of any ExampleGen.
+            schema: Text of a schema.pbtxt to hold them against; else one is inferred.
+            label: Feature that must be in every row and have two values or more.
+            max_quarantined_share: Most rows that may have been set aside, as a share.
+            stop_if_unfit: Fail and list all that is wrong; else `fit` says it.
+            workers: Processes that work at the same time.
+
+        Returns:
+            statistics: Folder of `Split-*/FeatureStats.pb` and `SchemaDiff.pb`.
+            schema_used: The schema as text.
+            report: All that was found, for a person.
+            metrics: Rows of each split, number of problems.
+            fit: Whether there are none.
+        """
+        return container
+
+    return validate
+
+
+def _pack(container: dsl.ContainerSpec) -> Any:
+    @dsl.container_component
+    def pack(
+        examples: Input[Dataset],
+        packed: Output[Dataset],
+        metrics: Output[Metrics],
+        splits: List[str] = list(_PACK.splits),
+        columns: List[str] = list(_PACK.columns),
+        ids: List[str] = list(_PACK.ids),
+        images: List[str] = list(_PACK.images),
+        schema: str = _PACK.schema,
+        on_missing: str = _PACK.on_missing,
+        block_rows: Optional[int] = _PACK.block_rows,
+        seed: int = _PACK.seed,
+        shards: Optional[int] = _PACK.shards,
+    ) -> dsl.ContainerSpec:
+        """Turn row Examples into packed, shuffled records that training reads many times as fast.
+
+        Args:
+            examples: What `ingest` gives, or the Examples of any ExampleGen.
+            splits: The splits to pack; else all.
+            columns: The features to keep; else all.
+            ids: Text features to store as vocabulary ids.
+            images: Image features to store as decoded pixels, each as NAME or NAME=HxW.
+            schema: Text of a schema.pbtxt that decides columns and shapes; else the rows do.
+            on_missing: A row without a value: `fill`, `list` or `fail`, as of `penstock pack`.
+            block_rows: Rows of a record; else planned.
+            seed: Of the shuffle.
+            shards: Shards of each split; else planned.
+
+        Returns:
+            packed: Folder of `Split-*/` and manifest.json.
+            metrics: Rows of each split; shards.
+        """
+        return container
+
+    return pack
+
+
+DEFINITIONS = {"ingest": _ingest, "validate": _validate, "pack": _pack}

@@ -1,0 +1,114 @@
+"""The tasks of a TFX pipeline for Kubeflow, one a node.
+
+In: a `tfx.dsl.Pipeline`. Out: a `Plan`, with no TFX type in it.
+"""
+
+import re
+
+from tfx.orchestration.pipeline import Pipeline
+from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.kubeflow import ir as irs
+from penstock.pipelines.kubeflow.names import parameter_names, pipeline_name, task_names
+from penstock.pipelines.kubeflow.outputs import VIEWS
+from penstock.pipelines.kubeflow.plan import Parameter, Plan, Task
+from penstock.pipelines.kubeflow.secrets_check import check_no_secrets
+
+# Linux takes no argument of 128 KiB or more.
+_MAX_ARGUMENT_CHARS = 120_000
+_KINDS = {"INT": int, "DOUBLE": float, "STRING": str}
+_EMBEDDED_PARAMETER = re.compile(r'"__class__\\*": \\*"RuntimeParameter')
+_CONTAINER_SPEC = executable_spec_pb2.ContainerExecutableSpec.DESCRIPTOR
+
+
+def plan_pipeline(pipeline: Pipeline) -> Plan:
+    """Plan the tasks of a pipeline.
+
+    Raises:
+        UsageError: A node cannot run in a container, or holds a secret in clear text.
+    """
+    return plan_ir(irs.compile_ir(pipeline))
+
+
+def plan_ir(ir: pipeline_pb2.Pipeline) -> Plan:
+    """Plan the tasks of a pipeline's IR.
+
+    Raises:
+        UsageError: A node cannot run in a container, or holds a secret in clear text.
+    """
+    check_no_secrets(ir)
+    names = task_names(node.node_info.id for node in irs.nodes(ir))
+    parameters = _parameters(ir)
+    return Plan(
+        name=pipeline_name(ir.pipeline_info.id),
+        parameters=tuple(parameters.values()),
+        tasks=tuple(_task(ir, node, names, parameters) for node in irs.nodes(ir)),
+    )
+
+
+def _parameters(ir: pipeline_pb2.Pipeline) -> dict[str, Parameter]:
+    found = irs.runtime_parameters(ir)
+    kfp_names = parameter_names(found)
+    return {
+        name: Parameter(
+            name=name,
+            kfp_name=kfp_names[name],
+            kind=_KINDS[pipeline_pb2.RuntimeParameter.Type.Name(parameter.type)],
+            default=_default(parameter),
+        )
+        for name, parameter in found.items()
+    }
+
+
+def _default(parameter: pipeline_pb2.RuntimeParameter) -> int | float | str | None:
+    if not parameter.HasField("default_value"):
+        return None
+    kind = parameter.default_value.WhichOneof("value")
+    value: int | float | str = getattr(parameter.default_value, kind)
+    return value
+
+
+def _task(
+    ir: pipeline_pb2.Pipeline,
+    node: pipeline_pb2.PipelineNode,
+    names: dict[str, str],
+    parameters: dict[str, Parameter],
+) -> Task:
+    node_id = node.node_info.id
+    _check_runs_in_container(ir, node)
+    inline_ir = irs.encode(irs.cut_to_node(ir, node_id))
+    if len(inline_ir) > _MAX_ARGUMENT_CHARS:
+        raise UsageError(
+            f"node {node_id!r}: its part of the pipeline takes {len(inline_ir):,} characters as an "
+            f"argument of its container, the limit is {_MAX_ARGUMENT_CHARS:,}; "
+            "move large options into a file of the image"
+        )
+    made = {output.artifact_spec.type.name for output in node.outputs.outputs.values()}
+    return Task(
+        node_id=node_id,
+        name=names[node_id],
+        component=node.node_info.type.name,
+        inline_ir=inline_ir,
+        parameters=tuple(parameters[name] for name in irs.runtime_parameters(node)),
+        upstream=tuple(names[upstream] for upstream in node.upstream_nodes),
+        views=tuple(sorted({VIEWS[kind] for kind in made & VIEWS.keys()})),
+    )
+
+
+def _check_runs_in_container(ir: pipeline_pb2.Pipeline, node: pipeline_pb2.PipelineNode) -> None:
+    node_id = node.node_info.id
+    executors = irs.deployment_config(ir).executor_specs
+    if node_id in executors and executors[node_id].Is(_CONTAINER_SPEC):
+        raise UsageError(
+            f"node {node_id!r} brings a container of its own, which cannot run inside another; "
+            "write it as a Python component"
+        )
+    if "{{" in node_id:
+        raise UsageError(f"node {node_id!r}: Kubeflow takes {{{{ for a placeholder of its own")
+    for key, parameter in node.parameters.parameters.items():
+        if _EMBEDDED_PARAMETER.search(parameter.field_value.string_value):
+            raise UsageError(
+                f"node {node_id!r}, {key}: a RuntimeParameter within another value is never "
+                "filled in; give it as the whole value of an option"
+            )

@@ -1,0 +1,125 @@
+"""The folder of a pipeline's runs: one run at a time, and nothing left of one that was killed."""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ml_metadata import errors as mlmd_errors
+from tfx.dsl.compiler import constants
+from tfx.orchestration import metadata
+from tfx.orchestration.portable import runtime_parameter_utils
+from tfx.orchestration.portable.mlmd import execution_lib
+from tfx.proto.orchestration import pipeline_pb2
+
+from penstock.components.errors import DataError, UsageError
+from penstock.pipelines.runs import attempts
+
+# A reader such as a notebook holds the lock for milliseconds.
+_LOCK_WAIT_SECONDS = 2.0
+
+
+def metadata_file(connection: Any) -> Path:
+    """The sqlite file of an `ml_metadata.proto.ConnectionConfig`.
+
+    Raises:
+        UsageError: The pipeline keeps its metadata elsewhere.
+    """
+    if connection is None or not connection.HasField("sqlite"):
+        raise UsageError(
+            "the pipeline must keep its metadata in an sqlite file: "
+            "metadata_connection_config=sqlite_metadata_connection_config(PATH)"
+        )
+    return Path(connection.sqlite.filename_uri)
+
+
+@contextmanager
+def only_run(folder: Path) -> Iterator[None]:
+    """Be the only run in `folder` while the block lasts; a killed run's claim ends with it.
+
+    Raises:
+        DataError: Another process is at work there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            raise DataError(
+                f"{folder}: another run is at work (process {lock.read().strip() or 'unknown'}); "
+                "wait for it, or give this one another --root"
+            ) from error
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def check_store(file: Path) -> None:
+    """Look whether the metadata can be written; TFX itself would retry for five minutes.
+
+    Raises:
+        DataError: Another process holds the file locked, or it is no metadata store.
+    """
+    if not file.exists():
+        return
+    store = sqlite3.connect(file, timeout=_LOCK_WAIT_SECONDS)
+    try:
+        store.execute("begin immediate")
+        store.rollback()
+    except sqlite3.DatabaseError as error:
+        raise DataError(
+            f"{file}: the metadata store cannot be written ({error}); if another process "
+            "holds it locked, end that one"
+        ) from error
+    finally:
+        store.close()
+
+
+@contextmanager
+def open_store(connection: Any) -> Iterator[metadata.Metadata]:
+    """The metadata store, entered.
+
+    Raises:
+        DataError: It cannot be used.
+    """
+    try:
+        with metadata.Metadata(connection) as handle:
+            yield handle
+    except (mlmd_errors.StatusError, RuntimeError) as error:
+        raise DataError(
+            f"{connection.sqlite.filename_uri}: the metadata store cannot be used "
+            f"({' '.join(str(error).split())})"
+        ) from error
+
+
+def clean_up(ir: pipeline_pb2.Pipeline, connection: Any) -> None:
+    """Close executions that no process works on any more, and remove what they left.
+
+    To be called by the only run in the folder.
+    """
+    bound = pipeline_pb2.Pipeline()
+    bound.CopyFrom(ir)
+    runtime_parameter_utils.substitute_runtime_parameter(
+        bound, {constants.PIPELINE_RUN_ID_PARAMETER_NAME: "none"}
+    )
+    with open_store(connection) as handle:
+        for node in bound.nodes:
+            abandoned = _abandoned(handle, ir.pipeline_info.id, node.pipeline_node)
+            attempts.close_attempts(handle, abandoned, node.pipeline_node, bound.runtime_spec)
+
+
+def _abandoned(
+    handle: metadata.Metadata, pipeline: str, node: pipeline_pb2.PipelineNode
+) -> list[Any]:
+    context = handle.store.get_context_by_type_and_name(
+        constants.NODE_CONTEXT_TYPE_NAME, f"{pipeline}.{node.node_info.id}"
+    )
+    if context is None:
+        return []
+    executions = handle.store.get_executions_by_context(context.id)
+    return [e for e in executions if execution_lib.is_execution_active(e)]

@@ -1,0 +1,125 @@
+"""A pipeline run in this process by TFX's LocalDagRunner, watched."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tfx.orchestration import metadata
+from tfx.orchestration.local.local_dag_runner import LocalDagRunner
+from tfx.orchestration.pipeline import Pipeline
+from tfx.orchestration.portable.launcher import Launcher
+from tfx.orchestration.portable.mlmd import execution_lib
+from tfx.proto.orchestration import pipeline_pb2
+
+from penstock.components.errors import PenstockError
+from penstock.components.files.spool import remove_copies
+from penstock.components.trainer.interrupt import TrainingInterruptedError
+from penstock.pipelines.local.run_folder import check_store, clean_up, metadata_file, only_run
+from penstock.pipelines.terminal.failures import reason
+from penstock.pipelines.terminal.interrupts import CommandInterruptedError, was_interrupted
+from penstock.pipelines.terminal.progress import FAILED, Progress
+
+
+class NodeFailedError(PenstockError):
+    """A node failed: names it and says why; the nodes after it did not run."""
+
+
+class NodeInterruptedError(NodeFailedError, CommandInterruptedError):
+    """Ctrl-C or SIGTERM came while a node ran: names it."""
+
+
+def run_locally(pipeline: Pipeline, progress: Progress) -> None:
+    """Run all nodes of a pipeline, one after the other; what is unchanged comes from the cache.
+
+    Before that, what a killed run left is closed and removed.
+
+    Args:
+        pipeline: Its metadata must lie in an sqlite file.
+        progress: Told of each node.
+
+    Raises:
+        NodeFailedError: A node failed.
+        DataError: Another run is at work in the same folder, or the metadata cannot be used.
+        UsageError: The pipeline's metadata is not in an sqlite file.
+    """
+    file = metadata_file(pipeline.metadata_connection_config)
+    with only_run(file.parent):
+        check_store(file)
+        _WatchedRunner(pipeline.metadata_connection_config, progress).run(pipeline)
+
+
+class _WatchedRunner(LocalDagRunner):
+    """The stock runner, that cleans up before it starts and tells of each node."""
+
+    def __init__(self, connection: Any, progress: Progress) -> None:
+        super().__init__()
+        self._connection = connection
+        self._progress = progress
+
+    def run_with_ir(
+        self,
+        pipeline: pipeline_pb2.Pipeline,
+        run_options: pipeline_pb2.RunOptions | None = None,
+    ) -> None:
+        """See the base class."""
+        clean_up(pipeline, self._connection)
+        self._progress.plan([node.pipeline_node.node_info.id for node in pipeline.nodes])
+        with _launches(self._launch):
+            super().run_with_ir(pipeline, run_options)
+
+    def _launch(self, node: str, launch: Callable[[], Any]) -> Any:
+        self._progress.start(node)
+        try:
+            info = launch()
+            state = self._state(node, info)
+        except BaseException as error:
+            self._progress.end(node, FAILED)
+            if isinstance(error, TrainingInterruptedError):
+                raise NodeInterruptedError(f"interrupted in node {node!r}: {error}") from error
+            if was_interrupted(error):
+                raise NodeInterruptedError(
+                    f"interrupted in node {node!r}; run again to go on from there"
+                ) from error
+            if isinstance(error, NodeFailedError) or not isinstance(error, Exception):
+                raise
+            raise NodeFailedError(f"node {node!r} failed: {reason(error)}") from error
+        finally:
+            # A driver digests remote input in copies, which nobody reads if the cache serves.
+            remove_copies()
+        self._progress.end(node, state)
+        return info
+
+    def _state(self, node: str, info: Any) -> str:
+        """What became of a node whose launch raised nothing.
+
+        Raises:
+            NodeFailedError: It failed all the same; TFX's launcher is silent where an input is
+                missing.
+        """
+        if info is None or not info.execution_id:
+            return "skipped"  # its condition does not hold
+        with metadata.Metadata(self._connection) as handle:
+            [execution] = handle.store.get_executions_by_id([info.execution_id])
+        if not execution_lib.is_execution_successful(execution):
+            result = execution_lib.get_execution_result(execution, ignore_parse_errors=True)
+            why = reason(RuntimeError(result.result_message)) if result else "an input is missing"
+            raise NodeFailedError(f"node {node!r} failed: {why}")
+        is_cached = execution.last_known_state == execution.CACHED
+        # A resolver's executions always look so; it has nothing to compute.
+        return "cached" if is_cached else "done"
+
+
+@contextmanager
+def _launches(through: Callable[[str, Callable[[], Any]], Any]) -> Iterator[None]:
+    """Pass each launch of a node through a function; LocalDagRunner has no hook for it."""
+    stock = Launcher.launch
+
+    def launch(launcher: Launcher) -> Any:
+        node = launcher._pipeline_node.node_info.id
+        return through(node, lambda: stock(launcher))
+
+    Launcher.launch = launch
+    try:
+        yield
+    finally:
+        Launcher.launch = stock

@@ -1,0 +1,1 @@
+"""Runs in the metadata store: records, notes, attempts and summaries."""

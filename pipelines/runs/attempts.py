@@ -1,0 +1,117 @@
+"""Several tries of one node in one run, kept apart.
+
+TFX's launcher reuses the execution of a failed try, output folders included, and a killed try
+stays RUNNING for ever. So before a try starts, those before it are closed: marked FAILED and
+their outputs removed. The new one then gets an execution of its own, hence output folders that
+no other try ever wrote to, by a context that only it has.
+"""
+
+from collections.abc import Sequence
+
+from ml_metadata.proto import metadata_store_pb2
+from tfx.dsl.compiler import constants
+from tfx.dsl.io import fileio
+from tfx.orchestration import metadata
+from tfx.orchestration.portable import outputs_utils
+from tfx.orchestration.portable.mlmd import execution_lib
+from tfx.proto.orchestration import pipeline_pb2
+
+from penstock.pipelines.runs.run_record import ERROR_PROPERTY
+
+Execution = metadata_store_pb2.Execution
+_ATTEMPT_CONTEXT_TYPE = "node_attempt"
+
+
+def executions_of(
+    handle: metadata.Metadata, node: pipeline_pb2.PipelineNode
+) -> list[metadata_store_pb2.Execution]:
+    """The executions of a node in its run, oldest first.
+
+    Args:
+        handle: The metadata store, entered.
+        node: The node, its runtime parameters filled in.
+    """
+    # Filtered here: MLMD 1.21 has no filter queries.
+    by_context = []
+    for spec in node.contexts.contexts:
+        if spec.type.name not in (
+            constants.PIPELINE_RUN_CONTEXT_TYPE_NAME,
+            constants.NODE_CONTEXT_TYPE_NAME,
+        ):
+            continue
+        context = handle.store.get_context_by_type_and_name(
+            spec.type.name, spec.name.field_value.string_value
+        )
+        if context is None:
+            return []
+        found = handle.store.get_executions_by_context(context.id)
+        by_context.append({execution.id: execution for execution in found})
+    first, *others = by_context
+    return [first[i] for i in sorted(first) if all(i in other for other in others)]
+
+
+def close_attempts(
+    handle: metadata.Metadata,
+    executions: Sequence[metadata_store_pb2.Execution],
+    node: pipeline_pb2.PipelineNode,
+    runtime_spec: pipeline_pb2.PipelineRuntimeSpec,
+) -> None:
+    """Mark unsuccessful tries FAILED, and remove what they left."""
+    running = [e for e in executions if execution_lib.is_execution_active(e)]
+    for execution in running:
+        execution.last_known_state = Execution.FAILED
+    if running:
+        handle.store.put_executions(running)
+    for execution in executions:
+        _remove_leftovers(handle, execution.id, node, runtime_spec)
+
+
+def note_failure(handle: metadata.Metadata, node: pipeline_pb2.PipelineNode, reason: str) -> None:
+    """Keep with the node's newest execution why it failed, for reports."""
+    executions = executions_of(handle, node)
+    if executions:
+        executions[-1].custom_properties[ERROR_PROPERTY].string_value = reason
+        handle.store.put_executions(executions[-1:])
+
+
+def set_apart(node: pipeline_pb2.PipelineNode, run_id: str, attempt: int) -> None:
+    """Give the node's next execution a context of its own.
+
+    Args:
+        node: Changed in place.
+        run_id: The run.
+        attempt: Number of the try, from 1.
+    """
+    context = node.contexts.contexts.add()
+    context.type.name = _ATTEMPT_CONTEXT_TYPE
+    context.name.field_value.string_value = f"{run_id}.{node.node_info.id}.attempt-{attempt}"
+
+
+def _remove_leftovers(
+    handle: metadata.Metadata,
+    execution_id: int,
+    node: pipeline_pb2.PipelineNode,
+    runtime_spec: pipeline_pb2.PipelineRuntimeSpec,
+) -> None:
+    node_dir = outputs_utils.get_node_dir(runtime_spec, node.node_info.id)
+    outputs = outputs_utils.generate_output_artifacts(
+        execution_id=execution_id, outputs=node.outputs.outputs, node_dir=node_dir
+    )
+    written = [a.uri for artifacts in outputs.values() for a in artifacts if not a.is_external]
+    for uri in written:
+        if not _is_live(handle, uri):
+            _remove(uri)
+    # The temporary folder of the executor lies in here, too.
+    _remove(f"{node_dir}/.system/executor_execution/{execution_id}")
+
+
+def _is_live(handle: metadata.Metadata, uri: str) -> bool:
+    live = metadata_store_pb2.Artifact.LIVE
+    return any(artifact.state == live for artifact in handle.store.get_artifacts_by_uri(uri))
+
+
+def _remove(path: str) -> None:
+    if fileio.isdir(path):
+        fileio.rmtree(path)
+    elif fileio.exists(path):
+        fileio.remove(path)

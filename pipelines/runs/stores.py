@@ -1,0 +1,182 @@
+"""Which run is meant: a folder, a metadata file or a run id in, an open store and the run out."""
+
+import os
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.components.errors import DataError, UsageError
+from penstock.pipelines.runs.metadata_store import MetadataStore, SqliteStore
+from penstock.pipelines.runs.run_record import RunRecord, all_runs
+
+REPORT_NAME = "report.html"
+DEFAULT_FOLDER = "runs"
+# The pipelines of this package keep metadata.sqlite in the run's folder; TFX's examples keep
+# metadata/<pipeline>/metadata.db. Any other name is one a pipeline of somebody's own gave.
+_FILES = ("metadata.sqlite", "metadata.db")
+_ENDINGS = (".sqlite", ".db")
+_MAGIC = b"SQLite format 3\0"
+_TABLES = {"Context", "Execution"}
+_DEEPEST = 3
+
+
+@dataclass(frozen=True)
+class Place:
+    """A run, and the store that knows it."""
+
+    store: MetadataStore
+    run: RunRecord
+    earlier: Sequence[RunRecord]
+    """The runs of the same pipeline before it, the newest first."""
+
+    @property
+    def folder(self) -> Path:
+        """Where pages go by default: beside the metadata, or here."""
+        return Path(self.store.path).parent if isinstance(self.store, SqliteStore) else Path()
+
+    @property
+    def report_name(self) -> str:
+        """What its report is called by default."""
+        if not isinstance(self.store, SqliteStore):
+            return REPORT_NAME
+        return report_name(self.store.path, self.run.pipeline)
+
+
+def report_name(metadata: str, pipeline: str) -> str:
+    """What a run's report beside a metadata file is called.
+
+    A file of a name of its own may stand in one folder with those of other pipelines, so there the
+    report has the pipeline's name in its own: `mine-report.html`.
+    """
+    if os.path.basename(metadata) in _FILES:
+        return REPORT_NAME
+    return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', pipeline)}-{REPORT_NAME}"
+
+
+def find_stores(where: str) -> list[SqliteStore]:
+    """The metadata files in a folder and below it, or the file itself.
+
+    Raises:
+        DataError: There are none.
+    """
+    path = Path(where)
+    if path.is_file():
+        return [SqliteStore(str(path))]
+    found: list[SqliteStore] = []
+    for folder, below, files in os.walk(path):
+        paths = [os.path.join(folder, name) for name in files if name.endswith(_ENDINGS)]
+        found += [
+            SqliteStore(file)
+            for file in paths
+            if os.path.basename(file) in _FILES or is_metadata(file)
+        ]
+        if any(name in files for name in _FILES):
+            below.clear()  # the artifacts of its runs
+        if len(Path(folder).relative_to(path).parts) >= _DEEPEST:
+            below.clear()
+    if not found:
+        raise DataError(
+            f"{where}: no metadata of runs (an MLMD store, *{' or *'.join(_ENDINGS)}); name the "
+            "folder of a run, its metadata file, or another --root"
+        )
+    return sorted(found, key=lambda store: store.path)
+
+
+def is_metadata(file: str) -> bool:
+    """Whether a file is a metadata store: its first bytes and its tables say so.
+
+    True also where another process keeps its tables from being read.
+    """
+    try:
+        with open(file, "rb") as opened:
+            if opened.read(len(_MAGIC)) != _MAGIC:
+                return False
+        address = f"{Path(file).absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=0)) as store:
+            tables = store.execute("select name from sqlite_master where type = 'table'")
+            return {name for (name,) in tables} >= _TABLES
+    except sqlite3.OperationalError:
+        return True
+    except (OSError, sqlite3.DatabaseError):
+        return False
+
+
+@contextmanager
+def open_reading(store: MetadataStore) -> Iterator[Any]:
+    """An `ml_metadata.MetadataStore` that is only read.
+
+    Raises:
+        DataError: It is none, or cannot be read.
+    """
+    import ml_metadata
+    from ml_metadata import errors as mlmd_errors
+    from ml_metadata.proto import metadata_store_pb2
+
+    connection = metadata_store_pb2.ConnectionConfig()
+    if isinstance(store, SqliteStore):
+        if not is_metadata(store.path):
+            raise DataError(f"{store}: is no metadata store of runs")
+        connection.sqlite.filename_uri = store.path
+        connection.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
+    else:
+        connection.CopyFrom(store.connection_config())
+    try:
+        yield ml_metadata.MetadataStore(connection)
+    except (mlmd_errors.StatusError, RuntimeError) as error:
+        text = store.hide_secrets(" ".join(str(error).split()))
+        raise DataError(f"{store}: the metadata cannot be read ({text})") from error
+
+
+def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:
+    """The run with an id, or an id that begins so; the newest of all where none is named.
+
+    Raises:
+        UsageError: There is no such run, or several.
+        DataError: A store cannot be read.
+    """
+    found: list[tuple[MetadataStore, RunRecord]] = []
+    for store in stores:
+        with open_reading(store) as opened:
+            found += [(store, run) for run in all_runs(opened)]
+    found.sort(key=lambda pair: pair[1].began, reverse=True)
+    if what is not None:
+        exact = [pair for pair in found if pair[1].run_id == what]
+        matching = exact or [pair for pair in found if pair[1].run_id.startswith(what)]
+        if len(matching) > 1:
+            ids = ", ".join(run.run_id for _, run in matching[:3])
+            raise UsageError(f"run {what!r} may be {ids}; write more of its id")
+    else:
+        matching = found
+    if what is None and not found:
+        raise UsageError(f"{', '.join(map(str, stores))}: there is no run in there yet")
+    if not matching:
+        known = ", ".join(run.run_id for _, run in found[:3]) or "none"
+        raise UsageError(f"no run {what!r}; the newest known: {known} (penstock runs lists all)")
+    store, run = matching[0]
+    same = [r for s, r in found if s == store and r.pipeline == run.pipeline]
+    return Place(store, run, same[same.index(run) + 1 :])
+
+
+def locate(what: str | None, root: str, store: MetadataStore | None = None) -> Place:
+    """The run that an argument of the command line means.
+
+    Args:
+        what: A folder of runs, a metadata file, or a run id; None is the newest.
+        root: Where runs are looked for unless `what` is a path.
+        store: The one store to look in, instead.
+
+    Raises:
+        UsageError: There is no such run, or several.
+        DataError: There is no metadata, or it cannot be read.
+    """
+    if store is not None:
+        return find_run(what, [store])
+    if what is not None and os.path.exists(what):
+        return find_run(None, find_stores(what))
+    if what is not None and os.sep in what:
+        raise UsageError(f"{what}: no such folder or file; RUN is a run's folder or its id")
+    return find_run(what, find_stores(root))

@@ -1,0 +1,139 @@
+"""What a run did, read from its metadata store and artifacts: of now, or of yesterday."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from penstock.components.errors import DataError
+from penstock.components.gates.anomalies import list_anomalies, read_anomalies
+from penstock.components.tfrecord.manifest import Manifest, read_manifest
+from penstock.components.trainer.record import TrainingRecord, read_training_record
+from penstock.components.trainer.utilisation.record import Utilisation, read_utilisation
+from penstock.components.trainer.utilisation.verdict import bottleneck
+from penstock.pipelines.runs.evaluation_result import EvaluationResult, read_evaluation
+from penstock.pipelines.runs.run_record import RunRecord, latest_run
+
+
+@dataclass(frozen=True)
+class NodeSummary:
+    """A node's id, what became of it, and how long it took."""
+
+    node: str
+    state: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A run, as far as it came: None stands where a node did not run, or is not there.
+
+    Attributes:
+        pipeline: Its name.
+        run_id: The run's id in the metadata store.
+        nodes: Its nodes in the order in which they began.
+        examples: Folder of the Examples.
+        data: Their manifest; None where another ExampleGen wrote them.
+        anomalies: What the ExampleValidator found, a line each.
+        training: The Trainer's record.
+        bottleneck: What limits the training, in one sentence.
+        evaluation: Metrics and what failed.
+        blessed: Whether the model may be pushed.
+        model: Folder of the trained model.
+        pushed: Folder of the pushed model; None where it was not pushed.
+        report: The page that says all of this and more, or why there is none; None where none
+            was asked for.
+    """
+
+    pipeline: str
+    run_id: str
+    nodes: tuple[NodeSummary, ...]
+    examples: str | None
+    data: Manifest | None
+    anomalies: tuple[str, ...] | None
+    training: TrainingRecord | None
+    bottleneck: str | None
+    evaluation: EvaluationResult | None
+    blessed: bool | None
+    model: str | None
+    pushed: str | None
+    report: str | None = None
+
+    def to_json(self) -> str:
+        """All of it as one JSON object; shards are left to the manifest."""
+        raw = asdict(self)
+        if raw["data"]:
+            raw["data"].pop("splits")
+        return json.dumps(raw, indent=1) + "\n"
+
+
+def collect(store: Any, pipeline: str) -> RunSummary:
+    """Sum up the newest run of `pipeline`.
+
+    Args:
+        store: An open `ml_metadata.MetadataStore`.
+        pipeline: The pipeline's name.
+
+    Raises:
+        DataError: The store knows no run of it.
+    """
+    run = latest_run(store, pipeline)
+    uris = {name: _uri(run, name) for name in _ARTIFACTS}
+    training = _training(uris["ModelRun"])
+    pushed = run.artifact("PushedModel")
+    blessing = run.artifact("ModelBlessing")
+    return RunSummary(
+        pipeline=run.pipeline,
+        run_id=run.run_id,
+        nodes=tuple(NodeSummary(node.node, node.state, node.seconds) for node in run.nodes),
+        examples=uris["Examples"],
+        data=_manifest(uris["Examples"]),
+        anomalies=_anomalies(uris["ExampleAnomalies"]),
+        training=training,
+        bottleneck=bottleneck(training, _utilisation(uris["ModelRun"])) if training else None,
+        evaluation=read_evaluation(uris["ModelEvaluation"]) if uris["ModelEvaluation"] else None,
+        blessed=blessing.custom_properties["blessed"].int_value == 1 if blessing else None,
+        model=uris["Model"],
+        pushed=_text(pushed.custom_properties, "pushed_destination") if pushed else None,
+    )
+
+
+_ARTIFACTS = ("Examples", "ExampleAnomalies", "ModelRun", "Model", "ModelEvaluation")
+
+
+def _uri(run: RunRecord, type_name: str) -> str | None:
+    artifact = run.artifact(type_name)
+    return artifact.uri if artifact else None
+
+
+def _manifest(uri: str | None) -> Manifest | None:
+    try:
+        return read_manifest(uri) if uri else None
+    except DataError:
+        return None  # another ExampleGen's
+
+
+def _training(uri: str | None) -> TrainingRecord | None:
+    try:
+        return read_training_record(uri) if uri else None
+    except DataError:
+        return None  # another run_fn's
+
+
+def _anomalies(uri: str | None) -> tuple[str, ...] | None:
+    if uri is None:
+        return None
+    found = list_anomalies(read_anomalies(uri))
+    return tuple(f"{anomaly.split}: {anomaly.feature}: {anomaly.text}" for anomaly in found)
+
+
+def _text(properties: Mapping[str, Any], name: str) -> str | None:
+    return properties[name].string_value or None if name in properties else None
+
+
+def _utilisation(model_run: str | None) -> Utilisation | None:
+    """Where the training's time went; None of a model that another trainer made."""
+    try:
+        return read_utilisation(model_run) if model_run else None
+    except DataError:
+        return None

@@ -1,0 +1,135 @@
+"""A run's summary for a person: what went in, what came out, and where to look closer."""
+
+import textwrap
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from penstock.components.trainer.record import EpochRecord, TrainingRecord
+from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, OVERALL, EvaluationResult
+from penstock.pipelines.runs.summary import RunSummary
+from penstock.pipelines.terminal.tables import console, print_table
+
+_BARS = "▁▂▃▄▅▆▇█"
+_INDENT = 12  # what a line says begins there, after its name
+_WIDTH = 100
+_WORST_SLICES = 3
+_MIN_SLICE_EXAMPLES = 30  # below that a slice's metric is mostly chance
+
+
+def show_summary(summary: RunSummary) -> None:
+    """Print the summary on stdout."""
+    out = console()
+    _print_data(out, summary)
+    if summary.training:
+        _print_training(out, summary.training, summary.bottleneck or "")
+    if summary.evaluation:
+        _print_evaluation(out, summary.evaluation)
+    _print_model(out, summary)
+    out.print(f"nodes       {', '.join(_node_texts(summary))}")
+    if summary.report:
+        out.print(f"report      {summary.report}")
+    if summary.examples:
+        out.print(f"look closer penstock inspect {summary.examples}")
+    if summary.training:
+        out.print(f"            tensorboard --logdir {_log_root(summary)}")
+
+
+def _print_data(out: Console, summary: RunSummary) -> None:
+    data = summary.data
+    if data:
+        account = data.account
+        splits = ", ".join(f"{name} {rows:,}" for name, rows in account.written.items())
+        out.print(
+            f"rows        {account.read:,} read = {sum(account.written.values()):,} written "
+            f"({splits}) + {account.quarantined:,} quarantined + {account.blank:,} blank"
+        )
+        out.print(f"shards      of each split {data.plan}")
+        if data.quarantine:
+            out.print(f"set aside   {summary.examples}/{data.quarantine}")
+    if summary.anomalies is not None:
+        out.print(f"anomalies   {len(summary.anomalies) or 'none'}")
+        for line in summary.anomalies:
+            out.print(f"            {line}")
+
+
+def _print_training(out: Console, record: TrainingRecord, bottleneck: str) -> None:
+    metric = record.best_metric
+    values = [epoch.metrics[metric] for epoch in record.epochs if metric in epoch.metrics]
+    best = next((e for e in record.epochs if e.epoch == record.best_epoch), None)
+    if best:
+        out.print(f"training    {metric} {_curve(values)}  {_best(best, metric)}")
+    resumed = "" if record.resumed_from is None else f", resumed at step {record.resumed_from}"
+    out.print(
+        f"            {record.steps} steps in {record.seconds:.1f} s{resumed}; {record.stopped}"
+    )
+    margin = " " * _INDENT
+    out.print(
+        textwrap.fill(
+            bottleneck,
+            _WIDTH,
+            initial_indent=margin,
+            subsequent_indent=margin,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    )
+
+
+def _best(epoch: EpochRecord, metric: str) -> str:
+    return f"best {epoch.metrics[metric]:.4f} in epoch {epoch.epoch}"
+
+
+def _curve(values: Sequence[float]) -> str:
+    """One bar a value, the smallest lowest."""
+    if not values:
+        return ""
+    low, span = min(values), max(values) - min(values)
+    top = len(_BARS) - 1
+    return "".join(_BARS[round((value - low) / span * top) if span else 0] for value in values)
+
+
+def _print_evaluation(out: Console, evaluation: EvaluationResult) -> None:
+    worst = evaluation.worst_slices(_WORST_SLICES, min_examples=_MIN_SLICE_EXAMPLES)
+    names = sorted(evaluation.metrics.get(OVERALL, {}))
+    rows = [
+        [name, *(_cell(metric, evaluation.metrics[name].get(metric)) for metric in names)]
+        for name in (OVERALL, *worst)
+        if name in evaluation.metrics
+    ]
+    print_table(
+        out, f"evaluation  worst slices by {evaluation.deciding_metric}", ["", *names], rows
+    )
+
+
+def _cell(metric: str, value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if metric == EXAMPLE_COUNT else f"{value:.4f}"
+
+
+def _print_model(out: Console, summary: RunSummary) -> None:
+    if summary.blessed is not None:
+        reached = "every threshold is reached"
+        why = reached if summary.blessed else f"{_failed(summary.evaluation)}"
+        out.print(f"blessed     {'yes' if summary.blessed else 'no'}: {why}")
+    if summary.model:
+        out.print(f"model       {summary.model}")
+        out.print(f"pushed      {summary.pushed or 'no'}")
+
+
+def _failed(evaluation: EvaluationResult | None) -> str:
+    failures = evaluation.failures if evaluation else ()
+    return "; ".join(failures) or "the Evaluator gave no reason"
+
+
+def _node_texts(summary: RunSummary) -> list[str]:
+    return [
+        f"{node.node} {node.state if node.state != 'done' else f'{node.seconds:.1f} s'}"
+        for node in summary.nodes
+    ]
+
+
+def _log_root(summary: RunSummary) -> str:
+    assert summary.model is not None
+    return summary.model.rpartition("/model/")[0] + "/model_run"

@@ -1,0 +1,1 @@
+"""Everything a person sees while a command runs: tables, progress, interrupts, captured noise."""

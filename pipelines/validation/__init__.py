@@ -1,0 +1,1 @@
+"""Validation of an Examples folder without a pipeline, and its page."""

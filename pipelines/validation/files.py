@@ -1,0 +1,53 @@
+"""What a validation found, as files: TFX's own statistics and anomalies, a schema, a page."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import tensorflow_data_validation as tfdv
+from tfx.components.example_validator.executor import DEFAULT_FILE_NAME as ANOMALIES_FILE
+from tfx.components.statistics_gen.executor import DEFAULT_FILE_NAME as STATISTICS_FILE
+
+from penstock.pipelines.validation.pages import (
+    anomalies_tables,
+    page,
+    problems_list,
+    statistics_tables,
+)
+from penstock.pipelines.validation.validate import Validation
+
+SCHEMA_FILE, PAGE_FILE = "schema.pbtxt", "report.html"
+
+
+def keep_validation(validation: Validation, folder: Path) -> None:
+    """Write all that was found; `folder` appears whole or not at all.
+
+    Statistics and anomalies lie as TFX's own artifacts do, `Split-*/FeatureStats.pb` and
+    `Split-*/SchemaDiff.pb`.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
+        whole = Path(temporary, "validation")
+        whole.mkdir()
+        for split, statistics in validation.statistics.items():
+            below = whole / f"Split-{split}"
+            below.mkdir()
+            (below / STATISTICS_FILE).write_bytes(statistics.SerializeToString())
+            if split in validation.anomalies:
+                anomalies = validation.anomalies[split].SerializeToString()
+                (below / ANOMALIES_FILE).write_bytes(anomalies)
+        tfdv.write_schema_text(validation.schema, str(whole / SCHEMA_FILE))
+        (whole / PAGE_FILE).write_text(validation_page(validation), encoding="utf-8")
+        os.rename(whole, folder)
+
+
+def validation_page(validation: Validation) -> str:
+    """All that was found as an HTML page."""
+    datasets = {split: found.datasets[0] for split, found in validation.statistics.items()}
+    return page(
+        [
+            problems_list(validation.problems),
+            anomalies_tables(validation.anomalies),
+            statistics_tables(datasets),
+        ]
+    )

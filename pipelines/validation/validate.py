@@ -1,0 +1,137 @@
+"""Is an Examples folder fit to train on? Its statistics, a schema, the anomalies, the gate's word.
+
+In: shards of `tf.train.Example` below `Split-*/`, with or without a manifest, and maybe a schema.
+Out: what StatisticsGen, SchemaGen, ExampleValidator and ValidationGate find, without a pipeline.
+"""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import tensorflow_data_validation as tfdv
+from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
+from tfx_bsl.tfxio import tf_example_record
+
+from penstock.components.doctor.verify import verify
+from penstock.components.errors import DataError
+from penstock.components.gates.checks import GateOptions, find_problems
+from penstock.components.local_beam import local_pipeline
+from penstock.components.tfrecord.schema_features import parse_schema
+from penstock.pipelines.validation.examples_folder import find_manifest, find_shards
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What was found.
+
+    Attributes:
+        statistics: Of each split, one data set in each list.
+        schema: As given, or inferred from all splits.
+        is_inferred: Whether it was inferred.
+        anomalies: Where each split differs from the schema.
+        problems: Why the data is unfit, one line each; none where it is fit.
+    """
+
+    statistics: Mapping[str, statistics_pb2.DatasetFeatureStatisticsList]
+    schema: schema_pb2.Schema
+    is_inferred: bool
+    anomalies: Mapping[str, anomalies_pb2.Anomalies]
+    problems: tuple[str, ...]
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Rows of each split."""
+        return {name: int(s.datasets[0].num_examples) for name, s in self.statistics.items()}
+
+    def raise_problems(self) -> None:
+        """Refuse the data if there are any.
+
+        Raises:
+            DataError: Lists them.
+        """
+        if self.problems:
+            raise DataError(
+                f"the data is unfit to train on, {len(self.problems)} problem(s):\n  - "
+                + "\n  - ".join(self.problems)
+            )
+
+
+def validate_examples(
+    folder: Path,
+    options: GateOptions,
+    *,
+    schema_text: str | None = None,
+    workers: int = 1,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Validation:
+    """Look at every row of every split, once every byte has been verified.
+
+    Args:
+        folder: An Examples folder.
+        options: What the gate lets through.
+        schema_text: Content of a `schema.pbtxt`; None infers a schema, against which the splits
+            it comes from have no anomalies.
+        workers: Processes that work at the same time.
+        tell: Is told what is done next.
+
+    Raises:
+        DataError: The folder is none, shards are missing or damaged, or the schema is none.
+    """
+    given = parse_schema(schema_text, "the schema") if schema_text else None
+    manifest = find_manifest(folder)
+    shards = find_shards(folder, manifest)
+    tell(f"checking the bytes of {sum(map(len, shards.values()))} shards")
+    verify(str(folder)).raise_faults()
+    statistics = {}
+    for split, files in shards.items():
+        tell(f"statistics of split {split!r}")
+        statistics[split] = _statistics(files, workers)
+    schema = given or _infer(statistics)
+    anomalies = {
+        split: tfdv.validate_statistics(found, schema)
+        for split, found in statistics.items()
+        if found.datasets[0].num_examples
+    }
+    of_split = {split: found.datasets[0] for split, found in statistics.items()}
+    return Validation(
+        statistics=statistics,
+        schema=schema,
+        is_inferred=given is None,
+        anomalies=anomalies,
+        problems=tuple(find_problems(of_split, anomalies, manifest, options)),
+    )
+
+
+def _statistics(files: list[str], workers: int) -> statistics_pb2.DatasetFeatureStatisticsList:
+    if not files:
+        empty = statistics_pb2.DatasetFeatureStatisticsList()
+        empty.datasets.add()
+        return empty
+    source = tf_example_record.TFExampleRecord(file_pattern=files)
+    with tempfile.TemporaryDirectory() as folder:
+        written = f"{folder}/statistics.pb"
+        with local_pipeline(workers) as pipeline:
+            (
+                pipeline
+                | "Read" >> source.BeamSource()
+                | "Statistics" >> tfdv.GenerateStatistics()
+                | "Write" >> tfdv.WriteStatisticsToBinaryFile(written)
+            )
+        return tfdv.load_stats_binary(written)
+
+
+def _infer(
+    statistics: Mapping[str, statistics_pb2.DatasetFeatureStatisticsList],
+) -> schema_pb2.Schema:
+    """A schema as SchemaGen infers it: of one split, made wider by each other."""
+    schema: schema_pb2.Schema | None = None
+    for found in statistics.values():
+        if not found.datasets[0].num_examples:
+            continue
+        schema = (
+            tfdv.infer_schema(found, infer_feature_shape=True)
+            if schema is None
+            else tfdv.update_schema(schema, found)
+        )
+    return schema if schema is not None else schema_pb2.Schema()

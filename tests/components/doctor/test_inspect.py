@@ -1,0 +1,247 @@
+import json
+import struct
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from sklearn.datasets import load_digits
+
+from penstock.components.doctor.inspect import InspectedFile, inspect
+from penstock.components.errors import DataError
+from penstock.components.tfrecord.features import example, sequence_example
+
+
+def by_name(report):
+    return {feature.name: feature for feature in report.features}
+
+
+@pytest.fixture
+def digits(tfrecord):
+    """Twenty real images of handwritten digits: PNG, raw pixels, tensor and label."""
+    data = load_digits()
+    rows = [
+        example({
+            "png": tf.io.encode_png(pixels.astype(np.uint8)[..., None]),
+            "pixels": pixels.reshape(-1),
+            "tensor": pixels.astype(np.float32),
+            "label": label,
+        }).SerializeToString()
+        for pixels, label in zip(data.images[:20], data.target[:20], strict=True)
+    ]  # fmt: skip
+    return tfrecord("digits.gz", rows)
+
+
+def test_tfxs_taxi_examples(tfx_data):
+    folder = str(tfx_data / "tfrecord")
+    report = inspect(folder)
+    assert report.files == (
+        InspectedFile(
+            f"{folder}/data_tfrecord-00000-of-00002.gz", 412126, "GZIP", 9988, True, None
+        ),
+        InspectedFile(
+            f"{folder}/data_tfrecord-00001-of-00002.gz", 208677, "GZIP", 5012, True, None
+        ),
+    )
+    assert report.payloads == {"Example": 1000}
+    assert (report.records, report.is_exact, report.faults) == (15_000, True, ())
+    assert report.first_file == report.files[0].file
+    frame = report.first_frame
+    assert (frame.offset, frame.length, frame.length_crc) == (0, 517, 0xCB2352F6)
+    assert frame.payload_crc == frame.payload_crc_computed == 0x6A13F641
+    company = by_name(report)["company"]
+    assert (company.place, company.kind, company.present) == ("features", "bytes", 666)
+    assert (company.min_bytes, company.max_bytes, company.distinct) == (19, 40, 14)
+    assert company.samples[0] == "'Taxi Affiliation Services'"
+    hour = by_name(report)["trip_start_hour"]
+    assert (hour.kind, hour.minimum, hour.maximum, hour.distinct) == ("int64", 0, 23, 24)
+    miles = by_name(report)["trip_miles"]
+    assert (miles.kind, miles.minimum, miles.maximum, miles.distinct) == ("float", 0.0, 161.0, None)
+    assert miles.mean == pytest.approx(2.97298)
+    tract = by_name(report)["pickup_census_tract"]
+    assert (tract.kind, tract.present, tract.records, tract.samples) == ("", 0, 1000, ())
+
+
+def test_tfxs_sequence_examples(tfx_data):
+    report = inspect(str(tfx_data / "tfrecord_sequence"), max_records=None)
+    assert report.payloads == {"SequenceExample": 15_000}
+    places = {feature.name: feature.place for feature in report.features}
+    assert places == {"f": "context", "i": "context", "s": "feature_lists"}
+    steps = by_name(report)["s"]
+    assert (steps.kind, steps.min_steps, steps.max_steps) == ("bytes", 2, 2)
+    assert (steps.min_values, steps.max_values, steps.samples) == (1, 1, ("'0'", "'1'", "'2'"))
+
+
+def test_images_and_tensors_are_recognised(digits):
+    features = by_name(inspect(str(digits), samples=1))
+    assert features["png"].contents == {"PNG 8x8": 20}
+    assert features["png"].samples[0].startswith("<PNG 8x8, ")
+    assert features["tensor"].contents == {"tensor float32 [8, 8]": 20}
+    assert features["tensor"].samples == ("<tensor float32 [8, 8], 271 bytes>",)
+    pixels = features["pixels"]
+    assert (pixels.min_values, pixels.max_values) == (64, 64)
+    assert (pixels.minimum, pixels.maximum) == (0.0, 16.0)
+    assert pixels.samples == ("[0.0, 0.0, 5.0, 13.0, ... (64 values)]",)
+    assert features["label"].distinct == 10
+
+
+def test_numbers_are_added_up_over_many_runs(tfrecord):
+    numbers = np.arange(100_000, dtype=np.float32)
+    path = tfrecord("a", [example({"x": numbers}).SerializeToString()] * 3)
+    (feature,) = inspect(str(path)).features
+    assert (feature.minimum, feature.maximum, feature.mean) == (0.0, 99_999.0, 49_999.5)
+
+
+def test_what_is_not_finite_is_counted_apart(tfrecord):
+    path = tfrecord("a", [example({"x": [1.0, np.nan, np.inf, 3.0]}).SerializeToString()])
+    (feature,) = inspect(str(path)).features
+    assert (feature.minimum, feature.maximum, feature.mean, feature.non_finite) == (
+        1.0,
+        3.0,
+        2.0,
+        2,
+    )
+    assert feature.samples == ("[1.0, nan, inf, 3.0]",)
+
+
+def test_the_greatest_ints_are_exact(tfrecord):
+    path = tfrecord("a", [example({"x": [2**63 - 1, -(2**63)]}).SerializeToString()])
+    (feature,) = inspect(str(path)).features
+    assert (feature.minimum, feature.maximum) == (-(2**63), 2**63 - 1)
+
+
+def test_a_feature_of_two_kinds_says_so(tfrecord):
+    rows = [example({"x": value}).SerializeToString() for value in (1, 0.5, "a", None)]
+    (feature,) = inspect(str(tfrecord("a", rows))).features
+    assert (feature.kind, feature.present, feature.records) == ("bytes|float|int64", 3, 4)
+
+
+def test_lengths_that_vary_are_a_range(tfrecord):
+    rows = [example({"x": list(range(n))}).SerializeToString() for n in (2, 5, 3)]
+    (feature,) = inspect(str(tfrecord("a", rows))).features
+    assert (feature.min_values, feature.max_values) == (2, 5)
+
+
+def test_distinct_values_are_told_apart_up_to_a_thousand(tfrecord):
+    rows = [example({"i": n, "b": str(n)}).SerializeToString() for n in range(1500)]
+    report = inspect(str(tfrecord("a", rows)), max_records=None)
+    assert [feature.distinct for feature in report.features] == [1000, 1000]
+
+
+def test_samples_of_bytes_are_text_where_they_are_text(tfrecord):
+    values = [b"ab\tc", b"\xff\x00" * 10, "größer".encode(), b"", b"x" * 100]
+    rows = [example({"x": value}).SerializeToString() for value in values]
+    (feature,) = inspect(str(tfrecord("a", rows)), samples=5).features
+    assert feature.samples == (
+        "<4 bytes, 61 62 09 63>",
+        "<20 bytes, ff 00 ff 00 ff 00 ff 00 ...>",
+        "'größer'",
+        "''",
+        f"'{'x' * 40}...'",
+    )
+
+
+def test_samples_of_floats_have_the_digits_that_they_need(tfrecord):
+    rows = [example({"x": [0.1, -7.0, 17031839744.0, 1e30]}).SerializeToString()]
+    (feature,) = inspect(str(tfrecord("a", rows))).features
+    assert feature.samples == ("[0.1, -7.0, 17031840000.0, 1e+30]",)
+
+
+def test_other_payloads_are_shown_in_hex(tfrecord):
+    report = inspect(str(tfrecord("a", [b"hello world, this is no Example", b"more"])))
+    assert report.payloads == {"other": 2}
+    assert report.features == ()
+    assert report.hexdump == (
+        "00000000  68 65 6c 6c 6f 20 77 6f 72 6c 64 2c 20 74 68 69  hello world, thi\n"
+        "00000010  73 20 69 73 20 6e 6f 20 45 78 61 6d 70 6c 65     s is no Example"
+    )
+
+
+def test_records_to_look_at_are_spread_over_the_files(tfrecord, row, tmp_path):
+    for index in range(4):
+        tfrecord(f"s/part-{index}", map(row, range(50)))
+    report = inspect(str(tmp_path / "s"), max_records=10)
+    assert report.records_looked_at == 12
+    assert (report.records, report.is_exact) == (200, True)
+
+
+def test_large_files_are_counted_in_part_and_it_says_so(tfrecord, row, monkeypatch):
+    monkeypatch.setattr("penstock.components.doctor.inspect._COUNT_BYTES", 1000)
+    path = str(tfrecord("a", [row(0)] * 500))
+    assert inspect(path, max_records=1).files == (
+        InspectedFile(path, 25_000, "", 500, False, None),
+    )
+    assert inspect(path, max_records=None).files[0].records == 500
+
+
+def test_a_damaged_file_is_shown_up_to_its_fault(tfrecord, row):
+    path = tfrecord("a", map(row, range(10)))
+    data = bytearray(path.read_bytes())
+    data[50 * 7 + 20] ^= 1
+    path.write_bytes(data)
+    report = inspect(str(path))
+    assert (report.records, report.is_exact, report.records_looked_at) == (7, False, 7)
+    (fault,) = report.faults
+    assert fault.startswith(f"{path}: record 7 at offset 350: payload of 34 bytes has CRC 0x")
+
+
+def test_a_damaged_first_record_still_shows_its_layout(tfrecord, row):
+    path = tfrecord("a", [row(0)])
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    frame = inspect(str(path)).first_frame
+    assert frame.is_length_right
+    assert not frame.is_payload_right
+    assert frame.payload_crc == frame.payload_crc_computed ^ 0x01000000
+
+
+def test_spark_output_is_read_without_its_markers(tfrecord, row, tmp_path):
+    tfrecord("s/part-r-00000", [row(0)])
+    (tmp_path / "s/_SUCCESS").touch()
+    report = inspect(str(tmp_path / "s"))
+    assert report.records == 1
+    assert report.skipped == (f"{tmp_path}/s/_SUCCESS",)
+
+
+def test_an_empty_file_has_no_records_and_no_layout(tmp_path):
+    (tmp_path / "a").touch()
+    report = inspect(str(tmp_path / "a"))
+    assert (report.records, report.is_exact, report.first_frame, report.features) == (
+        0,
+        True,
+        None,
+        (),
+    )
+
+
+def test_an_example_without_features_is_empty(tfrecord):
+    assert inspect(str(tfrecord("a", [b"", b"\x0a\x00"]))).payloads == {"empty": 2}
+
+
+def test_nothing_there_is_an_error(tmp_path):
+    with pytest.raises(DataError, match="no such file or folder"):
+        inspect(str(tmp_path / "no"))
+
+
+def test_an_absurd_length_is_shown_not_read(tmp_path):
+    (tmp_path / "a").write_bytes(struct.pack("<QI", 2**60, 7) + b"abc")
+    report = inspect(str(tmp_path / "a"))
+    assert report.first_frame.length == 2**60
+    assert not report.first_frame.is_length_right
+    assert len(report.faults) == 1
+
+
+def test_the_report_is_json(digits):
+    raw = json.loads(inspect(str(digits)).to_json())
+    assert raw["records"] == 20
+    assert raw["is_exact"] is True
+    assert raw["first_frame"]["offset"] == 0
+    assert raw["features"][0]["name"] == "label"
+
+
+def test_a_sequence_of_varying_steps(tfrecord):
+    rows = [sequence_example({}, {"s": [[1], [2, 3]]}), sequence_example({}, {"s": [[4]]})]
+    (feature,) = inspect(str(tfrecord("a", [r.SerializeToString() for r in rows]))).features
+    assert (feature.min_steps, feature.max_steps) == (1, 2)
+    assert (feature.min_values, feature.max_values) == (1, 2)
+    assert (feature.minimum, feature.maximum, feature.mean) == (1, 4, 2.5)

@@ -1,0 +1,331 @@
+import gzip
+import json
+import shutil
+
+import pytest
+
+from penstock.components.doctor.shard_check import MAX_NAMED_RECORDS
+from penstock.components.doctor.verify import verify
+from penstock.components.errors import DataError
+
+NOTE = (
+    "no manifest.json: an uncompressed file cut exactly between two records, or a file removed "
+    "whole, cannot be seen; if Penstock wrote this, it was never finished"
+)
+SHARD = "Split-train/data_tfrecord-00001-of-00002"
+RECORD_BYTES = 50  # a row of 34 bytes in its frame
+
+
+def change(path, position, by=1):
+    data = bytearray(path.read_bytes())
+    data[position] ^= by
+    path.write_bytes(data)
+
+
+def edit_manifest(artifact, edit):
+    path = artifact / "manifest.json"
+    manifest = json.loads(path.read_text())
+    edit(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+def test_a_sound_artifact_has_no_faults(artifact):
+    report = verify(str(artifact))
+    assert report.faults == report.notes == ()
+    assert report.manifest == f"{artifact}/manifest.json"
+    assert [file.records for file in report.files] == [10, 10, 5]
+    assert report.records == 25
+    assert report.bytes == 25 * RECORD_BYTES
+    report.raise_faults()
+
+
+def test_a_shard_cut_at_a_record_boundary_is_found(artifact):
+    path = artifact / SHARD
+    path.write_bytes(path.read_bytes()[: 9 * RECORD_BYTES])
+    assert verify(str(artifact)).faults == (
+        f"{path}: 9 records, the manifest says 10; it was cut at the end of a record",
+        f"{path}: 450 bytes, the manifest says 500",
+    )
+
+
+def test_a_missing_shard_is_found(artifact):
+    (artifact / SHARD).unlink()
+    assert verify(str(artifact)).faults == (
+        f"{artifact}/{SHARD}: shard is missing; the manifest lists it with 10 rows",
+    )
+
+
+def test_a_shard_of_zero_bytes_is_found(artifact):
+    (artifact / SHARD).write_bytes(b"")
+    assert verify(str(artifact)).faults == (
+        f"{artifact}/{SHARD}: 0 records, the manifest says 10; it was cut at the end of a record",
+        f"{artifact}/{SHARD}: 0 bytes, the manifest says 500",
+    )
+
+
+def test_a_shard_of_zero_bytes_is_right_where_the_manifest_says_so(artifact):
+    empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    (artifact / "Split-eval/data_tfrecord-00000-of-00001").write_bytes(b"")
+
+    def edit(manifest):
+        manifest["splits"]["eval"][0].update(rows=0, bytes=0, sha256=empty)
+        manifest["account"].update(read=20, written={"train": 20, "eval": 0})
+
+    edit_manifest(artifact, edit)
+    assert verify(str(artifact)).faults == ()
+
+
+def test_a_flipped_payload_is_found_by_shard_record_and_offset(artifact):
+    path = artifact / SHARD
+    change(path, 3 * RECORD_BYTES + 20)
+    crc, digest = verify(str(artifact)).faults
+    assert crc.startswith(f"{path}: record 3 at offset 150: payload of 34 bytes has CRC 0x")
+    assert digest.startswith(f"{path}: sha256 ")
+    assert digest.endswith("...; the content was altered")
+
+
+def test_a_flipped_crc_is_found(artifact):
+    path = artifact / SHARD
+    change(path, RECORD_BYTES - 1)
+    crc, _ = verify(str(artifact)).faults
+    assert crc.startswith(f"{path}: record 0 at offset 0: payload of 34 bytes has CRC 0x")
+
+
+def test_a_flipped_length_is_found(artifact):
+    path = artifact / SHARD
+    change(path, 2 * RECORD_BYTES)
+    header, _ = verify(str(artifact)).faults
+    assert header.startswith(f"{path}: record 2 at offset 100: length 35 has CRC 0x")
+    assert header.endswith("the header is damaged and nothing after it can be read")
+
+
+def test_a_record_exchanged_for_another_is_found_by_the_digest(artifact, frame, row):
+    path = artifact / SHARD
+    data = path.read_bytes()
+    path.write_bytes(data[RECORD_BYTES:] + data[:RECORD_BYTES])
+    (fault,) = verify(str(artifact)).faults
+    assert fault.endswith("...; the content was altered")
+
+
+def test_all_faults_are_listed(artifact):
+    train = artifact / "Split-train"
+    change(train / "data_tfrecord-00000-of-00002", 20)
+    change(train / "data_tfrecord-00000-of-00002", 4 * RECORD_BYTES + 20)
+    (train / "data_tfrecord-00001-of-00002").unlink()
+    (artifact / "Split-eval/data_tfrecord-00000-of-00001").write_bytes(b"no TFRecord at all")
+    report = verify(str(artifact))
+    with pytest.raises(DataError) as caught:
+        report.raise_faults()
+    starts = [
+        f"{train}/data_tfrecord-00001-of-00002: shard is missing",
+        f"{train}/data_tfrecord-00000-of-00002: record 0 at offset 0: payload of 34",
+        f"{train}/data_tfrecord-00000-of-00002: record 4 at offset 200: payload of 34",
+        f"{train}/data_tfrecord-00000-of-00002: sha256",
+        f"{artifact}/Split-eval/data_tfrecord-00000-of-00001: not a TFRecord file, it looks like t",
+        f"{artifact}/Split-eval/data_tfrecord-00000-of-00001: 18 bytes, the manifest says 250",
+    ]
+    for line, start in zip(str(caught.value).splitlines(), starts, strict=True):
+        assert line.startswith(start)
+
+
+def test_damaged_records_beyond_a_hundred_are_counted(tfrecord, row):
+    path = tfrecord("a", map(row, range(MAX_NAMED_RECORDS + 7)))
+    for i in range(MAX_NAMED_RECORDS + 7):
+        change(path, i * RECORD_BYTES + 20)
+    report = verify(str(path))
+    assert len(report.faults) == MAX_NAMED_RECORDS + 1
+    assert report.faults[-1] == f"{path}: 7 more records have damaged payloads"
+    assert report.records == MAX_NAMED_RECORDS + 7
+
+
+def test_leftovers_of_another_run_are_named(artifact):
+    old = artifact / "Split-train/data_tfrecord-00002-of-00003"
+    shutil.copy(artifact / SHARD, old)
+    (artifact / "Split-old").mkdir()
+    note = artifact / "Split-old/_SUCCESS"
+    note.touch()
+    (artifact / "Split-train/.DS_Store").touch()  # no reader takes a hidden file
+    assert verify(str(artifact)).faults == tuple(
+        f"{file}: not listed in the manifest, but readers would take it for a shard; remove it"
+        for file in sorted([old, note])
+    )
+
+
+def test_a_compression_that_the_manifest_does_not_say_is_found(artifact):
+    edit_manifest(artifact, lambda manifest: manifest.update(compression="GZIP"))
+    assert f"{artifact}/{SHARD}: compression none, the manifest says GZIP" in (
+        verify(str(artifact)).faults
+    )
+
+
+def test_a_manifest_whose_account_differs_from_its_lists_is_found(artifact):
+    edit_manifest(
+        artifact, lambda m: m["account"].update(read=24, written={"train": 20, "eval": 4})
+    )
+    assert verify(str(artifact)).faults == (
+        f"{artifact}/manifest.json: split 'eval': the shards are listed with 5 rows, the account "
+        "says 4 were written",
+    )
+
+
+def test_missing_rejected_rows_are_found(artifact):
+    edit_manifest(artifact, lambda m: m.update(quarantine="rejected"))
+    assert verify(str(artifact)).faults == (
+        f"{artifact}/manifest.json: the rejected rows that it names, rejected, are missing",
+    )
+
+
+def test_a_manifest_that_does_not_parse_is_a_fault_and_the_files_are_still_read(artifact):
+    (artifact / "manifest.json").write_text("{")
+    change(artifact / SHARD, 20)
+    manifest, crc = verify(str(artifact)).faults
+    assert manifest.startswith(f"{artifact}/manifest.json: not a Penstock manifest (")
+    assert crc.startswith(f"{artifact}/{SHARD}: record 0 at offset 0: payload of 34 bytes")
+
+
+def test_a_split_and_a_shard_are_held_against_the_manifest_above_them(artifact):
+    path = artifact / SHARD
+    path.write_bytes(path.read_bytes()[:RECORD_BYTES])
+    faults = (
+        f"{path}: 1 records, the manifest says 10; it was cut at the end of a record",
+        f"{path}: 50 bytes, the manifest says 500",
+    )
+    assert verify(str(path)).faults == faults
+    assert verify(str(path.parent)).faults == faults
+    assert verify(str(artifact / "Split-eval")).faults == ()
+    assert [file.records for file in verify(str(artifact / "Split-eval")).files] == [5]
+
+
+def test_without_a_manifest_a_cut_at_a_boundary_cannot_be_seen_and_it_says_so(artifact):
+    (artifact / "manifest.json").unlink()
+    (artifact / SHARD).write_bytes((artifact / SHARD).read_bytes()[:RECORD_BYTES])
+    report = verify(str(artifact))
+    assert report.faults == ()
+    assert report.manifest is None
+    assert report.notes == (NOTE,)
+
+
+def test_without_a_manifest_missing_members_are_named(artifact):
+    (artifact / "manifest.json").unlink()
+    (artifact / SHARD).unlink()
+    folder = artifact / "Split-train"
+    fault = f"{folder}: of the 2 shards of 'data_tfrecord', data_tfrecord-00001-of-00002 is missing"
+    assert verify(str(artifact)).faults == (fault,)
+    assert verify(str(folder)).faults == (fault,)
+    assert verify(f"{folder}/*").faults == (fault,)
+    assert verify(f"{folder}/data_tfrecord-00000-of-00002").faults == ()  # one file was asked for
+
+
+def test_members_are_named_whatever_their_endings_and_counts(tfrecord, row, tmp_path):
+    tfrecord("s/mnist-train.tfrecord-00000-of-00003", [row(0)])
+    tfrecord("s/images-00001-of-99999999.tfrecord", [row(0)])
+    images, mnist = verify(str(tmp_path / "s")).faults
+    assert images.startswith(
+        f"{tmp_path}/s: of the 99999999 shards of 'images', images-00000000-of-99999999.tfrecord, "
+        "images-00000001-of-99999999.tfrecord, "
+    )
+    assert images.endswith("images-00000009-of-99999999.tfrecord and more are missing")
+    assert mnist == (
+        f"{tmp_path}/s: of the 3 shards of 'mnist-train.tfrecord', "
+        "mnist-train.tfrecord-00001-of-00003, mnist-train.tfrecord-00002-of-00003 are missing"
+    )
+
+
+def test_two_sets_of_shards_in_one_folder_are_named(tfrecord, row, tmp_path):
+    tfrecord("s/data-00000-of-00001", [row(0)])
+    tfrecord("s/data-00000-of-00002", [row(0)])
+    tfrecord("s/data-00001-of-00002", [row(0)])
+    assert verify(str(tmp_path / "s")).faults == (
+        f"{tmp_path}/s: 'data' has shards -of-00001 and -of-00002; one set is left from another "
+        "run",
+    )
+
+
+def test_spark_output_is_read_without_its_markers(tfrecord, row, tmp_path):
+    tfrecord("spark/part-r-00000", [row(0)])
+    for name in ("_SUCCESS", "._SUCCESS.crc", ".part-r-00000.crc"):
+        (tmp_path / "spark" / name).touch()
+    report = verify(str(tmp_path / "spark"))
+    assert report.faults == ()
+    assert [file.file for file in report.files] == [f"{tmp_path}/spark/part-r-00000"]
+    assert len(report.skipped) == 3
+
+
+def test_zero_bytes_without_a_manifest_are_a_fault(tmp_path):
+    (tmp_path / "a").touch()
+    assert verify(str(tmp_path / "a")).faults == (
+        f"{tmp_path}/a: zero bytes; a shard that holds no rows is not to be told from one that "
+        "was lost",
+    )
+
+
+def test_a_gzip_shard_without_rows_is_sound(tfrecord):
+    assert verify(str(tfrecord("a.gz", []))).faults == ()
+
+
+def test_a_cut_gzip_shard_is_found(tfrecord, row):
+    path = tfrecord("a.gz", map(row, range(100)))
+    path.write_bytes(path.read_bytes()[:-9])
+    (fault,) = verify(str(path)).faults
+    assert fault.startswith(
+        f"{path}: GZIP data is cut: it ends without its end mark, at or after record "
+    )
+
+
+def test_payloads_that_are_no_example_are_named_and_counted(tfrecord, row):
+    path = tfrecord("a", [row(0), b"hello world", row(1), b"hello world"])
+    assert verify(str(path)).faults == (
+        f"{path}: record 1 at offset 50: payload is neither a tf.train.Example nor a "
+        "SequenceExample, it begins with b'hello world' (2 of 4 records are so)",
+    )
+
+
+def test_a_payload_that_is_no_example_is_found_far_into_a_file(tfrecord, row):
+    path = tfrecord("a", [row(0)] * 150 + [b"hello world"])
+    (fault,) = verify(str(path)).faults
+    assert fault.startswith(f"{path}: record 150 at offset 7500: payload is neither a tf.train.")
+
+
+@pytest.mark.parametrize("folder", ["tfrecord", "tfrecord_sequence"])
+def test_tfx_test_data_is_sound(tfx_data, folder):
+    report = verify(str(tfx_data / folder))
+    assert report.faults == ()
+    assert report.records == 15_000
+
+
+def test_every_flipped_byte_of_a_plain_shard_is_found(tfrecord, row):
+    path = tfrecord("a", map(row, range(2)))
+    data = path.read_bytes()
+    for position in range(len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= 0x40
+        path.write_bytes(damaged)
+        assert verify(str(path)).faults, position
+
+
+def test_progress_ends_at_all_bytes(artifact):
+    calls = []
+    verify(str(artifact), on_progress=lambda done, total: calls.append((done, total)))
+    assert calls[-1] == (25 * RECORD_BYTES, 25 * RECORD_BYTES)
+
+
+def test_a_file_that_may_not_be_read_or_is_gone_is_an_error(tmp_path):
+    with pytest.raises(DataError, match="no such file or folder"):
+        verify(str(tmp_path / "no"))
+
+
+def test_the_report_is_json(artifact):
+    (artifact / SHARD).unlink()
+    raw = json.loads(verify(str(artifact)).to_json())
+    assert raw["records"] == 15
+    assert raw["faults"] == [
+        f"{artifact}/{SHARD}: shard is missing; the manifest lists it with 10 rows"
+    ]
+    assert raw["files"][0]["records"] == 10
+
+
+def test_a_gzip_shard_where_the_manifest_says_none_is_found(artifact):
+    path = artifact / SHARD
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    faults = verify(str(artifact)).faults
+    assert f"{path}: compression GZIP, the manifest says none" in faults

@@ -1,0 +1,170 @@
+"""Whole ingests from a real S3 server: the command line, its end by a signal, and the node."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.components.errors import UsageError
+from penstock.components.files.remote import RemoteFile
+from penstock.components.sources.options import SourceOptions
+from penstock.components.tfrecord.manifest import read_manifest
+
+pytestmark = pytest.mark.slow
+CSV = b"id,n\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(1000))
+
+
+@pytest.fixture
+def penstock(tmp_path):
+    """Starts `penstock ingest` as a user does, in a process, with temporary files in `tmp`."""
+    (tmp_path / "tmp").mkdir()
+
+    def start(*arguments):
+        environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+        del environment["PENSTOCK_SPOOL"]
+        command = (Path(sys.executable).with_name("penstock"), "ingest", *map(str, arguments))
+        return subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    return start
+
+
+def spools(tmp_path):
+    return list((tmp_path / "tmp").glob("penstock-spool*"))
+
+
+def test_the_command_line(s3, penstock, tmp_path):
+    for i in range(3):
+        s3.put_object(Bucket="bucket", Key=f"d/{i}.csv", Body=CSV)
+    out = tmp_path / "shards"
+    run = penstock(
+        *("s3://bucket/d", out, "--split", "train=3", "--split", "eval=1"),
+        *("--workers", "2", "--shards", "4", "--parquet-copy"),
+    )
+    stdout, stderr = run.communicate(timeout=120)
+    assert run.returncode == 0, stderr
+    manifest = read_manifest(out)
+    assert manifest.account.read == 3000
+    assert sum(manifest.account.written.values()) == 3000
+    assert 2100 < manifest.account.written["train"] < 2400
+    assert manifest.source_files == 3
+    assert [column.name for column in manifest.columns] == ["id", "n"]
+    assert spools(tmp_path) == []
+    texts = [file.read_bytes() for file in out.rglob("*") if file.is_file()]
+    assert len(texts) > 8
+    assert not any(b"3f9c" in text for text in texts)
+    assert "3f9c" not in stdout + stderr
+
+
+def test_bad_rows_are_named_by_address_and_leave_nothing(s3, penstock, tmp_path):
+    s3.put_object(Bucket="bucket", Key="bad.csv", Body=CSV + b"1,2,3\n")
+    run = penstock("s3://bucket/bad.csv", tmp_path / "out")
+    stderr = run.communicate(timeout=120)[1]
+    assert run.returncode == 1
+    assert "s3://bucket/bad.csv: line 1002 (row 1001): " in stderr
+    assert "Traceback" not in stderr
+    assert spools(tmp_path) == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_in_a_bucket_is_refused(s3, penstock, tmp_path):
+    s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV)
+    run = penstock("s3://bucket/a.csv", "s3://bucket/out")
+    stderr = run.communicate(timeout=120)[1]
+    assert run.returncode == 2
+    assert "output must be a local or mounted path; mount the bucket" in stderr
+    assert spools(tmp_path) == []
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_while_objects_are_copied(s3, proxy, penstock, tmp_path, sent):
+    s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV)
+    proxy.faults += ["stall"] * 3
+    run = penstock("s3://bucket/a.csv", tmp_path / "out")
+    until = time.monotonic() + 60
+    while len(proxy.faults) == 3:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    assert len(spools(tmp_path)) == 1
+    run.send_signal(sent)
+    stderr = run.communicate(timeout=60)[1]
+    assert run.returncode != 0
+    if sent == signal.SIGKILL:  # the next run removes what no one can
+        proxy.faults.clear()
+        again = penstock("s3://bucket/a.csv", tmp_path / "out")
+        stderr = again.communicate(timeout=120)[1]
+        assert again.returncode == 0, stderr
+    assert spools(tmp_path) == []
+    assert "Traceback" not in stderr
+    assert (tmp_path / "out").exists() == (sent == signal.SIGKILL)
+
+
+def test_the_node_runs_again_when_an_object_changes_and_not_else(s3, proxy, tmp_path):
+    from tfx.orchestration import metadata, pipeline
+    from tfx.orchestration.local.local_dag_runner import LocalDagRunner
+
+    from penstock.components.example_gen.component import ShardedExampleGen
+
+    store = metadata.sqlite_metadata_connection_config(str(tmp_path / "metadata.sqlite"))
+
+    def outputs():
+        node = ShardedExampleGen("s3://bucket/d/")
+        LocalDagRunner().run(
+            pipeline.Pipeline(
+                pipeline_name="test",
+                pipeline_root=str(tmp_path / "root"),
+                components=[node],
+                enable_cache=True,
+                metadata_connection_config=store,
+            )
+        )
+        with metadata.Metadata(store) as handle:
+            artifacts = handle.store.get_artifacts_by_type("Examples")
+        return sorted((artifact.uri for artifact in artifacts), key=lambda uri: int(Path(uri).name))
+
+    s3.put_object(Bucket="bucket", Key="d/a.csv", Body=CSV)
+    first = outputs()
+    assert [read_manifest(uri).account.read for uri in first] == [1000]
+    assert list((tmp_path / "spool").iterdir()) == []
+    proxy.asked.clear()
+    s3.put_object(Bucket="bucket", Key="d/a.csv", Body=CSV)  # the same, at another time
+    assert outputs() == first
+    assert not any("Range" in headers for headers in proxy.asked)  # nor was it read
+    s3.put_object(Bucket="bucket", Key="d/a.csv", Body=CSV.replace(b"10,100", b"10,999"))
+    again = outputs()
+    assert len(again) == 2
+    prints = {read_manifest(uri).source_fingerprint for uri in again}
+    assert len(prints) == 2
+    assert b"3f9c" not in (tmp_path / "metadata.sqlite").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("base", "pattern", "options"),
+    [
+        ("https://host/a.csv?X-Amz-Signature=pw-3f9c", "*", {}),
+        ("https://host", "a.csv?X-Amz-Signature=pw-3f9c", {}),
+        ("s3://bucket", "*", {"schema_file": "https://me:pw-3f9c@host/schema.pbtxt"}),
+    ],
+)
+def test_a_node_is_not_made_of_an_address_with_a_secret(base, pattern, options):
+    from tfx.proto import example_gen_pb2
+
+    from penstock.components.example_gen.component import ShardedExampleGen
+
+    splits = example_gen_pb2.Input(splits=[{"name": "train", "pattern": pattern}])
+    with pytest.raises(UsageError) as caught:
+        ShardedExampleGen(base, input_config=splits, source=SourceOptions(**options))
+    assert "holds a" in str(caught.value)
+    assert "3f9c" not in str(caught.value)
+
+
+def test_a_worker_gets_the_state_that_was_listed():
+    import pickle
+
+    file = pickle.loads(pickle.dumps(RemoteFile("s3://b/a", 7, "v")))
+    assert (file, file.size, file.version) == ("s3://b/a", 7, "v")

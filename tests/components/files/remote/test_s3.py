@@ -1,0 +1,187 @@
+"""Objects of a real S3 server, over HTTP on loopback, through a proxy that fails on demand."""
+
+import os
+import pickle
+import shutil
+import urllib.request
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.files import remote_copy
+from penstock.components.sources.open import open_source
+from penstock.components.sources.spark.source import SparkOptions
+from penstock.components.sources.tfrecords.tfds import TFDSOptions
+from penstock.components.sources.whole_files.options import BinaryOptions
+
+pytestmark = pytest.mark.slow
+CSV = b"id,n\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(1000))
+
+
+def data_error(call):
+    with pytest.raises(DataError) as caught:
+        call()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("s3://bucket/d", ["a.csv", "b.csv"]),
+        ("s3://bucket/d/", ["a.csv", "b.csv"]),
+        ("s3://bucket/d/*.csv", ["a.csv", "b.csv"]),
+        ("s3://bucket/d/b.csv", ["b.csv"]),
+        ("s3://bucket/d/**", ["a.csv", "b.csv", "sub/c.csv"]),
+    ],
+)
+def test_folders_globs_and_files(s3, read_out, pattern, names):
+    for name in ("d/a.csv", "d/b.csv", "d/sub/c.csv"):
+        s3.put_object(Bucket="bucket", Key=name, Body=CSV)
+    for name in ("d/_SUCCESS", "d/", "d/.crc"):
+        s3.put_object(Bucket="bucket", Key=name, Body=b"")
+    source = open_source(pattern)
+    assert list(source.files) == [f"s3://bucket/d/{name}" for name in names]
+    copy = pickle.loads(pickle.dumps(source))
+    assert len(read_out(copy, parts=3).rows) == 1000 * len(names)
+
+
+def test_parquet_and_what_is_wrong_are_named_by_their_address(s3, read_out, tmp_path):
+    pq.write_table(pa.table({"x": list(range(5000))}), tmp_path / "x.parquet", row_group_size=1000)
+    data = (tmp_path / "x.parquet").read_bytes()
+    s3.put_object(Bucket="bucket", Key="x", Body=data)
+    source = open_source("s3://bucket/x")
+    assert source.kind == "parquet"
+    assert len(read_out(source, parts=4).rows) == 5000
+    s3.put_object(Bucket="bucket", Key="cut.parquet", Body=data[:-10])
+    assert data_error(lambda: open_source("s3://bucket/cut.parquet")).startswith(
+        "s3://bucket/cut.parquet: truncated"
+    )
+    s3.put_object(Bucket="bucket", Key="bad.csv", Body=b"a,b\n1,2\n3\n")
+    out = read_out(open_source("s3://bucket/bad.csv"))
+    assert str(out.rejected[0]).startswith("s3://bucket/bad.csv: line 3 (row 2)")
+    assert data_error(lambda: open_source("s3://bucket/none")) == (
+        "s3://bucket/none: no such file or folder"
+    )
+    assert data_error(lambda: open_source("s3://elsewhere/x")) == (
+        "s3://elsewhere/x: no such file or folder "
+        "(NoSuchBucket: The specified bucket does not exist)"
+    )
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "short", "stall"])
+def test_a_fault_is_survived_a_few_times_and_then_named(s3, proxy, read_out, monkeypatch, fault):
+    monkeypatch.setattr(remote_copy, "_BLOCK_BYTES", 2000)
+    s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV)
+    proxy.faults += [fault, fault]
+    out = read_out(open_source("s3://bucket/a.csv"))
+    assert proxy.faults == []
+    assert out.rows == [[i, i * i] for i in range(1000)]
+    s3.put_object(Bucket="bucket", Key="b.csv", Body=CSV)
+    proxy.faults += [fault] * 100
+    message = data_error(lambda: open_source("s3://bucket/b.csv"))
+    assert message.startswith("s3://bucket/b.csv: cannot be read, 5 tries failed (")
+    assert "\n" not in message
+    assert len(list(Path(os.environ["PENSTOCK_SPOOL"]).iterdir())) == 1  # that of a.csv
+    assert len(proxy.faults) in (90, 95)  # aiohttp asks once more on a connection that it had
+
+
+def test_what_is_read_is_what_was_scanned(s3, read_out):
+    s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV)
+    source = open_source("s3://bucket/a.csv")
+    s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV.replace(b"10,100", b"10,999"))
+    assert read_out(source).rows[10] == [10, 100]
+    # Another machine has no copy yet, and the object in its former state is gone.
+    shutil.rmtree(os.environ["PENSTOCK_SPOOL"])
+    Path(os.environ["PENSTOCK_SPOOL"]).mkdir()
+    message = data_error(lambda: read_out(source))
+    assert message.startswith("s3://bucket/a.csv: was changed since it was listed")
+    assert open_source("s3://bucket/a.csv").fingerprint != source.fingerprint
+
+
+def test_the_fingerprint_is_that_of_the_same_local_files(s3, tmp_path):
+    s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV)
+    (tmp_path / "a.csv").write_bytes(CSV)
+    local = open_source(str(tmp_path / "a.csv"))
+    assert open_source("s3://bucket/a.csv").fingerprint == local.fingerprint
+
+
+@pytest.fixture
+def strict_moto(moto):
+    """The server checks who asks, while the test runs."""
+
+    def allow(count):
+        address = f"http://127.0.0.1:{moto}/moto-api/reset-auth"
+        plain = {"Content-Type": "text/plain"}
+        urllib.request.urlopen(urllib.request.Request(address, str(count).encode(), plain))
+
+    allow(0)
+    yield
+    allow("inf")
+
+
+def test_wrong_credentials(s3, request):
+    s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV)
+    request.getfixturevalue("strict_moto")
+    message = data_error(lambda: open_source("s3://bucket/a.csv"))
+    assert message == (
+        "s3://bucket/a.csv: permission denied (403: Forbidden); give credentials in the provider's "
+        "own environment variables or files"
+    )
+
+
+def test_no_credentials(s3, monkeypatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert data_error(lambda: open_source("s3://bucket/a.csv")) == (
+        "s3://bucket/a.csv: Unable to locate credentials; give credentials in the provider's own "
+        "environment variables or files"
+    )
+
+
+def test_an_object_that_is_shorter_by_now(s3, read_out):
+    s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV)
+    source = open_source("s3://bucket/a.csv")
+    s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV[:100])
+    shutil.rmtree(os.environ["PENSTOCK_SPOOL"])
+    Path(os.environ["PENSTOCK_SPOOL"]).mkdir()
+    message = data_error(lambda: read_out(source))
+    assert message.startswith("s3://bucket/a.csv: was changed since it was listed (")
+    s3.delete_object(Bucket="bucket", Key="a.csv")
+    assert data_error(lambda: read_out(source)) == "s3://bucket/a.csv: no such file or folder"
+
+
+def test_names_that_look_like_globs_or_paths(s3, read_out):
+    s3.put_object(Bucket="bucket", Key="d/a[1].csv", Body=b"x\n1\n")
+    s3.put_object(Bucket="bucket", Key="e//a b.csv", Body=b"x\n2\n")
+    s3.put_object(Bucket="bucket", Key="e/a b.csv", Body=b"x\n3\n")
+    assert read_out(open_source("s3://bucket/d/a[1].csv")).rows == [[1]]
+    source = open_source(["s3://bucket/e//a b.csv", "S3://bucket/e/a b.csv"])
+    assert read_out(source).rows == [[2], [3]]
+    source = open_source(["s3://bucket/e//a b.csv", "s3://bucket/e/a b.csv"], BinaryOptions())
+    assert source.rows == 2
+    message = data_error(lambda: open_source("s3://bucket/none/*.csv"))
+    assert message == "s3://bucket/none/*.csv: no data file matches; expected at least one"
+
+
+def test_a_folder_that_spark_wrote(s3, read_out, tmp_path):
+    pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / "x.parquet")
+    data = (tmp_path / "x.parquet").read_bytes()
+    s3.put_object(Bucket="bucket", Key="t/part-00000.snappy.parquet", Body=data)
+    message = data_error(lambda: open_source("s3://bucket/t", SparkOptions()))
+    assert message.startswith("s3://bucket/t: has no _SUCCESS, so Spark's job did not finish")
+    s3.put_object(Bucket="bucket", Key="t/_SUCCESS", Body=b"")
+    assert read_out(open_source("s3://bucket/t", SparkOptions())).rows == [[1], [2], [3]]
+    s3.put_object(Bucket="bucket", Key="t/.part-00000.snappy.parquet.crc", Body=b"no")
+    message = data_error(lambda: open_source("s3://bucket/t", SparkOptions()))
+    assert message.startswith("s3://bucket/t/.part-00000.snappy.parquet.crc: is no checksum file")
+    s3.put_object(Bucket="bucket", Key="t/year=2024/part-00000", Body=data)
+    message = data_error(lambda: open_source("s3://bucket/t", SparkOptions()))
+    assert message.startswith("s3://bucket/t: is partitioned by folder (year=2024)")
+
+
+def test_tfds_is_read_from_paths():
+    with pytest.raises(UsageError, match=r"^s3://bucket/mnist/3.0.1: TFDS reads a builder's fold"):
+        open_source("s3://bucket/mnist/3.0.1", TFDSOptions())

@@ -1,0 +1,67 @@
+"""Kinds of which a row is a file, or whose files have names, from a real S3 server."""
+
+import pytest
+
+from penstock.components.files.listing import list_files
+from penstock.components.sources.lines.text.options import TextOptions
+from penstock.components.sources.open import open_source
+from penstock.components.sources.whole_files.options import BinaryOptions
+
+
+@pytest.fixture
+def bucket(s3):
+    for key in ("d/a/1.txt", "d/2.txt", "d/.hidden/3.txt", "d/_SUCCESS", "other/4.txt"):
+        s3.put_object(Bucket="bucket", Key=key, Body=f"{key}\n".encode())
+
+
+@pytest.mark.parametrize("given", ["s3://bucket/d", "S3://bucket/d/", "s3://bucket/d/**"])
+def test_names_are_below_the_folder(bucket, given, read_out):
+    source = open_source(given, BinaryOptions())
+    out = read_out(source, 2)
+    assert sorted(out.rows, key=lambda row: row[1]) == [
+        [b"d/2.txt\n", b"2.txt", 8],
+        [b"d/a/1.txt\n", b"a/1.txt", 10],
+    ]
+    assert source.ignored == ("s3://bucket/d/.hidden/3.txt", "s3://bucket/d/_SUCCESS")
+
+
+def test_lines_of_one_file_and_of_a_glob(bucket, read_out):
+    out = read_out(open_source("s3://bucket/d/a/1.txt", TextOptions()))
+    assert out.rows == [[b"d/a/1.txt", b"1.txt", 1]]
+    out = read_out(open_source("s3://bucket/*/*.txt", TextOptions()), 3)
+    assert [row[1] for row in out.rows] == [b"d/2.txt", b"other/4.txt"]
+
+
+def test_a_fault_of_the_server_is_no_bad_row(bucket, proxy, read_out):
+    proxy.faults = ["503", "reset", "short"]
+    assert len(read_out(open_source("s3://bucket/d", BinaryOptions())).rows) == 2
+
+
+@pytest.mark.parametrize("pattern", ["*", "**", "[ac]*", "cat*", "*/*"])
+def test_a_glob_gives_folders_with_all_in_them_as_on_a_path(s3, pattern, tmp_path, read_out):
+    names = ("cover.txt", "cat/1.txt", "cat/old/2.txt", "ant/.hidden/3.txt", "dog/4.txt")
+    for name in names:
+        s3.put_object(Bucket="bucket", Key=f"photos/{name}", Body=name.encode())
+        (tmp_path / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "photos" / name).write_text(name)
+    remote = read_out(open_source(f"s3://bucket/photos/{pattern}", BinaryOptions()))
+    local = read_out(open_source(f"{tmp_path}/photos/{pattern}", BinaryOptions()))
+    assert sorted(remote.rows) == sorted(local.rows)
+    if pattern == "*":
+        assert sorted(row[1] for row in remote.rows) == [
+            b"cat/1.txt", b"cat/old/2.txt", b"cover.txt", b"dog/4.txt"
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pattern", "found"), [("*", ["a.csv"]), ("**", ["a.csv", "sub/b.csv"])])
+def test_a_glob_of_tables_gives_files_only_as_on_a_path(s3, pattern, found, tmp_path):
+    for name in ("a.csv", "sub/b.csv", ".hidden.csv"):
+        s3.put_object(Bucket="bucket", Key=f"t/{name}", Body=b"x\n1\n")
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x\n1\n")
+    assert list_files(f"s3://bucket/t/{pattern}", "csv").files == tuple(
+        f"s3://bucket/t/{name}" for name in found
+    )
+    assert list_files(f"{tmp_path}/{pattern}", "csv").files == tuple(
+        f"{tmp_path}/{name}" for name in found
+    )

@@ -1,0 +1,172 @@
+"""Files of a web server: with and without parts, sizes, versions; redirects, pages, faults."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.files import remote_retry
+from penstock.components.sources.open import open_source
+from penstock.components.sources.options import SourceOptions
+
+ROWS = [[i, i * i] for i in range(1000)]
+CSV = b"id,n\n" + b"".join(b"%d,%d\n" % tuple(row) for row in ROWS)
+
+
+def data_error(call):
+    with pytest.raises(DataError) as caught:
+        call()
+    return str(caught.value)
+
+
+@pytest.fixture(autouse=True)
+def file(web):
+    web.files["/a.csv"] = CSV
+
+
+@pytest.mark.parametrize(
+    "ways",
+    [{"etag", "ranges"}, {"etag"}, set(), {"chunked"}, {"no head", "etag"}, {"no head", "chunked"}],
+)
+def test_servers_differ(web, read_out, ways):
+    web.ways = ways
+    source = open_source(f"{web.address}/a.csv")
+    assert read_out(source, parts=3).rows == ROWS
+    assert source.files == (f"{web.address}/a.csv",)
+
+
+@pytest.mark.parametrize(
+    ("ways", "fault"),
+    [
+        ({"etag", "ranges"}, "503"),
+        ({"etag", "ranges"}, "reset"),
+        ({"etag", "ranges"}, "stall"),
+        ({"etag", "ranges"}, "break"),
+        ({"etag"}, "break"),
+        (set(), "break"),
+    ],
+)
+def test_a_fault_is_survived(web, read_out, ways, fault):
+    web.ways = ways
+    web.faults += [fault, fault]
+    assert read_out(open_source(f"{web.address}/a.csv")).rows == ROWS
+    assert web.faults == []
+
+
+@pytest.mark.parametrize("ways", [{"no length"}, {"no length", "no head", "etag"}])
+@pytest.mark.parametrize("fault", [[], ["break"]])
+def test_what_may_break_off_unnoticed_is_refused(web, ways, fault):
+    web.ways = ways
+    web.faults += fault
+    assert data_error(lambda: open_source(f"{web.address}/a.csv")) == (
+        f"{web.address}/a.csv: the server tells neither a length nor the end, so that nothing "
+        "tells whether a copy is whole; copy it by hand"
+    )
+
+
+def test_a_broken_stream_goes_on_where_it_broke_off(web, read_out):
+    web.faults += ["break"]
+    assert read_out(open_source(f"{web.address}/a.csv")).rows == ROWS
+    parts = [wanted for command, wanted in web.asked if command == "GET"]
+    assert parts == [None, f"bytes={len(CSV) // 2}-"]
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "break"])
+def test_a_fault_that_stays_is_named(web, fault):
+    web.faults += [fault] * 100
+    message = data_error(lambda: open_source(f"{web.address}/a.csv"))
+    assert message.startswith(f"{web.address}/a.csv: cannot be read, 5 tries failed (")
+    assert len(web.faults) in (90, 95)  # aiohttp asks once more on a connection that it had
+    assert "\n" not in message
+    assert list(Path(os.environ["PENSTOCK_SPOOL"]).iterdir()) == []
+
+
+def test_what_another_try_does_not_mend_is_told_at_once(web):
+    assert data_error(lambda: open_source(f"{web.address}/none.csv")) == (
+        f"{web.address}/none.csv: no such file or folder"
+    )
+    web.statuses["/a.csv"] = 403
+    message = data_error(lambda: open_source(f"{web.address}/a.csv"))
+    assert message.startswith(f"{web.address}/a.csv: permission denied (403, message='Forbidden'")
+    web.statuses["/a.csv"] = 400
+    message = data_error(lambda: open_source(f"{web.address}/a.csv"))
+    assert message.startswith(f"{web.address}/a.csv: cannot be read (400, message='Bad Request'")
+    assert len(web.asked) == 6  # a HEAD and a GET each
+
+
+def test_a_redirect_is_followed_and_its_signature_not_told(web, read_out):
+    web.redirects["/latest"] = "/a.csv?X-Amz-Signature=signed-3f9c"
+    assert read_out(open_source(f"{web.address}/latest")).rows == ROWS
+    web.statuses["/a.csv"] = 403
+    message = data_error(lambda: open_source(f"{web.address}/latest"))
+    assert "permission denied" in message
+    assert "a.csv?***" in message
+    assert "3f9c" not in message
+
+
+def test_a_web_page_is_no_data(web):
+    web.ways |= {"page"}
+    assert data_error(lambda: open_source(f"{web.address}/a.csv")) == (
+        f"{web.address}/a.csv: the server answers with a web page (text/html), expected a file of "
+        "data; name the address that downloads the file"
+    )
+
+
+def test_a_file_that_changes_while_it_is_copied(web):
+    class Changing(web.RequestHandlerClass):
+        def answer(self):
+            answer = super().answer()
+            if self.command == "GET":
+                web.files["/a.csv"] = CSV.replace(b"10,100", b"10,999")
+            return answer
+
+    web.RequestHandlerClass = Changing
+    message = data_error(lambda: open_source(f"{web.address}/a.csv"))
+    assert message.startswith(f"{web.address}/a.csv: was changed since it was listed (")
+
+
+def test_a_server_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(remote_retry, "WAIT_SECONDS", (0.05,))
+    message = data_error(lambda: open_source("http://127.0.0.1:9/a.csv"))
+    assert message.startswith("http://127.0.0.1:9/a.csv: cannot be read, 2 tries failed (")
+
+
+def test_a_login_of_netrc(web, tmp_path, monkeypatch, read_out):
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password pw-3f9c\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    seen = []
+    handler = web.RequestHandlerClass
+
+    class Watched(handler):
+        def answer(self):
+            seen.append(self.headers.get("Authorization"))
+            return super().answer()
+
+    web.RequestHandlerClass = Watched
+    assert read_out(open_source(f"{web.address}/a.csv")).rows == ROWS
+    assert set(seen) == {"Basic bWU6cHctM2Y5Yw=="}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://me:pw-3f9c@host/a.csv",
+        "s3://key:pw-3f9c@bucket/a.csv",
+        "https://host/a.csv?X-Amz-Signature=pw-3f9c",
+        "https://host/a.csv?sig=pw-3f9c",
+        "https://host/a.csv?api-key=pw-3f9c",
+    ],
+)
+def test_an_address_with_a_secret_is_refused_and_not_repeated(address):
+    with pytest.raises(UsageError) as caught:
+        open_source(address)
+    assert "holds a" in str(caught.value)
+    assert "pw-3f9c" not in str(caught.value)
+
+
+def test_addresses_that_no_files_are_read_from():
+    with pytest.raises(UsageError, match=r"^minio://b/x: files are read from paths and s3, gs"):
+        open_source("minio://b/x", SourceOptions(kind="csv"))
+    with pytest.raises(UsageError, match=r"hdfs://.*needs Java and Hadoop's libhdfs"):
+        open_source("hdfs://name/a.csv")

@@ -1,0 +1,139 @@
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from penstock.components.errors import UsageError
+from penstock.components.files.commit import attempt
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def finished(folder):
+    folder.mkdir()
+    (folder / "manifest.json").write_text("{}")
+
+
+def test_the_output_appears_when_the_block_ends(tmp_path):
+    target = tmp_path / "out"
+    with attempt(target) as folder:
+        (folder / "a").write_text("1")
+        assert not target.exists()
+    assert names(target) == ["a"]
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_failed_block_leaves_nothing(tmp_path):
+    with pytest.raises(RuntimeError, match="no"), attempt(tmp_path / "out") as folder:
+        (folder / "a").write_text("1")
+        raise RuntimeError("no")
+    assert names(tmp_path) == []
+
+
+def test_an_empty_folder_is_filled(tmp_path):
+    (tmp_path / "out").mkdir()
+    with attempt(tmp_path / "out") as folder:
+        (folder / "a").write_text("1")
+    assert names(tmp_path / "out") == ["a"]
+
+
+def test_an_occupied_output_is_refused(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "precious").write_text("1")
+    with pytest.raises(UsageError, match=r"out exists already; .* pass --overwrite"):
+        attempt(tmp_path / "out").__enter__()
+    assert names(tmp_path / "out") == ["precious"]
+
+
+def test_overwrite_replaces_the_old_output_at_the_end(tmp_path):
+    finished(tmp_path / "out")
+    with attempt(tmp_path / "out", overwrite=True) as folder:
+        (folder / "new").write_text("1")
+        assert names(tmp_path / "out") == ["manifest.json"]
+    assert names(tmp_path / "out") == ["new"]
+    assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("target", ["gs://b/out", "s3://b/out", Path("s3://b/out")])
+def test_a_bucket_is_refused_with_the_way_to_mount_it(tmp_path, monkeypatch, target):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        attempt(target).__enter__()
+    assert str(caught.value) == (
+        f"{target}: output must be a local or mounted path; mount the bucket "
+        "(gcsfuse, a CSI driver) and name the mount point"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def _die_within(target):
+    with attempt(target) as folder:
+        (folder / "half").write_text("1")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
+    process = multiprocessing.get_context("fork").Process(
+        target=_die_within, args=(tmp_path / "out",)
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert len(names(tmp_path)) == 2  # the folder and its lock
+    with attempt(tmp_path / "other"):
+        pass
+    assert names(tmp_path) == ["other"]
+
+
+def test_another_process_at_work_is_left_alone(tmp_path):
+    with attempt(tmp_path / "out") as folder:
+        with attempt(tmp_path / "other"):
+            pass
+        assert folder.exists()
+    assert names(tmp_path) == ["other", "out"]
+
+
+def test_an_output_that_was_being_replaced_comes_back(tmp_path):
+    old = tmp_path / ".out.penstock-attempt-1-replaced"
+    old.mkdir()
+    (old / "precious").write_text("1")
+    (tmp_path / ".out.penstock-attempt-1.lock").write_text("")
+    with attempt(tmp_path / "other"):
+        pass
+    assert names(tmp_path / "out") == ["precious"]
+    assert names(tmp_path) == ["other", "out"]
+
+
+def test_only_an_ingests_output_is_overwritten(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "precious").write_text("1")
+    with pytest.raises(UsageError, match=r"home is no output of an ingest, it has no manifest"):
+        attempt(tmp_path / "home", overwrite=True).__enter__()
+    (tmp_path / "file").write_text("1")
+    with pytest.raises(UsageError, match=r"file is no output of an ingest"):
+        attempt(tmp_path / "file", overwrite=True).__enter__()
+    assert names(tmp_path / "home") == ["precious"]
+
+
+def test_an_interrupted_replacement_brings_the_old_output_back(tmp_path, monkeypatch):
+    finished(tmp_path / "out")
+    rename = Path.rename
+
+    def interrupted(path, target):
+        if Path(target).name == "out":
+            monkeypatch.setattr(Path, "rename", rename)
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    with (
+        pytest.raises(KeyboardInterrupt),
+        attempt(tmp_path / "out", overwrite=True) as folder,
+    ):
+        (folder / "new").write_text("1")
+        monkeypatch.setattr(Path, "rename", interrupted)
+    assert names(tmp_path / "out") == ["manifest.json"]
+    assert names(tmp_path) == ["out"]

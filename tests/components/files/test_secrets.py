@@ -1,0 +1,88 @@
+import pytest
+
+from penstock.components.errors import UsageError
+from penstock.components.files.address import check_no_secret, masked
+from penstock.components.files.secrets import hide_secret, secret_kind
+
+SECRET = "hunter22"
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        (f"https://h/a?key={SECRET}", "https://h/a: its 'key' holds a secret; X"),
+        (f"https://h/a?auth={SECRET}", "https://h/a: its 'auth' holds a secret; X"),
+        (f"https://h/a?jwt={SECRET}", "https://h/a: its 'jwt' holds a secret; X"),
+        (f"https://h/a?b=1&code={SECRET}", "https://h/a: its 'code' holds a secret; X"),
+        (f"https://h/a?subscription-key={SECRET}", "https://h/a: its 'subscription-key' holds"),
+        (f"https://h/a?X-Amz-Signature={SECRET}", "https://h/a: its 'X-Amz-Signature' holds"),
+        (f"https://h/a#access_token={SECRET}", "https://h/a: its 'access_token' holds a secret; X"),
+        (f"https://h/a;token={SECRET}", "https://h/a: its 'token' holds a secret; X"),
+        (
+            f"https://{SECRET}@h/a",
+            "https://***@h/a: the address holds a user name, which may be a token; X",
+        ),
+        (f"https://bob:{SECRET}@h/a", "https://***@h/a: the address holds a password; X"),
+        (f"s3://AKIA{'A1' * 8}/a", "***: the address holds an AWS access key; X"),
+    ],
+)
+def test_an_address_with_a_secret_is_refused_and_not_repeated(address, message):
+    with pytest.raises(UsageError) as caught:
+        check_no_secret(address, "X")
+    assert str(caught.value).startswith(message)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://reader@h/db?sslmode=require&sslkey=/etc/key.pem",
+        "https://h/a@b?page=2&sort=key#top",
+        "s3://bucket/keys/code=5/a:b@c.csv",
+        "hdfs://namenode:8020/data/*.csv",
+        "trips/a;b.csv",
+    ],
+)
+def test_an_address_without_one_is_taken(address):
+    check_no_secret(address, "X")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("", f"https://h/a?sig={SECRET}", "the value of 'sig'"),
+        ("", f"https://h/a?b=1&X-Amz-Signature={SECRET}", "the value of 'X-Amz-Signature'"),
+        ("db.pass", SECRET, "the value of 'pass'"),
+        ("account_key", SECRET, "the value of 'account_key'"),
+        ("", f"AccountName=a;AccountKey={SECRET}", "the value of 'AccountKey'"),
+        ("", f"MYSQL_PWD={SECRET}", "the value of 'MYSQL_PWD'"),
+        ("", "Authorization: Basic Ym9iOmh1bnRlcjI=", "a login of HTTP"),
+        ("", f"mysql --password {SECRET} trips", "the value of 'password'"),
+        ("", "postgresql://bob:hunter/22@h/db", "a password in an address"),
+        ("", f"https://{SECRET}@h/a", "a user name in a web address"),
+    ],
+)
+def test_a_text_with_a_secret_is_told_and_hidden(name, text, kind):
+    assert secret_kind(name, text) == kind
+    assert hide_secret(name, text) == "***"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("code", "9f3ab1c"),
+        ("signature", "serving_default"),
+        ("", "the first pass: 200 rows, each key: its code"),
+        ("", "mysql --password --host db"),
+        ("", "https://$USER@h/a?page=2"),
+        ("", "postgresql://reader@h:5432/db"),
+        ("primary_key", "trip_id"),
+    ],
+)
+def test_what_holds_no_secret_is_shown(name, text):
+    assert hide_secret(name, text) == text
+
+
+def test_a_message_shows_neither_login_nor_parameters():
+    assert masked("https://bob:hunter22@h/a/b.csv?x=1") == "https://***@h/a/b.csv"
+    assert masked("postgresql://bob:hun?ter22@h/db?x=1") == "postgresql://***@h/db"

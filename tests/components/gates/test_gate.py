@@ -1,0 +1,185 @@
+import json
+
+import pytest
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
+
+from penstock.components.errors import DataError
+from penstock.components.gates.checks import GateOptions, find_problems
+from penstock.components.tfrecord.manifest import Manifest, RowAccount, write_manifest
+
+LABELLED = GateOptions(label="tips")
+
+
+def statistics(text, rows=10):
+    message = text_format.Parse(text, statistics_pb2.DatasetFeatureStatistics())
+    message.num_examples = rows
+    return message
+
+
+def tips(low=0.0, high=3.0, present=10, nan=0):
+    return statistics(
+        f"""features {{ path {{ step: "tips" }} type: FLOAT num_stats {{
+            common_stats {{ num_non_missing: {present} num_missing: {10 - present} }}
+            min: {low} max: {high} histograms {{ num_nan: {nan} }} }} }}"""
+    )
+
+
+def kind(unique):
+    return statistics(
+        f"""features {{ name: "kind" type: STRING string_stats {{
+            common_stats {{ num_non_missing: 10 }} unique: {unique} }} }}"""
+    )
+
+
+def anomalies(text):
+    return text_format.Parse(text, anomalies_pb2.Anomalies())
+
+
+def manifest(quarantined, written=90, quarantine=None):
+    return Manifest(
+        splits={"train": ()},
+        columns=(),
+        schema_sha256="0" * 64,
+        source_kind="csv",
+        source_fingerprint="0" * 64,
+        source_files=1,
+        account=RowAccount(written + quarantined, {"train": written}, quarantined),
+        quarantine=quarantine,
+    )
+
+
+def test_good_data_has_no_problems():
+    assert find_problems({"train": tips(), "eval": tips()}, {}, None, LABELLED) == []
+
+
+def test_a_split_without_rows_is_one_problem():
+    empty = statistics("", rows=0)
+    assert find_problems({"train": tips(), "eval": empty}, {}, None, LABELLED) == [
+        "split 'eval': no rows; expected at least one"
+    ]
+
+
+def test_anomalies_are_told_by_feature_and_split():
+    found = anomalies(
+        """anomaly_info { key: "fare" value { severity: ERROR
+             description: "Unexpectedly high value:\\n 78450>10000" } }
+           anomaly_info { key: "company" value { severity: WARNING description: "meh" } }
+           anomaly_info { key: "area" value { severity: ERROR short_description: "gone" } }
+           dataset_anomaly_info { severity: ERROR description: "too few examples" }"""
+    )
+    assert find_problems({"eval": tips()}, {"eval": found}, None, GateOptions()) == [
+        "split 'eval', feature 'area': gone",
+        "split 'eval', feature 'fare': Unexpectedly high value: 78450>10000",
+        "split 'eval', the data set: too few examples",
+    ]
+
+
+def test_a_label_with_one_value_is_a_problem():
+    expected = "split 'train', label '{}': has one value in all rows; expected at least two classes"
+    numbers = find_problems({"train": tips(low=1, high=1)}, {}, None, LABELLED)
+    texts = find_problems({"train": kind(unique=1)}, {}, None, GateOptions(label="kind"))
+    assert numbers == [expected.format("tips")]
+    assert texts == [expected.format("kind")]
+    assert find_problems({"train": kind(unique=2)}, {}, None, GateOptions(label="kind")) == []
+
+
+@pytest.mark.parametrize("bad", [{"present": 8}, {"nan": 2}])
+def test_missing_and_nan_labels_are_counted(bad):
+    assert find_problems({"train": tips(**bad)}, {}, None, LABELLED) == [
+        "split 'train', label 'tips': missing in 2 of 10 rows; expected it in all"
+    ]
+
+
+def test_a_label_that_is_missing_in_all_rows_is_one_problem():
+    assert find_problems({"train": tips(low=0, high=0, present=0)}, {}, None, LABELLED) == [
+        "split 'train', label 'tips': missing in 10 of 10 rows; expected it in all"
+    ]
+
+
+def test_an_unknown_label_is_a_problem():
+    assert find_problems({"train": tips()}, {}, None, GateOptions(label="tip")) == [
+        "split 'train', label 'tip': is not in the data; expected it in every row"
+    ]
+
+
+def test_infinite_values_are_a_problem():
+    assert find_problems({"train": tips(high="inf")}, {}, None, GateOptions()) == [
+        "split 'train', feature 'tips': has infinite values; expected finite ones"
+    ]
+
+
+def test_nan_values_are_a_problem():
+    assert find_problems({"train": tips(nan=2)}, {}, None, GateOptions()) == [
+        "split 'train', feature 'tips': 2 values are NaN; expected numbers, or none"
+    ]
+
+
+def test_quarantined_rows_are_a_problem_above_their_share():
+    options = GateOptions(max_quarantined_share=0.1)
+    assert find_problems({"train": tips()}, {}, manifest(10), options) == []
+    assert find_problems({"train": tips()}, {}, manifest(20, quarantine="q.csv"), options) == [
+        "20 of 110 rows were quarantined (18.18%); expected at most 10.00%; see q.csv"
+    ]
+
+
+def test_the_share_is_between_0_and_1():
+    with pytest.raises(ValueError, match=r"max_quarantined_share must be within 0..1, got 2"):
+        GateOptions(max_quarantined_share=2)
+
+
+@pytest.fixture
+def artifacts(tmp_path):
+    """Statistics, anomalies and Examples of one split, as the stock nodes lay them out."""
+    from tfx.types import standard_artifacts
+
+    def make(split_statistics, split_anomalies):
+        made = {}
+        for name, cls in (
+            ("statistics", standard_artifacts.ExampleStatistics),
+            ("anomalies", standard_artifacts.ExampleAnomalies),
+            ("examples", standard_artifacts.Examples),
+        ):
+            made[name] = cls()
+            made[name].uri = str(tmp_path / name)
+            made[name].split_names = '["train"]'
+            (tmp_path / name / "Split-train").mkdir(parents=True)
+        dataset = statistics_pb2.DatasetFeatureStatisticsList(datasets=[split_statistics])
+        content = dataset.SerializeToString()
+        (tmp_path / "statistics/Split-train/FeatureStats.pb").write_bytes(content)
+        content = split_anomalies.SerializeToString()
+        (tmp_path / "anomalies/Split-train/SchemaDiff.pb").write_bytes(content)
+        # Which version wrote them decides the file's name.
+        made["statistics"].set_string_custom_property("tfx_version", "1.16.0")
+        return made
+
+    return make
+
+
+def run_gate(artifacts, **options):
+    from penstock.components.gates.gate import ValidationGate
+
+    gate = ValidationGate.test_call(
+        **artifacts, **{"label": "", "max_quarantined_share": 0.0, **options}
+    )
+    return json.loads(gate["verdict"])
+
+
+def test_the_node_lets_good_data_through_without_a_manifest(artifacts):
+    made = artifacts(tips(), anomalies_pb2.Anomalies())
+    assert run_gate(made, label="tips") == {"rows": {"train": 10}}
+
+
+def test_the_node_lists_all_problems(artifacts, tmp_path):
+    found = anomalies('anomaly_info { key: "x" value { severity: ERROR description: "gone" } }')
+    made = artifacts(tips(low=1, high=1), found)
+    write_manifest(tmp_path / "examples", manifest(10))
+    with pytest.raises(DataError) as error:
+        run_gate(made, label="tips")
+    assert str(error.value) == (
+        "the data is unfit to train on, 3 problem(s):\n"
+        "  - 10 of 100 rows were quarantined (10.00%); expected at most 0.00%\n"
+        "  - split 'train', feature 'x': gone\n"
+        "  - split 'train', label 'tips': has one value in all rows; "
+        "expected at least two classes"
+    )

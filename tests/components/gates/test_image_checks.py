@@ -1,0 +1,206 @@
+import json
+from collections import Counter
+
+import pytest
+import tensorflow as tf
+from tfx.types.standard_artifacts import Examples
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.gates.image_checks import ImageRules, find_image_problems
+from penstock.components.gates.image_gate import ImageGate
+from penstock.components.gates.image_statistics import (
+    Duplicates,
+    ImageStatistics,
+    SplitImages,
+    image_statistics,
+)
+
+
+def record(content, label=0, text="cat", size=(8, 6), channels=3):
+    def ints(value):
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
+
+    def texts(value):
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+
+    feature = {
+        "image/encoded": texts(content),
+        "image/format": texts(b"PNG"),
+        "image/height": ints(size[0]),
+        "image/width": ints(size[1]),
+        "image/channels": ints(channels),
+    }
+    if label is not None:
+        feature |= {"image/class/label": ints(label), "image/class/text": texts(text.encode())}
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+
+def write(directory, **splits):
+    for split, records in splits.items():
+        folder = directory / f"Split-{split}"
+        folder.mkdir()
+        for index in range(2):
+            path = folder / f"data_tfrecord-{index:05d}-of-00002"
+            with tf.io.TFRecordWriter(str(path)) as writer:
+                for one in records[index::2]:
+                    writer.write(one)
+    return str(directory)
+
+
+TRAIN = (record(b"aa"), record(b"bb"), record(b"cc", 1, "dog", (4, 4), 1))
+EVAL = (record(b"dd"), record(b"ee", 1, "dog"))
+
+
+def test_what_images_there_are(tmp_path):
+    uri = write(tmp_path, train=TRAIN, eval=EVAL)
+    found = image_statistics(uri, ["train", "eval"])
+    assert found == ImageStatistics(
+        {
+            "train": SplitImages(
+                images=3,
+                bytes=6,
+                sizes=Counter({(8, 6): 2, (4, 4): 1}),
+                channels=Counter({3: 2, 1: 1}),
+                formats=Counter({"PNG": 3}),
+                classes=Counter({0: 2, 1: 1}),
+                texts={0: {"cat"}, 1: {"dog"}},
+            ),
+            "eval": SplitImages(
+                images=2,
+                bytes=4,
+                sizes=Counter({(8, 6): 2}),
+                channels=Counter({3: 2}),
+                formats=Counter({"PNG": 2}),
+                classes=Counter({0: 1, 1: 1}),
+                texts={0: {"cat"}, 1: {"dog"}},
+            ),
+        },
+        Duplicates(surplus=0, contradicting=0, shared={("train", "eval"): 0}),
+    )
+    assert find_image_problems(found, ImageRules()) == []
+
+
+def test_equal_images_are_found_within_and_between_splits(tmp_path):
+    train = [*TRAIN, record(b"aa"), record(b"bb", 1, "dog"), record(b"bb", 1, "dog")]
+    uri = write(tmp_path, train=train, eval=[*EVAL, record(b"aa"), record(b"cc", 1, "dog")])
+    found = image_statistics(uri, ["train", "eval"])
+    # aa: three; bb: three, of two classes; cc: two.
+    assert found.duplicates == Duplicates(5, 3, {("train", "eval"): 2})
+    assert find_image_problems(found, ImageRules()) == [
+        "3 images are equal to others of another class; correct the labels",
+        "2 images are in split 'train' and in split 'eval', so that evaluation would see what "
+        "was trained on; split by partition_feature 'image/encoded'",
+        "5 of 10 images are copies of others (50.0%); expected at most 5.0%",
+    ]
+    lax = ImageRules(max_shared_images=2, max_duplicate_share=0.5)
+    assert len(find_image_problems(found, lax)) == 1  # of two classes is never right
+
+
+def problems(tmp_path, train, rules=ImageRules(), evaluated=EVAL):  # noqa: B008  # frozen
+    uri = write(tmp_path, train=[*TRAIN, *train], eval=evaluated)
+    return find_image_problems(image_statistics(uri, ["train", "eval"]), rules)
+
+
+def test_sizes_and_channels(tmp_path):
+    odd = [record(b"1", size=(1, 90)), record(b"2", size=(3, 3)), record(b"3", channels=4)]
+    assert problems(tmp_path, odd, ImageRules(min_side_pixels=4)) == [
+        "split 'train': 2 images are smaller than 4 pixels: 1x90 (1), 3x3 (1)",
+        "split 'train': 1 images have a side more than 20 times the other: 1x90 (1)",
+        "split 'train': 1 images have 4 channels; expected 1 or 3",
+    ]
+
+
+def test_long_lists_are_cut(tmp_path):
+    small = [record(bytes([n]), size=(n, n)) for n in range(1, 8)]
+    [problem] = problems(tmp_path, small, ImageRules(min_side_pixels=8), EVAL)[:1]
+    assert problem == (
+        "split 'train': 10 images are smaller than 8 pixels: 1x1 (1), 2x2 (1), 3x3 (1), 4x4 (2), "
+        "5x5 (1) and 3 more"
+    )
+
+
+def test_classes(tmp_path):
+    odd = [
+        *(record(b"hen" + bytes([n]), 2, "hen") for n in range(4)),
+        record(b"1", 1, "wolf"),
+        record(b"2", None),
+    ]
+    rules = ImageRules(max_class_imbalance=1.5)
+    assert problems(tmp_path, odd, rules) == [
+        "split 'train': 1 images have no class; expected one of each",
+        "class 1 has several names: 'dog', 'wolf'",
+        "split 'train': the largest class has 4 images, the smallest 2; expected at most 1.5 "
+        "times as many",
+        "split 'eval': 1 classes have fewer than 1 images: 2 'hen' 0",
+    ]
+
+
+def test_one_class_and_an_empty_split(tmp_path):
+    uri = write(tmp_path, train=TRAIN[:2], eval=[])
+    found = image_statistics(uri, ["train", "eval"])
+    assert find_image_problems(found, ImageRules()) == [
+        "split 'eval': no images; expected at least one",
+        "all images are of class 0 'cat'; expected two at least",
+    ]
+
+
+def test_a_record_without_image_is_named(tmp_path):
+    other = tf.train.Example(
+        features=tf.train.Features(
+            feature={"fare": tf.train.Feature(float_list=tf.train.FloatList(value=[1.0]))}
+        )
+    )
+    uri = write(tmp_path, train=[TRAIN[0], TRAIN[1], other.SerializeToString()])
+    with pytest.raises(
+        DataError, match=r"data_tfrecord-00000-of-00002: record 1 has no 'image/encoded'"
+    ):
+        image_statistics(uri, ["train"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"min_side_pixels": 0}, "min_side_pixels must be at least 1, got 0"),
+        ({"max_class_imbalance": -1.0}, "max_class_imbalance must be at least 0, got -1.0"),
+        ({"max_duplicate_share": 2.0}, "max_duplicate_share must be within 0..1, got 2.0"),
+    ],
+)
+def test_rules_outside_their_range_are_refused(changes, message):
+    with pytest.raises(UsageError, match=message):
+        ImageRules(**changes)
+
+
+def gate(uri, rules="{}"):
+    artifact = Examples()
+    artifact.uri = uri
+    artifact.split_names = '["train", "eval"]'
+    # The function that the node runs.
+    return ImageGate.EXECUTOR_SPEC.executor_class._FUNCTION(examples=artifact, rules=rules)
+
+
+def test_the_gate_tells_what_it_let_through(tmp_path):
+    uri = write(tmp_path, train=TRAIN, eval=EVAL)
+    verdict = json.loads(gate(uri, '{"channels": [1, 3]}')["verdict"])
+    assert verdict["duplicates"] == 0
+    assert verdict["splits"]["train"] == {
+        "images": 3,
+        "mean_bytes": 2,
+        "height": [4, 8],
+        "width": [4, 6],
+        "sizes": {"8x6": 2, "4x4": 1},
+        "channels": {"1": 1, "3": 2},
+        "formats": {"PNG": 3},
+        "classes": {"0 cat": 2, "1 dog": 1},
+    }
+
+
+def test_the_gate_stops_a_run_and_lists_why(tmp_path):
+    uri = write(tmp_path, train=TRAIN, eval=[*EVAL, TRAIN[0]])
+    with pytest.raises(DataError) as error:
+        gate(uri, '{"channels": [3], "max_duplicate_share": 1.0}')
+    assert str(error.value) == (
+        "the images are unfit to train on, 2 problem(s):\n"
+        "  - split 'train': 1 images have 1 channels; expected 3\n"
+        "  - 1 images are in split 'train' and in split 'eval', so that evaluation would see what "
+        "was trained on; split by partition_feature 'image/encoded'"
+    )

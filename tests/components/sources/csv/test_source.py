@@ -1,0 +1,515 @@
+"""Every kind of damaged delimited text: what comes out, and what the error says."""
+
+import gzip
+import importlib.util
+import logging
+import pickle
+from pathlib import Path
+
+import pytest
+
+from penstock.components.errors import DataError
+from penstock.components.sources.base import Column, Piece
+from penstock.components.sources.open import open_source
+from penstock.components.sources.options import SourceOptions
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a file, text as UTF-8, and gives its path."""
+
+    def write_file(content, name="data.csv"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    return write_file
+
+
+@pytest.fixture
+def schema(write):
+    """A schema of three columns, of which `s` may be missing."""
+    return write(
+        'feature { name: "i" type: INT presence { min_fraction: 1 } }\n'
+        'feature { name: "f" type: FLOAT presence { min_count: 1 } }\n'
+        'feature { name: "s" type: BYTES }\n',
+        "schema.pbtxt",
+    )
+
+
+def refusal(path, **options):
+    """The error of opening a file or a folder, without the folder's own path."""
+    with pytest.raises(DataError) as error:
+        open_source(path, SourceOptions(**options))
+    message = str(error.value)
+    assert "\n" not in message
+    folder = path if Path(path).is_dir() else str(Path(path).parent)
+    return message.replace(folder + "/", "")
+
+
+# Rows
+
+
+def test_short_and_long_rows_are_rejected_by_line(write, read_out):
+    source = open_source(write("a,b,c\n1,2,3\n4,5\n6\n7,8,9,10\n1,2,3\n"))
+    out = read_out(source)
+    assert out.rows == [[1, 2, 3], [1, 2, 3]]
+    assert out.errors == [
+        "data.csv: line 3 (row 2): 2 fields, expected 3",
+        "data.csv: line 4 (row 3): 1 field, expected 3",
+        "data.csv: line 5 (row 4): 4 fields, expected 3",
+    ]
+    assert [row.raw for row in out.rejected] == [b"4,5", b"6", b"7,8,9,10"]
+
+
+def test_quoted_newlines_survive_and_lines_are_counted_by_the_file(write, read_out):
+    source = open_source(write('a,b\n"x\ny",1\n"p ""q"", r",2\nz,three\n'), SourceOptions())
+    out = read_out(source)
+    assert out.rows == [[b"x\ny", 1], [b'p "q", r', 2]]
+    assert out.errors == [
+        "data.csv: line 5 (row 3), column 'b': 'three' is not an integer (INT by the sample)"
+    ]
+
+
+def test_quoted_header_with_delimiter_newline_and_byte_order_mark(write, read_out):
+    source = open_source(write('\ufeff"a, b","c\nd",e\n1,2,3\n'))
+    assert [column.name for column in source.columns] == ["a, b", "c\nd", "e"]
+    assert source.cut(1) == [(Piece(source.files[0], 18, 24, 1, 3),)]
+    assert read_out(source).rows == [[1, 2, 3]]
+
+
+def test_byte_order_mark_inside_the_data_is_kept(write, read_out):
+    source = open_source(write("a\n\ufeffx\ny\n"))
+    assert read_out(source, parts=2).rows == [["\ufeffx".encode()], [b"y"]]
+
+
+def test_unbalanced_quote_is_known_before_work_starts_and_costs_one_line(write, read_out):
+    source = open_source(write('a,b\n1,x\n2,"open\n3,"y"\n4,z\n'))
+    expected = [
+        "data.csv: line 3 (row 2): unbalanced quote: the field that opens here is not closed by a "
+        "quote that a delimiter or a line end follows; a quote within a quoted field must be "
+        "doubled"
+    ]
+    assert [str(row).rsplit("/", 1)[-1] for row in source.rejected_by_scan] == expected
+    out = read_out(source)
+    assert out.errors == expected
+    assert out.rejected[0].raw == b'2,"open'
+    assert out.rows == [[1, b"x"], [3, b"y"], [4, b"z"]]
+
+
+def test_unbalanced_quote_in_a_row_of_several_lines_is_named_where_it_opens(write, read_out):
+    source = open_source(write('a,b\n"one\ntwo","open\n3,x\n'))
+    out = read_out(source)
+    assert [(row.row, row.line, row.raw) for row in out.rejected] == [(1, 3, b'"one\ntwo","open')]
+    assert out.rows == [[3, b"x"]]
+
+
+def test_rejected_by_scan_is_bounded(write):
+    source = open_source(write("a,b\n" + '1,"x\n' * 500))
+    assert len(source.rejected_by_scan) == 100
+    assert source.rows == 500
+
+
+def test_quote_inside_an_unquoted_field_is_a_character(write, read_out):
+    source = open_source(write('a,b\n5" pipe,1\n6" pipe,2\n'))
+    assert read_out(source).rows == [[b'5" pipe', 1], [b'6" pipe', 2]]
+
+
+def test_blank_lines_are_counted_and_crlf_and_lone_cr_end_rows(write, read_out):
+    source = open_source(write("a,b\r\n1,2\r\n\r\n3,4\r5,6\n\n7,8"))
+    out = read_out(source)
+    assert out.rows == [[1, 2], [3, 4], [5, 6], [7, 8]]
+    assert (source.rows, out.blank) == (6, 2)
+
+
+def test_field_of_megabytes_and_nul_bytes_are_read(write, read_out):
+    large = "x" * 3_000_000
+    source = open_source(write(f"a,b\n{large},1\nnul\0byte,2\n"))
+    assert read_out(source).rows == [[large.encode(), 1], [b"nul\0byte", 2]]
+
+
+def test_line_without_end_is_refused(write):
+    path = write("a,b\n1,2\n" + "x" * 5000)
+    assert refusal(path, max_row_bytes=1000) == (
+        "data.csv: the line at byte 8 is longer than 1000 bytes (max_row_bytes); "
+        "if this is delimited text, allow longer rows"
+    )
+
+
+def test_bad_utf8_is_rejected_by_line_and_byte(write, read_out):
+    out = read_out(open_source(write(b"a,b\nok,1\ncaf\xe9,2\n")))
+    assert out.rows == [[b"ok", 1]]
+    assert out.errors == [
+        "data.csv: line 3 (row 2), column 'a': not UTF-8: byte 0xe9 at byte 12 of the file; "
+        "convert the file, from Latin-1: iconv -f LATIN1 -t UTF-8"
+    ]
+
+
+# Values
+
+
+def test_schema_decides_and_bad_numbers_reject_only_their_row(write, schema, read_out):
+    rows = ["1,2,007", "x,1,a", "2.5,1,b", "8.0,1,c", "99999999999999999999,1,d", "1,1e39,e"]
+    rows += ["1,1.2.3,f", "0x10,1,g", "+5, 2.5 ,NA", "1e400,1,h", "1,-1e400,i"]
+    path = write("i,f,s\n" + "\n".join(rows) + "\n")
+    source = open_source(path, SourceOptions(schema_file=schema))
+    assert source.columns == (Column("i", INT), Column("f", FLOAT), Column("s", BYTES))
+    out = read_out(source)
+    assert out.rows == [[1, 2.0, b"007"], [8, 1.0, b"c"], [5, 2.5, b"NA"]]
+    assert out.errors == [
+        "data.csv: line 3 (row 2), column 'i': 'x' is not an integer (INT by the schema)",
+        "data.csv: line 4 (row 3), column 'i': '2.5' is not an integer; a FLOAT column would hold "
+        "it (INT by the schema)",
+        "data.csv: line 6 (row 5), column 'i': '99999999999999999999' is beyond int64; as BYTES "
+        "it would be kept (INT by the schema)",
+        "data.csv: line 7 (row 6), column 'f': '1e39' is beyond float32 (3.4e38); as BYTES it "
+        "would be kept (FLOAT by the schema)",
+        "data.csv: line 8 (row 7), column 'f': '1.2.3' is not a number (FLOAT by the schema)",
+        "data.csv: line 9 (row 8), column 'i': '0x10' is not an integer (INT by the schema)",
+        "data.csv: line 11 (row 10), column 'i': '1e400' is not an integer; a FLOAT column would "
+        "hold it (INT by the schema)",
+        "data.csv: line 12 (row 11), column 'f': '-1e400' is beyond float32 (3.4e38); as BYTES it "
+        "would be kept (FLOAT by the schema)",
+    ]
+
+
+@pytest.mark.parametrize("text", ["0x10", "0XFFFFFFFFFFFFFFFF", "x"])
+def test_hexadecimal_integers_are_not_read_as_others(write, read_out, text):
+    out = read_out(open_source(write(f"i,s\n1,0xabc\n2,x\n{text},y\n")))
+    assert out.rows == [[1, b"0xabc"], [2, b"x"]]
+    assert out.rejected[0].reason == f"{text!r} is not an integer (INT by the sample)"
+
+
+def test_hexadecimal_text_beside_integers_is_read_without_a_closer_look(write, read_out):
+    source = open_source(write("i,s\n1,0xabc\n2,0Xdef\n"))
+    assert read_out(source).rows == [[1, b"0xabc"], [2, b"0Xdef"]]
+
+
+def test_one_bad_number_does_not_change_the_type_of_a_column(write, read_out):
+    source = open_source(write("n\n1\n2\noops\n4\n"))
+    assert source.columns == (Column("n", INT),)
+    assert read_out(source).rows == [[1], [2], [4]]
+
+
+def test_neighbours_read_alike_beside_a_bad_row(write, schema, read_out):
+    numbers = [f"{n},0.{n}12345678901234567,s{n}" for n in range(300)]
+    options = SourceOptions(schema_file=schema)
+    good = read_out(open_source(write("i,f,s\n" + "\n".join(numbers) + "\n"), options))
+    bad = read_out(open_source(write("i,f,s\n" + "\n".join([*numbers, "1,x,s"]) + "\n"), options))
+    assert bad.rows == good.rows
+    assert len(bad.rejected) == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "rows", "errors"),
+    [
+        (
+            "reject",
+            [[1, 1.5]],
+            [
+                "data.csv: line 3 (row 2), column 'f': nan is not finite; non_finite 'null' or "
+                "'keep' would let it in (FLOAT by the sample)",
+                "data.csv: line 4 (row 3), column 'f': -inf is not finite; non_finite 'null' or "
+                "'keep' would let it in (FLOAT by the sample)",
+            ],
+        ),
+        ("null", [[1, 1.5], [2, None], [3, None]], []),
+        ("keep", [[1, 1.5], [2, float("nan")], [3, float("-inf")]], []),
+    ],
+)
+def test_nan_and_infinity_by_policy(write, read_out, policy, rows, errors):
+    path = write("i,f\n1,1.5\n2,NaN\n3,-Infinity\n")
+    out = read_out(open_source(path, SourceOptions(non_finite=policy)))
+    assert repr(out.rows) == repr(rows)
+    assert out.errors == errors
+
+
+def test_nan_among_integers_is_null_or_rejected(write, read_out):
+    path = write("i\n1\nNaN\n3\n")
+    assert read_out(open_source(path, SourceOptions(non_finite="null"))).rows == [[1], [None], [3]]
+    kept = read_out(open_source(path, SourceOptions(non_finite="keep")))
+    assert kept.rows == [[1], [3]]
+    assert kept.rejected[0].reason == "'NaN' is not an integer (INT by the sample)"
+
+
+def test_nan_alone_is_null_or_kept_without_a_closer_look(write, read_out):
+    path = write("f\n1.5\nNaN\n")
+    assert read_out(open_source(path, SourceOptions(non_finite="null"))).rows == [[1.5], [None]]
+    kept = read_out(open_source(path, SourceOptions(non_finite="keep"))).rows
+    assert repr(kept) == "[[1.5], [nan]]"
+
+
+def test_null_tokens_of_numbers_and_of_text(write, read_out):
+    path = write('i,s\n1,NA\n2,NA\nNA,\n ,""\nNULL,x\n-,-\n')
+    out = read_out(open_source(path))
+    assert out.rows == [[1, b"NA"], [2, b"NA"], [None, None], [None, None], [None, b"x"]]
+    assert len(out.rejected) == 1
+    options = SourceOptions(null_tokens=("NA", "NULL", "", "-"), text_null_tokens=("NA", "-"))
+    rows = read_out(open_source(path, options)).rows
+    assert rows == [[1, None], [2, None], [None, b""], [None, b""], [None, b"x"], [None, None]]
+
+
+def test_leading_zeros_make_a_column_text(write, read_out):
+    source = open_source(write("zip,phone\n02134,+4930\n10115,+4931\n"))
+    assert read_out(source).rows == [[b"02134", b"+4930"], [b"10115", b"+4931"]]
+
+
+def test_few_padded_numbers_leave_a_column_numeric_and_are_read_as_numbers(write, read_out):
+    rows = ["1", "007", "+5", "-08", "+2.5"] + ["2"] * 4995
+    source = open_source(write("n\n" + "\n".join(rows) + "\n"))
+    assert source.columns == (Column("n", INT),)
+    out = read_out(source)
+    assert out.rows == [[1], [7], [5], [-8]] + [[2]] * 4995
+    assert out.errors == [
+        "data.csv: line 6 (row 5), column 'n': '+2.5' is not an integer; a FLOAT column would hold "
+        "it (INT by the sample)"
+    ]
+
+
+# Files
+
+
+def test_empty_files_and_headers_without_rows_are_named_or_allowed(write, tmp_path, read_out):
+    write("a,b\n1,2\n", "d/1.csv")
+    write("", "d/2.csv")
+    folder = str(tmp_path / "d")
+    advice = "take it away, or set allow_empty to pass over such files"
+    assert refusal(folder) == f"2.csv: is empty (0 bytes); {advice}"
+    write("a,b\n", "d/2.csv")
+    assert refusal(folder) == f"2.csv: has a header and no rows; {advice}"
+    write("a,b\n\n\r\n", "d/2.csv")
+    assert refusal(folder) == f"2.csv: has a header and no rows; {advice}"
+    write("\n\n", "d/2.csv")
+    assert refusal(folder) == f"2.csv: holds only blank lines; {advice}"
+    write("a,b\n", "d/2.csv")
+    source = open_source(folder, SourceOptions(allow_empty=True))
+    assert read_out(source, parts=3).rows == [[1, 2]]
+    assert source.files == (f"{folder}/1.csv", f"{folder}/2.csv")
+
+
+def test_nothing_but_empty_files_has_no_columns(write):
+    assert refusal(write(""), allow_empty=True) == (
+        "data.csv: no file has a header, so there are no columns"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            gzip.compress(b"a,b\n1,2\n", mtime=0),
+            "looks like gzip; decompress it first (gunzip): compressed text cannot be read in "
+            "parts",
+        ),
+        (b"PK\x03\x04rest", "looks like a zip archive or an Excel workbook; unpack it, or export "
+         "it as CSV"),
+        (b"PAR1rest", "looks like Parquet; name it .parquet, or say kind='parquet'"),
+        ("a,b\n1,2\n".encode("utf-16"), "looks like UTF-16; convert it: iconv -f UTF-16 -t UTF-8"),
+        (
+            "a,b\n1,2\n".encode("utf-16-le"),
+            "looks like UTF-16 without a mark; convert it: iconv -f UTF-16LE -t UTF-8",
+        ),
+        (
+            "a,b\n1,2\n".encode("utf-16-be"),
+            "looks like UTF-16 without a mark; convert it: iconv -f UTF-16BE -t UTF-8",
+        ),
+        (b"<!DOCTYPE html><p>404", "looks like HTML or XML, perhaps an error page; download the "
+         "data again"),
+        (b'{"a": 1}\n', "looks like JSON; say --kind jsonl if it has an object a line"),
+        (b'[\n {"a": 1}]', "looks like one JSON array; write an object a line, as `jq -c '.[]'` "
+         "does"),
+        (b"SQLite format 3\0\x10", "looks like an SQLite database; read it as sqlite:///PATH "
+         "with --kind sql --table NAME"),
+        (b"\x89PNG\r\n\x1a\n\0", "looks like a PNG image; read it with --kind images"),
+    ],
+)  # fmt: skip
+def test_what_is_not_text_is_named_by_its_looks(write, content, message):
+    assert refusal(write(content)) == f"data.csv: {message}"
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("a,b,a,b,c", "duplicate column 'a', 'b'; names must differ, rename one"),
+        ("a,,c, ", "blank name of column 2, 4 of 4; name it in the header"),
+        (
+            "1,2.5,-3",
+            "expected a header, found data ('1', '2.5', '-3'); if the files have none, set "
+            "column_names",
+        ),
+        (
+            "paris,2.5",
+            "expected a header, found data ('paris', '2.5'); if the files have none, set "
+            "column_names",
+        ),
+        ("a;b;c", "one column, 'a;b;c', with delimiter ','; did you mean delimiter=';'?"),
+        ("a\tb", "one column, 'a\\tb', with delimiter ','; did you mean delimiter='\\t'?"),
+        (
+            'a,"b',
+            "unbalanced quote in the header, or no line end in 1048576 bytes; is this delimited "
+            "text?",
+        ),
+    ],
+)
+def test_headers_that_name_no_columns(write, header, message):
+    assert refusal(write(f"\n{header}\n1,2\n")) == f"data.csv: line 2: {message}"
+
+
+def test_names_that_begin_like_other_formats_are_names(write):
+    source = open_source(write("ORCID,PK,Object\n1,2,3\n"))
+    assert [column.name for column in source.columns] == ["ORCID", "PK", "Object"]
+
+
+def test_header_in_latin1_is_named(write):
+    assert refusal(write("größe,b\n1,2\n".encode("latin1"))) == (
+        "data.csv: line 1: the header is not UTF-8 (invalid start byte); "
+        "convert the file, from Latin-1: iconv -f LATIN1 -t UTF-8"
+    )
+
+
+def test_years_beside_a_name_are_a_header(write):
+    source = open_source(write("country,2019,2020\nde,1,2\n"))
+    assert [column.name for column in source.columns] == ["country", "2019", "2020"]
+
+
+def test_column_names_for_files_without_header(write, read_out):
+    options = SourceOptions(column_names=("x", "y"), delimiter=";")
+    source = open_source(write("\ufeff1;2\n3;4\n"), options)
+    assert source.columns == (Column("x", INT), Column("y", INT))
+    assert read_out(source).rows == [[1, 2], [3, 4]]
+
+
+def test_reordered_columns_are_mapped_by_name(write, tmp_path, read_out):
+    write("a,b\n1,x\n", "d/1.csv")
+    write("b,a\ny,2\n", "d/2.csv")
+    assert read_out(open_source(str(tmp_path / "d"))).rows == [[1, b"x"], [2, b"y"]]
+
+
+def test_missing_and_extra_columns_are_named_with_the_file(write, tmp_path):
+    first = write("a,b\n1,x\n", "d/1.csv")
+    write("b,c\ny,2\n", "d/2.csv")
+    assert refusal(str(tmp_path / "d")) == (
+        "2.csv: lacks 'a' and has 'c' besides; expected the columns of 1.csv in any order. "
+        "Give a schema to say which columns count, or ingest the files apart"
+    )
+    assert first.endswith("1.csv")
+
+
+def test_schema_names_what_is_missing_and_what_is_unknown(write, schema, read_out):
+    assert refusal(write("i,s\n1,x\n"), schema_file=schema) == (
+        "data.csv: lacks 'f', which the schema requires; it has 'i', 's'"
+    )
+    path = write("f,x,i\n1.5,drop me,3\n")
+    assert refusal(path, schema_file=schema) == (
+        "data.csv: has 'x', which the schema does not name; add to the schema, or set "
+        "extra_columns='drop'"
+    )
+    source = open_source(path, SourceOptions(schema_file=schema, extra_columns="drop"))
+    assert read_out(source).rows == [[3, 1.5, None]]
+
+
+def test_schema_with_lists_is_refused(write):
+    schema = write('feature { name: "v" type: FLOAT shape { dim { size: 3 } } }', "s.pbtxt")
+    assert refusal(write("v\n1\n"), schema_file=schema) == (
+        "s.pbtxt: feature 'v' holds lists, and a CSV field one value; give it a shape of one "
+        "value, or bring the data as Parquet"
+    )
+
+
+def test_stray_files_of_a_folder_are_ignored_and_logged(write, tmp_path, read_out, caplog):
+    for name in ("README.txt", "_SUCCESS", ".DS_Store", ".hidden.csv", "1.csv.crc", "notes.doc"):
+        write("stray", f"d/{name}")
+    write("a\n1\n", "d/1.csv")
+    with caplog.at_level(logging.INFO):
+        source = open_source(str(tmp_path / "d"))
+    names = [Path(path).name for path in source.ignored]
+    assert names == [".DS_Store", ".hidden.csv", "1.csv.crc", "README.txt", "_SUCCESS", "notes.doc"]
+    assert "ignored 6 stray file(s): " in caplog.text
+    assert "_SUCCESS" in caplog.text
+    assert read_out(source).rows == [[1]]
+
+
+# The source as a whole
+
+
+def test_cut_covers_every_byte_once_and_begins_at_rows(write):
+    path = write("a,b\n" + "".join(f'{n},"x\n{n}"\n' for n in range(100)))
+    source = open_source(path)
+    pieces = [piece for run in source.cut(7) for piece in run]
+    assert len(pieces) == 7
+    assert pieces[0].start == 4
+    assert pieces[-1].end == source.input_bytes
+    assert [piece.end for piece in pieces[:-1]] == [piece.start for piece in pieces[1:]]
+    text = Path(path).read_bytes()
+    for piece in pieces:
+        assert text[piece.start :].startswith(f'{piece.first_row - 1},"x\n'.encode())
+        assert piece.first_line == 2 * piece.first_row
+
+
+def test_more_parts_than_rows_leave_some_empty(write, read_out):
+    source = open_source(write("a\n1\n2\n"))
+    assert sorted(len(run) for run in source.cut(5)) == [0, 0, 0, 1, 1]
+    assert read_out(source, parts=5).rows == [[1], [2]]
+
+
+def test_fingerprint_follows_content_and_names_and_nothing_else(write, tmp_path):
+    one = open_source(write("a\n1\n", "d/1.csv")).fingerprint
+    assert open_source(write("a\n1\n", "e/1.csv")).fingerprint == one
+    assert open_source(write("a\n2\n", "e/1.csv")).fingerprint != one
+    assert open_source(write("a\n1\n", "e/2.csv")).fingerprint != one
+    assert len(one) == 64
+
+
+def test_file_that_changes_after_the_scan_is_refused(write, read_out):
+    source = open_source(write("a\n1\n"))
+    write("a\n1\n2\n")
+    with pytest.raises(
+        DataError, match=r"data.csv: has 6 bytes and had 4 when it was opened first; it was changed"
+    ):
+        read_out(source)
+
+
+def test_file_that_goes_away_is_named(write, read_out):
+    path = write("a\n1\n")
+    source = open_source(path)
+    Path(path).unlink()
+    with pytest.raises(DataError, match=r"cannot be opened \(No such file or directory\)"):
+        read_out(source)
+
+
+def test_large_blocks_become_batches_of_bounded_rows(write):
+    source = pickle.loads(pickle.dumps(open_source(write("a\n" + "1\n" * 20_000))))
+    batches = list(source.read(source.cut(1)[0]))
+    assert [batch.table.num_rows for batch in batches] == [8192, 8192, 3616]
+
+
+def test_chicago_taxi(read_out):
+    tfx = Path(importlib.util.find_spec("tfx").submodule_search_locations[0])
+    data = tfx / "examples/chicago_taxi_pipeline/data"
+    schema = data / "user_provided_schema/schema.pbtxt"
+    source = open_source(str(data / "simple/data.csv"), SourceOptions(schema_file=str(schema)))
+    assert source.rows == 15_002
+    out = read_out(source, parts=3)
+    assert (len(out.rows), out.rejected, out.blank) == (15_002, [], 0)
+    row = dict(zip([column.name for column in source.columns], out.rows[0], strict=True))
+    assert row["fare"] == pytest.approx(12.45)
+    assert row["trip_start_timestamp"] == 1400269500
+    assert row["company"] == b"Chicago Elite Cab Corp. (Chicago Carriag"
+    assert row["pickup_community_area"] is None
+
+
+def test_lines_of_text_are_no_table_unless_it_is_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("notes.txt").write_text("first\nsecond\n")
+    with pytest.raises(DataError) as error:
+        open_source("notes.txt")
+    assert str(error.value) == (
+        "notes.txt: one column, no delimiter found: say --kind text for lines, or --kind csv"
+    )
+    assert open_source("notes.txt", SourceOptions(kind="csv")).rows == 1
+    Path("notes.txt").rename("notes.csv")
+    assert open_source("notes.csv").rows == 1

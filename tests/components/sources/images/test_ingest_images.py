@@ -1,0 +1,164 @@
+"""Images from files to Examples that TFX's own nodes take: the command, and the node."""
+
+import json
+
+import pytest
+import tensorflow as tf
+from scipy.io import savemat
+
+from penstock.components.example_gen.ingest import ingest, plan_job
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.local_beam import local_pipeline
+from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.open import open_source
+from penstock.components.tfrecord.manifest import read_manifest
+from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.pipelines.cli.main import main
+
+ONE = SplitOptions((Split("all"),))
+
+
+@pytest.fixture
+def zoo(photos, encoded):
+    for number in range(30):
+        name = f"{'cat' if number < 15 else 'dog'}/{number:02}.jpg"
+        root = photos(name, encoded(width=20 + number))
+    return root
+
+
+def run(root, output, splits=ONE, ingest_options=None, **options):
+    chosen = ingest_options or IngestOptions(shards=ShardOptions(shards=3))
+    job = plan_job(open_source(str(root), ImageOptions(**options)), splits, chosen)
+    return ingest([job], output, chosen, lambda: local_pipeline(1))
+
+
+def examples(output, split="all"):
+    files = sorted(map(str, (output / f"Split-{split}").iterdir()))
+    records = tf.data.TFRecordDataset(files)
+    return [tf.train.Example.FromString(record.numpy()).features.feature for record in records]
+
+
+def test_records_are_images_and_shards_mix_classes(zoo, tmp_path):
+    manifest = run(zoo, tmp_path / "out")
+    assert manifest.account.written == {"all": 30}
+    assert (manifest.source_kind, manifest.source_files) == ("images", 30)
+    assert [shard.rows for shard in manifest.shards] == [10, 10, 10]
+    rows = examples(tmp_path / "out")
+    for row in rows:
+        name = row["image/filename"].bytes_list.value[0].decode()
+        assert row["image/encoded"].bytes_list.value[0] == (zoo / name).read_bytes()
+        assert row["image/class/text"].bytes_list.value[0].decode() == name[:3]
+    labels = [row["image/class/label"].int64_list.value[0] for row in rows]
+    assert all(0 < sum(labels[at : at + 10]) < 10 for at in (0, 10, 20))
+
+
+def test_two_runs_write_the_same_bytes(zoo, tmp_path):
+    first, second = (
+        run(zoo, tmp_path / name, layout="resized", size=16) for name in ("first", "second")
+    )
+    assert [shard.sha256 for shard in first.shards] == [shard.sha256 for shard in second.shards]
+
+
+def test_quarantine_keeps_path_and_reason(zoo, tmp_path, encoded):
+    (zoo / "cat" / "cut.jpg").write_bytes(encoded(width=300, height=300)[:-2])
+    options = IngestOptions(
+        shards=ShardOptions(shards=2), on_bad_row="quarantine", max_quarantined_share=0.1
+    )
+    manifest = run(zoo, tmp_path / "out", ingest_options=options)
+    assert (manifest.account.read, manifest.account.quarantined) == (31, 1)
+    (file,) = (tmp_path / "out" / "quarantine").iterdir()
+    (line,) = file.read_text().splitlines()
+    assert len(line) < 400
+    entry = json.loads(line)
+    assert entry["file"] == str(zoo / "cat" / "cut.jpg")
+    assert entry["reason"] == "truncated JPEG: the mark of its end is missing; copy it again"
+
+
+@pytest.mark.parametrize("feature", [None, "image/key/sha256"])
+def test_equal_images_share_their_split(zoo, tmp_path, feature):
+    for number in range(30):
+        folder = "cat" if number < 15 else "dog"
+        data = (zoo / folder / f"{number:02}.jpg").read_bytes()
+        (zoo / folder / f"again-{number:02}.jpg").write_bytes(data)
+    splits = SplitOptions((Split("train", 2), Split("eval", 1)), feature)
+    run(zoo, tmp_path / "out", splits, content_digest=True)
+    train, held_out = (
+        {row["image/key/sha256"].bytes_list.value[0] for row in examples(tmp_path / "out", split)}
+        for split in ("train", "eval")
+    )
+    assert len(train) + len(held_out) == 30
+    assert not train & held_out
+
+
+def test_the_digest_of_the_file_decides_the_split(zoo, tmp_path):
+    splits = SplitOptions((Split("train", 2), Split("eval", 1)))
+    run(zoo, tmp_path / "out", splits, content_digest=True, layout="resized", size=8)
+    for split, buckets in (("train", {0, 1}), ("eval", {2})):
+        rows = examples(tmp_path / "out", split)
+        digests = [row["image/key/sha256"].bytes_list.value[0] for row in rows]
+        assert {int(digest, 16) % 3 for digest in digests} == buckets
+
+
+def test_the_command_with_a_mat_file(zoo, tmp_path, monkeypatch, capsys):
+    names = [f"{'cat' if n < 15 else 'dog'}/{n:02}.jpg" for n in range(30)]
+    savemat(tmp_path / "annos.mat", {"fname": names, "class": [n % 4 + 1 for n in range(30)]})
+    arguments = ["ingest", str(zoo), str(tmp_path / "shards"), "--kind", "images", "--shards", "2",
+                 "--labels", str(tmp_path / "annos.mat"), "--layout", "resized", "--size", "29",
+                 "--split", "all=1"]  # fmt: skip
+    monkeypatch.setattr("sys.argv", ["penstock", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    assert "30 rows read = 30 written" in capsys.readouterr().out
+    row = examples(tmp_path / "shards")[0]
+    assert [row[f"image/{side}"].int64_list.value[0] for side in ("height", "width")] == [29, 29]
+    image = tf.io.decode_jpeg(row["image/encoded"].bytes_list.value[0])
+    assert image.shape == (29, 29, 3)
+    number = int(row["image/filename"].bytes_list.value[0][-6:-4])
+    assert row["image/class/label"].int64_list.value[0] == number % 4 + 1
+
+
+@pytest.mark.slow
+def test_the_node_and_the_statistics_of_its_output(zoo, tmp_path):
+    import tensorflow_data_validation as tfdv
+    from tfx.components import StatisticsGen
+    from tfx.orchestration import metadata, pipeline
+    from tfx.orchestration.local.local_dag_runner import LocalDagRunner
+
+    from penstock.components.example_gen.component import ShardedExampleGen
+
+    store = metadata.sqlite_metadata_connection_config(str(tmp_path / "metadata.sqlite"))
+
+    def run_pipeline():
+        node = ShardedExampleGen(str(zoo), source=ImageOptions(layout="decoded", size=8))
+        statistics = StatisticsGen(examples=node.outputs["examples"])
+        LocalDagRunner().run(
+            pipeline.Pipeline(
+                pipeline_name="test",
+                pipeline_root=str(tmp_path / "root"),
+                components=[node, statistics],
+                enable_cache=True,
+                metadata_connection_config=store,
+            )
+        )
+        with metadata.Metadata(store) as handle:
+            return [
+                handle.store.get_artifacts_by_type(kind)
+                for kind in ("Examples", "ExampleStatistics")
+            ]
+
+    (made,), (found,) = run_pipeline()
+    assert sum(read_manifest(made.uri).account.written.values()) == 30
+    whole = tfdv.load_stats_binary(f"{found.uri}/Split-train/FeatureStats.pb")
+    features = {f.path.step[0]: f for f in whole.datasets[0].features}
+    assert features["image/height"].num_stats.mean == 8
+    assert {value.value for value in features["image/class/text"].string_stats.top_values} == {
+        "cat",
+        "dog",
+    }
+    assert len(run_pipeline()[0]) == 1  # from the cache
+    file = zoo / "cat" / "00.jpg"
+    data = file.read_bytes()
+    file.write_bytes(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
+    assert len(run_pipeline()[0]) == 2

@@ -1,0 +1,101 @@
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.tfrecord.feature_spec import feature_spec
+
+
+def spec_of(feature, **options):
+    schema = text_format.Parse(f'feature {{ name: "a" {feature} }}', schema_pb2.Schema())
+    return feature_spec(schema, **options)["a"]
+
+
+@pytest.mark.parametrize(
+    ("feature", "expected"),
+    [
+        (
+            "type: INT shape { dim { size: 1 } } presence { min_fraction: 1 }",
+            tf.io.FixedLenFeature([1], tf.int64),
+        ),
+        (
+            "type: FLOAT value_count { min: 1 max: 1 } presence { min_count: 1 }",
+            tf.io.FixedLenFeature([1], tf.float32, [0.0]),
+        ),
+        ("type: BYTES value_count { max: 1 }", tf.io.FixedLenFeature([1], tf.string, [b""])),
+        ("type: INT shape { }", tf.io.FixedLenFeature([], tf.int64, 0)),
+        ("type: BYTES shape { }", tf.io.FixedLenFeature([], tf.string, "")),
+        (
+            "type: INT value_count { min: 2 max: 2 }",
+            tf.io.FixedLenFeature([2], tf.int64, [0, 0]),
+        ),
+        (
+            "type: FLOAT shape { dim { size: 2 } dim { size: 1 } } presence { min_fraction: 1 }",
+            tf.io.FixedLenFeature([2, 1], tf.float32),
+        ),
+        ("type: INT value_count { min: 1 max: 3 }", tf.io.VarLenFeature(tf.int64)),
+        ("type: BYTES", tf.io.VarLenFeature(tf.string)),
+    ],
+)
+def test_each_kind_of_feature(feature, expected):
+    assert spec_of(feature) == expected
+
+
+def test_a_feature_is_sparse_by_choice():
+    feature = "type: INT value_count { min: 1 max: 1 }"
+    assert spec_of(feature, var_len=["a"]) == tf.io.VarLenFeature(tf.int64)
+
+
+def test_a_choice_that_the_schema_does_not_have_is_named():
+    with pytest.raises(UsageError, match=r"does not have: b, c; it has a$"):
+        spec_of("type: INT", var_len=["c", "b"])
+
+
+@pytest.mark.parametrize("stage", ["deprecated: true", "lifecycle_stage: PLANNED"])
+def test_a_feature_out_of_use_is_left_out(stage):
+    schema = text_format.Parse(
+        f'feature {{ name: "a" type: INT {stage} }} feature {{ name: "b" type: INT }}',
+        schema_pb2.Schema(),
+    )
+    assert list(feature_spec(schema)) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("feature", "message"),
+    [
+        ("type: STRUCT", "feature 'a' is STRUCT in the schema; a record holds flat lists"),
+        ("", "feature 'a' is TYPE_UNKNOWN in the schema"),
+        ("type: INT value_counts { }", "feature 'a' is INT with nested value_counts"),
+        ("type: INT shape { dim { } }", r"feature 'a' has shape \[0\] in the schema"),
+    ],
+)
+def test_a_kind_that_records_do_not_hold_is_refused(feature, message):
+    with pytest.raises(DataError, match=message):
+        spec_of(feature)
+
+
+def test_a_ragged_representation_is_refused():
+    schema = text_format.Parse(
+        """feature { name: "a" type: INT }
+        tensor_representation_group { key: "" value { tensor_representation {
+          key: "a" value { ragged_tensor { } } } } }""",
+        schema_pb2.Schema(),
+    )
+    with pytest.raises(DataError, match="the schema represents 'a' as ragged_tensor"):
+        feature_spec(schema)
+
+
+def test_a_schema_is_read_from_its_file(tmp_path):
+    path = tmp_path / "schema.pbtxt"
+    path.write_text('feature { name: "a" type: INT }')
+    assert feature_spec(path) == {"a": tf.io.VarLenFeature(tf.int64)}
+
+
+def test_a_file_that_is_no_schema_is_named(tmp_path):
+    path = tmp_path / "schema.pbtxt"
+    with pytest.raises(DataError, match=r"schema\.pbtxt: the schema cannot be read"):
+        feature_spec(path)
+    path.write_text("feature [")
+    with pytest.raises(DataError, match=r"schema\.pbtxt: not a TFMD schema.pbtxt \(1:"):
+        feature_spec(path)

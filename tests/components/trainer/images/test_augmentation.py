@@ -1,0 +1,113 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from penstock.components.errors import UsageError
+from penstock.components.trainer.images.augmentation import Augmentation, augment_in_input
+from penstock.components.trainer.images.augmentation_options import AugmentOptions
+
+ALL = {
+    "flip_horizontal": True,
+    "flip_vertical": True,
+    "rotate_degrees": 30,
+    "shift": 0.3,
+    "zoom": 0.3,
+    "brightness": 0.5,
+    "contrast": 0.5,
+    "saturation": 0.9,
+    "hue": 0.5,
+}
+
+
+def images():
+    return np.random.default_rng(0).integers(0, 256, (8, 12, 12, 3)).astype(np.float32)
+
+
+def augmented(options, given, **arguments):
+    return Augmentation(options, seed=1, **arguments)(given, training=True).numpy()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_option_changes_images_in_training_alone(name):
+    options = AugmentOptions(**{name: ALL[name]})
+    layer = Augmentation(options, seed=1)
+    given = images()
+    changed = layer(given, training=True).numpy()
+    assert changed.shape == given.shape
+    assert np.abs(changed - given).max() > 5
+    assert changed.min() >= 0
+    assert changed.max() <= 255.5
+    np.testing.assert_array_equal(layer(given, training=False), given)
+    np.testing.assert_array_equal(layer(given), given)
+
+
+def test_nothing_is_changed_by_default():
+    assert not AugmentOptions().is_any
+    assert not AugmentOptions(place="input").is_any
+    assert AugmentOptions(hue=0.1).is_any
+    np.testing.assert_array_equal(augmented(AugmentOptions(), images()), images())
+
+
+def test_half_of_the_images_are_flipped():
+    given = np.repeat(images()[:1], 200, axis=0)
+    changed = augmented(AugmentOptions(flip_horizontal=True), given)
+    is_flipped = [np.array_equal(one, given[0][:, ::-1]) for one in changed]
+    is_same = [np.array_equal(one, given[0]) for one in changed]
+    assert sum(is_flipped) + sum(is_same) == 200
+    assert 60 < sum(is_flipped) < 140
+
+
+def test_a_shift_moves_each_image_by_its_own_and_repeats_the_edge():
+    given = np.zeros((30, 10, 10, 1), np.float32)
+    given[:, :, 0] = 200
+    changed = augmented(AugmentOptions(shift=0.2), given, channels=1)
+    # What is moved in from the left is the edge; as much as two columns of it.
+    brightness = changed[:, 5, :, 0].sum(axis=1)
+    assert len(np.unique(np.round(brightness, 2))) > 15
+    assert brightness.max() <= 601
+
+
+def test_gray_images_keep_their_one_channel():
+    given = images()[..., :1]
+    options = AugmentOptions(saturation=0.9, hue=0.5)
+    np.testing.assert_array_equal(augmented(options, given, channels=1), given)
+
+
+def test_in_the_input_images_stay_uint8_and_in_range():
+    augment = augment_in_input(AugmentOptions(brightness=1.0, shift=0.3), seed=1)
+    given = images().astype(np.uint8)
+    data = tf.data.Dataset.from_tensors(given).repeat(20).map(augment)
+    batches = [batch.numpy() for batch in data]
+    assert {batch.dtype for batch in batches} == {np.dtype(np.uint8)}
+    assert {0, 255} <= set(np.unique(batches).tolist())
+    assert (batches[0] != batches[1]).any()
+
+
+def test_a_model_with_it_is_saved_without_its_random_numbers(tmp_path):
+    image = keras.Input((12, 12, 3))
+    model = keras.Model(image, Augmentation(AugmentOptions(**ALL))(image))
+    module = tf.Module()
+    module.model = model
+    serve = tf.function(
+        lambda x: model(x, training=False),
+        input_signature=[tf.TensorSpec([None, 12, 12, 3], tf.float32)],
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures={"serve": serve})
+    served = tf.saved_model.load(str(tmp_path)).signatures["serve"](tf.constant(images()))
+    [output] = served.values()
+    np.testing.assert_array_equal(output, images())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rotate_degrees": 181}, "rotate_degrees must be within 0..180, got 181"),
+        ({"shift": -0.1}, "shift must be within 0..1, got -0.1"),
+        ({"hue": 1.5}, "hue must be within 0..1, got 1.5"),
+        ({"place": "gpu"}, "place must be one of device, input, got 'gpu'"),
+    ],
+)
+def test_options_outside_their_range_are_refused(changes, message):
+    with pytest.raises(UsageError, match=message):
+        AugmentOptions(**changes)

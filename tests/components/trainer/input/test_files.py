@@ -1,0 +1,87 @@
+import pytest
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.input.files import InputFiles, count_rows, find_input
+from penstock.components.trainer.input.files import steps_per_epoch as count_steps
+
+
+def names(found):
+    return [file.rsplit("/", 1)[1] for file in found.files]
+
+
+def test_a_pattern_gives_its_files_in_order_without_hidden_ones(tmp_path, data):
+    data.write_shards(tmp_path, (1, 1))
+    (tmp_path / "Split-train" / "_SUCCESS").touch()
+    (tmp_path / "Split-train" / ".DS_Store").touch()
+    found = find_input([str(tmp_path / "Split-train" / "*")], split="train")
+    assert names(found) == ["data_tfrecord-00000-of-00002", "data_tfrecord-00001-of-00002"]
+    assert found.rows is None
+
+
+def test_a_manifest_decides_which_files_are_read(tmp_path, data):
+    directory = data.write_examples(tmp_path / "examples", (3, 0, 2))
+    (directory / "Split-train" / "stray").write_text("not a shard")
+    for source in (directory, [str(directory / "Split-train" / "*")]):
+        found = find_input(source, split="train")
+        assert names(found) == ["data_tfrecord-00000-of-00003", "data_tfrecord-00002-of-00003"]
+        assert found.rows == 5
+
+
+def test_several_patterns_are_read_together(tmp_path, data):
+    first = data.write_examples(tmp_path / "1", (3, 2))
+    second = data.write_examples(tmp_path / "2", (0, 4))
+    data.write_shards(tmp_path / "3", (5,))
+    patterns = [str(folder / "Split-train" / "*") for folder in (first, second, tmp_path / "3")]
+    found = find_input(patterns[:2], split="train")
+    assert (len(found.files), found.rows) == (3, 9)
+    assert (len(find_input(patterns, split="train").files), count_rows(patterns, split="")) == (
+        4,
+        14,
+    )
+
+
+def test_a_shard_that_differs_from_the_manifest_is_refused(tmp_path, data):
+    directory = data.write_examples(tmp_path / "examples", (3, 2))
+    shard = directory / "Split-train" / "data_tfrecord-00001-of-00002"
+    shard.write_bytes(shard.read_bytes()[:-1])
+    with pytest.raises(DataError, match=r"data_tfrecord-00001-of-00002: shard has .* it was cut"):
+        find_input([str(directory / "Split-train" / "*")], split="train")
+
+
+def test_what_cannot_be_found_is_named(tmp_path, data):
+    with pytest.raises(DataError, match=r"nothing/\*: no such file, or nothing matches"):
+        find_input([str(tmp_path / "nothing" / "*")], split="train")
+    with pytest.raises(DataError, match=r"no manifest\.json"):
+        find_input(tmp_path, split="train")
+    with pytest.raises(DataError, match="the list of file patterns is empty"):
+        find_input([], split="train")
+    directory = data.write_examples(tmp_path / "examples", (3,))
+    with pytest.raises(UsageError, match="no split 'eval'; it has train"):
+        find_input(directory, split="eval")
+    empty = data.write_examples(tmp_path / "empty", (0, 0))
+    with pytest.raises(DataError, match="split 'train' has no rows"):
+        find_input(empty, split="train")
+
+
+def test_rows_are_counted_with_and_without_a_manifest(tmp_path, data, shards):
+    assert count_rows(shards, split="train") == 103
+    data.write_shards(tmp_path / "gz", (3, 4), "GZIP")
+    assert count_rows([str(tmp_path / "gz" / "*" / "*.gz")], split="train") == 7
+    directory = data.write_examples(tmp_path / "examples", (5, 6))
+    assert count_rows(directory, split="train") == 11
+
+
+def test_steps_of_an_epoch_cover_every_row(shards):
+    assert count_steps(shards, batch_size=103) == 1
+    assert count_steps(shards, batch_size=20) == 6
+
+
+def test_each_file_has_exactly_one_worker():
+    files = InputFiles(("a", "b", "c", "d", "e"), 9)
+    assert [files.shard(2, worker).files for worker in (0, 1)] == [("a", "c", "e"), ("b", "d")]
+    assert files.shard(1, 0) == files
+
+
+def test_more_workers_than_files_are_refused():
+    with pytest.raises(DataError, match=r"a and its like are 2 file\(s\) for 3 workers: write at"):
+        InputFiles(("a", "b"), None).shard(3, 0)

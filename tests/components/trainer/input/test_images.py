@@ -1,0 +1,331 @@
+import fcntl
+import itertools
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.input import image_cache as image_input_cache
+from penstock.components.trainer.input.image_decode import (
+    StoredImages,
+    decode_encoded,
+    decode_random_part,
+    decode_whole,
+)
+from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.images import (
+    eval_image_input_fn,
+    image_input_facts,
+    stored_images,
+    train_image_input_fn,
+)
+
+COUNT = 23
+
+
+def ints(*values):
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
+def text(value):
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+
+
+def record(pixels, label, kind="PNG"):
+    """An Example of uint8 [height, width, channels] pixels."""
+    encoded = pixels.tobytes() if kind == "RAW" else tf.io.encode_png(pixels).numpy()
+    height, width, channels = pixels.shape
+    feature = {
+        "image/encoded": text(encoded),
+        "image/format": text(kind.encode()),
+        "image/height": ints(height),
+        "image/width": ints(width),
+        "image/channels": ints(channels),
+        "image/class/label": ints(label),
+    }
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+
+def write(directory, records, shards=3):
+    """Patterns of shards without a manifest."""
+    (directory / "Split-train").mkdir(parents=True)
+    for index in range(shards):
+        path = directory / "Split-train" / f"data_tfrecord-{index:05d}-of-{shards:05d}"
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for one in records[index::shards]:
+                writer.write(one)
+    return [str(directory / "Split-train" / "*")]
+
+
+def plain(number, size=(4, 6), channels=1):
+    return np.full((*size, channels), 10 * number, np.uint8)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """Image `n` is all of gray 10 n, and its label is n."""
+    directory = tmp_path_factory.mktemp("images")
+    return write(directory, [record(plain(number), number) for number in range(COUNT)])
+
+
+def options(**changes):
+    return ImageInputOptions(**{"batch_size": 5, "height": 2, "width": 2, **changes})
+
+
+def labels_of(dataset, batches=None):
+    """The labels of each batch, each held against its image."""
+    found = []
+    for features, label in itertools.islice(dataset, batches):
+        image = features["image"]
+        assert image.dtype == tf.uint8
+        assert image.shape[1:] == (2, 2, 3)
+        expected = np.broadcast_to(10 * label.numpy()[:, None, None, None], image.shape)
+        np.testing.assert_array_equal(image, expected)
+        found.append(label.numpy().tolist())
+    return found
+
+
+@pytest.mark.parametrize("cache", ["none", "memory", "disk"])
+def test_a_pass_has_each_image_once_and_the_next_another_order(source, tmp_path, cache):
+    cache_dir = str(tmp_path / "cache") if cache == "disk" else None
+    chosen = options(cache=cache, cache_dir=cache_dir)
+    batches = labels_of(train_image_input_fn(source, options=chosen), 14)
+    assert {len(batch) for batch in batches} == {5}
+    drawn = list(itertools.chain(*batches))
+    passes = [drawn[:COUNT], drawn[COUNT : 2 * COUNT], drawn[2 * COUNT : 3 * COUNT]]
+    assert [sorted(labels) for labels in passes] == [list(range(COUNT))] * 3
+    assert passes[0] != passes[1] != passes[2]
+
+
+@pytest.mark.parametrize("changes", [{}, {"crop": "random"}, {"cache": "memory"}])
+def test_the_same_seed_gives_the_same_batches(source, changes):
+    def batches(seed):
+        return labels_of(train_image_input_fn(source, options=options(seed=seed, **changes)), 9)
+
+    assert batches(1) == batches(1)
+    assert batches(1) != batches(2)
+
+
+def test_the_same_seed_cuts_the_same_parts(tmp_path):
+    pixels = np.arange(40 * 40, dtype=np.uint32).reshape(40, 40, 1).astype(np.uint8)
+    source = write(tmp_path, [record(pixels, 0)], shards=1)
+
+    def images(seed):
+        data = train_image_input_fn(source, options=options(crop="random", seed=seed))
+        return np.concatenate([features["image"] for features, _ in data.take(4)])
+
+    np.testing.assert_array_equal(images(1), images(1))
+    assert (images(1) != images(2)).any()
+    assert len(np.unique(images(1), axis=0)) > 10  # another part each time
+
+
+def test_fewer_images_than_a_batch_train(tmp_path):
+    source = write(tmp_path, [record(plain(number), number) for number in range(2)])
+    drawn = list(itertools.chain(*labels_of(train_image_input_fn(source, options=options()), 2)))
+    assert [sorted(drawn[i : i + 2]) for i in range(0, 10, 2)] == [[0, 1]] * 5
+
+
+def test_evaluation_drops_nothing_and_keeps_its_order(source):
+    dataset = eval_image_input_fn(source, options=options())
+    batches = labels_of(dataset)
+    assert [len(batch) for batch in batches] == [5, 5, 5, 5, 3]
+    assert sorted(itertools.chain(*batches)) == list(range(COUNT))
+    assert labels_of(dataset) == batches
+
+
+def test_each_worker_reads_files_of_its_own(source):
+    parts = []
+    for index in range(3):
+        context = tf.distribute.InputContext(3, index, 5)
+        data = eval_image_input_fn(source, options=options(), input_context=context)
+        batches = labels_of(data)
+        assert {len(batch) for batch in batches[:-1]} == {1}
+        parts += itertools.chain(*batches)
+    assert sorted(parts) == list(range(COUNT))
+
+
+def test_labels_and_images_can_be_changed(source):
+    data = train_image_input_fn(
+        source,
+        options=options(),
+        label_fn=lambda raw: raw[:, None] + 100,
+        augment=lambda images: 255 - images,
+    )
+    features, label = next(iter(data))
+    assert label.shape == (5, 1)
+    expected = 255 - 10 * (label.numpy()[:, 0] - 100)
+    np.testing.assert_array_equal(features["image"][:, 0, 0, 0], expected)
+
+
+def test_the_facts_of_an_input(source):
+    facts = image_input_facts(source, options=options(cache="memory"))
+    assert (facts.kind, facts.files, facts.rows, facts.columns) == ("images", 3, None, 2)
+    assert (facts.batch_rows, facts.cache, facts.compressed) == (5, "memory", False)
+
+
+# What is decoded, pixel by pixel.
+
+ROWS = np.array([[0, 100, 200, 250], [50, 150, 250, 0]], np.uint8)[..., None]
+
+
+@pytest.mark.parametrize(
+    ("fit", "expected"),
+    [("crop", [[100, 200], [150, 250]]), ("stretch", [[50, 225], [100, 125]])],
+)
+@pytest.mark.parametrize("kind", ["PNG", "RAW"])
+def test_a_whole_image_is_cut_to_its_middle_or_stretched(tmp_path, kind, fit, expected):
+    source = write(tmp_path, [record(ROWS, 0, kind)], shards=1)
+    for channels in (1, 3):
+        chosen = options(fit=fit, channels=channels)
+        [(features, _)] = eval_image_input_fn(source, options=chosen)
+        image = features["image"].numpy()[0]
+        np.testing.assert_array_equal(image, np.repeat(np.array(expected)[..., None], channels, -1))
+
+
+def test_images_of_the_wanted_size_are_taken_as_they_are(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (2, 2, 3), np.uint8)
+    other = np.repeat(ROWS, 3, axis=-1)
+    source = write(tmp_path, [record(noise, 0, "RAW"), record(other, 1, "RAW")], shards=1)
+    assert stored_images(source) == StoredImages(True, 3, (2, 2))
+    [(features, _)] = eval_image_input_fn(source, options=options())
+    np.testing.assert_array_equal(features["image"][0], noise)
+    np.testing.assert_array_equal(features["image"][1][..., 0], [[100, 200], [150, 250]])
+
+
+def test_colours_become_gray(tmp_path):
+    pixels = np.full((2, 2, 3), (255, 0, 0), np.uint8)
+    for kind in ("PNG", "RAW"):
+        source = write(tmp_path / kind, [record(pixels, 0, kind)], shards=1)
+        [(features, _)] = eval_image_input_fn(source, options=options(channels=1))
+        assert np.unique(features["image"]).tolist() == [76]  # 0.299 of 255
+
+
+def test_of_a_jpeg_only_the_part_is_decoded_and_is_what_it_would_be_of_the_whole():
+    columns = np.linspace(0, 255, 96).astype(np.uint8)
+    pixels = np.broadcast_to(columns[None, :, None], (64, 96, 3))
+    jpeg = tf.io.encode_jpeg(pixels, quality=95)
+    png = tf.io.encode_png(tf.io.decode_jpeg(jpeg))
+    chosen = options(height=16, width=16, crop="random", min_crop_area=0.1)
+    darkest = []
+    for number in range(20):
+        seed = tf.constant([number, 0], tf.int64)
+        parts = [
+            decode_random_part(
+                {"image/encoded": encoded}, seed, stored=StoredImages(), options=chosen
+            ).numpy()
+            for encoded in (jpeg, png)
+        ]
+        # At a part's edge libjpeg has no neighbour to smooth the colours with.
+        np.testing.assert_allclose(*parts, atol=4)
+        darkest.append(int(parts[1].min()))
+    assert min(darkest) < 20
+    assert max(darkest) > 100
+
+
+def test_a_part_has_the_least_area():
+    pixels = tf.constant(np.arange(100, dtype=np.uint8).reshape(10, 10, 1))
+    features = {"image/encoded": tf.io.encode_png(pixels)}
+    chosen = options(height=10, width=10, channels=1, crop="random", min_crop_area=1.0)
+    for number in range(10):
+        seed = tf.constant([number, 1], tf.int64)
+        part = decode_random_part(features, seed, stored=StoredImages(), options=chosen).numpy()
+        # All of one side, and no less of the other than the aspect of 3:4 leaves.
+        assert part.max() - part.min() >= 85
+
+
+def test_serving_decodes_what_evaluation_does():
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (37, 50, 3), np.uint8)
+    chosen = options(height=24, width=16)
+    for encoded in (tf.io.encode_jpeg(pixels), tf.io.encode_png(pixels)):
+        whole = decode_whole({"image/encoded": encoded}, stored=StoredImages(), options=chosen)
+        np.testing.assert_array_equal(whole, decode_encoded(encoded, options=chosen))
+
+
+# What is refused.
+
+
+def test_records_of_something_else_are_refused(tmp_path):
+    example = tf.train.Example(features=tf.train.Features(feature={"fare": ints(1)}))
+    source = write(tmp_path, [example.SerializeToString()], shards=1)
+    with pytest.raises(DataError, match="the first record is none of an image with a label"):
+        train_image_input_fn(source, options=options())
+
+
+def test_shards_without_records_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"3 file\(s\) without a single record"):
+        train_image_input_fn(write(tmp_path, []), options=options())
+
+
+@pytest.mark.parametrize("cache", ["memory", "disk"])
+def test_a_cache_that_does_not_fit_is_refused_with_the_numbers(source, tmp_path, cache):
+    cache_dir = str(tmp_path) if cache == "disk" else None
+    huge = options(height=300_000, width=300_000, cache=cache, cache_dir=cache_dir)
+    other = "'disk'" if cache == "memory" else "'memory'"
+    with pytest.raises(UsageError) as error:
+        train_image_input_fn(source, options=huge)
+    text = str(error.value)
+    assert text.startswith(f"cache '{cache}': 23 images of 300000x300000x3 take 5783.51 GiB, and ")
+    assert text.endswith(
+        f" GiB may be taken of what is free; use cache 'none' or {other}, or smaller images"
+    )
+
+
+def test_a_container_has_no_more_memory_than_its_limit(monkeypatch):
+    import psutil
+
+    rss_mib = psutil.Process().memory_info().rss / 2**20
+    monkeypatch.setattr(image_input_cache, "memory_limit_mib", lambda: rss_mib + 100)
+    assert 0 < image_input_cache.free_memory_bytes() <= 101 * 2**20
+
+
+def test_only_the_caches_of_ended_processes_are_removed(tmp_path):
+    ended, used, other = (tmp_path / n for n in ("penstock-images-a", "penstock-images-b", "mine"))
+    for folder in (ended, used, other):
+        folder.mkdir()
+        (folder / ".lock").touch()
+    with (used / ".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        image_input_cache.remove_leftovers(str(tmp_path))
+        assert sorted(os.listdir(tmp_path)) == ["mine", "penstock-images-b"]
+
+
+def test_a_cache_that_another_training_just_makes_is_left_to_it(tmp_path):
+    (tmp_path / "penstock-images-new").mkdir()  # it has its lock in a moment
+    image_input_cache.remove_leftovers(str(tmp_path))
+    assert os.listdir(tmp_path) == ["penstock-images-new"]
+
+    own = image_input_cache._own_folder(str(tmp_path))
+    assert os.listdir(own) == [".lock"]
+    image_input_cache.remove_leftovers(str(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == sorted(["penstock-images-new", own.name])
+
+
+def test_a_cache_folder_that_cannot_be_written_is_named(source, tmp_path):
+    (tmp_path / "file").touch()
+    chosen = options(cache="disk", cache_dir=str(tmp_path / "file"))
+    with pytest.raises(DataError, match=r"file: cannot be written \(File exists\); name a folder"):
+        train_image_input_fn(source, options=chosen)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"height": 0}, "height must be an integer of at least 1, got 0"),
+        ({"channels": 4}, "channels must be 1 or 3, got 4"),
+        ({"fit": "pad"}, "fit must be one of crop, stretch, got 'pad'"),
+        ({"crop": "centre"}, "crop must be one of none, random, got 'centre'"),
+        ({"cache": "gpu"}, "cache must be one of none, memory, disk, got 'gpu'"),
+        ({"cache": "disk"}, "cache_dir and cache 'disk' go together"),
+        ({"cache_dir": "/x"}, "cache_dir and cache 'disk' go together"),
+        ({"cache": "memory", "crop": "random"}, "crop 'random' cuts them anew each time"),
+        ({"min_crop_area": 0.0}, "min_crop_area must be within 0..1, got 0.0"),
+        ({"seed": 2**63}, "seed must be a 64-bit integer or None"),
+        ({"private_threads": 0}, "private_threads must be an integer of at least 1, got 0"),
+    ],
+)
+def test_options_outside_their_range_are_refused(changes, message):
+    with pytest.raises(UsageError, match=message):
+        options(**changes)

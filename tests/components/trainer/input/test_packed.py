@@ -1,0 +1,306 @@
+import itertools
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.packing.options import ImageColumn, PackOptions
+from penstock.components.packing.pack import pack
+from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.components.trainer.input.files import find_input
+from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.packed import packed_eval_input_fn, packed_train_input_fn
+from penstock.components.trainer.input.rows import eval_input_fn
+
+ROWS = 103
+PIXELS = (5, 7, 3)
+FIRST = "Split-train/data_tfrecord-00000-of-00004"
+
+
+def image_example(row):
+    feature = {
+        "row": tf.train.Feature(int64_list=tf.train.Int64List(value=[row])),
+        "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[bytes([row]) * 105])),
+    }
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory, data):
+    """Row Examples with a manifest: row, x, y, and a name that a third of the rows lack."""
+    return data.write_examples(tmp_path_factory.mktemp("rows"))
+
+
+@pytest.fixture(scope="module")
+def packed(rows, tmp_path_factory):
+    """The same, packed: blocks of at most 8 rows, 4 shards."""
+    folder = tmp_path_factory.mktemp("packed") / "p"
+    pack(str(rows), folder, PackOptions(block_rows=8, shards=ShardOptions(shards=4)))
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """103 images whose pixels are their row's number, packed."""
+    root = tmp_path_factory.mktemp("images")
+    (root / "rows/Split-train").mkdir(parents=True)
+    with tf.io.TFRecordWriter(str(root / "rows/Split-train/data")) as out:
+        for row in range(ROWS):
+            out.write(image_example(row))
+    options = PackOptions(
+        block_rows=8, shards=ShardOptions(shards=3), images=(ImageColumn("image", (5, 7)),)
+    )
+    pack(str(root / "rows"), root / "packed", options)
+    return str(root / "packed")
+
+
+@pytest.fixture(params=["stream", "map"])
+def either(request, packed, images):
+    """Packed rows that are read as a stream of blocks, and such that are mapped."""
+    return packed if request.param == "stream" else images
+
+
+def rows_of(dataset, batches=None):
+    return [
+        features["row"].numpy().ravel().tolist() for features in itertools.islice(dataset, batches)
+    ]
+
+
+def flat(batches):
+    return [row for batch in batches for row in batch]
+
+
+def test_a_pass_of_training_has_each_row_once_and_the_next_another_order(either):
+    batches = rows_of(packed_train_input_fn(either, options=InputOptions(batch_size=10)), 31)
+    assert {len(batch) for batch in batches} == {10}
+    passes = [flat(batches)[i : i + ROWS] for i in (0, 103, 206)]
+    # Within a batch of a map the rows are in the order of their shards, so the seams of passes
+    # do not show: three passes and one row of the fourth.
+    counts = np.bincount(flat(batches), minlength=ROWS)
+    assert sorted(counts) == [3] * 102 + [4]
+    assert passes[0] != passes[1] != passes[2]
+
+
+def test_a_pass_of_a_stream_is_exact_at_its_seams(packed):
+    rows = flat(rows_of(packed_train_input_fn(packed, options=InputOptions(batch_size=10)), 31))
+    passes = [rows[:103], rows[103:206], rows[206:309]]
+    assert [sorted(rows) for rows in passes] == [list(range(103))] * 3
+
+
+def test_the_rows_of_a_map_are_a_permutation_every_pass(images):
+    """A batch that divides the rows shows the passes apart."""
+    batches = rows_of(packed_train_input_fn(images, options=InputOptions(batch_size=103)), 3)
+    assert [sorted(batch) for batch in batches] == [list(range(103))] * 3
+
+
+def test_windows_mix_the_rows_of_blocks(packed):
+    options = InputOptions(batch_size=8, shuffle_window_rows=32, seed=3)
+    first = flat(rows_of(packed_eval_input_fn(packed, options=options, split="train"), 1))
+    for batch in rows_of(packed_train_input_fn(packed, options=options), 12):
+        assert sorted(batch) != sorted(first)
+
+
+def test_the_same_seed_gives_the_same_batches(either):
+    def batches(seed):
+        options = InputOptions(batch_size=10, shuffle_window_rows=32, seed=seed)
+        return rows_of(packed_train_input_fn(either, options=options), 25)
+
+    assert batches(1) == batches(1)
+    assert batches(1) != batches(2)
+
+
+def test_blocks_that_are_cached_come_in_another_order_each_pass(packed):
+    options = InputOptions(batch_size=103, cache="memory")
+    batches = rows_of(packed_train_input_fn(packed, options=options), 3)
+    assert [sorted(batch) for batch in batches] == [list(range(103))] * 3
+    assert batches[0] != batches[1] != batches[2]
+
+
+@pytest.mark.parametrize("batch_size", [1, 10, 103, 500])
+def test_evaluation_drops_nothing_and_keeps_its_order(either, batch_size):
+    options = InputOptions(batch_size=batch_size)
+    dataset = packed_eval_input_fn(either, options=options, split="train")
+    batches = rows_of(dataset)
+    assert sorted(flat(batches)) == list(range(103))
+    assert {len(batch) for batch in batches[:-1]} <= {batch_size}
+    assert len(batches) == -(-103 // batch_size)
+    assert rows_of(dataset) == batches
+
+
+def test_features_are_those_of_the_row_examples(rows, packed, data):
+    options = InputOptions(batch_size=103)
+    plain, plain_y = next(
+        iter(eval_input_fn(str(rows), data.spec, options=options, label="y", split="train"))
+    )
+    found, y = next(iter(packed_eval_input_fn(packed, options=options, label="y", split="train")))
+    assert {n: (t.dtype, t.shape) for n, t in found.items()} == {
+        n: (t.dtype, t.shape) for n, t in plain.items()
+    }
+    order = np.argsort(found["row"].numpy().ravel())
+    plain_order = np.argsort(plain["row"].numpy().ravel())
+    for name in plain:
+        expected = plain[name].numpy()[plain_order].tolist()
+        assert found[name].numpy()[order].tolist() == expected
+    assert y.numpy()[order].tolist() == plain_y.numpy()[plain_order].tolist()
+
+
+def test_stacked_columns_stay_together_without_the_label(packed):
+    options = InputOptions(batch_size=103)
+    features, y = next(
+        iter(packed_eval_input_fn(packed, options=options, label="y", split="train", stacked=True))
+    )
+    assert {n: (t.dtype, t.shape.as_list()) for n, t in features.items()} == {
+        "int64": (tf.int64, [103, 1]),
+        "float32": (tf.float32, [103, 1]),
+        "string": (tf.string, [103, 1]),
+    }
+    rows = features["int64"].numpy().ravel()
+    assert features["float32"].numpy().ravel().tolist() == (rows / 2).tolist()
+    assert y.numpy().ravel().tolist() == (rows % 2).tolist()
+
+
+@pytest.mark.parametrize("read", [packed_eval_input_fn, packed_train_input_fn])
+def test_images_come_with_their_rows(images, read):
+    batch = next(iter(read(images, options=InputOptions(batch_size=103), split="train")))
+    assert batch["image"].shape == (103, *PIXELS)
+    assert batch["image"].dtype == tf.uint8
+    for row, image in zip(batch["row"].numpy().ravel(), batch["image"].numpy(), strict=True):
+        assert (image == row).all()
+
+
+def test_lists_are_sparse_as_those_of_row_examples_are(tmp_path):
+    def proto(i):
+        return tf.train.Example(
+            features=tf.train.Features(
+                feature={
+                    "n": tf.train.Feature(int64_list=tf.train.Int64List(value=range(i))),
+                    "s": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"w"] * i)),
+                }
+            )
+        ).SerializeToString()
+
+    (tmp_path / "rows/Split-train").mkdir(parents=True)
+    with tf.io.TFRecordWriter(str(tmp_path / "rows/Split-train/data")) as out:
+        for i in range(5):
+            out.write(proto(i))
+    pack(str(tmp_path / "rows"), tmp_path / "packed", PackOptions(block_rows=2))
+    options = InputOptions(batch_size=5)
+    batch = next(
+        iter(packed_eval_input_fn(str(tmp_path / "packed"), options=options, split="train"))
+    )
+    assert isinstance(batch["n"], tf.SparseTensor)
+    numbers = tf.RaggedTensor.from_sparse(batch["n"]).to_list()
+    assert sorted(numbers) == [[], [0], [0, 1], [0, 1, 2], [0, 1, 2, 3]]
+    words = tf.RaggedTensor.from_sparse(batch["s"]).to_list()
+    assert [len(w) for w in words] == [len(n) for n in numbers]
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_share_the_rows(either, workers):
+    found = []
+    for worker in range(workers):
+        context = tf.distribute.InputContext(workers, worker, 1)
+        options = InputOptions(batch_size=7)
+        dataset = packed_eval_input_fn(
+            either, options=options, split="train", input_context=context
+        )
+        found += flat(rows_of(dataset))
+    assert sorted(found) == list(range(103))
+
+
+@pytest.mark.slow
+def test_workers_train_on_rows_of_their_own(either):
+    seen = []
+    for worker in range(2):
+        context = tf.distribute.InputContext(2, worker, 2)
+        dataset = packed_train_input_fn(
+            either, options=InputOptions(batch_size=20), input_context=context
+        )
+        batches = rows_of(dataset, 12)
+        assert {len(batch) for batch in batches} == {10}
+        seen.append(set(flat(batches)))
+    assert seen[0] | seen[1] == set(range(103))
+    assert not seen[0] & seen[1]
+
+
+def test_the_pattern_that_tfx_hands_over_is_read_by_the_manifest(packed):
+    source = [f"{packed}/Split-train/*"]
+    options = InputOptions(batch_size=50)
+    assert sorted(flat(rows_of(packed_eval_input_fn(source, options=options)))) == list(range(103))
+
+
+def test_rows_and_packed_records_are_not_taken_for_each_other(rows, packed):
+    with pytest.raises(UsageError) as error:
+        packed_train_input_fn(str(rows), options=InputOptions(batch_size=1))
+    assert str(error.value) == (
+        f"{rows}: holds row Examples; read them with train_input_fn, or pack them"
+    )
+    with pytest.raises(UsageError) as error:
+        find_input(packed, split="train")
+    assert str(error.value) == (
+        f"{packed}: holds packed records; read them with packed_train_input_fn"
+    )
+
+
+def test_a_stock_parser_refuses_a_block(packed):
+    record = next(iter(tf.data.TFRecordDataset(f"{packed}/{FIRST}")))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Could not parse example input"):
+        tf.io.parse_single_example(record, {"row": tf.io.FixedLenFeature([1], tf.int64, [0])})
+
+
+@pytest.fixture
+def copy(packed, tmp_path):
+    return shutil.copytree(packed, tmp_path / "copy")
+
+
+def test_missing_and_cut_shards_are_named(copy):
+    options = InputOptions(batch_size=1)
+    data = (copy / FIRST).read_bytes()
+    (copy / FIRST).write_bytes(data[:-1])
+    with pytest.raises(DataError) as error:
+        packed_train_input_fn(str(copy), options=options)
+    assert str(error.value) == (
+        f"{copy}/{FIRST}: shard has {len(data) - 1} bytes, the manifest says {len(data)}; "
+        "it was cut or altered, pack again"
+    )
+    (copy / FIRST).unlink()
+    with pytest.raises(DataError) as error:
+        packed_train_input_fn(str(copy), options=options)
+    assert str(error.value) == f"{copy}/{FIRST}: shard is missing; the manifest lists it"
+    (copy / "manifest.json").unlink()
+    with pytest.raises(DataError, match=r"no manifest.json; the shards were never finished"):
+        packed_train_input_fn(str(copy), options=options)
+
+
+def test_a_flipped_bit_of_a_map_is_found_before_training(images, tmp_path):
+    folder = shutil.copytree(images, tmp_path / "copy")
+    path = folder / "Split-train/data_tfrecord-00001-of-00003"
+    data = bytearray(path.read_bytes())
+    data[5000] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=r"00001-of-00003: record 0 at offset 0: payload of .* CRC"):
+        packed_train_input_fn(str(folder), options=InputOptions(batch_size=1))
+
+
+def test_labels_and_splits_that_do_not_exist_are_named(packed):
+    options = InputOptions(batch_size=1)
+    with pytest.raises(UsageError) as error:
+        packed_train_input_fn(packed, options=options, label="z")
+    assert str(error.value) == "label 'z' is not a feature; there are name, row, x, y"
+    with pytest.raises(UsageError) as error:
+        packed_eval_input_fn(packed, options=options)
+    assert str(error.value) == f"{packed}: no split 'eval'; it has train"
+    with pytest.raises(UsageError, match="packed records are read by their manifest: give their"):
+        packed_train_input_fn(["a", "b"], options=options)
+
+
+def test_columns_that_are_not_wanted_are_not_read(either):
+    options = InputOptions(batch_size=103)
+    (batch,) = packed_eval_input_fn(either, options=options, split="train", columns=["row"])
+    assert list(batch) == ["row"]
+    batch = next(iter(packed_train_input_fn(either, options=options, columns=["row"])))
+    assert sorted(batch["row"].numpy().ravel()) == list(range(103))
+    with pytest.raises(UsageError, match="column 'z' is not packed; there are "):
+        packed_train_input_fn(either, options=options, columns=["z"])

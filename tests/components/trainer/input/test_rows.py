@@ -1,0 +1,184 @@
+import itertools
+import re
+
+import pytest
+import tensorflow as tf
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
+
+
+def rows_of(dataset, batches=None):
+    """The row numbers of each batch."""
+    return [
+        (features if isinstance(features, dict) else features[0])["row"].numpy().ravel().tolist()
+        for features in itertools.islice(dataset, batches)
+    ]
+
+
+def flat(batches):
+    return [row for batch in batches for row in batch]
+
+
+def worker(count, index):
+    return tf.distribute.InputContext(count, index, count)
+
+
+@pytest.mark.parametrize("cache", ["none", "memory"])
+def test_a_pass_of_training_has_each_row_once_and_the_next_another_order(shards, data, cache):
+    options = InputOptions(batch_size=10, cache=cache)
+    batches = rows_of(train_input_fn(shards, data.spec, options=options), 31)
+    assert {len(batch) for batch in batches} == {10}
+    rows = flat(batches)
+    passes = [rows[:103], rows[103:206], rows[206:309]]
+    assert [sorted(rows) for rows in passes] == [list(range(103))] * 3
+    assert passes[0] != passes[1] != passes[2]
+    assert passes[0] != list(range(103))
+
+
+def test_windows_smaller_than_the_data_mix_all_files(shards, data):
+    options = InputOptions(batch_size=8, shuffle_window_rows=16, interleave_files=4, seed=7)
+    rows = flat(rows_of(train_input_fn(shards, data.spec, options=options), 13))[:103]
+    assert sorted(rows) == list(range(103))
+    # The first window has rows of every shard that has some.
+    assert {(row >= 37) + (row >= 90) for row in rows[:16]} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("cache", ["none", "memory"])
+def test_the_same_seed_gives_the_same_batches(shards, data, cache):
+    def batches(seed):
+        options = InputOptions(batch_size=10, shuffle_window_rows=32, seed=seed, cache=cache)
+        return rows_of(train_input_fn(shards, data.spec, options=options), 25)
+
+    assert batches(1) == batches(1)
+    assert batches(1) != batches(2)
+
+
+@pytest.mark.parametrize("cache", ["none", "memory"])
+def test_fewer_rows_than_a_batch_train(tmp_path, data, cache):
+    data.write_shards(tmp_path, (1, 0, 2))
+    options = InputOptions(batch_size=7, cache=cache)
+    source = [str(tmp_path / "Split-train" / "*")]
+    rows = flat(rows_of(train_input_fn(source, data.spec, options=options), 3))
+    assert [sorted(rows[i : i + 3]) for i in range(0, 21, 3)] == [[0, 1, 2]] * 7
+
+
+@pytest.mark.parametrize("batch_size", [1, 10, 103, 500])
+def test_evaluation_drops_nothing_and_keeps_its_order(shards, data, batch_size):
+    dataset = eval_input_fn(shards, data.spec, options=InputOptions(batch_size=batch_size))
+    batches = rows_of(dataset)
+    assert sorted(flat(batches)) == list(range(103))
+    assert {len(batch) for batch in batches[:-1]} <= {batch_size}
+    assert len(batches) == -(-103 // batch_size)
+    assert rows_of(dataset) == batches
+
+
+def test_the_label_and_defaults_come_apart_from_the_features(shards, data):
+    options = InputOptions(batch_size=103)
+    features, label = next(iter(eval_input_fn(shards, data.spec, options=options, label="y")))
+    order = features["row"].numpy().ravel()
+    assert sorted(features) == ["name", "row", "x"]
+    assert label.numpy().ravel().tolist() == [row % 2 for row in order]
+    assert features["x"].numpy().ravel().tolist() == [row / 2 for row in order]
+    assert features["name"].numpy().ravel().tolist() == [
+        b"n%d" % row if row % 3 else b"" for row in order
+    ]
+
+
+def test_training_batches_have_a_fixed_shape(shards, data):
+    spec = train_input_fn(
+        shards, data.spec, options=InputOptions(batch_size=10), label="y"
+    ).element_spec
+    assert spec[0]["x"] == tf.TensorSpec([10, 1], tf.float32)
+    assert spec[1] == tf.TensorSpec([10, 1], tf.int64)
+
+
+def test_sparse_features_pass_through(shards, data):
+    spec = {**data.spec, "name": tf.io.VarLenFeature(tf.string)}
+    features = next(iter(train_input_fn(shards, spec, options=InputOptions(batch_size=9))))
+    rows = features["row"].numpy().ravel().tolist()
+    assert features["name"].values.numpy().tolist() == [b"n%d" % row for row in rows if row % 3]
+
+
+def test_gzip_and_plain_files_are_read_together(tmp_path, data):
+    data.write_shards(tmp_path / "a", (5,), "GZIP")
+    data.write_shards(tmp_path / "b", (4,))
+    source = [str(tmp_path / "a" / "*" / "*"), str(tmp_path / "b" / "*" / "*")]
+    batches = rows_of(eval_input_fn(source, data.spec, options=InputOptions(batch_size=20)))
+    assert batches == [[0, 1, 2, 3, 4, 0, 1, 2, 3]]
+
+
+def test_workers_share_the_files(tmp_path, data):
+    data.write_shards(tmp_path, (6, 7, 8, 9))
+    source = [str(tmp_path / "Split-train" / "*")]
+    options = InputOptions(batch_size=4)
+    parts = [
+        flat(rows_of(eval_input_fn(source, data.spec, options=options, input_context=worker(2, i))))
+        for i in (0, 1)
+    ]
+    assert sorted(parts[0]) == [*range(6), *range(13, 21)]
+    assert sorted(parts[0] + parts[1]) == list(range(30))
+    batch = rows_of(
+        train_input_fn(source, data.spec, options=options, input_context=worker(2, 1)), 1
+    )[0]
+    assert len(batch) == 2
+    assert set(batch) <= set(parts[1])
+
+
+def test_too_few_files_for_the_workers_are_refused(tmp_path, data):
+    data.write_shards(tmp_path, (6, 7))
+    with pytest.raises(DataError, match=r"2 file\(s\) for 4 workers: write at least 4 shards"):
+        train_input_fn(
+            [str(tmp_path / "Split-train" / "*")],
+            data.spec,
+            options=InputOptions(batch_size=4),
+            input_context=worker(4, 0),
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "error", "message"),
+    [
+        ({}, {"label": "z"}, UsageError, "label 'z' is not a feature; there are row, x, name, y"),
+        (
+            {"batch_size": 5},
+            {"input_context": worker(2, 0)},
+            UsageError,
+            "batch_size must be a multiple of the 2 replicas in sync, got 5",
+        ),
+        (
+            {"cache": "memory"},
+            {"spec": {"row": tf.io.VarLenFeature(tf.int64)}},
+            UsageError,
+            "cache 'memory' needs features of fixed length; row may vary",
+        ),
+        (
+            {},
+            {"spec": {"absent": tf.io.FixedLenFeature([1], tf.int64)}},
+            DataError,
+            "data_tfrecord-00000-of-00004: the first record does not fit the schema",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_said_at_once(shards, data, options, arguments, error, message):
+    options = InputOptions(**{"batch_size": 4, **options})
+    arguments = {"spec": data.spec, "options": options, **arguments}
+    with pytest.raises(error, match=re.escape(message)):
+        train_input_fn(shards, arguments.pop("spec"), **arguments)
+
+
+@pytest.mark.parametrize("input_fn", [train_input_fn, eval_input_fn])
+def test_an_empty_input_is_an_error(tmp_path, data, input_fn):
+    data.write_shards(tmp_path, (0, 0))
+    with pytest.raises(DataError, match=r"2 file\(s\) without a single record"):
+        input_fn(
+            [str(tmp_path / "Split-train" / "*")], data.spec, options=InputOptions(batch_size=4)
+        )
+
+
+def test_a_file_that_is_no_tfrecord_is_named(tmp_path, data):
+    path = tmp_path / "data.csv"
+    path.write_text("a,b\n1,2\n" * 10)
+    with pytest.raises(DataError, match=r"data\.csv: not a readable TFRecord"):
+        train_input_fn([str(path)], data.spec, options=InputOptions(batch_size=4))

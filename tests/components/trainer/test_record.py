@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+
+from penstock.components.errors import DataError
+from penstock.components.trainer.best_epoch import best_epoch, should_stop
+from penstock.components.trainer.options import EarlyStop
+from penstock.components.trainer.record import (
+    EpochRecord,
+    TrainingRecord,
+    read_training_record,
+    write_training_record,
+)
+from penstock.components.trainer.utilisation.step_clock import (
+    StepClock,
+    call_times,
+    next_call_steps,
+)
+
+
+def epoch(number, share=0.5, rate=100.0, seconds=2.0, **metrics):
+    return EpochRecord(number, 4 * number, 4, metrics, 0.1, seconds, 0.25, share, rate)
+
+
+def record(*epochs):
+    return TrainingRecord(
+        epochs=epochs,
+        steps=8,
+        stopped="all 8 steps done",
+        best_epoch=2,
+        best_metric="val_loss",
+        exported_epoch=2,
+        resumed_from=None,
+        replicas=1,
+        seconds=9.0,
+        first_step_seconds=1.5,
+    )
+
+
+def test_a_record_is_read_back_as_it_was_written(tmp_path):
+    written = record(epoch(1, loss=0.5), epoch(2, None, None, val_loss=0.25))
+    write_training_record(tmp_path / "new" / "run", written)
+    assert read_training_record(tmp_path / "new" / "run") == written
+    assert [path.name for path in (tmp_path / "new" / "run").iterdir()] == ["training.json"]
+
+
+def test_figures_over_all_epochs_are_weighted_by_their_time():
+    whole = record(epoch(1, 0.0, 100.0, 3.0), epoch(2, 1.0, 300.0, 1.0), epoch(3, None, None, 0.0))
+    assert whole.input_wait_share == 0.25
+    assert whole.examples_per_second == 150.0
+    assert whole.seconds_per_step == 0.25
+
+
+def test_what_is_no_record_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"no training\.json; the training did not end"):
+        read_training_record(tmp_path)
+    (tmp_path / "training.json").write_text("{}")
+    with pytest.raises(DataError, match=r"training\.json: not a training record"):
+        read_training_record(tmp_path)
+    (tmp_path / "training.json").write_text('{"version": 99}')
+    with pytest.raises(DataError, match="a training record of another version; train again"):
+        read_training_record(tmp_path)
+
+
+def test_the_log_line_of_an_epoch():
+    line = "epoch 2  step 8  loss 0.5000  val_loss 0.2500  250.00 ms/step  50% waiting for input"
+    assert str(epoch(2, loss=0.5, val_loss=0.25)) == line
+    assert str(epoch(2, None, loss=0.5)) == "epoch 2  step 8  loss 0.5000"
+
+
+def test_the_best_epoch_follows_the_rule():
+    epochs = [epoch(n, auc=auc) for n, auc in enumerate([0.5, 0.75, 0.76, 0.7], start=1)]
+    assert best_epoch(epochs, EarlyStop(metric="auc", mode="max")).epoch == 3
+    assert best_epoch(epochs, EarlyStop(metric="auc", mode="max", min_delta=0.1)).epoch == 2
+    assert best_epoch(epochs, EarlyStop(metric="auc", mode="min")).epoch == 1
+    assert best_epoch(epochs, EarlyStop(metric="other")) is None
+    unknown = [epoch(1, auc=float("nan")), epoch(2, auc=0.1)]
+    assert best_epoch(unknown, EarlyStop(metric="auc", mode="max")).epoch == 2
+
+
+def test_patience_counts_epochs_since_the_best():
+    rule = EarlyStop(metric="loss", patience_epochs=2)
+    epochs = [epoch(n, loss=loss) for n, loss in enumerate([3, 2, 2.5, 2], start=1)]
+    assert [should_stop(epochs[:n], rule) for n in (1, 2, 3, 4)] == [False, False, False, True]
+
+
+def test_the_clock_adds_up_all_waits_where_the_device_is_the_host():
+    clock = StepClock()
+    assert (clock.seconds_per_step, clock.input_wait_share) == (None, None)
+    marks = np.array([100.0, 101.0, 103.0])
+    clock.add(call_times(1.0, 0.5, marks[:2], np.array([0.25]), runs_ahead=False))
+    call = call_times(3.0, 2.0, marks, np.array([0.25, 0.5]), runs_ahead=False)
+    assert call.step_seconds.tolist() == [1.0, 2.0]
+    clock.add(call)
+    assert (clock.steps, clock.seconds, clock.wait_seconds, clock.cpu_seconds) == (3, 4, 1, 2.5)
+    assert clock.seconds_per_step == 1.5
+    assert clock.input_wait_share == 0.25
+
+
+def test_the_first_wait_of_a_call_speaks_for_all_where_the_host_runs_ahead():
+    marks, waits = np.array([0.0, 0.1, 0.2, 0.3, 4.0]), np.array([0.25, 0.9, 0.9, 0.9])
+    call = call_times(4.0, 1.0, marks, waits, runs_ahead=True)
+    assert call.step_seconds.tolist() == [1.0] * 4
+    assert call.wait_seconds.tolist() == [0.25] * 4
+    call = call_times(1.0, 1.0, marks[:3], np.array([0.75, 0.0]), runs_ahead=True)
+    assert call.wait_seconds.tolist() == [0.5, 0.5]
+
+
+def test_a_clock_that_is_set_back_makes_no_negative_times():
+    marks, waits = np.array([100.0, 40.0, 40.5]), np.array([-60.0, 0.25])
+    call = call_times(1.0, 1.0, marks, waits, runs_ahead=False)
+    assert call.step_seconds.tolist() == [0.0, 0.5]
+    assert call.wait_seconds.tolist() == [0.0, 0.25]
+
+
+def test_calls_grow_to_their_time():
+    assert next_call_steps(1, 0.001, target_seconds=0.2) == 2
+    assert next_call_steps(64, 0.1, target_seconds=0.2) == 128
+    assert next_call_steps(64, 0.4, target_seconds=0.2) == 32
+    assert next_call_steps(1, 9.0, target_seconds=0.2) == 1

@@ -1,0 +1,243 @@
+import time
+from dataclasses import replace
+
+import keras
+import pytest
+import tensorflow as tf
+
+from penstock.components.trainer.input.facts import input_facts
+from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.rows import train_input_fn
+from penstock.components.trainer.loop import train
+from penstock.components.trainer.options import TrainOptions
+from penstock.components.trainer.record import EpochRecord, TrainingRecord
+from penstock.components.trainer.utilisation.durations import Durations
+from penstock.components.trainer.utilisation.record import (
+    BatchSeries,
+    EpochTimes,
+    GpuSeries,
+    InputFacts,
+    MachineSeries,
+    Utilisation,
+)
+from penstock.components.trainer.utilisation.verdict import bottleneck
+
+# 40 columns in 8 shards of 100 MiB in all, read by up to 16 files at a time.
+ROWS = InputFacts("rows", 8, 100_000, 100.0, False, 40, True, 100, 16, 8, "none", None)
+STEADY = Durations((0.05, 0.1), (0, 100))
+
+
+def training(share, seconds_per_step=0.1, rate=1000.0):
+    epoch = EpochRecord(1, 100, 100, {}, 0.1, 10.0, seconds_per_step, share, rate)
+    return TrainingRecord([epoch], 100, "done", None, "loss", 1, None, 1, 11.0, 1.0)
+
+
+def used(facts=ROWS, *, cpu, free_memory_mib=150.0, waits=STEADY, gpu=None):
+    """100 steps in 10 s on two cores, of which `cpu` were busy; steps of 0.1 s."""
+    gpus = () if gpu is None else (GpuSeries(0, "H200", 1e5, (gpu,), (1.0,)),)
+    return Utilisation(
+        interval_seconds=0.2,
+        cores=2.0,
+        memory_limit_mib=4096.0,
+        free_memory_mib=free_memory_mib,
+        monitor_cpu_seconds=0.0,
+        missed=None,
+        machine=MachineSeries((5.0,), (1.0,), (0.5,), (100.0,), gpus),
+        batches=BatchSeries((), (), ()),
+        batch_seconds=STEADY,
+        wait_seconds=waits,
+        epochs=(EpochTimes(1, 0.0, 10.0, 10.5, 100, 10.0, 7.5, 20.0 * cpu),),
+        input=facts,
+    )
+
+
+INPUT_BOUND = (
+    "input-bound: 75 % of each 100.00 ms step waits for input (1,000 examples/s); "
+    "input that never waits would train 4.0 times as fast"
+)
+
+
+@pytest.mark.parametrize(
+    ("share", "rate", "sentence"),
+    [
+        (
+            0.02,
+            1234.5,
+            "compute-bound: 2 % of each 100.00 ms step waits for input (1,234 examples/s); "
+            "faster input would gain nothing",
+        ),
+        (
+            0.2,
+            None,
+            "balanced: 20 % of each 100.00 ms step waits for input; "
+            "input that never waits would train 1.2 times as fast",
+        ),
+        (0.75, 1000.0, INPUT_BOUND),
+        (
+            1.0,
+            None,
+            "input-bound: 100 % of each 100.00 ms step waits for input; "
+            "input that never waits would train more than 100 times as fast",
+        ),
+        (None, None, "unknown: 100 step(s) are too few to time"),
+    ],
+)
+def test_it_is_one_sentence_with_its_evidence(share, rate, sentence):
+    assert bottleneck(training(share, rate=rate)) == sentence
+
+
+IDLE = "20 % of 2 core(s) are busy"
+FULL = "95 % of 2 core(s) are busy"
+A_ROW = "(1,900.0 us of CPU a row, its share of the step included)"
+
+
+@pytest.mark.parametrize(
+    ("utilisation", "advice"),
+    [
+        pytest.param(
+            used(replace(ROWS, rows=5000), cpu=0.95, free_memory_mib=250.0),
+            "keep the rows in memory (cache=memory): 100.0 MiB of shards, read 2.0 times, go into "
+            "the 250 MiB that are free; pack the rows, or train on fewer columns: 40 are parsed "
+            f"of each row, and {FULL} {A_ROW}",
+            id="data that fits memory and is read twice is cached",
+        ),
+        pytest.param(
+            used(replace(ROWS, rows=5000, compressed=True), cpu=0.95, free_memory_mib=250.0),
+            f"pack the rows, or train on fewer columns: 40 are parsed of each row, and {FULL} "
+            f"{A_ROW}; shards without compression: each pass inflates them again, and {FULL}",
+            id="what GZIP has made small may not fit",
+        ),
+        pytest.param(
+            used(cpu=0.2),
+            "more shards: 8 file(s) are read at a time, up to 16 could be, and " + IDLE,
+            id="fewer shards than could be read, and idle cores",
+        ),
+        pytest.param(
+            used(replace(ROWS, files=64), cpu=0.2),
+            f"more files at a time (interleave_files, 16 of 64 now): {IDLE}",
+            id="more shards than are read at a time, and idle cores",
+        ),
+        pytest.param(
+            used(replace(ROWS, files=16), cpu=0.2),
+            f"a nearer or faster disk for the 16 file(s): {IDLE}, and no option holds the input up",
+            id="idle cores and nothing that holds them up",
+        ),
+        pytest.param(
+            used(replace(ROWS, files=16, private_threads=1), cpu=0.2),
+            f"more threads (private_threads, 1 now): {IDLE}",
+            id="fewer threads than cores",
+        ),
+        pytest.param(
+            used(replace(ROWS, files=16), cpu=0.2, waits=Durations((1e-5, 10.0), (95, 5))),
+            "a bigger prefetch (prefetch_batches, 8 now): 100 % of the waiting is in waits longer "
+            "than ten steps, half of the steps wait less than 0.01 ms",
+            id="waits that come in bursts",
+        ),
+        pytest.param(
+            used(replace(ROWS, kind="packed", files=16), cpu=0.95),
+            f"fewer columns: 40 are copied of each row, and {FULL} {A_ROW}",
+            id="full cores and many columns that are packed already",
+        ),
+        pytest.param(
+            used(replace(ROWS, kind="packed", files=16, columns=3), cpu=0.95),
+            f"more cores, or an accelerator for the step: {FULL} {A_ROW}",
+            id="full cores and nothing left to do",
+        ),
+        pytest.param(
+            used(None, cpu=0.95),
+            f"do less for each row, or do it once before training: {FULL}",
+            id="full cores and an input of the user's own",
+        ),
+        pytest.param(
+            used(None, cpu=0.2),
+            "let the input work in parallel and ahead (map with num_parallel_calls, prefetch): "
+            f"only {IDLE}",
+            id="idle cores and an input of the user's own",
+        ),
+    ],
+)
+def test_the_knob_follows_from_the_evidence(utilisation, advice):
+    assert bottleneck(training(0.75), utilisation) == f"{INPUT_BOUND}; {advice}"
+
+
+def test_short_steps_want_larger_batches():
+    facts = replace(ROWS, cache="memory", files=16)
+    sentence = bottleneck(training(0.75, seconds_per_step=0.0005), used(facts, cpu=0.95))
+    assert "; larger batches (batch_size, 100 now): a step of 0.50 ms is little more" in sentence
+
+
+@pytest.mark.parametrize(
+    ("utilisation", "advice"),
+    [
+        (
+            used(cpu=0.95),
+            "the step keeps 95 % of 2 core(s) busy: an accelerator, or a smaller model would help",
+        ),
+        (
+            used(cpu=0.2, gpu=0.98),
+            "the GPU(s) are 98 % busy: mixed_precision or a smaller model would help",
+        ),
+        (
+            used(cpu=0.2, gpu=0.3),
+            "the GPU(s) are 30 % busy, their steps too short: larger batches help",
+        ),
+    ],
+)
+def test_a_step_that_never_waits_is_told_what_it_is_short_of(utilisation, advice):
+    sentence = bottleneck(training(0.01), utilisation)
+    assert sentence.endswith(f"; faster input would gain nothing; {advice}")
+
+
+def verdict_of(folder, build_model, data, facts=None, steps=12):
+    trained = train(
+        build_model,
+        data,
+        options=TrainOptions(max_steps=steps),
+        model_run_dir=str(folder),
+        input_facts=facts,
+    )
+    return bottleneck(trained.record, trained.utilisation)
+
+
+def test_a_real_input_that_sleeps_is_told_to_work_ahead(tmp_path, toy):
+    data = toy.slowed(toy.dataset(), lambda: time.sleep(0.05)).repeat()
+    sentence = verdict_of(tmp_path, toy.build_model, data)
+    assert sentence.startswith("input-bound: 9")
+    assert "let the input work in parallel and ahead" in sentence
+
+
+def test_a_real_step_that_is_slow_is_compute_bound(tmp_path, toy):
+    class SlowStep(keras.Model):
+        def train_step(self, batch):
+            with tf.control_dependencies([tf.py_function(lambda: time.sleep(0.05), [], [])]):
+                batch = tf.nest.map_structure(tf.identity, batch)
+            return super().train_step(batch)
+
+    def build_model():
+        x = keras.Input((1,), name="x")
+        model = SlowStep({"x": x}, keras.layers.Dense(1, activation="sigmoid")(x))
+        model.compile("adam", "binary_crossentropy")
+        return model
+
+    sentence = verdict_of(tmp_path, build_model, toy.dataset().repeat().prefetch(2))
+    assert sentence.startswith("compute-bound: ")
+    assert "faster input would gain nothing" in sentence
+
+
+def test_real_shards_that_are_read_often_are_told_to_be_cached(data, tmp_path, toy):
+    directory = data.write_examples(tmp_path / "examples")
+    options = InputOptions(batch_size=50)
+    spec = {"x": data.spec["x"], "y": data.spec["y"]}
+    slow = toy.slowed(
+        train_input_fn(str(directory), spec, options=options, label="y"), lambda: time.sleep(0.02)
+    )
+    facts = input_facts(str(directory), spec, options=options)
+    sentence = verdict_of(tmp_path / "run", toy.build_model, slow, facts)
+    assert sentence.startswith("input-bound: ")
+    assert "; keep the rows in memory (cache=memory): 0.0 MiB of shards, read 5.8 times" in sentence
+    assert "; more shards: 3 file(s) are read at a time, up to 8 could be, and " in sentence
+
+
+def test_too_few_steps_have_no_verdict(tmp_path, toy):
+    sentence = verdict_of(tmp_path, toy.build_model, toy.dataset().repeat(), steps=1)
+    assert sentence == "unknown: 1 step(s) are too few to time"

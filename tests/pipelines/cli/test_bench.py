@@ -1,0 +1,54 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.cli.bench import QUESTIONS, app
+
+TINY = {
+    "ingest": ["--rows", 2000, "--slow-rows", 200, "--memory-rows", 3000],
+    "formats": ["--users", 2000, "--rows", 2048, "--images", 32, "--seconds", 0.1],
+    "images": ["--images", 64, "--size", 32, "--epochs", 2],
+    "ladder": ["--rows", 2048, "--images", 32, "--seconds", 0.1],
+    "tabular": ["--rows", 2048, "--seconds", 0.1],
+}
+VERDICTS = {"ingest": 3, "formats": 5, "images": 6, "ladder": 11, "tabular": 5}
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_help_lists_the_questions():
+    shown = run("--help").output
+    assert {"ladder", "images", "tabular", "formats", "ingest"} == set(QUESTIONS)
+    assert all(f" {name} " in shown for name in QUESTIONS)
+
+
+def test_a_question_tells_its_options():
+    shown = run("formats", "--help").output
+    assert "--users" in shown
+    assert "penstock bench formats --rounds 1" in shown
+
+
+def test_wrong_options_are_refused_before_anything_is_made(tmp_path):
+    result = run("images", "--images", 33, "--out", tmp_path / "out")
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == "images must be a multiple of 32, got 33"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TINY)
+def test_a_whole_question_ends_in_verdicts(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    result = run(name, *TINY[name], "--rounds", 1, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.exception
+    outcome = json.loads((tmp_path / f"out/{name}.json").read_text())
+    assert len(outcome["verdicts"]) == VERDICTS[name]
+    assert all(c["per_second"] > 0 for one in outcome["comparisons"] for c in one["contenders"])
+    page = (tmp_path / f"out/{name}.html").read_text()
+    assert outcome["title"] in page
+    assert "Verdicts" in result.stdout

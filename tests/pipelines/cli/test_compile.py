@@ -1,0 +1,91 @@
+"""`penstock compile` on a machine that is not the one where the pipeline runs."""
+
+import sysconfig
+from pathlib import Path
+
+import pytest
+import yaml
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.cli.work.compile import compile_pipeline
+from penstock.pipelines.kubeflow import ir as irs
+from penstock.pipelines.kubeflow import proto_texts
+from penstock.pipelines.kubeflow.package_paths import mark_packages
+from penstock.pipelines.kubeflow.placement import Placement
+from penstock.pipelines.kubeflow.resources import Volume
+from penstock.pipelines.runs.metadata_store import MySqlStore
+from penstock.schemas import schema_file
+
+IMAGE = "registry.example/penstock@sha256:" + "0" * 64
+ROOT = Path(__file__).parents[3]
+
+
+def compiled(out, changes=None, placement=Placement()):  # noqa: B008  # frozen
+    compile_pipeline(
+        "taxi", changes or {}, out, image=IMAGE, placement=placement, allow_mutable_tag=False
+    )
+    pipeline, _ = yaml.safe_load_all(out.read_text())
+    executors = pipeline["deploymentSpec"]["executors"]
+    return {name: irs.decode(e["container"]["args"][-1]) for name, e in executors.items()}
+
+
+def texts(message):
+    found = []
+    proto_texts.change_texts(message, lambda text: found.append(text) or text)
+    return found
+
+
+@pytest.fixture(scope="module")
+def taxi(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("compiled") / "taxi.yaml")
+
+
+def test_nothing_of_the_compiling_machine_is_left_in_the_file(taxi):
+    assert len(taxi) == 10
+    for ir in taxi.values():
+        for text in map(mark_packages, texts(ir)):
+            for place in (str(ROOT), sysconfig.get_path("purelib"), "/tmp"):
+                assert place not in text
+
+
+def test_a_container_finds_schema_and_data_in_its_own_packages(taxi, taxi_csv):
+    parameters = {
+        name: texts(irs.nodes(taxi[f"exec-{name}"])[0].parameters)
+        for name in ("shardedexamplegen", "curatedschema")
+    }
+    assert str(taxi_csv.parent) in parameters["shardedexamplegen"]
+    assert schema_file("taxi") in parameters["curatedschema"]
+
+
+def test_the_root_is_the_placements(taxi):
+    (pushed,) = [t for t in texts(taxi["exec-pusher"]) if "serving_model" in t]
+    assert '"/penstock/runs/taxi/serving_model"' in pushed
+    assert not Path("/penstock").exists()
+
+
+def test_a_root_of_the_users_own(tmp_path):
+    placement = Placement(
+        pipeline_root="gs://bucket/runs", volume=None, metadata_mysql=MySqlStore("mysql")
+    )
+    for changes, root in (({}, "gs://bucket/runs/taxi"), ({"root": "gs://b/x"}, "gs://b/x")):
+        irs_of = compiled(tmp_path / "taxi.yaml", changes, placement)
+        (pushed,) = [t for t in texts(irs_of["exec-pusher"]) if "serving_model" in t]
+        assert f'"{root}/serving_model"' in pushed
+
+
+def test_a_root_that_containers_lose_is_refused(tmp_path):
+    for root in ("runs/taxi", "/data/runs"):
+        with pytest.raises(UsageError, match=r"root must lie below the volume at /penstock, got "):
+            compiled(tmp_path / "taxi.yaml", {"root": root})
+    assert not list(tmp_path.iterdir())
+
+
+def test_data_of_this_machine_is_refused(tmp_path, taxi_csv):
+    with pytest.raises(UsageError, match=r"'ShardedExampleGen', input_base: .* of this machine"):
+        compiled(tmp_path / "taxi.yaml", {"data": str(tmp_path)})
+    placement = Placement(
+        volume=Volume(mount_path=str(tmp_path)),
+        pipeline_root=f"{tmp_path}/runs",
+        metadata_sqlite=f"{tmp_path}/metadata.sqlite",
+    )
+    compiled(tmp_path / "taxi.yaml", {"data": str(tmp_path)}, placement)

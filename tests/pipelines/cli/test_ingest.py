@@ -1,0 +1,191 @@
+"""`penstock ingest` as its user runs it, in a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.tfrecord.manifest import read_manifest
+from penstock.pipelines.cli.main import app
+
+PENSTOCK = Path(sys.executable).with_name("penstock")
+
+
+def penstock(*arguments, cwd):
+    return subprocess.run(
+        [PENSTOCK, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=120
+    )
+
+
+def ingest(*arguments):
+    return CliRunner().invoke(app, ["ingest", *map(str, arguments)])
+
+
+@pytest.fixture
+def csv(tmp_path):
+    path = tmp_path / "trips.csv"
+    path.write_text("id;fare\n" + "".join(f"{i};{i / 2}\n" for i in range(60)))
+    return path
+
+
+def test_what_a_user_sees(csv, tmp_path):
+    done = penstock("ingest", "trips.csv", "out", "--delimiter", ";", "--shards", 2, cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr == "60 rows in 1 csv file(s); shards of each split: 2 as asked for\n"
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["split", "rows", "shards", "MiB"]
+    assert lines[3].startswith("60 rows read = 60 written + 0 quarantined + 0 blank, in ")
+    assert lines[4] == "look closer: penstock inspect out"
+    assert read_manifest(tmp_path / "out").account.read == 60
+
+
+def test_bad_data_is_one_line_and_exit_1(csv, tmp_path):
+    csv.write_text(csv.read_text() + "60;cheap\n")
+    done = penstock("ingest", "trips.csv", "out", "--delimiter", ";", cwd=tmp_path)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("penstock: trips.csv: line 62 (row 61), column 'fare': ")
+    assert last.endswith("; mend it, or set it aside with --on-bad-row quarantine")
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_wrong_use_is_exit_2(csv, tmp_path):
+    done = penstock("ingest", "trips.csv", "out", "--split", "train", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "penstock: --split takes NAME=N, N a whole number; got 'train'\n"
+
+
+def test_the_manifest_as_json(csv, tmp_path):
+    done = penstock(
+        "ingest", "trips.csv", "out", "--delimiter", ";", "--json", "--split", "all=1", cwd=tmp_path
+    )
+    assert json.loads(done.stdout)["account"] == {
+        "read": 60,
+        "written": {"all": 60},
+        "quarantined": 0,
+        "blank": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("--compression", "ZIP", "compression must be one of ('', 'GZIP'), got 'ZIP'"),
+        (
+            "--on-bad-row",
+            "skip",
+            "--on-bad-row must be one of ('strict', 'quarantine'), got 'skip'",
+        ),
+        ("--shards", "0", "shards must be at least 1, got 0"),
+        ("--non-finite", "zero", "--non-finite must be one of reject, null, keep, got 'zero'"),
+        ("--split", "a=0", "split 'a': N of --split NAME=N must be at least 1, got 0"),
+    ],
+)
+def test_every_option_says_its_choices(csv, tmp_path, option, value, text):
+    result = ingest(csv, tmp_path / "out", option, value)
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == text
+
+
+def test_quarantine_and_its_place(csv, tmp_path):
+    csv.write_text(csv.read_text() + "60;cheap\n")
+    options = ("--delimiter", ";", "--on-bad-row", "quarantine", "--max-quarantined-share", "0.1")
+    result = ingest(csv, tmp_path / "out", *options)
+    assert result.exit_code == 0
+    assert f"rows set aside: {tmp_path / 'out' / 'quarantine'}" in result.stdout
+    assert read_manifest(tmp_path / "out").account.quarantined == 1
+
+
+def test_a_missing_file_is_named(tmp_path):
+    result = ingest(tmp_path / "none.csv", tmp_path / "out")
+    assert isinstance(result.exception, DataError)
+    assert str(result.exception) == f"{tmp_path / 'none.csv'}: no such file or folder"
+
+
+def test_an_occupied_output_is_refused_before_the_input_is_read(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    result = ingest(tmp_path / "no-such.csv", tmp_path / "out")
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == (
+        f"{tmp_path}/out exists already; name another output or pass --overwrite"
+    )
+
+
+def test_help_has_an_example():
+    result = CliRunner().invoke(app, ["ingest", "--help"])
+    assert result.exit_code == 0
+    assert "Example: penstock ingest trips.csv shards" in result.stdout
+
+
+def test_a_tab_and_a_split_without_rows(tmp_path):
+    (tmp_path / "a.csv").write_text("id\tname\n1\ta\n")
+    result = ingest(tmp_path / "a.csv", tmp_path / "out", "--delimiter", "tab")
+    assert result.exit_code == 0
+    assert "split 'eval' has no rows\n" in result.stdout
+    assert [c.name for c in read_manifest(tmp_path / "out").columns] == ["id", "name"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, 1), (signal.SIGINT, 2)])
+def test_an_interrupt_leaves_one_line_and_nothing_else(tmp_path, taxi_csv, number, workers):
+    (tmp_path / "in").mkdir()
+    rows = taxi_csv.read_text()
+    body = rows.partition("\n")[2]
+    (tmp_path / "in" / "big.csv").write_text(rows + body * 60)
+    process = subprocess.Popen(
+        [PENSTOCK, "ingest", "in", "out", "--workers", str(workers)],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".out.*/Split-train")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, number)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    lines = [line for line in said.splitlines() if not line.startswith("WARNING:")]
+    assert lines[1:] == ["penstock: interrupted; nothing was written"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
+
+
+def test_each_split_may_have_its_own_input(csv, tmp_path):
+    (tmp_path / "more.csv").write_text("id;fare\n7;1.5\n")
+    done = penstock("ingest", "out", "--input-split", "train=trips.csv", "--input-split",
+                    "test=more.csv", "--delimiter", ";", cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert read_manifest(tmp_path / "out").account.written == {"train": 60, "test": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["out"], "name INPUTS, which are divided, or --input-split once for each split"),
+        (["a.csv", "out", "--input-split", "a=b"], "name INPUTS, which are divided, or"),
+        (["out", "--input-split", "a"], "--input-split takes NAME=INPUT, got 'a'"),
+        (["out", "--input-split", "a=b", "--split", "a=1"], "--split and --partition-feature"),
+    ],
+)
+def test_inputs_are_given_in_one_way(arguments, message):
+    result = ingest(*arguments)
+    assert isinstance(result.exception, UsageError)
+    assert message in str(result.exception)
+
+
+def test_each_kind_brings_its_own_flags(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"a": {"b": 1}}\n')
+    done = penstock("ingest", "a.jsonl", "out", "--kind", "jsonl", "--nested", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    helped = penstock("ingest", "--kind", "jsonl", "--help", cwd=tmp_path)
+    assert "--nested" in helped.stdout
+    assert "--delimiter" not in helped.stdout

@@ -1,0 +1,119 @@
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from penstock.components.errors import DataError
+from penstock.components.tfrecord.example_proto import SequenceExample
+from penstock.components.tfrecord.framing import masked_crc
+from penstock.pipelines.cli import inspect
+
+app = typer.Typer()
+app.command("inspect")(inspect.command)
+TFX = Path(importlib.util.find_spec("tfx").submodule_search_locations[0])
+TAXI = TFX / "components/testdata/external/tfrecord"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def record(payload):
+    length = len(payload).to_bytes(8, "little")
+    crcs = [masked_crc(data).to_bytes(4, "little") for data in (length, payload)]
+    return length + crcs[0] + payload + crcs[1]
+
+
+@pytest.fixture
+def shard(tmp_path):
+    message = SequenceExample()
+    message.context.feature["fare"].float_list.value.append(12.5)
+    message.context.feature["tag"].bytes_list.value.append(b"[red]")
+    path = tmp_path / "shard"
+    path.write_bytes(record(message.SerializeToString(deterministic=True)) * 2)
+    return path
+
+
+def test_prints_files_layout_and_features(shard):
+    result = run(shard)
+    assert result.exit_code == 0
+    assert result.stdout.replace(str(shard), "SHARD").splitlines() == [
+        "SHARD: 1 file, 108 B, 2 records (counted)",
+        "  file" + " " * (len(str(shard)) - 4) + "  size   compression  records",
+        "  SHARD  108 B  none         2",
+        "",
+        "first record of SHARD",
+        "  offset  bytes  field                  value",
+        "  0       8      length                 38",
+        "  8       4      masked CRC of length   0x00e34f73  ok",
+        "  12      38     payload",
+        "  50      4      masked CRC of payload  0x6a6c4f85  ok",
+        "",
+        "features, over all 2 records (2 Example)",
+        "  feature  kind   values  present  range         mean  distinct  samples",
+        "  fare     float  1       100.0%   12.5 to 12.5  12.5            12.5",
+        "  tag      bytes  1       100.0%   5 bytes             1         '[red]'",
+    ]
+
+
+def test_taxi_data_on_a_narrow_terminal_keeps_one_line_a_feature():
+    lines = run(TAXI).stdout.splitlines()
+    assert lines[0] == f"{TAXI}: 2 files, 606.3 KiB, 15,000 records (counted)"
+    (company,) = [line for line in lines if line.startswith("  company ")]
+    assert "'Taxi Affiliation Services'; 'Dispatch Taxi Affiliation'" in company
+    assert "features, over the first of each file: 1,000 records (1,000 Example)" in lines
+
+
+def test_json_is_one_object(shard):
+    raw = json.loads(run(shard, "--json").stdout)
+    assert raw["records"] == 2
+    assert [feature["name"] for feature in raw["features"]] == ["fare", "tag"]
+
+
+def test_samples_and_records_are_options(shard):
+    raw = json.loads(run(shard, "--json", "--samples", "0", "--records", "1").stdout)
+    assert raw["payloads"] == {"Example": 1}
+    assert raw["features"][0]["samples"] == []
+    assert json.loads(run(shard, "--json", "--all").stdout)["payloads"] == {"Example": 2}
+
+
+def test_no_records_at_all_is_wrong_use(shard):
+    result = run(shard, "--records", "0")
+    assert result.exit_code == 2
+
+
+def test_a_damaged_file_is_shown_and_then_an_error(shard):
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.write_bytes(data)
+    result = run(shard)
+    assert isinstance(result.exception, DataError)
+    assert str(result.exception) == (
+        f"{shard}: record 1 at offset 54: payload of 38 bytes has CRC 0x6b6c4f85, expected "
+        "0x6a6c4f85; the record is damaged"
+    )
+    assert "1 record (up to where a file is damaged)" in result.stdout
+
+
+def test_other_payloads_come_as_a_hexdump(tmp_path):
+    path = tmp_path / "other"
+    path.write_bytes(record(b"hello world"))
+    assert run(path).stdout.splitlines()[-2:] == [
+        "payloads that are no Example: 1; the first begins",
+        "00000000  68 65 6c 6c 6f 20 77 6f 72 6c 64                 hello world",
+    ]
+
+
+def test_help_has_an_example():
+    assert "penstock inspect shards/Split-train" in run("--help").stdout
+
+
+def test_a_terminal_gets_a_table(shard, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "160")
+    output = run(shard).stdout
+    assert "│" in output
+    assert "[red]" in output  # data, not markup

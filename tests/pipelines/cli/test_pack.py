@@ -1,0 +1,101 @@
+import json
+
+import pytest
+import tensorflow as tf
+import typer
+from typer.testing import CliRunner
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.cli import pack
+
+app = typer.Typer()
+app.command("pack")(pack.command)
+
+
+@pytest.fixture
+def rows(tmp_path):
+    folder = tmp_path / "rows" / "Split-train"
+    folder.mkdir(parents=True)
+    with tf.io.TFRecordWriter(str(folder / "data")) as out:
+        for i in range(10):
+            feature = {"id": tf.train.Feature(int64_list=tf.train.Int64List(value=[i]))}
+            if i:
+                feature["s"] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"w"]))
+            example = tf.train.Example(features=tf.train.Features(feature=feature))
+            out.write(example.SerializeToString())
+    return tmp_path / "rows"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_what_is_said_when_it_is_done(rows, tmp_path):
+    result = run(rows, tmp_path / "packed", "--ids", "s", "--block-rows", 4, "--shards", 2)
+    assert result.exit_code == 0, result.output
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert lines[0] == f"{tmp_path}/packed: blocks of 4 rows"
+    assert lines[2].split() == ["train", "10", "2", "768", "B"]
+    assert [line.split() for line in lines[4:7]] == [
+        ["column", "kind", "stored", "as", "shape", "filled"],
+        ["id", "INT", "int64", "1"],
+        ["s", "BYTES", "int32", "1", "1"],
+    ]
+    assert lines[7] == (
+        "1 column had rows without a value, which have 0, 0.0 or the empty text now; "
+        "--on-missing list keeps the difference"
+    )
+    assert lines[8].startswith("10 rows read = 10 written, in ")
+    assert lines[9] == f"check: penstock verify {tmp_path}/packed"
+    assert (tmp_path / "packed/vocabulary/s.txt").read_text() == "w\n\n"
+
+
+def test_columns_without_any_value_are_named(tmp_path):
+    folder = tmp_path / "rows" / "Split-train"
+    folder.mkdir(parents=True)
+    values = {
+        "id": tf.train.Feature(int64_list=tf.train.Int64List(value=[1])),
+        "empty": tf.train.Feature(),
+        "also": tf.train.Feature(),
+    }
+    with tf.io.TFRecordWriter(str(folder / "data")) as out:
+        example = tf.train.Example(features=tf.train.Features(feature=values))
+        out.write(example.SerializeToString())
+    result = run(tmp_path / "rows", tmp_path / "packed")
+    assert (
+        "left out, as no row has a value: also, empty; a --schema that has a column keeps it\n"
+    ) in result.stdout
+    manifest = json.loads((tmp_path / "packed/manifest.json").read_text())
+    assert manifest["packed"]["empty_columns"] == ["also", "empty"]
+    result = run(tmp_path / "rows", tmp_path / "other", "--columns", "nope")
+    assert str(result.exception) == "no column 'nope' with a value; there are id"
+
+
+def test_json_is_the_manifest(rows, tmp_path):
+    result = run(rows, tmp_path / "packed", "--columns", "id", "--seed", 5, "--json")
+    manifest = json.loads(result.stdout)
+    assert manifest == json.loads((tmp_path / "packed/manifest.json").read_text())
+    assert manifest["packed"]["seed"] == 5
+    assert [column["name"] for column in manifest["columns"]] == ["id"]
+
+
+def test_a_schema_decides(rows, tmp_path):
+    schema = tmp_path / "schema.pbtxt"
+    schema.write_text('feature { name: "id" type: INT value_count { min: 0 max: 5 } }')
+    result = run(rows, tmp_path / "packed", "--schema", schema, "--json")
+    assert [c["storage"] for c in json.loads(result.stdout)["packed"]["columns"]] == ["list"]
+
+
+def test_an_output_that_exists_is_kept(rows, tmp_path):
+    assert run(rows, tmp_path / "packed").exit_code == 0
+    result = run(rows, tmp_path / "packed")
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == (
+        f"{tmp_path}/packed exists already; name another output or pass --overwrite"
+    )
+    assert run(rows, tmp_path / "packed", "--overwrite").exit_code == 0
+
+
+def test_wrong_options_are_named(rows, tmp_path):
+    result = run(rows, tmp_path / "packed", "--on-missing", "drop")
+    assert str(result.exception) == "on_missing must be one of fill, list, fail, got 'drop'"

@@ -1,0 +1,106 @@
+import json
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.components.errors import DataError, UsageError
+from penstock.pipelines.cli.main import app
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture
+def two(runs, tmp_path):
+    """A run that was done, and one that failed after it."""
+    runs.write_statistics(tmp_path / "statistics", "train", 10, [("x", 0, 0.0, 2.0, [10, 0])])
+    found = [runs.artifact("ExampleStatistics", tmp_path / "statistics")]
+    runs.node("run-1", "StatisticsGen", "done", (), found, exclude_splits="[]", limit=1)
+    runs.node("run-2", "StatisticsGen", "cached", (), found, exclude_splits="[]", limit=2)
+    runs.node("run-2", "Trainer", "failed", found)
+    return tmp_path
+
+
+def test_the_newest_run_of_a_folder(two):
+    done = call("report", two)
+    assert done.exit_code == 0, done.exception
+    assert done.stdout == f"{two}/report.html\n"
+    page = (two / "report.html").read_text()
+    assert "<title>hand: failed (run-2)</title>" in page
+
+
+def test_a_run_by_the_beginning_of_its_id(two):
+    assert call("report", "run-1", "--root", two, "--out", two / "a/b.html").exit_code == 0
+    assert "<title>hand: done (run-1)</title>" in (two / "a/b.html").read_text()
+    assert sorted(path.name for path in (two / "a").iterdir()) == ["b.html"]
+
+    done = call("report", "run", "--root", two)
+    assert isinstance(done.exception, UsageError)
+    assert str(done.exception) == "run 'run' may be run-2, run-1; write more of its id"
+
+
+def test_two_runs(two):
+    done = call("report", "run-1", "run-2", "--root", two)
+    assert done.stdout == f"{two}/comparison.html\n"
+    page = (two / "comparison.html").read_text()
+    assert '<tr><th scope="row">StatisticsGen</th><td class="text">limit</td>' in page
+    assert '<td class="text mono">1</td><td class="text mono">2</td></tr>' in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "text"),
+    [
+        (("nope", "--root", "{two}"), UsageError,
+         "no run 'nope'; the newest known: run-2, run-1 (penstock runs lists all)"),
+        (("{two}/nope",), UsageError,
+         "{two}/nope: no such folder or file; RUN is a run's folder or its id"),
+        (("{two}/statistics",), DataError,
+         "{two}/statistics: no metadata of runs (an MLMD store, *.sqlite or *.db); name the folder "
+         "of a run, its metadata file, or another --root"),
+        (("{two}", "--out", "{two}/metadata.sqlite/a"), DataError,
+         "{two}/metadata.sqlite/a: the report cannot be written (File exists)"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_reported_is_one_line(two, arguments, kind, text):
+    done = call("report", *(a.format(two=two) for a in arguments))
+    assert isinstance(done.exception, kind)
+    assert str(done.exception) == text.format(two=two)
+
+
+def test_a_file_that_is_no_metadata(tmp_path):
+    (tmp_path / "metadata.sqlite").write_text("something else" * 100)
+    done = call("report", tmp_path)
+    assert isinstance(done.exception, DataError)
+    assert str(done.exception) == f"{tmp_path}/metadata.sqlite: is no metadata store of runs"
+
+
+def test_the_newest_known_are_those_of_all_stores(two):
+    shutil.copy(two / "metadata.sqlite", two / "copy.sqlite")
+    assert str(call("report", "nope", "--root", two).exception) == (
+        "no run 'nope'; the newest known: run-2, run-2, run-1 (penstock runs lists all)"
+    )
+
+
+def test_metadata_without_a_run(runs, tmp_path):
+    assert str(call("report", tmp_path).exception) == (
+        f"{tmp_path}/metadata.sqlite: there is no run in there yet"
+    )
+
+
+def test_metadata_of_a_name_of_its_own(two):
+    (two / "metadata.sqlite").rename(two / "mine.sqlite")
+    assert call("report", "--root", two).stdout == f"{two}/hand-report.html\n"
+    assert call("runs", two).stdout.startswith("2 runs\n")
+
+
+def test_the_list_of_runs(two):
+    lines = call("runs", two).stdout.splitlines()
+    assert [line.split()[0] for line in lines[2:]] == ["run-2", "run-1"]
+    assert lines[2].split()[-2:] == ["1/2", "Failed"]
+    found = json.loads(call("runs", two, "--json").stdout)
+    assert [(run["run_id"], run["outcome"], run["nodes"]) for run in found] == [
+        ("run-2", "Failed", 2),
+        ("run-1", "Done", 1),
+    ]

@@ -1,0 +1,302 @@
+"""`submit` against a small server on loopback, a fake: no cluster can run in the tests.
+
+It answers the four requests of Kubeflow Pipelines' v2beta1 API that a submission makes, and keeps
+what arrives; it runs nothing.
+"""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from penstock.components.errors import DataError, UsageError
+from penstock.pipelines.cli.work.submit import submit
+from penstock.pipelines.kubeflow.submitted_file import read_kubeflow_file
+
+PIPELINE = """\
+pipelineInfo: {name: small}
+root:
+  dag:
+    tasks:
+      make-numbers: {taskInfo: {name: make.numbers}, componentRef: {name: comp-make-numbers}}
+      trainer: {taskInfo: {name: Trainer}, componentRef: {name: comp-trainer}}
+  inputDefinitions:
+    parameters:
+      how_many: {parameterType: NUMBER_INTEGER, defaultValue: 3.0, isOptional: true}
+      rate: {parameterType: NUMBER_DOUBLE, defaultValue: 0.5, isOptional: true}
+      note: {parameterType: STRING}
+components:
+  comp-make-numbers: {executorLabel: exec-make-numbers}
+  comp-trainer: {executorLabel: exec-trainer}
+deploymentSpec:
+  executors:
+    exec-make-numbers: {container: {image: a}}
+    exec-trainer: {container: {image: a}}
+schemaVersion: 2.1.0
+sdkVersion: kfp-2.5.0
+---
+platforms:
+  kubernetes:
+    deploymentSpec:
+      executors:
+        exec-trainer: {nodeSelector: {labels: {pool: gpu}}}
+"""
+
+
+class FakeServer(ThreadingHTTPServer):
+    """Answers what `answers` says, and keeps what arrives in `requests`."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.requests = []
+        self.experiments = []
+        self.health = (200, {"multi_user": False})
+        self.create_run = (200, {"run_id": "run-1"})
+        # One a poll; the last stays.
+        self.runs = [(200, {"run_id": "run-1", "state": "SUCCEEDED"})]
+        self.host = f"http://127.0.0.1:{self.server_port}"
+
+    def answer(self, method, path, body):
+        if path == "/apis/v2beta1/healthz":
+            return self.health
+        if path == "/apis/v2beta1/experiments" and method == "GET":
+            return 200, {"experiments": self.experiments}
+        if path == "/apis/v2beta1/experiments":
+            return 200, {"experiment_id": "new", **body}
+        if path == "/apis/v2beta1/runs":
+            return self.create_run
+        if path == "/apis/v2beta1/runs/run-1":
+            return self.runs.pop(0) if len(self.runs) > 1 else self.runs[0]
+        return 404, {"message": f"nothing at {path}"}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def _respond(self):
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length)) if length else None
+        address = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(address.query).items()}
+        token = self.headers.get("Authorization")
+        self.server.requests.append((self.command, address.path, query, body, token))
+        status, answer = self.server.answer(self.command, address.path, body)
+        content = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = _respond  # noqa: N815  # the names that http.server calls
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))  # kfp keeps settings there
+    monkeypatch.delenv("PENSTOCK_KFP_TOKEN", raising=False)
+    server = FakeServer()
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(PIPELINE)
+    return path
+
+
+def _submit(file, host, **more):
+    options = {
+        "experiment": "taxi",
+        "run_name": "first",
+        "parameters": ["note=hello"],
+        "namespace": None,
+        "service_account": None,
+        "wait": False,
+        "seconds_between_polls": 0.01,
+    }
+    return submit(file, host=host, **{**options, **more})
+
+
+def test_says_the_account_of_the_pods(server, file):
+    _submit(file, server.host, service_account="penstock-runner")
+    _submit(file, server.host)
+
+    first, second = (body for _, path, _, body, _ in server.requests if path.endswith("/runs"))
+    assert first["service_account"] == "penstock-runner"
+    assert "service_account" not in second
+
+
+def test_starts_a_run_of_the_file_with_typed_parameters(server, file):
+    run_id = _submit(
+        file, server.host, parameters=["how_many=7", "rate=2", "note=12"], run_name=None
+    )
+
+    assert run_id == "run-1"
+    (body,) = [body for _, path, _, body, _ in server.requests if path.endswith("/runs")]
+    assert body["experiment_id"] == "new"
+    assert body["display_name"].startswith("small 20")
+    assert body["runtime_config"]["parameters"] == {"how_many": 7, "rate": 2, "note": "12"}
+    spec = body["pipeline_spec"]
+    assert spec["pipeline_spec"]["root"]["dag"]["tasks"].keys() == {"make-numbers", "trainer"}
+    executors = spec["platform_spec"]["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    assert executors == {"exec-trainer": {"nodeSelector": {"labels": {"pool": "gpu"}}}}
+
+
+def test_makes_the_experiment_or_takes_the_one_there_is(server, file):
+    _submit(file, server.host)
+    created = [body for method, path, _, body, _ in server.requests if "experiments" in path]
+    assert created[-1]["display_name"] == "taxi"
+
+    server.requests.clear()
+    server.experiments = [{"experiment_id": "old", "display_name": "taxi"}]
+    _submit(file, server.host)
+    posted = [(path, body) for method, path, _, body, _ in server.requests if method == "POST"]
+    assert [path for path, _ in posted] == ["/apis/v2beta1/runs"]
+    assert posted[0][1]["experiment_id"] == "old"
+    assert posted[0][1]["display_name"] == "first"
+
+
+def test_sends_the_token_with_every_request(server, file, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_KFP_TOKEN", "a-token")
+    _submit(file, server.host)
+
+    assert {token for *_, token in server.requests} == {"Bearer a-token"}
+
+
+def test_a_server_of_several_users_is_told_whose_run_it_is(server, file):
+    server.health = (200, {"multi_user": True})
+    with pytest.raises(UsageError, match="has several users; say whose with --namespace"):
+        _submit(file, server.host)
+
+    _submit(file, server.host, namespace="ann")
+    asked = [query for method, path, query, *_ in server.requests if "filter" in query]
+    assert asked[0]["namespace"] == "ann"
+
+
+def _run(state, error=None, **tasks):
+    details = [{"display_name": "trainer-driver", "state": "SUCCEEDED"}]
+    for name, task_state in tasks.items():
+        detail = {"display_name": name.replace("_", "-"), "state": task_state}
+        if task_state == "FAILED":
+            detail["error"] = {"message": "exit code 1"}
+        details.append(detail)
+    run = {"run_id": "run-1", "state": state, "run_details": {"task_details": details}}
+    return 200, {**run, **({"error": {"message": error}} if error else {})}
+
+
+def test_waits_and_shows_what_each_node_does(server, file, capsys):
+    server.runs = [
+        (200, {"run_id": "run-1", "state": "PENDING"}),
+        _run("RUNNING", make_numbers="RUNNING"),
+        (503, {"message": "restarting"}),
+        _run("RUNNING", make_numbers="RUNNING"),
+        _run("RUNNING", make_numbers="SUCCEEDED", trainer="RUNNING"),
+        _run("SUCCEEDED", make_numbers="SUCCEEDED", trainer="SUCCEEDED"),
+    ]
+    _submit(file, server.host, wait=True)
+
+    out, err = capsys.readouterr()
+    first, *progress, last = err.splitlines()
+    assert first == f"run run-1: {server.host}/#/runs/details/run-1"
+    assert [line.split(" ", 1)[1] for line in progress] == [
+        "make.numbers: running",
+        "make.numbers: succeeded",
+        "Trainer: running",
+        "Trainer: succeeded",
+    ]
+    assert last == "run run-1 succeeded"
+    assert out == ""
+
+
+def test_a_run_that_fails_is_an_error_that_names_the_node(server, file):
+    server.runs = [_run("FAILED", make_numbers="SUCCEEDED", trainer="FAILED")]
+    with pytest.raises(DataError) as error:
+        _submit(file, server.host, wait=True)
+    assert str(error.value) == (
+        "run run-1 failed: Trainer (exit code 1); the log of its pod says why"
+    )
+
+
+def test_a_run_that_is_cancelled_or_fails_as_a_whole_is_an_error(server, file):
+    server.runs = [_run("CANCELED")]
+    with pytest.raises(DataError, match=r"^run run-1 canceled$"):
+        _submit(file, server.host, wait=True)
+
+    server.runs = [_run("FAILED", error="quota\nexceeded")]
+    with pytest.raises(DataError, match=r"^run run-1 failed: quota exceeded$"):
+        _submit(file, server.host, wait=True)
+
+
+@pytest.mark.parametrize(
+    ("health", "message"),
+    [
+        ((401, {}), "refuses the log-in (401); the token in PENSTOCK_KFP_TOKEN is not set"),
+        ((403, {}), "refuses the log-in (403); the token in PENSTOCK_KFP_TOKEN is not set"),
+        ((404, {}), "has no /apis/v2beta1/healthz: not Kubeflow Pipelines, or older than ver"),
+        ((200, "<html>log in</html>"), "answers with something else than JSON, a log-in page"),
+        ((500, {}), "answers 500 Internal Server Error"),
+    ],
+)
+def test_says_what_is_wrong_with_the_server(server, file, health, message):
+    server.health = health
+    with pytest.raises(DataError) as error:
+        _submit(file, server.host)
+    assert message in str(error.value)
+    assert len(server.requests) == 1
+
+
+def test_says_what_the_server_has_against_the_run(server, file, monkeypatch):
+    server.create_run = (400, {"error": "x", "message": "Invalid input: no such\nparameter"})
+    with pytest.raises(DataError) as error:
+        _submit(file, server.host)
+    assert str(error.value) == f"{server.host} answers 400: Invalid input: no such parameter"
+
+    monkeypatch.setenv("PENSTOCK_KFP_TOKEN", "a-token")
+    server.create_run = (403, {"message": "no"})
+    with pytest.raises(DataError, match=r"refuses the log-in \(403\); .* is not accepted"):
+        _submit(file, server.host)
+
+
+def test_says_that_there_is_no_server(server, file):
+    closed = FakeServer()
+    closed.server_close()
+    with pytest.raises(DataError, match=r"^no Kubeflow Pipelines server at .*refused"):
+        _submit(file, closed.host)
+    with pytest.raises(UsageError, match=r"--host must start with http:// or https://"):
+        _submit(file, "localhost:8080")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (["note=a", "x=1"], "no parameter 'x'; choices: how_many, rate, note"),
+        (["note=a", "how_many=2.5"], "'how_many': expected a whole number, got '2.5'"),
+        (["note=a", "how_many=true"], "'how_many': expected a whole number, got 'true'"),
+        (["note=a", "rate=fast"], "'rate': expected a number, got 'fast'"),
+        ([], "parameter 'note' has no default; give --parameter note=..."),
+        (["note"], "--parameter takes NAME=VALUE, got 'note'"),
+    ],
+)
+def test_refuses_parameters_that_do_not_fit_before_any_request(server, file, parameters, message):
+    with pytest.raises(UsageError) as error:
+        _submit(file, server.host, parameters=parameters)
+    assert message in str(error.value)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "a: 1", "- 1", "root: {}"])
+def test_refuses_files_that_are_no_compiled_pipeline(tmp_path, text):
+    file = tmp_path / "x.yaml"
+    file.write_text(text)
+    with pytest.raises(DataError, match=r"x\.yaml: not a compiled Kubeflow pipeline; make one"):
+        read_kubeflow_file(file)

@@ -1,0 +1,94 @@
+import sys
+
+import pytest
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.config.code_digest import code_digest, modules_behind
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package of a user's, whose modules would fail if anything ran them."""
+    folder = tmp_path / "shop_digest"
+    (folder / "deep").mkdir(parents=True)
+    files = {
+        "__init__.py": "",
+        "deep/__init__.py": "",
+        "preprocessing.py": "from shop_digest import features\nraise RuntimeError\n",
+        "features.py": "from .deep import names as n\nSIZE = 3\n",
+        "deep/names.py": "import json\nfrom ..shared import helper\n",
+        "shared.py": "def helper():\n    import shop_digest.late\n",
+        "late.py": "LATE = 1\n",
+        "unrelated.py": "OTHER = 1\n",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield folder
+    for name in [name for name in sys.modules if name.startswith("shop_digest")]:
+        del sys.modules[name]
+
+
+FUNCTION = "shop_digest.preprocessing.preprocessing_fn"
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "preprocessing.py",
+        "features.py",
+        "deep/__init__.py",
+        "deep/names.py",
+        "shared.py",
+        "late.py",
+    ],
+)
+def test_a_changed_line_changes_the_digest(package, module):
+    before = code_digest(FUNCTION)
+    file = package / module
+    file.write_text(file.read_text() + "# changed\n")
+    assert code_digest(FUNCTION) != before
+
+
+def test_other_modules_and_dates_do_not_count(package):
+    before = code_digest(FUNCTION)
+    (package / "unrelated.py").write_text("OTHER = 2\n")
+    file = package / "features.py"
+    file.write_text(file.read_text())
+    assert code_digest(FUNCTION) == before
+    assert "shop_digest.preprocessing" not in sys.modules
+
+
+def test_penstocks_own_code_counts_for_a_users_function(package):
+    before = code_digest(FUNCTION)
+    file = package / "features.py"
+    file.write_text(file.read_text() + "from penstock.components.trainer.loop import train\n")
+    with_trainer = code_digest(FUNCTION)
+    file.write_text(file.read_text().replace("loop import train", "export import export"))
+    assert len({before, with_trainer, code_digest(FUNCTION)}) == 3
+
+
+def test_the_taxi_model_does_not_depend_on_the_pipeline():
+    from penstock.pipelines.config.code_digest import modules_behind
+
+    behind = modules_behind("penstock.pipelines.taxi.run_fn.run_fn")
+    taxi = {name for name in behind if name.startswith("penstock.pipelines.taxi.")}
+    assert taxi == {f"penstock.pipelines.taxi.{name}" for name in ("features", "model", "run_fn")}
+    assert "penstock.components.trainer.loop" in behind
+
+
+def test_an_unknown_module_is_named():
+    with pytest.raises(UsageError, match=r"no module 'nowhere'; is its folder on the Python path"):
+        code_digest("nowhere.preprocessing_fn")
+
+
+def test_modules_beside_each_other_in_a_folder_count(tmp_path, monkeypatch):
+    (tmp_path / "flat_preprocessing.py").write_text("import json, numpy, flat_features\n")
+    features = tmp_path / "flat_features.py"
+    features.write_text("SIZE = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    function = "flat_preprocessing.preprocessing_fn"
+    assert sorted(modules_behind(function)) == ["flat_features", "flat_preprocessing"]
+    before = code_digest(function)
+    features.write_text("SIZE = 4\n")
+    assert code_digest(function) != before

@@ -1,0 +1,188 @@
+"""Runs made by hand: a real metadata store, and artifacts as the nodes write them."""
+
+import json
+import struct
+
+import ml_metadata
+import pytest
+from ml_metadata.proto import metadata_store_pb2 as mlmd
+from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
+from tensorflow_model_analysis.proto import metrics_for_slice_pb2
+
+from penstock.components.tfrecord.example_proto import SequenceExample
+from penstock.components.tfrecord.framing import masked_crc
+from penstock.pipelines.runs.run_record import all_runs
+
+STATES = {
+    "done": mlmd.Execution.COMPLETE,
+    "cached": mlmd.Execution.CACHED,
+    "failed": mlmd.Execution.FAILED,
+    "running": mlmd.Execution.RUNNING,
+}
+
+
+def write_records(path, payloads):
+    """A TFRecord file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        for data in payloads:
+            size = struct.pack("<Q", len(data))
+            file.write(size + struct.pack("<I", masked_crc(size)))
+            file.write(data + struct.pack("<I", masked_crc(data)))
+
+
+def example(**features):
+    """A serialized Example: an Example is a SequenceExample without lists on the wire."""
+    message = SequenceExample()
+    for name, value in features.items():
+        feature = message.context.feature[name.replace("__", "/")]
+        if isinstance(value, bytes):
+            feature.bytes_list.value.append(value)
+        elif isinstance(value, float):
+            feature.float_list.value.append(value)
+        else:
+            feature.int64_list.value.append(value)
+    return message.SerializeToString()
+
+
+def write_statistics(folder, split, rows, numbers=(), texts=()):
+    """FeatureStats.pb of a split.
+
+    Args:
+        folder: The artifact.
+        split: The split.
+        rows: Its rows.
+        numbers: (name, missing, minimum, maximum, counts of equal buckets) of each.
+        texts: (name, {value: count}) of each.
+    """
+    found = statistics_pb2.DatasetFeatureStatisticsList()
+    data = found.datasets.add(num_examples=rows)
+    for name, missing, low, high, counts in numbers:
+        feature = data.features.add(name=name, type=statistics_pb2.FeatureNameStatistics.FLOAT)
+        stats = feature.num_stats
+        stats.common_stats.num_non_missing = rows - missing
+        stats.common_stats.num_missing = missing
+        stats.min, stats.max, stats.mean = low, high, (low + high) / 2
+        histogram = stats.histograms.add(type=statistics_pb2.Histogram.STANDARD)
+        width = (high - low) / len(counts)
+        for i, count in enumerate(counts):
+            histogram.buckets.add(
+                low_value=low + i * width, high_value=low + (i + 1) * width, sample_count=count
+            )
+    for name, counts in texts:
+        feature = data.features.add(name=name, type=statistics_pb2.FeatureNameStatistics.STRING)
+        stats = feature.string_stats
+        stats.common_stats.num_non_missing = sum(counts.values())
+        stats.unique = len(counts)
+        for value, count in counts.items():
+            stats.top_values.add(value=value, frequency=count)
+            stats.rank_histogram.buckets.add(label=value, sample_count=count)
+    path = folder / f"Split-{split}" / "FeatureStats.pb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(found.SerializeToString())
+
+
+def write_anomalies(folder, split, **texts):
+    """SchemaDiff.pb of a split: a description of each feature that has an anomaly."""
+    found = anomalies_pb2.Anomalies()
+    for name, text in texts.items():
+        info = found.anomaly_info[name]
+        info.description, info.short_description = text, "Odd values"
+        info.severity = anomalies_pb2.AnomalyInfo.ERROR
+    path = folder / f"Split-{split}" / "SchemaDiff.pb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(found.SerializeToString())
+
+
+def slice_metrics(values, model="", **key):
+    """A MetricsForSlice; `key` is one column and its value, or nothing."""
+    message = metrics_for_slice_pb2.MetricsForSlice()
+    for column, value in key.items():
+        message.slice_key.single_slice_keys.add(column=column, bytes_value=value.encode())
+    for name, value in values.items():
+        entry = message.metric_keys_and_values.add()
+        entry.key.name, entry.key.model_name = name, model
+        entry.value.double_value.value = value
+    return message
+
+
+def write_evaluation(folder, messages, thresholds=(), plots=()):
+    """A ModelEvaluation artifact; `thresholds` are (class name, threshold) pairs."""
+    write_records(folder / "metrics.tfrecord", [m.SerializeToString() for m in messages])
+    write_records(folder / "plots.tfrecord", [m.SerializeToString() for m in plots])
+    metrics = [{"className": name, "threshold": threshold} for name, threshold in thresholds]
+    config = {"evalConfig": {"metricsSpecs": [{"metrics": metrics}]}}
+    (folder / "eval_config.json").write_text(json.dumps(config))
+
+
+class Runs:
+    """A metadata store in a folder, to which runs of one pipeline are added."""
+
+    def __init__(self, folder, pipeline="hand"):
+        self.folder, self.pipeline = folder, pipeline
+        connection = mlmd.ConnectionConfig()
+        connection.sqlite.filename_uri = str(folder / "metadata.sqlite")
+        connection.sqlite.connection_mode = mlmd.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
+        self.store = ml_metadata.MetadataStore(connection)
+
+    example = staticmethod(example)
+    write_records = staticmethod(write_records)
+    write_statistics = staticmethod(write_statistics)
+    write_anomalies = staticmethod(write_anomalies)
+    slice_metrics = staticmethod(slice_metrics)
+    write_evaluation = staticmethod(write_evaluation)
+
+    def context(self, kind, name):
+        known = self.store.get_context_by_type_and_name(kind, name)
+        if known is not None:
+            return known
+        type_id = self.store.put_context_type(mlmd.ContextType(name=kind))
+        context = mlmd.Context(type_id=type_id, name=name)
+        [context.id] = self.store.put_contexts([context])
+        return context
+
+    def artifact(self, kind, uri, **properties):
+        type_id = self.store.put_artifact_type(mlmd.ArtifactType(name=kind))
+        artifact = mlmd.Artifact(type_id=type_id, uri=str(uri), state=mlmd.Artifact.LIVE)
+        _put(artifact.custom_properties, properties)
+        [artifact.id] = self.store.put_artifacts([artifact])
+        return artifact
+
+    def node(self, run_id, name, state="done", inputs=(), outputs=(), **options):
+        """Add a node to a run; gives its outputs, for the nodes after it."""
+        type_id = self.store.put_execution_type(mlmd.ExecutionType(name=f"tfx.{name}"))
+        execution = mlmd.Execution(type_id=type_id, last_known_state=STATES[state])
+        _put(execution.custom_properties, options)
+        pairs = [(a, mlmd.Event(type=mlmd.Event.INPUT, artifact_id=a.id)) for a in inputs]
+        pairs += [(a, mlmd.Event(type=mlmd.Event.OUTPUT, artifact_id=a.id)) for a in outputs]
+        contexts = [
+            self.context("pipeline", self.pipeline),
+            self.context("pipeline_run", run_id),
+            self.context("node", f"{self.pipeline}.{name}"),
+        ]
+        self.store.put_execution(execution, pairs, contexts)
+        return outputs
+
+    def newest(self):
+        """The newest run, and those before it."""
+        run, *earlier = all_runs(self.store)
+        return run, earlier
+
+
+def _put(properties, values):
+    for name, value in values.items():
+        if isinstance(value, int):
+            properties[name].int_value = value
+        else:
+            properties[name].string_value = value
+
+
+@pytest.fixture(scope="session")
+def runs_in():
+    """Makes `Runs` of a folder."""
+    return Runs
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return Runs(tmp_path)

@@ -1,0 +1,180 @@
+"""The whole digits pipeline: by the command line, and a node of it as in a container."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+pytestmark = pytest.mark.slow
+
+PENSTOCK = Path(sys.executable).with_name("penstock")
+WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+
+
+def run(*arguments):
+    """Exit code, stdout, stderr."""
+    done = subprocess.run([PENSTOCK, *map(str, arguments)], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def run_digits(root, *assignments):
+    """The summary of a run that succeeds."""
+    options = [option for text in assignments for option in ("--set", text)]
+    code, out, err = run("run", "digits", "--root", root, "--json", *options)
+    assert code == 0, err
+    return json.loads(out)
+
+
+def states(summary):
+    """Of all nodes but the resolver, which has nothing to compute."""
+    return {n["node"]: n["state"] for n in summary["nodes"] if n["node"] != "Baseline"}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs") / "digits"
+
+
+@pytest.fixture(scope="module")
+def first(root):
+    """The summary of the first run."""
+    return run_digits(root)
+
+
+@pytest.fixture(scope="module")
+def pushed(first):
+    import tensorflow as tf
+
+    return tf.saved_model.load(first["pushed"])
+
+
+@pytest.fixture(scope="module")
+def served(first, pushed, root):
+    """What `serve_images` says of all image files."""
+    import tensorflow as tf
+
+    files = sorted((root / "data/images").iterdir())
+    encoded = tf.constant([file.read_bytes() for file in files])
+    return {k: v.numpy() for k, v in pushed.signatures["serve_images"](encoded).items()}
+
+
+def test_the_model_is_good_and_pushed(first, root):
+    assert set(states(first).values()) == {"done"}
+    assert first["data"]["account"]["read"] == 1797
+    assert first["anomalies"] == []
+    metrics = first["evaluation"]["metrics"]
+    assert metrics["overall"]["sparse_categorical_accuracy"] >= 0.97
+    assert set(metrics) == {"overall", *(f"image/class/text={word}" for word in WORDS)}
+    assert first["blessed"] is True
+    assert Path(first["pushed"]).parent == root / "serving_model"
+
+
+def test_it_serves_image_files(served):
+    digits = load_digits().target
+    assert served["probabilities"].shape == (1797, 10)
+    np.testing.assert_allclose(served["probabilities"].sum(axis=1), 1, atol=1e-5)
+    assert (served["label"] == digits).mean() > 0.97
+    assert served["text"].tolist() == [WORDS[label].encode() for label in served["label"]]
+
+
+def test_serving_says_of_a_file_what_evaluation_says_of_its_record(first, pushed, served):
+    import tensorflow as tf
+
+    found, right = {}, 0
+    for shard in sorted(Path(first["examples"]).glob("Split-eval/*")):
+        records = [r.numpy() for r in tf.data.TFRecordDataset(str(shard))]
+        outputs = pushed.signatures["serving_default"](tf.constant(records))["outputs"].numpy()
+        for record, output in zip(records, outputs, strict=True):
+            feature = tf.train.Example.FromString(record).features.feature
+            name = feature["image/filename"].bytes_list.value[0].decode()
+            found[int(Path(name).stem)] = output
+            right += int(output.argmax()) == feature["image/class/label"].int64_list.value[0]
+    assert len(found) == first["data"]["account"]["written"]["eval"]
+    for number, output in found.items():
+        np.testing.assert_allclose(output, served["probabilities"][number], atol=1e-6)
+    accuracy = first["evaluation"]["metrics"]["overall"]["sparse_categorical_accuracy"]
+    assert right / len(found) == pytest.approx(accuracy)
+
+
+def test_an_unchanged_run_executes_nothing(first, root):
+    second = run_digits(root)
+    assert states(second) == dict.fromkeys(states(first), "cached")
+    assert second["pushed"] == first["pushed"]
+
+
+def test_another_network_trains_on_the_same_data(first, root):
+    again = run_digits(
+        root,
+        *("model.application=MobileNetV2", "model.train_base=true"),
+        *("input.height=32", "input.width=32", "train.max_steps=4", "train.steps_per_epoch=2"),
+        "augment.place=input",
+    )
+    assert again["training"]["steps"] == 4
+    trained = ("Trainer", "Evaluator", "Pusher")
+    assert {n for n, state in states(again).items() if state == "done"} <= set(trained)
+    assert states(again)["Trainer"] == "done"
+    assert again["blessed"] is False  # after four steps from random weights
+    assert again["pushed"] is None
+
+
+def test_images_in_two_splits_or_of_two_classes_stop_the_run(tmp_path):
+    digits = load_digits().images
+    for number, pixels in enumerate(digits[:40]):
+        folder = tmp_path / "images" / ("even" if number % 2 == 0 else "odd")
+        folder.mkdir(parents=True, exist_ok=True)
+        # The first twenty are there again, as the other class.
+        _save(pixels, folder / f"{number}.png")
+        if number < 20:
+            other = tmp_path / "images" / ("odd" if number % 2 == 0 else "even")
+            other.mkdir(parents=True, exist_ok=True)
+            _save(pixels, other / f"again{number}.png")
+    code, out, err = run(
+        *("run", "digits", "--root", tmp_path / "runs", "--set", f"data={tmp_path / 'images'}"),
+        *("--set", "schema=null"),
+    )
+    assert (code, out) == (1, "")
+    assert "node 'ImageGate' failed: the images are unfit to train on, 2 problem(s):" in err
+    assert "40 images are equal to others of another class; correct the labels" in err
+    assert "20 of 60 images are copies of others (33.3%); expected at most 5.0%" in err
+    assert not (tmp_path / "runs/serving_model").exists()
+
+
+def _save(pixels, file):
+    from PIL import Image
+
+    Image.fromarray(np.round(pixels * 255 / 16).astype(np.uint8)).save(file)
+
+
+def test_a_container_writes_the_digits_itself(tmp_path):
+    import yaml
+
+    from penstock.pipelines.kubeflow import ir as irs
+    from penstock.pipelines.kubeflow.node import launch_node
+    from penstock.pipelines.runs.metadata_store import SqliteStore
+
+    volume = tmp_path / "volume"
+    (tmp_path / "placement.yaml").write_text(
+        f"pipeline_root: {volume}/runs\nmetadata_sqlite: {volume}/metadata.sqlite\n"
+        f"volume: {{claim: penstock, mount_path: {volume}}}\n"
+    )
+    code, _, err = run(
+        *("compile", "digits", "--image", "registry.example/penstock@sha256:" + "0" * 64),
+        *("--placement", tmp_path / "placement.yaml", "--out", tmp_path / "digits.yaml"),
+    )
+    assert code == 0, err
+    assert not volume.exists()  # nothing is written where it is compiled
+    compiled, _ = yaml.safe_load_all((tmp_path / "digits.yaml").read_text())
+    executors = compiled["deploymentSpec"]["executors"]
+    ir = irs.decode(executors["exec-digitsexamplegen"]["container"]["args"][-1])
+    volume.mkdir()
+    result = launch_node(
+        ir, "DigitsExampleGen", run_id="one", store=SqliteStore(str(volume / "metadata.sqlite"))
+    )
+    [examples] = result.outputs["examples"]
+    manifest = json.loads((Path(examples.uri) / "manifest.json").read_text())
+    assert manifest["account"]["read"] == 1797
+    assert (volume / "runs/digits/data/labels.mat").exists()

@@ -1,0 +1,45 @@
+import pytest
+from typer.testing import CliRunner
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.cli.main import app
+from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
+
+
+@pytest.mark.parametrize("digest", ["12", "0" * 63, "0" * 65, "", "A" * 64])
+@pytest.mark.parametrize("allow", [True, False])
+def test_a_digest_of_another_length_is_told(digest, allow):
+    with pytest.raises(UsageError) as caught:
+        check_image(f"foo@sha256:{digest}", allow)
+    assert str(caught.value) == (
+        f"image 'foo@sha256:{digest}': a sha256 digest is 64 hexadecimal digits in lower case, "
+        f"got {len(digest)} characters; registry and build print the whole one"
+    )
+
+
+def test_images_that_are_taken():
+    check_image("registry.example/foo:1@sha256:" + "0" * 64, allow_mutable_tag=False)
+    check_image("foo:1", allow_mutable_tag=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("m.txt", "{out}: Kubeflow reads files that end in .yaml"),
+        ("no/m.yaml", "{out}: there is no folder {folder}/no; make it first"),
+        ("here.yaml", "{out}: is a folder; name a file"),
+    ],
+)
+def test_files_that_cannot_be_written(tmp_path, name, said):
+    (tmp_path / "here.yaml").mkdir()
+    with pytest.raises(UsageError) as caught:
+        check_yaml(tmp_path / name)
+    assert str(caught.value) == said.format(out=tmp_path / name, folder=tmp_path)
+
+
+def test_a_component_that_replaces_a_file_says_so(tmp_path):
+    out = tmp_path / "pack.yaml"
+    arguments = ["compile", "pack", "--image", "foo@sha256:" + "0" * 64, "--out", str(out)]
+    last = f"next: kfp.components.load_component_from_file({str(out)!r})\n"
+    assert CliRunner().invoke(app, arguments).stdout == f"{out}: {last}"
+    assert CliRunner().invoke(app, arguments).stdout == f"{out} (replaced): {last}"

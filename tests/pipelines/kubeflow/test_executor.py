@@ -1,0 +1,46 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.kubeflow.executor import ExecutorInput, local_path
+
+
+def test_numbers_that_json_wrote_as_floats_are_whole_again():
+    task = ExecutorInput.parse(
+        json.dumps({"inputs": {"parameterValues": {"a": 2.0, "b": {"c": [1.0, 0.5, "1.0", True]}}}})
+    )
+    assert repr(task.parameters) == repr({"a": 2, "b": {"c": [1, 0.5, "1.0", True]}})
+
+
+def test_an_artifact_that_was_not_given_has_no_path():
+    inputs = {"artifacts": {"a": {"artifacts": [{"uri": "/a"}]}, "b": {"artifacts": []}}}
+    task = ExecutorInput.parse(json.dumps({"inputs": inputs}))
+
+    assert task.input_path("a") == Path("/a")
+    assert task.input_path("b") is None
+    assert task.input_path("c") is None
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("gs://bucket/a", "/gcs/bucket/a"),
+        ("s3://bucket/a", "/s3/bucket/a"),
+        ("minio://bucket/a", "/minio/bucket/a"),
+        ("/a/b", "/a/b"),
+    ],
+)
+def test_stores_are_where_kfp_mounts_them(uri, path):
+    assert local_path(uri) == Path(path)
+
+
+@pytest.mark.parametrize("text", ["{{$}}", "", "[]", "7"])
+def test_what_is_no_executor_input_is_named(text):
+    with pytest.raises(UsageError) as caught:
+        ExecutorInput.parse(text)
+    assert str(caught.value) == (
+        f"expected KFP's executor input, a JSON object, got {text!r}; KFP's launcher puts it there "
+        "when the component runs in a pipeline"
+    )

@@ -1,0 +1,314 @@
+"""Every node of a small pipeline through `penstock node`, each in a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
+from penstock.pipelines.kubeflow.placement import Placement
+from penstock.pipelines.kubeflow.planner import plan_pipeline
+from penstock.pipelines.kubeflow.resources import Volume
+
+pytestmark = pytest.mark.slow
+
+USER_CODE = Path(__file__).parents[1] / "user_code"
+IMAGE = "registry.example/penstock@sha256:" + "0" * 64
+NODES = ("import_schema.v1", "last_schema", "make.numbers", "Trainer", "make_numbers")
+
+
+@dataclass
+class Finished:
+    code: int
+    out: str
+    err: str
+
+
+class Nodes:
+    """Runs nodes of the small pipeline below one folder."""
+
+    def __init__(self, server, ir, root):
+        self.server, self.ir, self.root = server, ir, root
+        self.faults = root / "faults"
+        self.store = root / "metadata.sqlite"
+
+    def start(self, node, run, *more):
+        arguments = [node, "--ir", str(self.ir), "--run-id", run]
+        arguments += ["--metadata-sqlite", str(self.store)]
+        arguments += ["--pipeline-root", str(self.root / "pipeline"), *more]
+        return self.start_with(arguments)
+
+    def start_with(self, arguments):
+        request = {"arguments": arguments, "out": str(self.root / "out")}
+        request["err"] = str(self.root / "err")
+        self.server.stdin.write(json.dumps(request) + "\n")
+        self.server.stdin.flush()
+        return int(self.server.stdout.readline())
+
+    def wait(self):
+        code = int(self.server.stdout.readline())
+        return Finished(code, (self.root / "out").read_text(), (self.root / "err").read_text())
+
+    def run(self, node, run, *more):
+        self.start(node, run, *more)
+        return self.wait()
+
+    def states(self, node):
+        """The last known states of all executions of a node, oldest first."""
+        from ml_metadata import metadata_store
+        from ml_metadata.proto import metadata_store_pb2
+
+        from penstock.pipelines.runs.metadata_store import SqliteStore
+
+        store = metadata_store.MetadataStore(SqliteStore(str(self.store)).connection_config())
+        context = store.get_context_by_type_and_name("node", f"Small_Pipeline.{node}")
+        found = store.get_executions_by_context(context.id)
+        name = metadata_store_pb2.Execution.State.Name
+        return [name(e.last_known_state) for e in sorted(found, key=lambda e: e.id)]
+
+    def outcome(self, run):
+        """What `penstock runs` says of a run."""
+        from penstock.pipelines.cli.work.runs import list_runs
+
+        [line] = [line for line in list_runs(str(self.store)) if line.run_id == run]
+        return line.outcome, line.sentence
+
+    def outputs(self, node, key):
+        folder = self.root / "pipeline" / node / key
+        return {p.name: sorted(f.name for f in p.iterdir()) for p in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("small")
+    (root / "schema").mkdir()
+    (root / "faults").mkdir()
+    return root
+
+
+@pytest.fixture(scope="module")
+def server(folder):
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(USER_CODE),
+        "SMALL_PIPELINE_FAULTS": str(folder / "faults"),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
+    process = subprocess.Popen(
+        [sys.executable, str(USER_CODE / "node_server.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+    )
+    yield process
+    process.stdin.close()
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def pipeline(folder):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(USER_CODE))
+        patch.setenv("SMALL_PIPELINE_ROOT", str(folder))
+        from small_pipeline import create_pipeline
+
+        return create_pipeline()
+
+
+@pytest.fixture(scope="module")
+def ir(folder, pipeline):
+    from penstock.pipelines.kubeflow.ir import compile_ir
+
+    file = folder / "ir.pb"
+    file.write_bytes(compile_ir(pipeline).SerializeToString())
+    return file
+
+
+@pytest.fixture
+def nodes(server, ir, folder):
+    yield Nodes(server, ir, folder)
+    for fault in (folder / "faults").iterdir():
+        fault.unlink()
+
+
+def test_runs_a_pipeline_node_by_node(nodes):
+    first = [nodes.run(node, "r1") for node in NODES]
+
+    assert [done.code for done in first] == [0, 0, 0, 0, 0]
+    assert [done.out.splitlines()[0] for done in first] == [
+        "import_schema.v1: done",
+        "last_schema: done",
+        "make.numbers: done",
+        "Trainer: done",
+        "make_numbers: skipped by its condition",  # 3 is not above 5
+    ]
+    numbers = nodes.root / "pipeline/make.numbers/numbers/3/numbers.txt"
+    assert numbers.read_text().split() == ["0.0", "0.0", "0.0"]
+
+    more = ("--parameter", "how-many=7.0", "--parameter", "scale=0.5")
+    second = [nodes.run(node, "r2", *more) for node in NODES]
+
+    assert [done.out.splitlines()[0] for done in second] == [
+        "import_schema.v1: served from the cache",
+        "last_schema: done",
+        "make.numbers: done",
+        "Trainer: done",
+        "make_numbers: done",
+    ]
+    (pushed,) = (nodes.root / "pipeline/make_numbers/pushed").glob("*/saved_model")
+    assert pushed.read_text().split() == ["0.0", "0.5", "1.0", "1.5", "2.0", "2.5", "3.0"]
+
+    shown = nodes.root / "kfp" / "model_uri"
+    wanted = {"outputs": {"parameters": {"model_uri": {"outputFile": str(shown)}}}}
+    more += ("--kfp-executor-input", json.dumps(wanted))
+    third = [nodes.run(node, "r3", *more) for node in NODES]
+
+    assert [done.out.splitlines()[0] for done in third] == [
+        "import_schema.v1: served from the cache",
+        "last_schema: done",
+        "make.numbers: served from the cache",
+        "Trainer: served from the cache",
+        "make_numbers: served from the cache",
+    ]
+    assert shown.read_text() == str(pushed.parent)
+
+
+def test_says_in_one_line_why_a_node_failed_and_runs_it_again_afresh(nodes):
+    for node in NODES[:3]:
+        assert nodes.run(node, "failing", "--parameter", "how-many=20").code == 0
+    (nodes.faults / "fail").touch()
+
+    failed = nodes.run("Trainer", "failing", "--parameter", "how-many=20")
+
+    assert failed.code == 1
+    assert failed.err.splitlines()[-1] == (
+        "penstock: node 'Trainer' failed: ValueError: the weights are NaN at step 7"
+    )
+    assert "small_pipeline.py" in failed.out  # the traceback is in the log
+    assert nodes.states("Trainer")[-1] == "FAILED"
+    assert nodes.outcome("failing") == (
+        "Failed",
+        "Trainer: ValueError: the weights are NaN at step 7",
+    )
+
+    (nodes.faults / "fail").unlink()
+    assert nodes.run("Trainer", "failing", "--parameter", "how-many=20").code == 0
+    assert nodes.states("Trainer")[-2:] == ["FAILED", "COMPLETE"]
+    assert nodes.outcome("failing")[0] == "Trained"
+
+    again = nodes.run("Trainer", "failing", "--parameter", "how-many=20")
+    assert again.out.splitlines()[0] == "Trainer: done by an earlier try of this run"
+    assert nodes.states("Trainer")[-2:] == ["FAILED", "COMPLETE"]
+
+
+def test_runs_a_compiled_file_as_kubeflow_would(nodes, pipeline):
+    """In the file's order, with the file's arguments, its placeholders filled in as KFP does."""
+    file = nodes.root / "small.yaml"
+    volume = Volume(mount_path=str(nodes.root))
+    placement = Placement(
+        pipeline_root=str(nodes.root / "runs"), volume=volume, metadata_sqlite=str(nodes.store)
+    )
+    write_kubeflow(plan_pipeline(pipeline), file, image=IMAGE, placement=placement)
+    spec = next(yaml.safe_load_all(file.read_text()))
+    values = {"run_id": "kfp", "how_many": "8", "scale": "1.5", "note": "a=b"}
+    model_uri = {"outputFile": str(nodes.root / "model_uri")}
+    executor_input = json.dumps({"outputs": {"parameters": {"model_uri": model_uri}}})
+
+    done = []
+    waiting = dict(spec["root"]["dag"]["tasks"])
+    while waiting:
+        name = next(
+            n for n in waiting if not set(waiting[n].get("dependentTasks", [])) & {*waiting}
+        )
+        container = spec["deploymentSpec"]["executors"][f"exec-{name}"]["container"]
+        arguments = [text.replace("{{$}}", executor_input) for text in container["args"]]
+        for key, value in values.items():
+            placeholder = f"{{{{$.inputs.parameters['{key}']}}}}"
+            arguments = [text.replace(placeholder, value) for text in arguments]
+        nodes.start_with(arguments)
+        done.append(nodes.wait())
+        waiting.pop(name)
+
+    # Done or, where other tests ran the same, from the cache.
+    assert [(d.code, d.out.partition(":")[0]) for d in done] == [(0, name) for name in NODES]
+    (pushed,) = (nodes.root / "runs/small-pipeline/make_numbers/pushed").glob("*/saved_model")
+    assert pushed.read_text().split() == [str(i * 1.5) for i in range(8)]
+    assert (nodes.root / "model_uri").read_text() == str(pushed.parent)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_node_leaves_nothing_to_its_next_try(nodes, how):
+    run, more = f"killed-{how.name}", ("--parameter", f"how-many={30 + how}")
+    for node in NODES[:3]:
+        assert nodes.run(node, run, *more).code == 0
+    (nodes.faults / "hang").touch()
+    pid = nodes.start("Trainer", run, *more)
+    _wait_for(nodes.faults / "hanging")
+    before = nodes.outputs("Trainer", "model")
+    assert ["part"] in before.values()
+
+    os.kill(pid, how)
+    killed = nodes.wait()
+
+    if how is signal.SIGTERM:
+        assert killed.code == 1
+        assert killed.err.splitlines()[-1] == (
+            "penstock: node 'Trainer' was stopped by SIGTERM; run it again"
+        )
+        assert nodes.states("Trainer")[-1] == "FAILED"
+    else:
+        assert killed.code == -signal.SIGKILL
+        assert nodes.states("Trainer")[-1] == "RUNNING"
+
+    (nodes.faults / "hang").unlink()
+    assert nodes.run("Trainer", run, *more).code == 0
+    assert nodes.states("Trainer")[-2:] == ["FAILED", "COMPLETE"]
+    after = nodes.outputs("Trainer", "model")
+    assert ["part"] not in after.values()
+    assert len(after) == len(before)  # one more, one fewer
+
+
+def test_fails_where_an_input_was_never_made(nodes):
+    failed = nodes.run("Trainer", "without-inputs")
+
+    assert failed.code == 1
+    assert "node 'Trainer' failed" in failed.err.splitlines()[-1]
+    assert "inputs[numbers] has min_count = 1" in failed.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("node", "more", "text"),
+    [
+        ("Nobody", (), "no node 'Nobody'; choices: import_schema.v1, last_schema, make.numbers"),
+        ("Trainer", ("--parameter", "x=1"), "no runtime parameter 'x'; choices: how-many, note"),
+        (
+            "make.numbers",
+            ("--parameter", "how-many=3.5"),
+            "runtime parameter 'how-many': expected a whole number, got '3.5'",
+        ),
+        ("Trainer", ("--metadata-mysql-host", "h"), "either --metadata-sqlite or"),
+        ("Trainer", ("--inline-ir", "x"), "give either --ir or --inline-ir"),
+    ],
+)
+def test_wrong_use_is_exit_code_2(nodes, node, more, text):
+    wrong = nodes.run(node, "wrong", *more)
+
+    assert wrong.code == 2
+    assert text in wrong.err.splitlines()[-1]
+
+
+def _wait_for(file):
+    deadline = time.monotonic() + 60
+    while not file.exists():
+        assert time.monotonic() < deadline, f"{file} never came"
+        time.sleep(0.05)

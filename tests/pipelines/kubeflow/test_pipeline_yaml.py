@@ -1,0 +1,297 @@
+from pathlib import Path
+
+import pytest
+import yaml
+from kfp import components
+from tfx.components.statistics_gen.component import StatisticsGen
+from tfx.components.trainer.component import Trainer
+from tfx.dsl.component.experimental.annotations import Parameter
+from tfx.dsl.component.experimental.container_component import create_container_component
+from tfx.dsl.component.experimental.decorators import component
+from tfx.dsl.components.common.importer import Importer
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.orchestration.pipeline import Pipeline
+from tfx.proto import trainer_pb2
+from tfx.types.standard_artifacts import Examples
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.kubeflow import ir as irs
+from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
+from penstock.pipelines.kubeflow.placement import Placement
+from penstock.pipelines.kubeflow.planner import plan_pipeline
+from penstock.pipelines.kubeflow.resources import Gpu, Resources, Retry, Toleration
+from penstock.pipelines.runs.metadata_store import MySqlStore
+
+USER_CODE = Path(__file__).parents[1] / "user_code"
+IMAGE = "registry.example/penstock@sha256:" + "0" * 64
+
+
+@component
+def tell(text: Parameter[str] = "", about: Parameter[str] = ""):
+    del text, about
+
+
+@pytest.fixture(scope="module")
+def small_plan():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(USER_CODE))
+        patch.setenv("SMALL_PIPELINE_ROOT", "/data")
+        from small_pipeline import create_pipeline
+
+        return plan_pipeline(create_pipeline())
+
+
+def _compiled(plan, folder, placement=Placement(), image=IMAGE, **more):  # noqa: B008  # frozen
+    out = folder / "pipeline.yaml"
+    write_kubeflow(plan, out, image=image, placement=placement, **more)
+    spec, platforms = list(yaml.safe_load_all(out.read_text()))
+    return spec, platforms["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+
+
+def test_one_task_a_node_in_the_order_of_the_dag(small_plan, tmp_path):
+    spec, _ = _compiled(small_plan, tmp_path)
+
+    tasks = spec["root"]["dag"]["tasks"]
+    assert {name: task["taskInfo"]["name"] for name, task in tasks.items()} == {
+        "import-schema-v1": "import_schema.v1",
+        "last-schema": "last_schema",
+        "make-numbers": "make.numbers",
+        "trainer": "Trainer",
+        "make-numbers-2": "make_numbers",
+    }
+    assert {name: task.get("dependentTasks", []) for name, task in tasks.items()} == {
+        "import-schema-v1": [],
+        "last-schema": ["import-schema-v1"],
+        "make-numbers": ["import-schema-v1"],
+        "trainer": ["make-numbers"],
+        "make-numbers-2": ["last-schema", "make-numbers", "trainer"],
+    }
+    assert spec["pipelineInfo"]["name"] == "small-pipeline"
+
+
+def test_a_task_runs_its_node_in_the_run_that_kfp_names(small_plan, tmp_path):
+    spec, _ = _compiled(small_plan, tmp_path)
+
+    container = spec["deploymentSpec"]["executors"]["exec-make-numbers"]["container"]
+    assert container["image"] == IMAGE
+    assert container["command"] == ["penstock", "node"]
+    assert container["args"][:-1] == [
+        "make.numbers",
+        *("--pipeline-root", "/penstock/runs/small-pipeline"),
+        *("--metadata-sqlite", "/penstock/metadata.sqlite"),
+        *("--run-id", "{{$.inputs.parameters['run_id']}}"),
+        *("--parameter", "how-many={{$.inputs.parameters['how_many']}}"),
+        *("--parameter", "note={{$.inputs.parameters['note']}}"),
+        *("--parameter", "scale={{$.inputs.parameters['scale']}}"),
+        "--inline-ir",
+    ]
+    ir = irs.decode(container["args"][-1])
+    assert [node.node_info.id for node in irs.nodes(ir)] == ["make.numbers"]
+    inputs = spec["root"]["dag"]["tasks"]["make-numbers"]["inputs"]["parameters"]
+    assert inputs["run_id"] == {"runtimeValue": {"constant": "{{$.pipeline_job_uuid}}"}}
+    assert inputs["how_many"] == {"componentInputParameter": "how_many"}
+
+
+def test_runtime_parameters_are_kfp_parameters_of_the_same_type_and_default(small_plan, tmp_path):
+    spec, _ = _compiled(small_plan, tmp_path)
+
+    assert spec["root"]["inputDefinitions"]["parameters"] == {
+        "how_many": {"parameterType": "NUMBER_INTEGER", "defaultValue": 3.0, "isOptional": True},
+        "note": {"parameterType": "STRING", "defaultValue": "hello", "isOptional": True},
+        "scale": {"parameterType": "NUMBER_DOUBLE", "defaultValue": 0.0, "isOptional": True},
+    }
+
+
+def test_a_parameter_without_default_is_required(tmp_path):
+    told = tell(text=RuntimeParameter("run_id", str), about=RuntimeParameter("Run.Id", str, "x"))
+    spec, _ = _compiled(plan_pipeline(Pipeline("p", "/r", components=[told])), tmp_path)
+
+    assert spec["root"]["inputDefinitions"]["parameters"] == {
+        "run_id_2": {"parameterType": "STRING"},
+        "run_id_3": {"parameterType": "STRING", "defaultValue": "x", "isOptional": True},
+    }
+    args = spec["deploymentSpec"]["executors"]["exec-tell"]["container"]["args"]
+    assert "Run.Id={{$.inputs.parameters['run_id_3']}}" in args
+    assert "run_id={{$.inputs.parameters['run_id_2']}}" in args
+
+
+def test_every_task_has_limits_retries_and_the_volume_and_no_kfp_cache(small_plan, tmp_path):
+    placement = Placement(
+        resources=Resources("500m", "2", "1G", "2G"),
+        nodes={"make_numbers": {"memory_limit": "4G"}},
+        retry=Retry(times=3, wait_seconds=10, factor=3.0, max_wait_seconds=60),
+    )
+    spec, platform = _compiled(small_plan, tmp_path, placement)
+
+    for task in spec["root"]["dag"]["tasks"].values():
+        assert task["cachingOptions"] == {}
+        assert task["retryPolicy"] == {
+            "maxRetryCount": 3,
+            "backoffDuration": "10s",
+            "backoffFactor": 3.0,
+            "backoffMaxDuration": "60s",
+        }
+    for name, executor in spec["deploymentSpec"]["executors"].items():
+        resources = executor["container"]["resources"]
+        memory_limit = 4.0 if name == "exec-make-numbers-2" else 2.0
+        assert resources["cpuRequest"] == 0.5
+        assert resources["cpuLimit"] == 2.0
+        assert resources["memoryRequest"] == 1.0
+        assert resources["memoryLimit"] == memory_limit
+        (mount,) = platform[name]["pvcMount"]
+        assert (mount["constant"], mount["mountPath"]) == ("penstock", "/penstock")
+        assert "secretAsEnv" not in platform[name]
+
+
+def test_a_trainer_shows_the_address_of_its_model(small_plan, tmp_path):
+    spec, _ = _compiled(small_plan, tmp_path)
+
+    outputs = {name: c.get("outputDefinitions") for name, c in spec["components"].items()}
+    assert outputs == {
+        "comp-import-schema-v1": None,
+        "comp-last-schema": None,
+        "comp-make-numbers": None,
+        "comp-trainer": {"parameters": {"model_uri": {"parameterType": "STRING"}}},
+        "comp-make-numbers-2": {"parameters": {"model_uri": {"parameterType": "STRING"}}},
+    }
+    args = spec["deploymentSpec"]["executors"]["exec-trainer"]["container"]["args"]
+    assert args[-4:-1] == ["--kfp-executor-input", "{{$}}", "--inline-ir"]
+
+
+def test_statistics_are_shown_as_html_and_a_training_as_metrics(tmp_path):
+    examples = Importer("/data", Examples).with_id("import")
+    statistics = StatisticsGen(examples=examples.outputs["result"])
+    trainer = Trainer(
+        run_fn="mine.run_fn",
+        examples=examples.outputs["result"],
+        train_args=trainer_pb2.TrainArgs(),
+        eval_args=trainer_pb2.EvalArgs(),
+    )
+    pipeline = Pipeline("p", "/r", components=[examples, statistics, trainer])
+    spec, _ = _compiled(plan_pipeline(pipeline), tmp_path)
+
+    shown = {
+        name: definition["artifactType"]["schemaTitle"]
+        for component in spec["components"].values()
+        for name, definition in component.get("outputDefinitions", {}).get("artifacts", {}).items()
+    }
+    assert shown == {"html": "system.HTML", "metrics": "system.Metrics"}
+
+
+def test_only_the_trainer_is_on_a_gpu(small_plan, tmp_path):
+    gpu = Gpu(
+        count=2,
+        node_selector={"pool": "gpu"},
+        tolerations=(Toleration("nvidia.com/gpu", "Equal", "yes", "NoSchedule"),),
+    )
+    spec, platform = _compiled(small_plan, tmp_path, Placement(gpu=gpu))
+
+    executors = spec["deploymentSpec"]["executors"]
+    accelerator = executors["exec-trainer"]["container"]["resources"]["accelerator"]
+    assert (accelerator["type"], accelerator["count"]) == ("nvidia.com/gpu", "2")
+    assert platform["exec-trainer"]["nodeSelector"] == {"labels": {"pool": "gpu"}}
+    assert platform["exec-trainer"]["tolerations"] == [
+        {"key": "nvidia.com/gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
+    ]
+    assert "pvcMount" in platform["exec-trainer"]
+    for name in executors.keys() - {"exec-trainer"}:
+        assert "accelerator" not in executors[name]["container"]["resources"]
+        assert "nodeSelector" not in platform[name]
+        assert "tolerations" not in platform[name]
+
+
+def test_every_pod_is_what_a_restricted_namespace_takes(small_plan, tmp_path):
+    placement = Placement(
+        gpu=Gpu(), pod_labels={"team": "rides"}, pod_annotations={"gke-gcsfuse/volumes": "true"}
+    )
+    _, platform = _compiled(small_plan, tmp_path, placement)
+
+    assert len(platform) == 5
+    for executor in platform.values():
+        assert executor["securityContext"] == {
+            "runAsUser": "65532",
+            "runAsGroup": "65532",
+            "runAsNonRoot": True,
+        }
+        assert executor["podMetadata"] == {
+            "labels": {"team": "rides"},
+            "annotations": {"gke-gcsfuse/volumes": "true"},
+        }
+    assert platform["exec-trainer"]["tolerations"]
+
+
+def test_mysql_is_logged_in_to_by_reference(small_plan, tmp_path):
+    placement = Placement(metadata_mysql=MySqlStore("mysql.penstock", 3307, "runs"))
+    spec, platform = _compiled(small_plan, tmp_path, placement)
+
+    args = spec["deploymentSpec"]["executors"]["exec-trainer"]["container"]["args"]
+    assert args[3:9] == [
+        *("--metadata-mysql-host", "mysql.penstock"),
+        *("--metadata-mysql-port", "3307"),
+        *("--metadata-mysql-database", "runs"),
+    ]
+    (secret,) = platform["exec-trainer"]["secretAsEnv"]
+    assert secret["secretName"] == "penstock-mysql"
+    assert secret["keyToEnv"] == [
+        {"secretKey": "user", "envVar": "PENSTOCK_MYSQL_USER"},
+        {"secretKey": "password", "envVar": "PENSTOCK_MYSQL_PASSWORD"},
+    ]
+
+
+def test_the_same_pipeline_gives_the_same_file_and_kfp_reads_it_back(small_plan, tmp_path):
+    _compiled(small_plan, tmp_path)
+    first = (tmp_path / "pipeline.yaml").read_text()
+    _compiled(small_plan, tmp_path)
+
+    assert (tmp_path / "pipeline.yaml").read_text() == first
+    assert [file.name for file in tmp_path.iterdir()] == ["pipeline.yaml"]
+    loaded = components.load_component_from_text(first)
+    assert loaded.name == "small-pipeline"
+    assert set(loaded.pipeline_spec.root.dag.tasks) == {task.name for task in small_plan.tasks}
+
+
+@pytest.mark.parametrize("image", ["penstock:1", "penstock"])
+def test_refuses_an_image_that_may_change(small_plan, tmp_path, image):
+    with pytest.raises(UsageError, match=r"may change between two runs; give it by digest"):
+        _compiled(small_plan, tmp_path, image=image)
+    assert not list(tmp_path.iterdir())
+
+    spec, _ = _compiled(small_plan, tmp_path, image=image, allow_mutable_tag=True)
+    assert spec["deploymentSpec"]["executors"]["exec-trainer"]["container"]["image"] == image
+
+
+def test_refuses_what_cannot_run_in_a_container():
+    brought = create_container_component(name="Sort", image="debian", command=["sort"])
+    with pytest.raises(UsageError, match=r"node 'Sort' brings a container of its own"):
+        plan_pipeline(Pipeline("p", "/r", components=[brought()]))
+
+
+def test_refuses_a_runtime_parameter_that_tfx_would_never_fill_in():
+    examples = Importer("/data", Examples).with_id("import")
+    trainer = Trainer(
+        run_fn="mine.run_fn",
+        examples=examples.outputs["result"],
+        train_args=trainer_pb2.TrainArgs(),
+        eval_args=trainer_pb2.EvalArgs(),
+        custom_config={"epochs": RuntimeParameter("epochs", int, 3)},
+    )
+    with pytest.raises(UsageError, match=r"node 'Trainer', custom_config: a RuntimeParameter wit"):
+        plan_pipeline(Pipeline("p", "/r", components=[examples, trainer]))
+
+
+def test_refuses_a_node_too_large_for_an_argument():
+    import random
+
+    noise = random.Random(0).randbytes(200_000).decode("latin-1")
+    with pytest.raises(UsageError, match=r"node 'tell': its part of the pipeline takes [0-9,]+ c"):
+        plan_pipeline(Pipeline("p", "/r", components=[tell(text=noise)]))
+
+
+def test_refuses_a_planted_secret():
+    with pytest.raises(UsageError, match=r"node 'tell', text: looks like the value of 'password'"):
+        plan_pipeline(Pipeline("p", "/r", components=[tell(text="password=hunter22")]))
+
+
+def test_a_placement_must_fit_the_pipeline(small_plan, tmp_path):
+    with pytest.raises(UsageError, match=r"names node 'Fit', which the pipeline does not have"):
+        _compiled(small_plan, tmp_path, Placement(gpu=Gpu(nodes=("Fit",))))

@@ -1,0 +1,136 @@
+import json
+
+import pytest
+from google.protobuf import any_pb2, wrappers_pb2
+from ml_metadata.proto import metadata_store_pb2
+from tfx.proto import example_gen_pb2
+from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.kubeflow.secrets_check import check_no_secrets
+
+_AWS_KEY = "AKIA" + "ABCDEFGH12345678"
+_TOKEN = "ghp_" + "a1B2c3D4e5" * 4
+
+
+def _ir(options=None, beam_args=(), importer_uri=""):
+    ir = pipeline_pb2.Pipeline()
+    node = ir.nodes.add().pipeline_node
+    node.node_info.id = "Query.Gen"
+    for key, value in (options or {}).items():
+        node.parameters.parameters[key].field_value.string_value = value
+    if importer_uri:
+        node.outputs.outputs["x"].artifact_spec.external_artifact_uris.append(importer_uri)
+    deployment = pipeline_pb2.IntermediateDeploymentConfig()
+    beam = executable_spec_pb2.BeamExecutableSpec(beam_pipeline_args=beam_args)
+    deployment.executor_specs["Query.Gen"].Pack(beam)
+    ir.deployment_config.Pack(deployment)
+    return ir
+
+
+def _refusal(ir):
+    with pytest.raises(UsageError) as error:
+        check_no_secrets(ir)
+    return str(error.value)
+
+
+def _message(field, kind):
+    return (
+        f"node 'Query.Gen', {field}: looks like {kind} in clear text; "
+        "take it from an environment variable that a Kubernetes secret fills"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "kind"),
+    [
+        ({"query": "SELECT 1 -- password=hunter22"}, "query", "the value of 'password'"),
+        ({"query": "CREATE USER a IDENTIFIED BY 'hunter22'"}, "query", "a password"),
+        ({"source": "postgresql://bob:hunter22@db/x"}, "source", "a password in an address"),
+        ({"source": "jdbc:mysql://db/x?user=a&password=hunter22"}, "source", "the value of 'pas"),
+        ({"password": "hunter22"}, "password", "the value of 'password'"),
+        (
+            {"custom_config": json.dumps({"db": {"Api_Key": "hunter22"}})},
+            "custom_config.db.Api_Key",
+            "the value of 'Api_Key'",
+        ),
+        (
+            {"custom_config": json.dumps({"inner": json.dumps({"token": "hunter22"})})},
+            "custom_config.inner.token",
+            "the value of 'token'",
+        ),
+        ({"custom_config": json.dumps({"aws": [_AWS_KEY]})}, "custom_config.aws", "an AWS access"),
+        ({"module": f"git clone https://{_TOKEN}@github.com"}, "module", "a GitHub token"),
+        ({"note": "-----BEGIN RSA PRIVATE KEY-----\nMII"}, "note", "a private key"),
+        ({"header": "Authorization: Bearer abcdefgh12345678"}, "header", "a bearer token"),
+    ],
+)
+def test_finds_a_secret_and_names_node_and_field_but_not_the_value(options, field, kind):
+    message = _refusal(_ir(options))
+
+    assert message.startswith(f"node 'Query.Gen', {field}: looks like {kind}")
+    for value in ("hunter22", _AWS_KEY, _TOKEN):
+        assert value not in message
+
+
+@pytest.mark.parametrize(
+    "beam_args",
+    [["--runner=X", "--jdbc_password=hunter22"], ["--jdbc_password", "hunter22"]],
+)
+def test_finds_a_secret_in_beam_arguments(beam_args):
+    message = _refusal(_ir(beam_args=beam_args))
+
+    assert message.startswith("node 'Query.Gen', executor.beam_pipeline_args")
+    assert "hunter22" not in message
+
+
+def test_finds_a_secret_in_protos_known_and_unknown():
+    config = example_gen_pb2.CustomConfig()
+    config.custom_config.Pack(wrappers_pb2.StringValue(value="pwd=hunter22"))
+    ir = _ir()
+    parameters = ir.nodes[0].pipeline_node.parameters.parameters
+    parameters["custom"].field_value.proto_value.Pack(config)
+
+    assert _refusal(ir) == _message("custom.custom_config.value", "the value of 'pwd'")
+
+    unknown = any_pb2.Any(type_url="type.googleapis.com/nobody.Knows", value=b"\x0apwd=hunter22")
+    parameters["custom"].field_value.proto_value.CopyFrom(unknown)
+
+    assert _refusal(ir) == _message("custom", "the value of 'pwd'")
+
+
+def test_finds_a_secret_in_the_default_of_a_runtime_parameter():
+    ir = _ir()
+    value = ir.nodes[0].pipeline_node.parameters.parameters["login"]
+    value.runtime_parameter.name = "db-password"
+    value.runtime_parameter.default_value.CopyFrom(
+        metadata_store_pb2.Value(string_value="hunter22")
+    )
+
+    assert "looks like the value of 'db-password'" in _refusal(ir)
+
+
+def test_finds_a_login_in_an_address_of_data():
+    assert "a password in an address" in _refusal(_ir(importer_uri="ftp://bob:hunter22@host/x"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT token, password FROM users",
+        "password=${DB_PASSWORD}",
+        "password=$DB_PASSWORD",
+        "--password=<from the secret>",
+        "password_file=/run/secrets/db",
+        "postgresql://bob@db/x",
+        "postgresql://bob:${DB_PASSWORD}@db/x",
+        "gs://bucket/a:b/c",
+        "max_tokens=5000",
+        "2026-11-21 10:00:00",
+        json.dumps({"password": "", "secret": None, "num_tokens": 512, "pad_token": "<pad>"}),
+        json.dumps({"password_env": "DB_PASSWORD", "tokenizer": "wordpiece"}),
+        "an open [bracket",
+    ],
+)
+def test_lets_pass_what_only_names_a_secret(text):
+    check_no_secrets(_ir({"option": text}, beam_args=["--temp_location", "gs://b/t", text]))

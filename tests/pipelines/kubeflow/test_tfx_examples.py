@@ -1,0 +1,90 @@
+"""TFX's own example pipelines compile as they are: spans, resolvers, a condition, module files."""
+
+from pathlib import Path
+
+import pytest
+from kfp import components
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.cli.work.compile import compile_pipeline
+from penstock.pipelines.kubeflow import ir as irs
+from penstock.pipelines.kubeflow.package_paths import mark_packages
+from penstock.pipelines.kubeflow.placement import Placement
+from penstock.pipelines.kubeflow.resources import Gpu, Volume
+
+pytestmark = pytest.mark.slow  # importing tfx.v1 takes most of it
+
+IMAGE = "registry.example/penstock@sha256:" + "0" * 64
+
+
+@pytest.fixture(scope="module")
+def volume(tmp_path_factory):
+    """A folder that stands for the volume, where the factories put their roots."""
+    folder = tmp_path_factory.mktemp("volume")
+    (folder / "penguin_data/labelled").mkdir(parents=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
+        patch.setenv("TFX_EXAMPLES_ROOT", str(folder))
+        yield folder
+
+
+def compiled(name, placement, out):
+    plan = compile_pipeline(
+        f"tfx_examples:{name}", {}, out, image=IMAGE, placement=placement, allow_mutable_tag=False
+    )
+    assert components.load_component_from_file(str(out)).name == plan.name
+    return {task.name: task for task in plan.tasks}
+
+
+def on(folder):
+    return Placement(
+        pipeline_root=f"{folder}/runs",
+        volume=Volume(mount_path=str(folder)),
+        metadata_sqlite=f"{folder}/metadata.sqlite",
+        gpu=Gpu(),
+    )
+
+
+def test_taxi(volume, tmp_path):
+    tasks = compiled("taxi", on(volume), tmp_path / "taxi.yaml")
+
+    assert {name: task.upstream for name, task in tasks.items()} == {
+        "csvexamplegen": (),
+        "latest-blessed-model-resolver": (),
+        "statisticsgen": ("csvexamplegen",),
+        "schemagen": ("statisticsgen",),
+        "examplevalidator": ("schemagen", "statisticsgen"),
+        "transform": ("csvexamplegen", "schemagen"),
+        "trainer": ("schemagen", "transform"),
+        "evaluator": ("csvexamplegen", "trainer", "latest-blessed-model-resolver"),
+        "pusher": ("evaluator", "trainer"),
+    }
+    (trainer,) = irs.nodes(irs.decode(tasks["trainer"].inline_ir))
+    module_file = trainer.parameters.parameters["module_file"].field_value.string_value
+    assert mark_packages(module_file) == (
+        "python-package://tfx/examples/chicago_taxi_pipeline/taxi_utils_native_keras.py"
+    )
+
+
+def test_penguin_with_spans_a_window_of_them_and_a_condition(volume, tmp_path):
+    tasks = compiled("penguin", on(volume), tmp_path / "penguin.yaml")
+
+    assert {tasks[name].node_id for name in ("span-resolver", "csvexamplegen-unlabelled")} == {
+        "span_resolver",
+        "CsvExampleGen_Unlabelled",
+    }
+    assert tasks["csvexamplegen"].upstream == ("rangeconfiggenerator",)
+    assert tasks["transform"].upstream == (
+        "schemagen",
+        "span-resolver",
+        "transform-cache-resolver",
+    )
+    assert tasks["pusher"].upstream == ("evaluator", "trainer")
+    assert tasks["bulkinferrer"].upstream == ("csvexamplegen-unlabelled", "trainer")
+
+
+def test_data_that_is_on_this_machine_alone_is_refused(volume, tmp_path):
+    expected = rf"input_base: {volume}/penguin_data/labelled is a path of this machine, which"
+    with pytest.raises(UsageError, match=expected):
+        compiled("penguin", Placement(), tmp_path / "penguin.yaml")
+    assert not (tmp_path / "penguin.yaml").exists()

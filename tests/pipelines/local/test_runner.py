@@ -1,0 +1,252 @@
+"""A pipeline of three small nodes, run in this process."""
+
+import os
+import subprocess
+import sys
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from ml_metadata.proto import metadata_store_pb2
+from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.orchestration.metadata import Metadata, sqlite_metadata_connection_config
+from tfx.orchestration.pipeline import Pipeline
+from tfx.proto import example_gen_pb2
+from tfx.types.standard_artifacts import Examples, Model
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.example_gen.component import ShardedExampleGen
+from penstock.pipelines.local.run_folder import only_run
+from penstock.pipelines.local.runner import NodeFailedError, run_locally
+
+# TFX 1.21 calls it while ours calls TFX, and protobuf 6 lays it at our door.
+pytestmark = pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning")
+
+FAILED = metadata_store_pb2.Execution.FAILED
+RUNNING = metadata_store_pb2.Execution.RUNNING
+
+
+@component
+def MakeNumbers(numbers: OutputArtifact[Examples], how_many: Parameter[int]):  # noqa: N802
+    Path(numbers.uri, "numbers").write_text(str(how_many))
+
+
+@component
+def Check(numbers: InputArtifact[Examples], fault: Parameter[str], model: OutputArtifact[Model]):  # noqa: N802
+    Path(model.uri, "half").write_text("half of a model")
+    if fault == "data":
+        raise DataError("numbers: row 3: too big; expected at most 9")
+    if fault == "code":
+        raise ValueError("something\nodd")
+    if fault == "interrupt":
+        raise KeyboardInterrupt
+
+
+@component
+def Publish(model: InputArtifact[Model], pushed: OutputArtifact[Model]):  # noqa: N802
+    Path(pushed.uri, "pushed").write_text("a model")
+
+
+class Record:
+    """A progress that remembers."""
+
+    def __init__(self):
+        self.nodes, self.ended, self.running = [], {}, None
+
+    def plan(self, nodes):
+        self.nodes = list(nodes)
+
+    def start(self, node):
+        self.running = node
+
+    def end(self, node, state):
+        assert node == self.running
+        self.ended[node] = state
+
+
+def make(root, how_many=3, fault=""):
+    numbers = MakeNumbers(how_many=how_many)
+    check = Check(numbers=numbers.outputs["numbers"], fault=fault)
+    publish = Publish(model=check.outputs["model"])
+    return Pipeline(
+        pipeline_name="numbers",
+        pipeline_root=str(root / "pipeline"),
+        components=[numbers, check, publish],
+        enable_cache=True,
+        metadata_connection_config=sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
+    )
+
+
+def run(root, **options):
+    record = Record()
+    run_locally(make(root, **options), record)
+    return record
+
+
+def test_an_unchanged_run_comes_from_the_cache(tmp_path):
+    first = run(tmp_path)
+    assert first.nodes == ["MakeNumbers", "Check", "Publish"]
+    assert first.ended == dict.fromkeys(first.nodes, "done")
+    assert run(tmp_path).ended == dict.fromkeys(first.nodes, "cached")
+    assert run(tmp_path, how_many=4).ended == dict.fromkeys(first.nodes, "done")
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "text"),
+    [
+        ("data", 1, "node 'Check' failed: numbers: row 3: too big; expected at most 9"),
+        ("code", 1, "node 'Check' failed: ValueError: odd"),
+        ("interrupt", 130, "interrupted in node 'Check'; run again to go on from there"),
+    ],
+)
+def test_a_failure_stops_the_run_and_leaves_nothing(tmp_path, fault, code, text):
+    record = Record()
+    with pytest.raises(NodeFailedError) as error:
+        run_locally(make(tmp_path, fault=fault), record)
+    assert str(error.value) == text
+    assert error.value.exit_code == code
+    assert record.ended == {"MakeNumbers": "done", "Check": "failed"}
+    again = run(tmp_path)
+    assert again.ended == {"MakeNumbers": "cached", "Check": "done", "Publish": "done"}
+    assert len(list((tmp_path / "pipeline/Check/model").iterdir())) == 1
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path):
+    run(tmp_path)
+    connection = make(tmp_path).metadata_connection_config
+    with Metadata(connection) as handle:
+        store = handle.store
+        [node] = [c for c in store.get_contexts_by_type("node") if c.name == "numbers.Check"]
+        [execution] = store.get_executions_by_context(node.id)
+        live = tmp_path / f"pipeline/Check/model/{execution.id}/half"
+        killed = metadata_store_pb2.Execution(type_id=execution.type_id, last_known_state=RUNNING)
+        killed_id, _, _ = store.put_execution(killed, [], [node])
+    left = tmp_path / f"pipeline/Check/model/{killed_id}/half"
+    temporary = tmp_path / f"pipeline/Check/.system/executor_execution/{killed_id}/.temp/x"
+    for file in (left, temporary):
+        file.parent.mkdir(parents=True)
+        file.touch()
+
+    assert set(run(tmp_path).ended.values()) == {"cached"}
+
+    assert live.exists()
+    assert not left.parent.exists()
+    assert not temporary.parent.parent.exists()
+    with Metadata(connection) as handle:
+        [execution] = handle.store.get_executions_by_id([killed_id])
+        assert execution.last_known_state == FAILED
+
+
+CLAIM = """
+import pathlib
+from penstock.pipelines.local.run_folder import only_run
+with only_run(pathlib.Path(sys.argv[1])):
+    print("in", flush=True)
+    sys.stdin.read()
+"""
+LOCK = """
+import sqlite3
+other = sqlite3.connect(f"{sys.argv[1]}/metadata.sqlite")
+other.execute("begin exclusive")
+print("in", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def other_process(tmp_path):
+    """Starts code in another process, which is in the middle of it when the test goes on."""
+    started = []
+
+    def start(code):
+        command = [sys.executable, "-W", "ignore", "-c", f"import sys\n{code}", str(tmp_path)]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        assert process.stdout.readline() == "in\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_two_runs_in_one_folder_are_refused(tmp_path, other_process):
+    other = other_process(CLAIM)
+    with pytest.raises(DataError) as error:
+        run(tmp_path)
+    assert str(error.value) == (
+        f"{tmp_path}: another run is at work (process {other.pid}); "
+        "wait for it, or give this one another --root"
+    )
+    other.kill()
+    other.wait()
+    with only_run(tmp_path):  # a killed run's claim ends with it
+        assert (tmp_path / ".lock").read_text() == str(os.getpid())
+
+
+def test_a_locked_metadata_store_is_one_line(tmp_path, other_process):
+    run(tmp_path)
+    other_process(LOCK)
+    with pytest.raises(DataError) as error:
+        run(tmp_path)
+    assert str(error.value) == (
+        f"{tmp_path}/metadata.sqlite: the metadata store cannot be written (database is locked); "
+        "if another process holds it locked, end that one"
+    )
+
+
+def test_a_file_that_is_no_metadata_store_is_one_line(tmp_path):
+    (tmp_path / "metadata.sqlite").write_text("something else, of no few bytes" * 100)
+    with pytest.raises(DataError, match=r"metadata.sqlite: .*\(file is not a database\)"):
+        run(tmp_path)
+
+
+def test_the_metadata_must_lie_in_a_file():
+    with pytest.raises(UsageError, match=r"must keep its metadata in an sqlite file"):
+        run_locally(Pipeline(pipeline_name="x", pipeline_root="x", components=[]), Record())
+
+
+@pytest.fixture
+def web(tmp_path):
+    """Address of a server of the files in `tmp_path/web`."""
+    (tmp_path / "web").mkdir()
+
+    class Handler(SimpleHTTPRequestHandler):
+        def __init__(self, *arguments):
+            super().__init__(*arguments, directory=str(tmp_path / "web"))
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_no_copies_of_remote_input_stay_behind(tmp_path, web, monkeypatch):
+    (tmp_path / "web/a.csv").write_text("id\n1\n2\n3\n")
+    (tmp_path / "spool").mkdir()
+    monkeypatch.setenv("PENSTOCK_SPOOL", str(tmp_path / "spool"))
+    split = example_gen_pb2.Input.Split(name="all", pattern="a.csv")
+    for state in ("done", "cached"):
+        pipeline = Pipeline(
+            pipeline_name="web",
+            pipeline_root=str(tmp_path / "pipeline"),
+            components=[ShardedExampleGen(web, input_config=example_gen_pb2.Input(splits=[split]))],
+            enable_cache=True,
+            metadata_connection_config=sqlite_metadata_connection_config(
+                str(tmp_path / "metadata.sqlite")
+            ),
+        )
+        record = Record()
+        run_locally(pipeline, record)
+        assert record.ended == {"ShardedExampleGen": state}
+        assert list((tmp_path / "spool").iterdir()) == []

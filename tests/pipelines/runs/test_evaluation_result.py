@@ -1,0 +1,96 @@
+import json
+import struct
+
+import pytest
+from tensorflow_model_analysis.proto import metrics_for_slice_pb2, validation_result_pb2
+
+from penstock.components.tfrecord.framing import masked_crc
+from penstock.pipelines.runs.evaluation_result import OVERALL, EvaluationResult, read_evaluation
+
+
+def tfrecord(path, messages):
+    with path.open("wb") as file:
+        for message in messages:
+            data = message.SerializeToString()
+            size = struct.pack("<Q", len(data))
+            file.write(size + struct.pack("<I", masked_crc(size)))
+            file.write(data + struct.pack("<I", masked_crc(data)))
+
+
+def metrics(accuracy, count, slice_value=None, model="", is_diff=False):
+    message = metrics_for_slice_pb2.MetricsForSlice()
+    if slice_value is not None:
+        message.slice_key.single_slice_keys.add(column="hour", int64_value=slice_value)
+    for name, value in (("binary_accuracy", accuracy), ("example_count", count)):
+        entry = message.metric_keys_and_values.add()
+        entry.key.name, entry.key.model_name, entry.key.is_diff = name, model, is_diff
+        entry.value.double_value.value = value
+    return message
+
+
+def config(**metric):
+    return json.dumps({"evalConfig": {"metricsSpecs": [{"metrics": [metric]}]}})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    tfrecord(
+        tmp_path / "metrics-00000-of-00001.tfrecord",
+        [metrics(0.9, 100), metrics(0.5, 60, 7), metrics(0.7, 40, 8), metrics(0.0, 2, 9)],
+    )
+    threshold = {"valueThreshold": {"lowerBound": 0.8}}
+    (tmp_path / "eval_config.json").write_text(
+        config(className="BinaryAccuracy", perSliceThresholds=[{"threshold": threshold}])
+    )
+    return tmp_path
+
+
+def test_metrics_by_slice(folder):
+    result = read_evaluation(str(folder))
+    assert result.metrics[OVERALL] == {"binary_accuracy": 0.9, "example_count": 100.0}
+    assert result.metrics["hour=7"]["binary_accuracy"] == 0.5
+    assert (result.deciding_metric, result.higher_is_better) == ("binary_accuracy", True)
+    assert result.failures == ()
+
+
+def test_worst_slices_leave_out_those_with_few_rows(folder):
+    result = read_evaluation(str(folder))
+    assert result.worst_slices(3, min_examples=30) == ["hour=7", "hour=8"]
+    assert result.worst_slices(1, min_examples=1) == ["hour=9"]
+
+
+def test_worst_means_largest_where_less_is_better():
+    values = {OVERALL: {"loss": 1.0}, "a": {"loss": 2.0}, "b": {"loss": 3.0}}
+    result = EvaluationResult(values, (), "loss", higher_is_better=False)
+    assert result.worst_slices(2, min_examples=0) == ["b", "a"]
+
+
+def test_the_baseline_and_differences_to_it_are_left_out(folder):
+    tfrecord(
+        folder / "metrics-00000-of-00001.tfrecord",
+        [metrics(0.9, 100, model="candidate"), metrics(0.1, 1, model="baseline")],
+    )
+    assert read_evaluation(str(folder)).metrics[OVERALL]["binary_accuracy"] == 0.9
+    tfrecord(
+        folder / "metrics-00000-of-00001.tfrecord",
+        [metrics(0.9, 100, model="candidate"), metrics(-0.3, 0, model="candidate", is_diff=True)],
+    )
+    assert read_evaluation(str(folder)).metrics[OVERALL]["binary_accuracy"] == 0.9
+
+
+def test_failures_say_what_was_reached_and_expected(folder):
+    validation = validation_result_pb2.ValidationResult()
+    failure = validation.metric_validations_per_slice.add().failures.add()
+    failure.metric_key.name = "binary_accuracy"
+    failure.metric_threshold.value_threshold.lower_bound.value = 0.95
+    failure.metric_value.double_value.value = 0.9
+    change = validation.metric_validations_per_slice.add().failures.add()
+    change.metric_key.name, change.metric_key.is_diff = "binary_accuracy", True
+    change.metric_threshold.change_threshold.absolute.value = -0.005
+    change.metric_value.double_value.value = -0.02
+    tfrecord(folder / "validations.tfrecord", [validation])
+    assert read_evaluation(str(folder)).failures == (
+        "binary_accuracy of overall is 0.9000; expected at least 0.95",
+        "binary_accuracy of overall is -0.0200; expected a change to the baseline of at least "
+        "-0.0050",
+    )

@@ -1,0 +1,25 @@
+from penstock.components.trainer.record import TrainingRecord
+from penstock.pipelines.runs.summary import RunSummary
+from penstock.pipelines.runs.summary_text import show_summary
+
+LIMIT = (
+    "input-bound: 64 % of each 2.40 ms step waits for input (427,000 examples/s); input that never "
+    "waits would train 2.8 times as fast; all cores are busy: pack the rows, or train on more"
+)
+
+
+def test_what_limits_a_training_is_wrapped_below_the_other_lines(capsys):
+    training = TrainingRecord((), 80, "all epochs done", None, "val_loss", 1, None, 1, 3.25, 1.5)
+    show_summary(
+        RunSummary(
+            "taxi", "run-1", (), None, None, None, training, LIMIT, None, None, "runs/model/3", None
+        )
+    )
+    lines = [line[12:] for line in capsys.readouterr().out.splitlines()[:4]]
+    assert lines == [
+        "80 steps in 3.2 s; all epochs done",
+        "input-bound: 64 % of each 2.40 ms step waits for input (427,000 examples/s); input that",
+        "never waits would train 2.8 times as fast; all cores are busy: pack the rows, or train",
+        "on more",
+    ]
+    assert max(map(len, lines)) <= 88

@@ -1,0 +1,38 @@
+import traceback
+
+import pytest
+
+from penstock.components.errors import DataError, UsageError
+from penstock.pipelines.terminal.failures import reason
+
+
+def raised(error, cause=None):
+    try:
+        raise error from cause
+    except type(error) as caught:
+        return caught
+
+
+def quoted(error):
+    """As Beam hands over what a worker of its own raised."""
+    try:
+        raise error
+    except type(error):
+        text = traceback.format_exc().rstrip()
+    return RuntimeError(f"{text} [while running 'Ingest/Write-ptransform-7']")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (DataError("a.csv: line 3: short row"), "a.csv: line 3: short row"),
+        (raised(RuntimeError("wrapped"), cause=UsageError("bad option")), "bad option"),
+        (quoted(DataError("a.csv: line 3: short row")), "a.csv: line 3: short row"),
+        (quoted(DataError("unfit:\n  - one\n  - two")), "unfit:\n  - one\n  - two"),
+        (ValueError("first\nsecond\n"), "ValueError: second"),
+        (quoted(ValueError("odd")), "RuntimeError: ValueError: odd"),
+        (MemoryError(), "MemoryError"),
+    ],
+)
+def test_reason(error, text):
+    assert reason(error) == text

@@ -1,0 +1,138 @@
+"""Validation of an Examples folder without a pipeline, over TFDV itself."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
+
+from penstock.components.errors import DataError
+from penstock.components.example_gen.ingest import ingest, plan_job
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.gates.checks import GateOptions
+from penstock.components.local_beam import local_pipeline
+from penstock.components.sources.open import open_source
+from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.pipelines.validation.files import keep_validation
+from penstock.pipelines.validation.validate import validate_examples
+
+SCHEMA = """
+feature { name: "fare" type: FLOAT float_domain { max: 20 } }
+feature { name: "label" type: INT presence { min_fraction: 1.0 } }
+"""
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("validated")
+    rows = "".join(f"{i / 2},{i % 2}\n" for i in range(60))
+    (folder / "trips.csv").write_text("fare,label\n" + rows)
+    options = IngestOptions(shards=ShardOptions(shards=1))
+    job = plan_job(open_source(str(folder / "trips.csv")), SplitOptions(), options)
+    ingest([job], folder / "examples", options, local_pipeline)
+    return folder / "examples"
+
+
+@pytest.fixture(scope="module")
+def unfit(examples):
+    return validate_examples(examples, GateOptions(label="label"), schema_text=SCHEMA)
+
+
+def test_data_that_is_like_itself_is_fit(examples):
+    told = []
+    found = validate_examples(examples, GateOptions(label="label"), tell=told.append)
+
+    assert found.problems == ()
+    assert sum(found.rows.values()) == 60
+    assert list(found.rows) == ["train", "eval"]
+    assert found.is_inferred
+    assert {feature.name for feature in found.schema.feature} == {"fare", "label"}
+    assert told == [
+        "checking the bytes of 2 shards",
+        "statistics of split 'train'",
+        "statistics of split 'eval'",
+    ]
+    found.raise_problems()
+
+
+def test_it_is_held_against_a_given_schema(unfit):
+    assert not unfit.is_inferred
+    train, evaluation = unfit.problems
+    assert train.startswith("split 'train', feature 'fare': Unexpectedly high value: 29.5>20")
+    assert evaluation.startswith("split 'eval', feature 'fare': Unexpectedly high value: 28>20")
+    with pytest.raises(
+        DataError, match=r"^the data is unfit to train on, 2 problem\(s\):\n  - spl"
+    ):
+        unfit.raise_problems()
+
+
+def test_all_of_it_is_kept_as_tfx_keeps_it(unfit, tmp_path):
+    keep_validation(unfit, tmp_path / "deep" / "kept")
+
+    (kept,) = (tmp_path / "deep").iterdir()
+    assert sorted(str(p.relative_to(kept)) for p in kept.rglob("*") if p.is_file()) == [
+        "Split-eval/FeatureStats.pb",
+        "Split-eval/SchemaDiff.pb",
+        "Split-train/FeatureStats.pb",
+        "Split-train/SchemaDiff.pb",
+        "report.html",
+        "schema.pbtxt",
+    ]
+    statistics = statistics_pb2.DatasetFeatureStatisticsList.FromString(
+        (kept / "Split-train/FeatureStats.pb").read_bytes()
+    )
+    assert statistics.datasets[0].num_examples == unfit.rows["train"]
+    anomalies = anomalies_pb2.Anomalies.FromString((kept / "Split-eval/SchemaDiff.pb").read_bytes())
+    assert list(anomalies.anomaly_info) == ["fare"]
+    page = (kept / "report.html").read_text()
+    assert "Unfit to train on: 2 problems" in page
+    assert '<td>eval</td><td class="bad-text">error</td>' in page
+
+
+def test_examples_of_another_example_gen_need_no_manifest(examples, tmp_path):
+    copy = tmp_path / "examples"
+    shutil.copytree(examples, copy)
+    (copy / "manifest.json").unlink()
+    shutil.rmtree(copy / "Split-train")
+    (copy / "Split-late").mkdir()
+
+    found = validate_examples(copy, GateOptions())
+    assert list(found.rows) == ["eval", "late"]
+    assert found.rows["late"] == 0
+    assert list(found.problems) == ["split 'late': no rows; expected at least one"]
+
+
+def test_a_damaged_shard_is_found_before_anything_is_counted(examples, tmp_path):
+    copy = tmp_path / "examples"
+    shutil.copytree(examples, copy)
+    shard = next((copy / "Split-train").iterdir())
+    content = bytearray(shard.read_bytes())
+    content[20] ^= 1
+    shard.write_bytes(content)
+
+    with pytest.raises(DataError, match=r"Split-train/data_tfrecord-00000-of-00001"):
+        validate_examples(copy, GateOptions())
+
+
+def test_what_is_no_examples_folder_is_refused(tmp_path):
+    expected = rf"^{tmp_path}: no Examples folder, it has neither manifest.json nor Split-\*; "
+    with pytest.raises(DataError, match=expected):
+        validate_examples(tmp_path, GateOptions())
+
+
+def test_a_schema_that_is_none_is_refused(examples):
+    with pytest.raises(DataError, match=r"^the schema: not a TFMD schema.pbtxt"):
+        validate_examples(examples, GateOptions(), schema_text="feature {")
+
+
+def test_nothing_is_left_where_a_folder_cannot_be_kept(unfit, tmp_path):
+    taken = tmp_path / "kept"
+    taken.mkdir()
+    Path(taken, "mine").touch()
+
+    with pytest.raises(OSError, match="not empty"):
+        keep_validation(unfit, taken)
+    assert os.listdir(tmp_path) == ["kept"]
+    assert os.listdir(taken) == ["mine"]
