@@ -6,7 +6,7 @@ IMAGE ?= penstock:dev
 KFP := build/kfp
 BUILD := docker build --network host --force-rm --quiet
 
-.PHONY: run test test-fast check typecheck format setup clean
+.PHONY: run test test-fast check typecheck docs format setup clean
 .PHONY: base-image image image-gpu test-image test-containers
 
 run: setup
@@ -25,6 +25,10 @@ check: setup
 
 typecheck: setup
 	$(BIN)/mypy -p penstock
+
+# The public names, from their docstrings, as build/docs/penstock.html.
+docs: setup
+	$(BIN)/pdoc --docformat google --output-directory build/docs penstock '!penstock.components' '!penstock.pipelines' '!penstock.schemas' '!penstock.benchmarks'
 
 format: setup
 	$(BIN)/ruff format .

@@ -39,7 +39,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    add_completion=False,
+    add_completion=True,
 )
 app.command("run")(run.command)
 app.command("report")(report.command)

@@ -7,6 +7,7 @@ Penstock, and from anywhere outside the Python environment, such as the working 
 """
 
 import ast
+import functools
 import hashlib
 import importlib.util
 import os
@@ -16,7 +17,10 @@ from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+import penstock
 from penstock.components.errors import UsageError
+
+FACE = "penstock"
 
 
 def code_digest(function: str) -> str:
@@ -42,8 +46,20 @@ def modules_behind(function: str) -> dict[str, bytes]:
     """
     module = function.rpartition(".")[0]
     sources: dict[str, bytes] = {}
-    _collect(module, {module.partition(".")[0], "penstock"}, sources)
+    _collect(module, {module.partition(".")[0], FACE}, sources)
     return sources
+
+
+@functools.cache
+def face_modules() -> dict[str, str]:
+    """The module of each name of the face, which loads them lazily: from its stub."""
+    stub = ast.parse(Path(penstock.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    return {
+        alias.name: _absolute(node, FACE, is_package=True)
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
 
 
 def _collect(module: str, roots: set[str], sources: dict[str, bytes]) -> None:
@@ -99,10 +115,16 @@ def _imported(tree: ast.Module, module: str, is_package: bool) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id == FACE and node.attr in face_modules():
+                yield face_modules()[node.attr]
         elif isinstance(node, ast.ImportFrom):
             base = _absolute(node, module, is_package)
             yield base
-            yield from (f"{base}.{alias.name}" for alias in node.names)
+            names = [alias.name for alias in node.names]
+            yield from (f"{base}.{name}" for name in names)
+            if base == FACE:
+                yield from (face_modules()[name] for name in names if name in face_modules())
 
 
 def _absolute(node: ast.ImportFrom, module: str, is_package: bool) -> str:

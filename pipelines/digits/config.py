@@ -19,16 +19,19 @@ trains on images of your own, here by transfer learning from weights that you ha
 
 from dataclasses import dataclass, field
 
-from penstock.components.errors import UsageError
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.gates.image_checks import ImageRules
-from penstock.components.sources.images.options import ImageOptions
-from penstock.components.trainer.images.augmentation_options import AugmentOptions
-from penstock.components.trainer.input.image_options import ImageInputOptions
-from penstock.components.trainer.options import EarlyStop, TrainOptions
-from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.pipelines.reporting.model_card import ModelCard
-from penstock.schemas import schema_file
+from penstock import (
+    AugmentOptions,
+    EarlyStop,
+    ImageInputOptions,
+    ImageOptions,
+    ImageRules,
+    IngestOptions,
+    ModelCard,
+    TrackOptions,
+    TrainOptions,
+    UsageError,
+    schema_file,
+)
 
 
 @dataclass(frozen=True)

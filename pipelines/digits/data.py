@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from penstock.components.errors import DataError, UsageError
+from penstock import DataError, UsageError
 
 IMAGES = "images"
 LABELS = "labels.mat"

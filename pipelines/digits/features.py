@@ -5,7 +5,7 @@ image as it is, and the label `label_xf` int64 [1], the number of the class. Ima
 where they are read: decoded, they would be a copy of the data many times its size.
 """
 
-from penstock.components import image_features
+from penstock import image_features
 
 STORED = (image_features.ENCODED, image_features.HEIGHT, image_features.WIDTH)
 """Taken as they are."""

@@ -4,11 +4,7 @@ from typing import Any
 
 import keras
 
-from penstock.components.trainer.images.applications import ApplicationBase
-from penstock.components.trainer.images.augmentation import Augmentation
-from penstock.components.trainer.images.augmentation_options import AugmentOptions
-from penstock.components.trainer.input.image_options import ImageInputOptions
-from penstock.components.trainer.input.images import IMAGE
+from penstock import IMAGE, ApplicationBase, Augmentation, AugmentOptions, ImageInputOptions
 from penstock.pipelines.digits.config import ModelOptions
 
 

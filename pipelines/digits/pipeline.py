@@ -22,15 +22,17 @@ from tfx.proto import example_gen_pb2, pusher_pb2, trainer_pb2
 from tfx.types import Channel
 from tfx.types.standard_artifacts import Model, ModelBlessing
 
-from penstock.components import image_features
-from penstock.components.example_gen.component import ShardedExampleGen
-from penstock.components.gates.baseline import LatestOtherBlessedModelStrategy
-from penstock.components.gates.curated_schema import CuratedSchema
-from penstock.components.gates.gate import ValidationGate
-from penstock.components.gates.image_gate import ImageGate
-from penstock.components.local_beam import local_beam_args
-from penstock.components.trainer.images.applications import check_application
-from penstock.pipelines.config.code_digest import code_digest
+from penstock import (
+    CuratedSchema,
+    ImageGate,
+    LatestOtherBlessedModelStrategy,
+    ShardedExampleGen,
+    ValidationGate,
+    check_application,
+    code_digest,
+    image_features,
+    local_beam_args,
+)
 from penstock.pipelines.digits import data, features
 from penstock.pipelines.digits.config import DigitsConfig, EvaluationOptions
 from penstock.pipelines.digits.example_gen import DigitsExampleGen

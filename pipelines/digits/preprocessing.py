@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from penstock.components import image_features
+from penstock import image_features
 from penstock.pipelines.digits import features
 
 

@@ -8,25 +8,27 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from tfx.components.trainer.fn_args_utils import FnArgs
 
-from penstock.components import image_features
-from penstock.components.errors import DataError
-from penstock.components.trainer.checkpoints import resume_dir
-from penstock.components.trainer.export import TransformGraph, export
-from penstock.components.trainer.images.augmentation import augment_in_input
-from penstock.components.trainer.images.augmentation_options import AugmentOptions
-from penstock.components.trainer.images.serving import decode_features, serve_images
-from penstock.components.trainer.input.image_options import ImageInputOptions
-from penstock.components.trainer.input.images import (
+from penstock import (
+    AugmentOptions,
+    DataError,
+    ImageInputOptions,
     LabelFn,
+    TrackOptions,
+    TrainOptions,
+    TransformGraph,
+    augment_in_input,
+    decode_features,
     eval_image_input_fn,
+    export,
+    from_mapping,
+    image_features,
     image_input_facts,
+    resume_dir,
+    serve_images,
     stored_images,
+    train,
     train_image_input_fn,
 )
-from penstock.components.trainer.loop import train
-from penstock.components.trainer.options import TrainOptions
-from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.pipelines.config.overrides import from_mapping
 from penstock.pipelines.digits import features
 from penstock.pipelines.digits.config import ModelOptions
 from penstock.pipelines.digits.model import build_model

@@ -43,6 +43,7 @@ class RunSummary:
         pushed: Folder of the pushed model; None where it was not pushed.
         report: The page that says all of this and more, or why there is none; None where none
             was asked for.
+        log: The file that holds what the nodes printed; None where the run was not started here.
     """
 
     pipeline: str
@@ -58,6 +59,7 @@ class RunSummary:
     model: str | None
     pushed: str | None
     report: str | None = None
+    log: str | None = None
 
     def to_json(self) -> str:
         """All of it as one JSON object; shards are left to the manifest."""

@@ -33,6 +33,8 @@ def show_summary(summary: RunSummary) -> None:
         out.print(f"look closer penstock inspect {summary.examples}")
     if summary.training:
         out.print(f"            tensorboard --logdir {_log_root(summary)}")
+    if summary.log:
+        out.print(f"log         {summary.log}")
 
 
 def _print_data(out: Console, summary: RunSummary) -> None:

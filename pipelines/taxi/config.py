@@ -11,15 +11,18 @@ import importlib.util
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.components.errors import UsageError
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.packing.options import PackOptions
-from penstock.components.sources.options import SourceOptions
-from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.options import EarlyStop, TrainOptions
-from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.pipelines.reporting.model_card import ModelCard
-from penstock.schemas import schema_file
+from penstock import (
+    EarlyStop,
+    IngestOptions,
+    InputOptions,
+    ModelCard,
+    PackOptions,
+    SourceOptions,
+    TrackOptions,
+    TrainOptions,
+    UsageError,
+    schema_file,
+)
 
 
 def example_data() -> str:

@@ -21,13 +21,15 @@ from tfx.proto import pusher_pb2, trainer_pb2
 from tfx.types import Channel
 from tfx.types.standard_artifacts import Model, ModelBlessing
 
-from penstock.components.example_gen.component import ShardedExampleGen
-from penstock.components.gates.baseline import LatestOtherBlessedModelStrategy
-from penstock.components.gates.curated_schema import CuratedSchema
-from penstock.components.gates.gate import ValidationGate
-from penstock.components.local_beam import local_beam_args
-from penstock.components.packing.component import Pack
-from penstock.pipelines.config.code_digest import code_digest
+from penstock import (
+    CuratedSchema,
+    LatestOtherBlessedModelStrategy,
+    Pack,
+    ShardedExampleGen,
+    ValidationGate,
+    code_digest,
+    local_beam_args,
+)
 from penstock.pipelines.taxi import features
 from penstock.pipelines.taxi.config import EvaluationOptions, TaxiConfig
 

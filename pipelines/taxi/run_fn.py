@@ -8,19 +8,23 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from tfx.components.trainer.fn_args_utils import FnArgs
 
-from penstock.components.tfrecord.feature_spec import feature_spec
-from penstock.components.trainer.checkpoints import resume_dir
-from penstock.components.trainer.export import export
-from penstock.components.trainer.input.facts import input_facts
-from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.packed import packed_eval_input_fn, packed_train_input_fn
-from penstock.components.trainer.input.packed_facts import packed_input_facts
-from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
-from penstock.components.trainer.loop import train
-from penstock.components.trainer.options import TrainOptions
-from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.components.trainer.utilisation.record import InputFacts
-from penstock.pipelines.config.overrides import from_mapping
+from penstock import (
+    InputFacts,
+    InputOptions,
+    TrackOptions,
+    TrainOptions,
+    eval_input_fn,
+    export,
+    feature_spec,
+    from_mapping,
+    input_facts,
+    packed_eval_input_fn,
+    packed_input_facts,
+    packed_train_input_fn,
+    resume_dir,
+    train,
+    train_input_fn,
+)
 from penstock.pipelines.taxi import features
 from penstock.pipelines.taxi.model import build_model
 

@@ -39,15 +39,29 @@ def run_pipeline(
     changes = load_overrides(config_file, assignments)
     if root is not None:
         changes["root"] = str(root)
-    with noise_to_log() as noise, make_progress(noise.screen, f"penstock run {name}") as progress:
-        summary = _run(name, changes, noise, progress)
+    summary = run_quietly(name, changes)
     if as_json:
         print(summary.to_json(), end="")
         return
     from penstock.pipelines.runs.summary_text import show_summary
 
     show_summary(summary)
-    print(f"log         {noise.log}")
+
+
+def run_quietly(name: str, changes: Mapping[str, Any]) -> "RunSummary":
+    """Run a pipeline with its progress on stderr and what its nodes print in a log.
+
+    Args:
+        name: Of the pipeline, or its dotted path.
+        changes: Changes to its config by name.
+
+    Raises:
+        UsageError: There is no such pipeline or option.
+        DataError: Another run is at work, or the metadata cannot be used.
+        NodeFailedError: A node failed; names the log.
+    """
+    with noise_to_log() as noise, make_progress(noise.screen, f"penstock run {name}") as progress:
+        return replace(_run(name, changes, noise, progress), log=str(noise.log))
 
 
 def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress) -> "RunSummary":

@@ -1,0 +1,157 @@
+# The public face: each name and the module it comes from. `__init__.py` loads them from here when
+# they are asked for; type checkers and `code_digest` read this file too.
+
+# The commands as functions.
+from ._verbs import compile, ingest, run
+
+# Training on images.
+from .components import image_features
+from .components.doctor.inspect import inspect
+from .components.doctor.verify import verify
+
+# Errors: each a single line for a person.
+from .components.errors import DataError, PenstockError, UsageError
+
+# TFX nodes, and what a pipeline needs beside them.
+from .components.example_gen.component import ShardedExampleGen
+from .components.example_gen.driver import ContentDriver
+
+# Options of ingest, packing and gates.
+from .components.example_gen.options import IngestOptions
+
+# Sources: how each kind of outside data is read.
+from .components.example_gen.spark_writer import write_tfrecords
+from .components.example_gen.split_options import Split, SplitOptions
+from .components.gates.baseline import LatestOtherBlessedModelStrategy
+from .components.gates.curated_schema import CuratedSchema
+from .components.gates.gate import ValidationGate
+from .components.gates.image_checks import ImageRules
+from .components.gates.image_gate import ImageGate
+from .components.local_beam import local_beam_args
+from .components.packing.component import Pack
+from .components.packing.options import ImageColumn, PackOptions
+from .components.packing.pack import pack
+from .components.sources.bigquery.options import BigQueryOptions
+from .components.sources.images.options import ImageOptions
+from .components.sources.lines.text.options import TextOptions
+from .components.sources.options import SourceOptions
+from .components.sources.row_file_options import AvroOptions, JsonLinesOptions
+from .components.sources.spark.source import SparkOptions
+from .components.sources.sql.options import SqlOptions
+from .components.sources.tfrecords.options import TFRecordOptions
+from .components.sources.tfrecords.tfds import TFDSOptions
+from .components.sources.whole_files.options import BinaryOptions
+
+# Training: input, loop, export.
+from .components.tfrecord.feature_spec import feature_spec
+from .components.tfrecord.sharding import ShardOptions
+from .components.trainer.checkpoints import resume_dir
+from .components.trainer.export import TransformGraph, export
+from .components.trainer.images.applications import ApplicationBase, check_application
+from .components.trainer.images.augmentation import Augmentation, augment_in_input
+from .components.trainer.images.augmentation_options import AugmentOptions
+from .components.trainer.images.serving import decode_features, serve_images
+from .components.trainer.input.facts import input_facts
+from .components.trainer.input.files import steps_per_epoch
+from .components.trainer.input.image_options import ImageInputOptions
+from .components.trainer.input.images import (
+    IMAGE,
+    LabelFn,
+    eval_image_input_fn,
+    image_input_facts,
+    stored_images,
+    train_image_input_fn,
+)
+from .components.trainer.input.options import InputOptions
+from .components.trainer.input.packed import packed_eval_input_fn, packed_train_input_fn
+from .components.trainer.input.packed_facts import packed_input_facts
+from .components.trainer.input.rows import eval_input_fn, train_input_fn
+from .components.trainer.loop import train
+from .components.trainer.options import EarlyStop, TrainOptions
+from .components.trainer.trackers.options import TrackOptions
+from .components.trainer.utilisation.record import InputFacts
+from .pipelines.config.code_digest import code_digest
+from .pipelines.config.overrides import from_mapping
+
+# Kubeflow.
+from .pipelines.kubeflow.placement import Placement, read_placement
+from .pipelines.reporting.model_card import ModelCard
+from .schemas import schema_file
+
+__version__: str
+__all__ = [
+    "IMAGE",
+    "ApplicationBase",
+    "AugmentOptions",
+    "Augmentation",
+    "AvroOptions",
+    "BigQueryOptions",
+    "BinaryOptions",
+    "ContentDriver",
+    "CuratedSchema",
+    "DataError",
+    "EarlyStop",
+    "ImageColumn",
+    "ImageGate",
+    "ImageInputOptions",
+    "ImageOptions",
+    "ImageRules",
+    "IngestOptions",
+    "InputFacts",
+    "InputOptions",
+    "JsonLinesOptions",
+    "LabelFn",
+    "LatestOtherBlessedModelStrategy",
+    "ModelCard",
+    "Pack",
+    "PackOptions",
+    "PenstockError",
+    "Placement",
+    "ShardOptions",
+    "ShardedExampleGen",
+    "SourceOptions",
+    "SparkOptions",
+    "Split",
+    "SplitOptions",
+    "SqlOptions",
+    "TFDSOptions",
+    "TFRecordOptions",
+    "TextOptions",
+    "TrackOptions",
+    "TrainOptions",
+    "TransformGraph",
+    "UsageError",
+    "ValidationGate",
+    "augment_in_input",
+    "check_application",
+    "code_digest",
+    "compile",
+    "decode_features",
+    "eval_image_input_fn",
+    "eval_input_fn",
+    "export",
+    "feature_spec",
+    "from_mapping",
+    "image_features",
+    "image_input_facts",
+    "ingest",
+    "input_facts",
+    "inspect",
+    "local_beam_args",
+    "pack",
+    "packed_eval_input_fn",
+    "packed_input_facts",
+    "packed_train_input_fn",
+    "read_placement",
+    "resume_dir",
+    "run",
+    "schema_file",
+    "serve_images",
+    "steps_per_epoch",
+    "stored_images",
+    "train",
+    "train_image_input_fn",
+    "train_input_fn",
+    "verify",
+    "write_tfrecords",
+]

@@ -1,0 +1,118 @@
+"""The commands `ingest`, `run` and `compile` as functions, for scripts and notebooks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.components.example_gen.options import IngestOptions
+    from penstock.components.example_gen.split_options import SplitOptions
+    from penstock.components.sources.kinds import KindOptions
+    from penstock.components.tfrecord.manifest import Manifest
+    from penstock.pipelines.kubeflow.placement import Placement
+    from penstock.pipelines.kubeflow.plan import Plan
+    from penstock.pipelines.runs.summary import RunSummary
+
+
+def ingest(
+    data: str | Sequence[str],
+    output: str | os.PathLike[str],
+    *,
+    source: KindOptions | None = None,
+    splits: SplitOptions | None = None,
+    options: IngestOptions | None = None,
+    workers: int = 1,
+    overwrite: bool = False,
+) -> Manifest:
+    """Turn outside data into an Examples folder; all of it appears at once, or nothing does.
+
+    Args:
+        data: Files, a glob, a folder or an address; one or several.
+        output: Folder to make.
+        source: How the data is read, such as `SourceOptions` or `ImageOptions`; by default the
+            names and contents of the files tell.
+        splits: The splits and their shares; two thirds `train` and one third `eval` by default.
+        options: Shards, compression, rejected rows.
+        workers: Processes that work at the same time.
+        overwrite: Replace `output` once the new one is complete.
+
+    Returns:
+        The manifest of what was written.
+
+    Raises:
+        DataError: The data is bad; nothing is left at `output`.
+        UsageError: An option or `output` cannot be used.
+    """
+    from penstock.components.example_gen.ingest import ingest as run_ingest
+    from penstock.components.example_gen.ingest import plan_job
+    from penstock.components.example_gen.options import IngestOptions
+    from penstock.components.example_gen.split_options import SplitOptions
+    from penstock.components.files.commit import check_target
+    from penstock.components.local_beam import local_pipeline
+    from penstock.components.sources.open import open_source
+
+    options = options or IngestOptions()
+    check_target(output, overwrite=overwrite)
+    job = plan_job(open_source(data, source), splits or SplitOptions(), options)
+    return run_ingest([job], output, options, lambda: local_pipeline(workers), overwrite=overwrite)
+
+
+def run(pipeline: str, options: Mapping[str, Any] | None = None) -> RunSummary:
+    """Run a pipeline on this machine, what its nodes print in a log beside its metadata.
+
+    Args:
+        pipeline: `taxi`, `digits`, or a dotted path as `my_package.pipeline:create_pipeline`.
+        options: Changes to its config by name, as `--set` and `--config` give them; nested
+            options are mappings: `{"root": "runs/mine", "train": {"max_steps": 80}}`.
+
+    Returns:
+        What went in and what came out.
+
+    Raises:
+        UsageError: There is no such pipeline or option.
+        DataError: A node failed, and why; or another run is at work in the same root.
+    """
+    from penstock.pipelines.cli.work.run import run_quietly
+
+    return run_quietly(pipeline, options or {})
+
+
+def compile(
+    pipeline: str,
+    output: str | os.PathLike[str],
+    *,
+    image: str,
+    placement: Placement | None = None,
+    options: Mapping[str, Any] | None = None,
+    allow_mutable_tag: bool = False,
+) -> Plan:
+    """Compile a pipeline to a file for Kubeflow Pipelines v2.
+
+    Args:
+        pipeline: As in `run`.
+        output: The `.yaml` file to make.
+        image: The image that its tasks run, `NAME@sha256:...`.
+        placement: Where its nodes run and what they may use.
+        options: As in `run`.
+        allow_mutable_tag: Take an image by tag, which may change between two runs.
+
+    Returns:
+        The tasks of the file.
+
+    Raises:
+        UsageError: The pipeline, the image or the placement cannot be used.
+    """
+    from penstock.pipelines.cli.work.compile import compile_pipeline
+    from penstock.pipelines.kubeflow.placement import read_placement
+
+    return compile_pipeline(
+        pipeline,
+        options or {},
+        Path(output),
+        image=image,
+        placement=placement or read_placement(None),
+        allow_mutable_tag=allow_mutable_tag,
+    )
