@@ -20,9 +20,11 @@ def command(
     Example: penstock verify shards
     """
     from penstock.components.doctor.verify import verify
-    from penstock.pipelines.cli.work.verify import show_verification, verify_progress
+    from penstock.pipelines.cli.work.verify import show_verification
+    from penstock.pipelines.terminal.tables import human_bytes
+    from penstock.pipelines.terminal.work_progress import work_progress
 
-    with verify_progress() as on_progress:
+    with work_progress(human_bytes) as on_progress:
         report = verify(path, on_progress=on_progress)
     if as_json:
         typer.echo(report.to_json())

@@ -17,24 +17,17 @@ from enum import Enum
 from types import FrameType
 from typing import Any
 
-from ml_metadata import errors as mlmd_errors
 from tfx.orchestration import metadata
 from tfx.orchestration.local import runner_utils
 from tfx.orchestration.portable import launcher, runtime_parameter_utils
 from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import pipeline_pb2
 
-from penstock.components.errors import DataError, PenstockError
+from penstock.components.errors import PenstockError
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.runs import attempts
-from penstock.pipelines.runs.metadata_store import MetadataStore
-
-# A message is for one line in a log, not for a whole Beam or TensorFlow stack.
-_MAX_MESSAGE_CHARS = 1000
-
-
-class NodeFailedError(PenstockError):
-    """A node failed, or was told to stop: names it and says why."""
+from penstock.pipelines.runs.metadata_store import MetadataStore, store_errors
+from penstock.pipelines.terminal.failures import NodeFailedError, brief
 
 
 class State(Enum):
@@ -89,7 +82,7 @@ def launch_node(
     ir = _bound(ir, node_id, run_id, parameters or {}, pipeline_root)
     node = irs.find_node(ir, node_id)
     connection = metadata.Metadata(store.connection_config())
-    with _store_errors(store), connection as handle:
+    with store_errors(store), connection as handle:
         earlier = attempts.executions_of(handle, node)
         done = [e for e in earlier if execution_lib.is_execution_successful(e)]
         if done:
@@ -101,10 +94,10 @@ def launch_node(
         execution_id = _launch(ir, node, connection, store)
         if execution_id is None:
             return NodeResult(State.SKIPPED)
-        with _store_errors(store), connection as handle:
+        with store_errors(store), connection as handle:
             return _result(handle, node_id, execution_id)
     except NodeFailedError as error:
-        with _store_errors(store), connection as handle:
+        with store_errors(store), connection as handle:
             attempts.note_failure(handle, node, str(error))
         raise
 
@@ -156,7 +149,7 @@ def _launch(
         # The user's code, or TFX's: the log needs the place, stderr the one line.
         print(store.hide_secrets(traceback.format_exc()), flush=True)
         reason = store.hide_secrets(f"{type(error).__name__}: {error}")
-        raise NodeFailedError(f"node {node_id!r} failed: {_brief(reason)}") from error
+        raise NodeFailedError(f"node {node_id!r} failed: {brief(reason)}") from error
     return info.execution_id if info else None
 
 
@@ -170,7 +163,7 @@ def _result(handle: metadata.Metadata, node_id: str, execution_id: int) -> NodeR
     if not execution_lib.is_execution_successful(execution):
         result = execution_lib.get_execution_result(execution, ignore_parse_errors=True)
         reason = result.result_message if result else "TFX's launcher gives no reason"
-        raise NodeFailedError(f"node {node_id!r} failed: {_brief(reason)}")
+        raise NodeFailedError(f"node {node_id!r} failed: {brief(reason)}")
     cached = execution.last_known_state == attempts.Execution.CACHED
     outputs = execution_lib.get_output_artifacts(handle, execution_id)
     return NodeResult(State.CACHED if cached else State.DONE, outputs)
@@ -194,23 +187,3 @@ def _sigterm_raises(node_id: str) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _store_errors(store: MetadataStore) -> Iterator[None]:
-    """What goes wrong with the metadata store, as one clear line."""
-    try:
-        yield
-    except (mlmd_errors.StatusError, RuntimeError) as error:
-        reason = store.hide_secrets(_brief(str(error)))
-        raise DataError(
-            f"{store}: the metadata store cannot be used: {reason}; {store.advice}"
-        ) from error
-
-
-def _brief(reason: str) -> str:
-    """One line: of a text that quotes a traceback, the line that says what happened."""
-    lines = [line.strip() for line in reason.splitlines() if line.strip()]
-    if any(line.startswith("Traceback (most recent call last)") for line in lines):
-        lines = lines[-1:]
-    return " ".join(lines)[:_MAX_MESSAGE_CHARS]

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ml_metadata import errors as mlmd_errors
 from tfx.dsl.compiler import constants
 from tfx.orchestration import metadata
 from tfx.orchestration.portable import runtime_parameter_utils
@@ -17,6 +16,7 @@ from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.runs import attempts
+from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
 
 # A reader such as a notebook holds the lock for milliseconds.
 _LOCK_WAIT_SECONDS = 2.0
@@ -80,23 +80,6 @@ def check_store(file: Path) -> None:
         store.close()
 
 
-@contextmanager
-def open_store(connection: Any) -> Iterator[metadata.Metadata]:
-    """The metadata store, entered.
-
-    Raises:
-        DataError: It cannot be used.
-    """
-    try:
-        with metadata.Metadata(connection) as handle:
-            yield handle
-    except (mlmd_errors.StatusError, RuntimeError) as error:
-        raise DataError(
-            f"{connection.sqlite.filename_uri}: the metadata store cannot be used "
-            f"({' '.join(str(error).split())})"
-        ) from error
-
-
 def clean_up(ir: pipeline_pb2.Pipeline, connection: Any) -> None:
     """Close executions that no process works on any more, and remove what they left.
 
@@ -107,7 +90,7 @@ def clean_up(ir: pipeline_pb2.Pipeline, connection: Any) -> None:
     runtime_parameter_utils.substitute_runtime_parameter(
         bound, {constants.PIPELINE_RUN_ID_PARAMETER_NAME: "none"}
     )
-    with open_store(connection) as handle:
+    with open_store(SqliteStore(str(metadata_file(connection)))) as handle:
         for node in bound.nodes:
             abandoned = _abandoned(handle, ir.pipeline_info.id, node.pipeline_node)
             attempts.close_attempts(handle, abandoned, node.pipeline_node, bound.runtime_spec)

@@ -11,17 +11,12 @@ from tfx.orchestration.portable.launcher import Launcher
 from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import pipeline_pb2
 
-from penstock.components.errors import PenstockError
 from penstock.components.files.spool import remove_copies
 from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.pipelines.local.run_folder import check_store, clean_up, metadata_file, only_run
-from penstock.pipelines.terminal.failures import reason
+from penstock.pipelines.terminal.failures import NodeFailedError, reason
 from penstock.pipelines.terminal.interrupts import CommandInterruptedError, was_interrupted
 from penstock.pipelines.terminal.progress import FAILED, Progress
-
-
-class NodeFailedError(PenstockError):
-    """A node failed: names it and says why; the nodes after it did not run."""
 
 
 class NodeInterruptedError(NodeFailedError, CommandInterruptedError):

@@ -5,12 +5,18 @@ pipeline or process list holds them.
 """
 
 import os
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from penstock.components.errors import DataError, UsageError
+from penstock.pipelines.terminal.failures import brief
 
+_MAGIC = b"SQLite format 3\0"
+_TABLES = {"Context", "Execution"}
 MYSQL_USER = "PENSTOCK_MYSQL_USER"
 MYSQL_PASSWORD = "PENSTOCK_MYSQL_PASSWORD"
 
@@ -32,14 +38,16 @@ class SqliteStore:
 
     def connection_config(self) -> Any:
         """An `ml_metadata.proto.ConnectionConfig`."""
-        from tfx.orchestration.metadata import sqlite_metadata_connection_config
+        from ml_metadata.proto import metadata_store_pb2 as mlmd
 
         path = os.path.abspath(self.path)
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
         except OSError as error:
             raise DataError(f"{path}: cannot keep metadata there ({error.strerror})") from error
-        return sqlite_metadata_connection_config(path)
+        mode = mlmd.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
+        sqlite = mlmd.SqliteMetadataSourceConfig(filename_uri=path, connection_mode=mode)
+        return mlmd.ConnectionConfig(sqlite=sqlite)
 
     def hide_secrets(self, text: str) -> str:
         """`text`: there are none."""
@@ -81,18 +89,19 @@ class MySqlStore:
         Raises:
             UsageError: The environment lacks them.
         """
-        from tfx.orchestration.metadata import mysql_metadata_connection_config
+        from ml_metadata.proto import metadata_store_pb2 as mlmd
 
         for name in (MYSQL_USER, MYSQL_PASSWORD):
             if not environment.get(name):
                 raise UsageError(f"set {name} in the environment to log in to {self}")
-        return mysql_metadata_connection_config(
+        mysql = mlmd.MySQLDatabaseConfig(
             host=self.host,
             port=self.port,
             database=self.database,
-            username=environment[MYSQL_USER],
+            user=environment[MYSQL_USER],
             password=environment[MYSQL_PASSWORD],
         )
+        return mlmd.ConnectionConfig(mysql=mysql)
 
     def hide_secrets(self, text: str) -> str:
         """`text` without the password, which a client library may quote in its errors."""
@@ -104,3 +113,72 @@ class MySqlStore:
 
 
 MetadataStore = SqliteStore | MySqlStore
+
+
+def is_metadata(file: str) -> bool:
+    """Whether a file is a metadata store: its first bytes and its tables say so.
+
+    True also where another process keeps its tables from being read.
+    """
+    try:
+        with open(file, "rb") as opened:
+            if opened.read(len(_MAGIC)) != _MAGIC:
+                return False
+        address = f"{Path(file).absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=0)) as store:
+            tables = store.execute("select name from sqlite_master where type = 'table'")
+            return {name for (name,) in tables} >= _TABLES
+    except sqlite3.OperationalError:
+        return True
+    except (OSError, sqlite3.DatabaseError):
+        return False
+
+
+@contextmanager
+def store_errors(store: MetadataStore) -> Iterator[None]:
+    """Errors of MLMD while the block runs, as one line that names the store.
+
+    Raises:
+        DataError: The store cannot be used.
+    """
+    from ml_metadata import errors
+
+    try:
+        yield
+    except (errors.StatusError, RuntimeError) as error:
+        reason = store.hide_secrets(brief(str(error)))
+        raise DataError(
+            f"{store}: the metadata store cannot be used: {reason}; {store.advice}"
+        ) from error
+
+
+@contextmanager
+def open_store(store: MetadataStore) -> Iterator[Any]:
+    """The store as TFX's `Metadata`, entered, to read and write.
+
+    Raises:
+        DataError: It cannot be used.
+    """
+    from tfx.orchestration.metadata import Metadata
+
+    with store_errors(store), Metadata(store.connection_config()) as handle:
+        yield handle
+
+
+@contextmanager
+def open_reading(store: MetadataStore) -> Iterator[Any]:
+    """The store as an `ml_metadata.MetadataStore` that is only read.
+
+    Raises:
+        DataError: It is none, or cannot be used.
+    """
+    import ml_metadata
+    from ml_metadata.proto import metadata_store_pb2
+
+    if isinstance(store, SqliteStore) and not is_metadata(store.path):
+        raise DataError(f"{store}: is no metadata store of runs")
+    connection = store.connection_config()
+    if connection.HasField("sqlite"):
+        connection.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
+    with store_errors(store):
+        yield ml_metadata.MetadataStore(connection)

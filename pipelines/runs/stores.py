@@ -2,15 +2,17 @@
 
 import os
 import re
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from penstock.components.errors import DataError, UsageError
-from penstock.pipelines.runs.metadata_store import MetadataStore, SqliteStore
+from penstock.pipelines.runs.metadata_store import (
+    MetadataStore,
+    SqliteStore,
+    is_metadata,
+    open_reading,
+)
 from penstock.pipelines.runs.run_record import RunRecord, all_runs
 
 REPORT_NAME = "report.html"
@@ -19,8 +21,6 @@ DEFAULT_FOLDER = "runs"
 # metadata/<pipeline>/metadata.db. Any other name is one a pipeline of somebody's own gave.
 _FILES = ("metadata.sqlite", "metadata.db")
 _ENDINGS = (".sqlite", ".db")
-_MAGIC = b"SQLite format 3\0"
-_TABLES = {"Context", "Execution"}
 _DEEPEST = 3
 
 
@@ -84,51 +84,6 @@ def find_stores(where: str) -> list[SqliteStore]:
             "folder of a run, its metadata file, or another --root"
         )
     return sorted(found, key=lambda store: store.path)
-
-
-def is_metadata(file: str) -> bool:
-    """Whether a file is a metadata store: its first bytes and its tables say so.
-
-    True also where another process keeps its tables from being read.
-    """
-    try:
-        with open(file, "rb") as opened:
-            if opened.read(len(_MAGIC)) != _MAGIC:
-                return False
-        address = f"{Path(file).absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(address, uri=True, timeout=0)) as store:
-            tables = store.execute("select name from sqlite_master where type = 'table'")
-            return {name for (name,) in tables} >= _TABLES
-    except sqlite3.OperationalError:
-        return True
-    except (OSError, sqlite3.DatabaseError):
-        return False
-
-
-@contextmanager
-def open_reading(store: MetadataStore) -> Iterator[Any]:
-    """An `ml_metadata.MetadataStore` that is only read.
-
-    Raises:
-        DataError: It is none, or cannot be read.
-    """
-    import ml_metadata
-    from ml_metadata import errors as mlmd_errors
-    from ml_metadata.proto import metadata_store_pb2
-
-    connection = metadata_store_pb2.ConnectionConfig()
-    if isinstance(store, SqliteStore):
-        if not is_metadata(store.path):
-            raise DataError(f"{store}: is no metadata store of runs")
-        connection.sqlite.filename_uri = store.path
-        connection.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
-    else:
-        connection.CopyFrom(store.connection_config())
-    try:
-        yield ml_metadata.MetadataStore(connection)
-    except (mlmd_errors.StatusError, RuntimeError) as error:
-        text = store.hide_secrets(" ".join(str(error).split()))
-        raise DataError(f"{store}: the metadata cannot be read ({text})") from error
 
 
 def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:

@@ -1,4 +1,4 @@
-"""Why a node failed, in words for a person."""
+"""A node's failure, and why, in words for a person."""
 
 import re
 
@@ -7,6 +7,13 @@ from penstock.components.errors import PenstockError
 # In-process Beam workers hand an exception over as the text of its traceback.
 _OWN_ERROR = re.compile(r"^penstock\.[\w.]+Error: ", re.MULTILINE)
 _BEAM_STEP = re.compile(r" \[while running '[^']*'\]$")
+
+# A message is for one line in a log, not for a whole Beam or TensorFlow stack.
+_MAX_MESSAGE_CHARS = 1000
+
+
+class NodeFailedError(PenstockError):
+    """A node failed, or was told to stop: names it and says why; the nodes after it did not run."""
 
 
 def reason(error: BaseException) -> str:
@@ -22,3 +29,11 @@ def reason(error: BaseException) -> str:
         return own
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__
+
+
+def brief(reason: str) -> str:
+    """One line: of a text that quotes a traceback, the line that says what happened."""
+    lines = [line.strip() for line in reason.splitlines() if line.strip()]
+    if any(line.startswith("Traceback (most recent call last)") for line in lines):
+        lines = lines[-1:]
+    return " ".join(lines)[:_MAX_MESSAGE_CHARS]

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -149,16 +148,11 @@ def was_interrupted(error: BaseException) -> bool:
 
 def kill_children() -> None:
     """Kill the processes below this one; what they write is removed anyway."""
-    found, waiting = [], [os.getpid()]
-    while waiting:
-        for children in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            with suppress(OSError):  # gone meanwhile
-                below = [int(child) for child in children.read_text().split()]
-                found += below
-                waiting += below
-    for child in found:
-        with suppress(OSError):
-            os.kill(child, signal.SIGKILL)
+    import psutil
+
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # gone meanwhile
+            child.kill()
 
 
 def _be_silent() -> None:

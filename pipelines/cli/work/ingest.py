@@ -1,4 +1,4 @@
-"""What `penstock ingest` does once its options are known: plan, show progress, report."""
+"""The work of `penstock ingest`: plan, show progress, report."""
 
 import sys
 import threading
@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from penstock.components.example_gen.ingest import Job, ingest, plan_job
@@ -21,7 +20,7 @@ from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.sharding import MIB
 from penstock.pipelines.terminal.interrupts import whole_or_nothing
-from penstock.pipelines.terminal.progress_lines import SECONDS_BETWEEN_LINES
+from penstock.pipelines.terminal.work_progress import OnProgress, work_progress
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 
@@ -72,7 +71,7 @@ def run_ingest(
             options,
             lambda: local_pipeline(workers),
             overwrite=overwrite,
-            watch=lambda board: _progress(board, rows, console),
+            watch=lambda board: _progress(board, rows),
         )
     if as_json:
         sys.stdout.write(manifest.to_json())
@@ -81,43 +80,22 @@ def run_ingest(
 
 
 @contextmanager
-def _progress(board: TaskBoard, rows: int, console: Console) -> Iterator[None]:
-    """Rows, rate and time left while the block runs: a bar on a terminal, else lines."""
+def _progress(board: TaskBoard, rows: int) -> Iterator[None]:
+    """Rows, rate and time left while the block runs."""
     done = threading.Event()
-    show = _bar if console.is_terminal else _lines
-    watcher = threading.Thread(target=show, args=(board, rows, console, done), daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
 
-
-def _bar(board: TaskBoard, rows: int, console: Console, done: threading.Event) -> None:
-    columns = (
-        TextColumn("rows"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]:,.0f} rows/s"),
-        TimeRemainingColumn(),
-    )
-    started = time.perf_counter()
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("rows", total=rows, rate=0.0)
+    def watch(on_progress: OnProgress) -> None:
         while not done.wait(_SECONDS_BETWEEN_LOOKS):
-            read = board.rows_done()
-            rate = read / (time.perf_counter() - started)
-            progress.update(task, completed=read, rate=rate)
+            on_progress(board.rows_done(), rows)
 
-
-def _lines(board: TaskBoard, rows: int, console: Console, done: threading.Event) -> None:
-    started = time.perf_counter()
-    while not done.wait(SECONDS_BETWEEN_LINES):
-        read = board.rows_done()
-        rate = read / (time.perf_counter() - started)
-        left = (rows - read) / rate if rate else 0.0
-        console.print(f"{read:,} of {rows:,} rows, {rate:,.0f} rows/s, {left:.0f} s left")
+    with work_progress("{:,} rows".format) as on_progress:
+        watcher = threading.Thread(target=watch, args=(on_progress,), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
 
 
 def _report(manifest: Manifest, jobs: Sequence[Job], output: Path, seconds: float) -> None:

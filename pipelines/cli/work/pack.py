@@ -1,21 +1,16 @@
-"""What `penstock pack` does once its options are known: pack, show progress, report."""
+"""The work of `penstock pack`: pack, show progress, report."""
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.packing.options import PackOptions
-from penstock.components.packing.pack import EMPTY_COLUMNS, OnRows, pack
+from penstock.components.packing.pack import EMPTY_COLUMNS, pack
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.pipelines.terminal.interrupts import whole_or_nothing
-from penstock.pipelines.terminal.progress_lines import ProgressLines
 from penstock.pipelines.terminal.tables import console, counted, human_bytes, print_table
+from penstock.pipelines.terminal.work_progress import work_progress
 
 _MAX_COLUMNS = 40
 
@@ -41,7 +36,7 @@ def run_pack(
 
         stated = stated_columns(schema)
     started = time.perf_counter()
-    with whole_or_nothing(), _progress() as on_rows:
+    with whole_or_nothing(), work_progress("{:,} rows".format) as on_rows:
         manifest = pack(
             str(examples), output, options, stated=stated, overwrite=overwrite, on_rows=on_rows
         )
@@ -49,29 +44,6 @@ def run_pack(
         sys.stdout.write(manifest.to_json())
     else:
         _report(manifest, output, time.perf_counter() - started)
-
-
-@contextmanager
-def _progress() -> Iterator[OnRows]:
-    """Rows and time left on stderr: a bar on a terminal, a line now and then elsewhere."""
-    errors = Console(stderr=True, highlight=False, soft_wrap=True)
-    if not errors.is_terminal:
-        yield ProgressLines(errors, _line)
-        return
-    columns = (
-        TextColumn("rows read and written"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=errors, transient=True) as progress:
-        task = progress.add_task("pack", total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
-
-
-def _line(done: int, total: int | None, rate: float) -> str:
-    left = "" if total is None else f" of {total:,}, {(total - done) / rate:.0f} s left"
-    return f"{done:,} rows read and written{left}"
 
 
 def _report(manifest: Manifest, output: Path, seconds: float) -> None:

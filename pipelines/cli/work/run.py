@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.components.errors import DataError
 from penstock.pipelines.config.overrides import load_overrides
 from penstock.pipelines.config.registry import PipelineFactory, find_pipeline
+from penstock.pipelines.terminal.failures import NodeFailedError
 from penstock.pipelines.terminal.noise import Noise, noise_to_log
 from penstock.pipelines.terminal.progress import Progress, make_progress
 
@@ -69,13 +70,14 @@ def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress
     pipeline = _make(name, factory)
 
     # After the pipeline, whose imports these are too: what is wrong with it shows first.
-    from penstock.pipelines.local.run_folder import metadata_file, open_store
-    from penstock.pipelines.local.runner import NodeFailedError, run_locally
+    from penstock.pipelines.local.run_folder import metadata_file
+    from penstock.pipelines.local.runner import run_locally
     from penstock.pipelines.reporting.after_run import Written, report_run
+    from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
     from penstock.pipelines.runs.summary import collect
 
-    connection = pipeline.metadata_connection_config
-    folder = metadata_file(connection).parent
+    file = metadata_file(pipeline.metadata_connection_config)
+    folder = file.parent
     noise.keep_in(_log_file(folder))
     began = time.time()
 
@@ -86,10 +88,10 @@ def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress
         run_locally(pipeline, progress)
     except NodeFailedError as error:
         logger.exception("the run failed")
-        with open_store(connection) as handle:
+        with open_store(SqliteStore(str(file))) as handle:
             written = report(handle.store, str(error))
         raise type(error)(f"{error}\n  report: {written}\n  log: {noise.log}") from error
-    with open_store(connection) as handle:
+    with open_store(SqliteStore(str(file))) as handle:
         written = report(handle.store)
         return replace(collect(handle.store, pipeline.pipeline_name), report=str(written))
 

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass
 from penstock.pipelines.reporting.numbers import duration
 from penstock.pipelines.reporting.pipeline_facts import gather_pipeline
 from penstock.pipelines.reporting.verdict import judge
+from penstock.pipelines.runs.metadata_store import open_reading
 from penstock.pipelines.runs.run_note import read_note
 from penstock.pipelines.runs.run_record import all_runs
-from penstock.pipelines.runs.stores import find_stores, open_reading
+from penstock.pipelines.runs.stores import find_stores
 from penstock.pipelines.terminal.tables import console, counted, print_table
 
 

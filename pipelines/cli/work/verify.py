@@ -1,19 +1,6 @@
-"""What `penstock verify` shows while it works and when it is done."""
+"""The report of `penstock verify` on the screen."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-
-from penstock.components.doctor.verify import OnProgress, VerifyReport
-from penstock.pipelines.terminal.progress_lines import ProgressLines
+from penstock.components.doctor.verify import VerifyReport
 from penstock.pipelines.terminal.tables import (
     console,
     counted,
@@ -25,26 +12,6 @@ from penstock.pipelines.terminal.tables import (
 
 # A screenful; --json has them all. Files with a fault are on stderr in any case.
 _MAX_FILES = 20
-
-
-@contextmanager
-def verify_progress() -> Iterator[OnProgress]:
-    """Bytes, rate and time left on stderr: a bar on a terminal, a line now and then elsewhere."""
-    errors = Console(stderr=True, highlight=False)
-    if not errors.is_terminal:
-        yield ProgressLines(errors, _line)
-        return
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True) as progress:
-        task = progress.add_task("verify", total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
-
-
-def _line(done: int, total: int, rate: float) -> str:
-    return (
-        f"{human_bytes(done)} of {human_bytes(total)}, {human_bytes(int(rate))}/s, "
-        f"{(total - done) / rate:.0f} s left"
-    )
 
 
 def show_verification(report: VerifyReport) -> None:

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from penstock.components.errors import DataError
 from penstock.pipelines.cli import verify
-from penstock.pipelines.terminal import progress_lines
+from penstock.pipelines.terminal import work_progress
 
 app = typer.Typer()
 app.command("verify")(verify.command)
@@ -70,7 +70,7 @@ def test_nothing_there_is_an_error(tmp_path):
 
 
 def test_long_work_shows_lines_where_there_is_no_terminal(monkeypatch):
-    monkeypatch.setattr(progress_lines, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(work_progress, "SECONDS_BETWEEN_LINES", 0.0)
     lines = run(TAXI).stderr.splitlines()
     assert lines[0].startswith("402.5 KiB of 606.3 KiB, ")
     assert lines[0].endswith(" s left")

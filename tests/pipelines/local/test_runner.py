@@ -19,7 +19,8 @@ from tfx.types.standard_artifacts import Examples, Model
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.pipelines.local.run_folder import only_run
-from penstock.pipelines.local.runner import NodeFailedError, run_locally
+from penstock.pipelines.local.runner import run_locally
+from penstock.pipelines.terminal.failures import NodeFailedError
 
 # TFX 1.21 calls it while ours calls TFX, and protobuf 6 lays it at our door.
 pytestmark = pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning")

@@ -4,8 +4,8 @@ from contextlib import closing
 import pytest
 
 from penstock.components.errors import DataError
-from penstock.pipelines.runs.metadata_store import SqliteStore
-from penstock.pipelines.runs.stores import find_stores, open_reading, report_name
+from penstock.pipelines.runs.metadata_store import SqliteStore, open_reading
+from penstock.pipelines.runs.stores import find_stores, report_name
 
 
 def make_tables(file, *names):

@@ -1,0 +1,55 @@
+"""Progress of one long piece of work, for ingest, pack and verify alike."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+SECONDS_BETWEEN_LINES = 10.0
+
+OnProgress = Callable[[int, int | None], None]
+"""Told how much is done and how much there is to do; None while that is not known."""
+
+
+@contextmanager
+def work_progress(amount: Callable[[int], str]) -> Iterator[OnProgress]:
+    """Amount done, rate and time left on stderr: a bar on a terminal, elsewhere lines.
+
+    Args:
+        amount: Turns a count into words: `12,000 rows`, `1.4 MiB`.
+    """
+    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    started = time.perf_counter()
+
+    def rate(done: int) -> float:
+        return done / max(time.perf_counter() - started, 1e-9)
+
+    if not errors.is_terminal:
+        last = started
+
+        def line(done: int, total: int | None) -> None:
+            nonlocal last
+            now = time.perf_counter()
+            if now - last < SECONDS_BETWEEN_LINES:
+                return
+            last = now
+            speed = f"{amount(int(rate(done)))}/s"
+            if total is None or not done:
+                errors.print(f"{amount(done)}, {speed}")
+            else:
+                left = (total - done) / rate(done)
+                errors.print(f"{amount(done)} of {amount(total)}, {speed}, {left:.0f} s left")
+
+        yield line
+        return
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True) as progress:
+        task = progress.add_task("", total=None)
+
+        def bar(done: int, total: int | None) -> None:
+            told = f"{amount(done)}, {amount(int(rate(done)))}/s"
+            progress.update(task, completed=done, total=total, description=told)
+
+        yield bar
