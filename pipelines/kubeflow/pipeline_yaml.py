@@ -7,19 +7,20 @@ KFP adds the order, the retries and the place, and its own cache stays off. Its 
 import inspect
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kfp import compiler, dsl, kubernetes
+import yaml
+from google.protobuf import json_format
+from kfp import components, dsl
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
 from penstock.pipelines.kubeflow.outputs import HTML, METRICS, MODEL_URI
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import Plan, Task
-from penstock.pipelines.kubeflow.resources import Gpu, Toleration
-from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER
+from penstock.pipelines.kubeflow.pod import place, set_retry_budgets
 
 # etcd takes no object above 1.5 MiB, and KFP's workflow holds more than this file.
 _MAX_YAML_BYTES = 1 << 20
@@ -50,15 +51,26 @@ def write_kubeflow(
     check_image(image, allow_mutable_tag)
     check_yaml(out)
     placement.check_nodes(task.node_id for task in plan.tasks)
+    made = _pipeline(plan, image, placement)
+    spec = json_format.MessageToDict(made.pipeline_spec)
+    set_retry_budgets(spec, placement.retry)
+    _write([spec, json_format.MessageToDict(made.platform_spec)], out)
+
+
+def _write(documents: Sequence[Mapping[str, Any]], out: Path) -> None:
+    # Not by kfp's own compiler, which puts defaults as they are into a comment: one with a line
+    # break makes a file that is no YAML.
+    text = yaml.safe_dump_all(documents, sort_keys=True)
+    components.load_component_from_text(text)
+    size = len(text.encode())
+    if size > _MAX_YAML_BYTES:
+        raise UsageError(
+            f"the compiled pipeline takes {size:,} bytes, Kubernetes holds "
+            f"{_MAX_YAML_BYTES:,} of them; split the pipeline"
+        )
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
         temporary = Path(folder, "pipeline.yaml")
-        compiler.Compiler().compile(_pipeline(plan, image, placement), str(temporary))
-        size = temporary.stat().st_size
-        if size > _MAX_YAML_BYTES:
-            raise UsageError(
-                f"the compiled pipeline takes {size:,} bytes, Kubernetes holds "
-                f"{_MAX_YAML_BYTES:,} of them; split the pipeline"
-            )
+        temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, out)
 
 
@@ -92,7 +104,7 @@ def _step(
     step.set_display_name(task.node_id)
     # TFX's cache knows what KFP's cannot: the content of the data and the blessed model.
     step.set_caching_options(False)
-    _place(step, task, placement)
+    place(step, task, placement)
     return step
 
 
@@ -137,69 +149,6 @@ def _component(task: Task, image: str, arguments: list[str]) -> Any:
 
     _set_signature(container, task.name, {**inputs, **{v: _VIEW_TYPES[v] for v in task.views}}, {})
     return dsl.container_component(container)
-
-
-def _place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
-    resources, retry = placement.resources_of(task.node_id), placement.retry
-    step.set_cpu_request(resources.cpu_request).set_cpu_limit(resources.cpu_limit)
-    step.set_memory_request(resources.memory_request).set_memory_limit(resources.memory_limit)
-    if retry.times:
-        step.set_retry(
-            num_retries=retry.times,
-            backoff_duration=f"{retry.wait_seconds}s",
-            backoff_factor=retry.factor,
-            backoff_max_duration=f"{retry.max_wait_seconds}s",
-        )
-    if placement.volume:
-        kubernetes.mount_pvc(
-            step, pvc_name=placement.volume.claim, mount_path=placement.volume.mount_path
-        )
-    if placement.metadata_mysql:
-        secret = placement.mysql_secret
-        kubernetes.use_secret_as_env(
-            step,
-            secret_name=secret.name,
-            secret_key_to_env={
-                secret.user_key: MYSQL_USER,
-                secret.password_key: MYSQL_PASSWORD,
-            },
-        )
-    gpu = placement.gpu if _trains(task, placement) else None
-    if gpu:
-        step.set_accelerator_type(gpu.resource).set_accelerator_limit(gpu.count)
-        for key, value in gpu.node_selector.items():
-            kubernetes.add_node_selector(step, label_key=key, label_value=value)
-    # kfp-kubernetes 1.0 has no functions for these, and fails at what it does not know: so last.
-    step.platform_config.setdefault("kubernetes", {}).update(_pod(placement, gpu))
-
-
-def _trains(task: Task, placement: Placement) -> bool:
-    return placement.gpu is not None and placement.gpu.is_for(task.node_id, task.component)
-
-
-def _pod(placement: Placement, gpu: Gpu | None) -> dict[str, Any]:
-    """What KFP's servers read of a pod beyond what kfp-kubernetes 1.0 writes."""
-    user = str(placement.run_as_user)  # a proto's int64 is a text in JSON
-    # KFP drops all capabilities and sets the seccomp profile by itself, since 2.16.
-    config: dict[str, Any] = {
-        "securityContext": {"runAsUser": user, "runAsGroup": user, "runAsNonRoot": True}
-    }
-    metadata = {"labels": placement.pod_labels, "annotations": placement.pod_annotations}
-    if any(metadata.values()):
-        config["podMetadata"] = {name: texts for name, texts in metadata.items() if texts}
-    if gpu:
-        config["tolerations"] = [_toleration(toleration) for toleration in gpu.tolerations]
-    return config
-
-
-def _toleration(toleration: Toleration) -> dict[str, str]:
-    fields = {
-        "key": toleration.key,
-        "operator": toleration.operator,
-        "value": toleration.value,
-        "effect": toleration.effect,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _set_signature(

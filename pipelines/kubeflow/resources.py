@@ -58,27 +58,28 @@ class Resources:
 
 @dataclass(frozen=True)
 class Retry:
-    """How often a failed node is tried again, and how long it waits before that.
+    """How often a failed node is tried again, how long after, and until when.
 
     Attributes:
         times: Tries after the first one.
         wait_seconds: Before the second try.
-        factor: How many times longer each wait is than the one before.
-        max_wait_seconds: The longest wait, at most an hour.
+        factor: How many times longer each wait is than the one before, a whole number.
+        total_seconds: No try begins or goes on later than this after the first one began; it must
+            leave room for all that the node may take. A month, so that no training meets it.
     """
 
     times: int = 2
     wait_seconds: int = 30
-    factor: float = 2.0
-    max_wait_seconds: int = 600
+    factor: int = 2
+    total_seconds: int = 30 * 24 * 3600
 
     def __post_init__(self) -> None:
         if self.times < 0:
             raise UsageError(f"retry.times must be 0 or more, got {self.times}")
-        if not 0 < self.wait_seconds <= self.max_wait_seconds <= 3600:
+        if not 0 < self.wait_seconds < self.total_seconds:
             raise UsageError(
-                "retry needs 0 < wait_seconds <= max_wait_seconds <= 3600, "
-                f"got {self.wait_seconds} and {self.max_wait_seconds}"
+                "retry needs 0 < wait_seconds < total_seconds, "
+                f"got {self.wait_seconds} and {self.total_seconds}"
             )
         if self.factor < 1:
             raise UsageError(f"retry.factor must be 1 or more, got {self.factor}")

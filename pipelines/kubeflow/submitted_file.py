@@ -28,12 +28,14 @@ class KubeflowFile:
         name: The pipeline's name.
         parameters: KFP's definition of each parameter, by name.
         tasks: The name to show of each task, by its name in KFP.
+        retries: Whether a task asks to be tried again when it fails.
     """
 
     path: Path
     name: str
     parameters: Mapping[str, Mapping[str, Any]]
     tasks: Mapping[str, str]
+    retries: bool
 
     def arguments(self, texts: Sequence[str]) -> dict[str, Any]:
         """Values for a run from `NAME=VALUE` texts, of the types that the file says.
@@ -81,6 +83,7 @@ def read_kubeflow_file(path: Path) -> KubeflowFile:
             name=spec["pipelineInfo"]["name"],
             parameters=spec["root"].get("inputDefinitions", {}).get("parameters", {}),
             tasks={name: task["taskInfo"]["name"] for name, task in dag.items()},
+            retries=any("retryPolicy" in task for task in dag.values()),
         )
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
         raise DataError(

@@ -16,6 +16,8 @@ from penstock.pipelines.kubeflow.submitted_file import KubeflowFile, read_kubefl
 _FINAL = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
 # A server may restart while a run goes on for hours.
 _MAX_FAILED_POLLS = 10
+# As Argo shows the tries of a node that has a retry strategy.
+_FIRST_TRY, _SECOND_TRY = "executor(0)", "executor(1)"
 
 
 def submit(
@@ -103,7 +105,7 @@ def _follow(
             break
         time.sleep(seconds_between_polls)
     if run.state != "SUCCEEDED":
-        raise DataError(f"run {run_id} {str(run.state).lower()}{_why(run, file.tasks)}")
+        raise DataError(f"run {run_id} {str(run.state).lower()}{_why(run, file)}")
     console.print(f"run {run_id} succeeded")
 
 
@@ -112,16 +114,27 @@ def _states(run: Any, tasks: Mapping[str, str]) -> dict[str, str]:
     return {tasks[d.display_name]: str(d.state) for d in _details(run, tasks) if d.state}
 
 
-def _why(run: Any, tasks: Mapping[str, str]) -> str:
+def _why(run: Any, file: KubeflowFile) -> str:
     reasons = []
-    for detail in _details(run, tasks):
+    for detail in _details(run, file.tasks):
         if detail.state == "FAILED":
             message = getattr(detail.error, "message", None)
-            reasons.append(tasks[detail.display_name] + (f" ({message})" if message else ""))
+            reasons.append(file.tasks[detail.display_name] + (f" ({message})" if message else ""))
     if reasons:
-        return f": {', '.join(reasons)}; the log of its pod says why"
+        return f": {', '.join(reasons)}; the log of its pod says why{_not_retried(run, file)}"
     message = getattr(run.error, "message", None)
     return f": {' '.join(str(message).split())}" if message else ""
+
+
+def _not_retried(run: Any, file: KubeflowFile) -> str:
+    """Says so where Argo's tries show that the server does not try again what failed."""
+    names = {str(detail.display_name) for detail in run.run_details.task_details}
+    if not file.retries or _FIRST_TRY not in names or _SECOND_TRY in names:
+        return ""
+    return (
+        ". It was not tried again, as the file asks: this server's retryPolicy is OnError, as KFP "
+        "2.17 installs it; k8s/README.md, Retries, has the patch"
+    )
 
 
 def _details(run: Any, tasks: Mapping[str, str]) -> list[Any]:

@@ -227,6 +227,24 @@ def test_a_run_that_fails_is_an_error_that_names_the_node(server, file):
     )
 
 
+def test_says_when_a_server_does_not_retry_what_failed(server, file):
+    """KFP 2.17's workflow-controller-configmap-patch.yaml sets `retryPolicy: OnError`.
+
+    Argo then tries a lost pod again and no container that exits non-zero (operator.go
+    processNodeRetries); a node that it did try again has the children executor(0), executor(1).
+    """
+    trainer = "trainer: {taskInfo: {name: Trainer}, "
+    asked = file.read_text().replace(trainer, f"{trainer}retryPolicy: {{maxRetryCount: 2}}, ")
+    file.write_text(asked)
+    for tries, told in ((["executor(0)"], True), (["executor(0)", "executor(1)"], False), ([], 0)):
+        answer = _run("FAILED", trainer="FAILED")
+        answer[1]["run_details"]["task_details"] += [{"display_name": name} for name in tries]
+        server.runs = [answer]
+        with pytest.raises(DataError) as error:
+            _submit(file, server.host, wait=True)
+        assert ("It was not tried again" in str(error.value)) == told
+
+
 def test_a_run_that_is_cancelled_or_fails_as_a_whole_is_an_error(server, file):
     server.runs = [_run("CANCELED")]
     with pytest.raises(DataError, match=r"^run run-1 canceled$"):

@@ -119,7 +119,7 @@ def test_every_task_has_limits_retries_and_the_volume_and_no_kfp_cache(small_pla
     placement = Placement(
         resources=Resources("500m", "2", "1G", "2G"),
         nodes={"make_numbers": {"memory_limit": "4G"}},
-        retry=Retry(times=3, wait_seconds=10, factor=3.0, max_wait_seconds=60),
+        retry=Retry(times=3, wait_seconds=10, factor=3, total_seconds=7200),
     )
     spec, platform = _compiled(small_plan, tmp_path, placement)
 
@@ -129,7 +129,7 @@ def test_every_task_has_limits_retries_and_the_volume_and_no_kfp_cache(small_pla
             "maxRetryCount": 3,
             "backoffDuration": "10s",
             "backoffFactor": 3.0,
-            "backoffMaxDuration": "60s",
+            "backoffMaxDuration": "7200s",
         }
     for name, executor in spec["deploymentSpec"]["executors"].items():
         resources = executor["container"]["resources"]
@@ -141,6 +141,23 @@ def test_every_task_has_limits_retries_and_the_volume_and_no_kfp_cache(small_pla
         (mount,) = platform[name]["pvcMount"]
         assert (mount["constant"], mount["mountPath"]) == ("penstock", "/penstock")
         assert "secretAsEnv" not in platform[name]
+
+
+def test_a_training_of_hours_is_tried_again(small_plan, tmp_path):
+    """Argo's `maxDuration` counts from the first start; left out, KFP makes 0 of it: no retry.
+
+    pipelines 2.17 argocompiler/container.go:423 (default "0") and :644; argo 4.0
+    workflow/controller/operator.go:1080 (deadline = first child's start + maxDuration).
+    """
+    spec, _ = _compiled(small_plan, tmp_path)
+
+    for task in spec["root"]["dag"]["tasks"].values():
+        assert task["retryPolicy"] == {
+            "maxRetryCount": 2,
+            "backoffDuration": "30s",
+            "backoffFactor": 2.0,
+            "backoffMaxDuration": "2592000s",
+        }
 
 
 def test_a_trainer_shows_the_address_of_its_model(small_plan, tmp_path):

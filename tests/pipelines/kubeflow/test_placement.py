@@ -79,7 +79,10 @@ def test_the_gpu_is_for_trainers_or_for_the_nodes_named():
         ("gpu: {node_selector: {a: true}}", "gpu.node_selector: quote the value of a, True"),
         ("gpu: {tolerations: [{operator: Equal}]}", "operator Equal needs a value"),
         ("gpu: {tolerations: [{effect: Never}]}", "must be one of NoSchedule"),
-        ("retry: {wait_seconds: 900}", "retry needs 0 < wait_seconds <= max_wait_seconds"),
+        ("retry: {wait_seconds: 9, total_seconds: 9}", "retry needs 0 < wait_seconds < total_sec"),
+        # Argo 3.5 to 4.0 reads a factor by intstr.Int32, and fails the node of another.
+        ("retry: {factor: 1.5}", "retry.factor: expected a whole number, got 1.5"),
+        ("retry: {max_wait_seconds: 600}", "retry.max_wait_seconds: no such option"),
         ("volume: {claim: My_Claim}", "volume.claim must be a name of a Kubernetes object"),
     ],
 )
