@@ -129,12 +129,35 @@ def test_a_namespace_of_its_own_is_locked(overlays, overlay):
     labels = objects.named("Namespace")["metadata"]["labels"]
     for mode in ("enforce", "warn", "audit"):
         assert labels[f"pod-security.kubernetes.io/{mode}"] == "restricted"
+    # kubeflow/manifests common/kubeflow-namespace/base: the policies of KFP's servers admit
+    # namespaces with this label, and the profile controller adds it only where it is absent.
+    assert labels["app.kubernetes.io/part-of"] == "kubeflow-profile"
     deny = objects.named("NetworkPolicy", "default-deny")["spec"]
     assert deny == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     assert objects.named("ServiceAccount")["automountServiceAccountToken"] is False
     for one in objects:
         if one["kind"] not in ("Namespace", "PersistentVolume"):
             assert one["metadata"]["namespace"] == "penstock", one["kind"]
+
+
+def test_istio_leaves_our_own_pods_alone(overlays):
+    """Kubeflow's profile controller labels a namespace `istio-injection: enabled`; KFP opts run
+    pods out (v2_template.go), all others must opt out themselves."""
+    for objects in overlays.values():
+        for one in objects:
+            if "template" in one.get("spec", {}):
+                labels = one["spec"]["template"]["metadata"]["labels"]
+                assert labels["sidecar.istio.io/inject"] == "false", one["metadata"]["name"]
+
+
+def test_names_are_found_where_dns_is_local_to_the_node(overlays):
+    """NodeLocal DNS listens on 169.254.20.10, which selects no pod of kube-system."""
+    for objects in overlays.values():
+        for one in objects:
+            if one["kind"] == "NetworkPolicy":
+                for rule in one["spec"].get("egress", ()):
+                    if {"protocol": "UDP", "port": 53} in rule["ports"]:
+                        assert {"ipBlock": {"cidr": "169.254.20.10/32"}} in rule["to"]
 
 
 def test_standalone_kfp_keeps_its_namespace(overlays):
@@ -149,9 +172,9 @@ def test_standalone_kfp_keeps_its_namespace(overlays):
 def test_the_network_lets_runs_reach_mysql_and_nobody_else(overlays):
     objects = overlays["rwx"]
     to, of = (objects.named("NetworkPolicy", n) for n in ("runs-to-mysql", "mysql-from-runs"))
-    labels = objects.named("StatefulSet", "penstock-mysql")["spec"]["template"]["metadata"][
-        "labels"
-    ]
+    labels = {"app.kubernetes.io/name": "penstock-mysql"}
+    server = objects.named("StatefulSet", "penstock-mysql")["spec"]["template"]["metadata"]
+    assert labels.items() <= server["labels"].items()
     service = objects.named("Service", "penstock-mysql")["spec"]
     assert to["spec"]["podSelector"]["matchLabels"] == RUNS
     assert to["spec"]["egress"][0]["to"] == [{"podSelector": {"matchLabels": labels}}]
@@ -231,7 +254,8 @@ def test_a_bucket_of_google_is_mounted_for_pods_that_say_so(overlays):
     placement = read_placement(K8S / "overlays/gcs/placement.yaml")
     job = overlays["gcs"].named("Job", "penstock-volume-check")["spec"]["template"]["metadata"]
     policy = overlays["gcs"].named("NetworkPolicy", "bucket")["spec"]
-    assert job == {"annotations": placement.pod_annotations, "labels": placement.pod_labels}
+    assert job["annotations"] == placement.pod_annotations
+    assert placement.pod_labels.items() <= job["labels"].items()
     assert policy["podSelector"]["matchLabels"] == placement.pod_labels
     options = overlays["gcs"].named("PersistentVolume", "penstock-gcs")["spec"]["mountOptions"]
     assert f"uid={placement.run_as_user}" in options
