@@ -21,9 +21,8 @@ from penstock.pipelines.kubeflow.outputs import HTML, METRICS, MODEL_URI
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import Plan, Task
 from penstock.pipelines.kubeflow.pod import place, set_retry_budgets
+from penstock.pipelines.kubeflow.workflow_size import check_size
 
-# etcd takes no object above 1.5 MiB, and KFP's workflow holds more than this file.
-_MAX_YAML_BYTES = 1 << 20
 # KFP's launcher puts JSON in its place: where it wants which outputs.
 EXECUTOR_INPUT = "{{$}}"
 _VIEW_TYPES = {
@@ -54,6 +53,7 @@ def write_kubeflow(
     made = _pipeline(plan, image, placement)
     spec = json_format.MessageToDict(made.pipeline_spec)
     set_retry_budgets(spec, placement.retry)
+    check_size(spec, {task.name: task.node_id for task in plan.tasks})
     _write([spec, json_format.MessageToDict(made.platform_spec)], out)
 
 
@@ -62,12 +62,6 @@ def _write(documents: Sequence[Mapping[str, Any]], out: Path) -> None:
     # break makes a file that is no YAML.
     text = yaml.safe_dump_all(documents, sort_keys=True)
     components.load_component_from_text(text)
-    size = len(text.encode())
-    if size > _MAX_YAML_BYTES:
-        raise UsageError(
-            f"the compiled pipeline takes {size:,} bytes, Kubernetes holds "
-            f"{_MAX_YAML_BYTES:,} of them; split the pipeline"
-        )
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
         temporary = Path(folder, "pipeline.yaml")
         temporary.write_text(text, encoding="utf-8")
