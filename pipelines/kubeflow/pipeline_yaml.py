@@ -15,7 +15,6 @@ import yaml
 from google.protobuf import json_format
 from kfp import components, dsl
 
-from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
 from penstock.pipelines.kubeflow.outputs import HTML, METRICS, MODEL_URI
 from penstock.pipelines.kubeflow.placement import Placement
