@@ -17,6 +17,8 @@ PIPELINES = {
     "taxi": "penstock.pipelines.taxi.pipeline:create_pipeline",
     "digits": "penstock.pipelines.digits.pipeline:create_pipeline",
 }
+# As `tfx.orchestration.pipeline.Pipeline` says it, whose other errors are those of its caller.
+_NAME_TOO_LONG = "exceeds maximum allowed length"
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,17 @@ class PipelineFactory:
     config: Any
 
     def make(self) -> Any:
-        """The pipeline."""
-        return self.create() if self.config is None else self.create(self.config)
+        """The pipeline.
+
+        Raises:
+            UsageError: TFX takes no pipeline of that name.
+        """
+        try:
+            return self.create() if self.config is None else self.create(self.config)
+        except ValueError as error:
+            if _NAME_TOO_LONG in str(error):
+                raise UsageError(f"the pipeline's name is too long for TFX: {error}") from error
+            raise
 
 
 def find_pipeline(name: str, changes: Mapping[str, Any]) -> PipelineFactory:

@@ -1,5 +1,6 @@
 """`penstock compile` on a machine that is not the one where the pipeline runs."""
 
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -89,3 +90,21 @@ def test_data_of_this_machine_is_refused(tmp_path, taxi_csv):
         metadata_sqlite=f"{tmp_path}/metadata.sqlite",
     )
     compiled(tmp_path / "taxi.yaml", {"data": str(tmp_path)}, placement)
+
+
+def test_a_name_too_long_for_tfx_is_one_clear_line(tmp_path, monkeypatch):
+    (tmp_path / "long_name.py").write_text(
+        "from tfx.orchestration.pipeline import Pipeline\n"
+        "def create_pipeline():\n    return Pipeline('p' * 64, '/penstock/p', components=[])\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [str(tmp_path), *sys.path])
+    with pytest.raises(UsageError, match=r"name is too long for TFX: pipeline p+ exceeds .*: 63"):
+        compile_pipeline(
+            "long_name:create_pipeline",
+            {},
+            tmp_path / "p.yaml",
+            image=IMAGE,
+            placement=Placement(),
+            allow_mutable_tag=False,
+        )

@@ -20,6 +20,7 @@ from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.planner import plan_pipeline
 from penstock.pipelines.kubeflow.resources import Gpu, Resources, Retry, Toleration
+from penstock.pipelines.kubeflow.submitted_file import read_kubeflow_file
 from penstock.pipelines.runs.metadata_store import MySqlStore
 
 USER_CODE = Path(__file__).parents[1] / "user_code"
@@ -113,6 +114,17 @@ def test_a_parameter_without_default_is_required(tmp_path):
     args = spec["deploymentSpec"]["executors"]["exec-tell"]["container"]["args"]
     assert "Run.Id={{$.inputs.parameters['run_id_3']}}" in args
     assert "run_id={{$.inputs.parameters['run_id_2']}}" in args
+
+
+def test_a_default_of_several_lines_stays_a_default(tmp_path):
+    """kfp's own compiler writes defaults into a comment: its file is then no YAML."""
+    query = "SELECT *\nFROM trips: x\n"
+    told = tell(text=RuntimeParameter("query", str, query))
+    spec, _ = _compiled(plan_pipeline(Pipeline("p", "/r", components=[told])), tmp_path)
+
+    assert spec["root"]["inputDefinitions"]["parameters"]["query"]["defaultValue"] == query
+    kubeflow_file = read_kubeflow_file(tmp_path / "pipeline.yaml")
+    assert kubeflow_file.parameters["query"]["defaultValue"] == query
 
 
 def test_every_task_has_limits_retries_and_the_volume_and_no_kfp_cache(small_plan, tmp_path):
