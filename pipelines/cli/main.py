@@ -80,6 +80,9 @@ def main() -> None:
     """Run the command; one line on stderr and an exit code for what is the user's to mend."""
     # Read by TensorFlow's C++ when it is loaded; what it prints at its start tells a user nothing.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # TFX's InfraValidator imports Kubernetes' client, and that, where it is installed, a validator
+    # of manifests that takes 2.3 s to import and that nothing here calls.
+    sys.modules.setdefault("kubernetes_validate", None)  # type: ignore[arg-type]
     # Google's clients warn of Python 3.10 at every import, a dozen times.
     warnings.filterwarnings("ignore", category=FutureWarning, module="google")
     interrupts = catch_interrupts()
