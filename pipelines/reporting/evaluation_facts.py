@@ -3,6 +3,7 @@
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from penstock.components.tfrecord.records import read_records
@@ -19,7 +20,7 @@ from penstock.pipelines.runs.evaluation_result import (
 MIN_SLICE_EXAMPLES = 30  # below that a slice's metric is mostly chance
 _WORST = 5
 _MOST_CLASSES = 40
-_DECIDES_AT = 0.5
+DECIDES_AT = 0.5
 _CALIBRATION_GROUPS = 20
 
 
@@ -45,6 +46,41 @@ class CalibrationPoint:
     predicted: float
     actual: float
     examples: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a binary model does if it says yes from a threshold on.
+
+    Attributes:
+        threshold: Predictions of at least this are a yes.
+        hits: Positive examples with a yes; weighted, as all counts here.
+        alarms: Negative examples with a yes.
+        positives: Positive examples in all.
+        negatives: Negative examples in all.
+    """
+
+    threshold: float
+    hits: float
+    alarms: float
+    positives: float
+    negatives: float
+
+    @property
+    def recall(self) -> float:
+        """Share of the positives that get a yes, 0..1."""
+        return self.hits / self.positives if self.positives else 0.0
+
+    @property
+    def alarm_rate(self) -> float:
+        """Share of the negatives that get a yes, 0..1."""
+        return self.alarms / self.negatives if self.negatives else 0.0
+
+    @property
+    def precision(self) -> float | None:
+        """Share of the yeses that are right, 0..1; None without a yes."""
+        yeses = self.hits + self.alarms
+        return self.hits / yeses if yeses else None
 
 
 @dataclass(frozen=True)
@@ -77,6 +113,7 @@ class EvaluationFacts:
         worst: Names of the worst that have enough examples.
         confusion: Of all examples; None where neither plots nor metrics give it.
         calibration: Likewise, by rising prediction; empty where it was not plotted.
+        decisions: Of a binary model, by falling threshold; empty where calibration was not plotted.
     """
 
     result: EvaluationResult
@@ -85,6 +122,18 @@ class EvaluationFacts:
     worst: Sequence[str]
     confusion: Confusion | None
     calibration: Sequence[CalibrationPoint]
+    decisions: Sequence[Decision] = ()
+
+    def decision_at(self, threshold: float) -> Decision:
+        """The decision for a threshold; without a yes where no prediction reaches it."""
+        reached = [one for one in self.decisions if one.threshold >= threshold]
+        if reached:
+            return reached[-1]
+        return Decision(threshold, 0.0, 0.0, *self._totals)
+
+    @property
+    def _totals(self) -> tuple[float, float]:
+        return self.decisions[0].positives, self.decisions[0].negatives
 
     @property
     def metrics(self) -> list[str]:
@@ -108,6 +157,7 @@ def gather_evaluation(uri: str) -> EvaluationFacts:
         result.worst_slices(_WORST, min_examples=MIN_SLICE_EXAMPLES),
         _plotted_confusion(plots) or _confusion_of(result.metrics.get(OVERALL, {})),
         _calibration(plots),
+        _decisions(plots),
     )
 
 
@@ -173,7 +223,7 @@ def _plotted_confusion(plots: Sequence[Any]) -> Confusion | None:
             return Confusion([_class_name(i) for i in ids], counts, "from the Evaluator's plot")
         two = plot.confusion_matrix_at_thresholds.matrices
         if two:
-            best = min(two, key=lambda matrix: abs(matrix.threshold - _DECIDES_AT))
+            best = min(two, key=lambda matrix: abs(matrix.threshold - DECIDES_AT))
             return Confusion(
                 ("negative", "positive"),
                 (
@@ -242,3 +292,30 @@ def _calibration_points(buckets: Iterable[Any]) -> list[CalibrationPoint]:
         CalibrationPoint(predicted / examples, actual / examples, examples)
         for _, (predicted, actual, examples) in sorted(groups.items())
     ]
+
+
+def _decisions(plots: Sequence[Any]) -> list[Decision]:
+    """Hits and alarms at each threshold, by running sums over TFMA's buckets of predictions.
+
+    A bucket holds the examples whose prediction lies between its thresholds, so the sums from the
+    top down to a bucket are exact for the bucket's lower threshold. Buckets without examples add
+    nothing.
+    """
+    for plot in plots:
+        buckets = [
+            b for b in plot.calibration_histogram_buckets.buckets if b.num_weighted_examples.value
+        ]
+        if not buckets:
+            continue
+        buckets.sort(key=lambda b: b.lower_threshold_inclusive, reverse=True)
+        labels = [b.total_weighted_label.value for b in buckets]
+        others = [b.num_weighted_examples.value - b.total_weighted_label.value for b in buckets]
+        positives, negatives = sum(labels), sum(others)
+        if min(positives, negatives) <= 0:
+            return []
+        sums = zip(accumulate(labels), accumulate(others), strict=True)
+        return [
+            Decision(min(1.0, max(0.0, b.lower_threshold_inclusive)), *pair, positives, negatives)
+            for b, pair in zip(buckets, sums, strict=True)
+        ]
+    return []

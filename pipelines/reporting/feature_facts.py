@@ -1,5 +1,6 @@
 """Features by split, side by side: the ExampleStatistics artifact in, plain facts out."""
 
+import math
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from penstock.components.errors import DataError
 from penstock.components.gates.checks import feature_name
 from penstock.pipelines.reporting.artifact_files import read_bytes, split_folder, splits_in
 from penstock.pipelines.reporting.histograms import (
+    BINS,
     Bar,
     Bucket,
     Histogram,
@@ -214,7 +216,17 @@ def _histogram(feature: Any) -> Histogram:
     kinds = statistics_pb2.Histogram
     by_kind = {histogram.type: histogram for histogram in feature.num_stats.histograms}
     equal, deciles = by_kind.get(kinds.STANDARD), by_kind.get(kinds.QUANTILES)
-    return Histogram(_buckets(equal), _buckets(deciles))
+    buckets = _buckets(equal)
+    if feature.type == _Feature.INT and buckets and buckets[-1].high - buckets[0].low < BINS:
+        # Buckets of one width, at most 1, that start at an integer: each holds one integer or none.
+        return Histogram([Bucket(at, at, b.count) for b in buckets if b.count for at in [_of(b)]])
+    return Histogram(buckets, _buckets(deciles))
+
+
+def _of(bucket: Bucket) -> float:
+    """The integer that a bucket holds; the last bucket of a histogram holds its upper end too."""
+    low = math.ceil(bucket.low)
+    return float(low if low < bucket.high or low == bucket.low else round(bucket.high))
 
 
 def _buckets(histogram: Any) -> list[Bucket]:

@@ -86,6 +86,8 @@ def common_bins(histograms: Sequence[Histogram]) -> list[list[Bar]]:
     if not ends:
         return [[] for _ in histograms]
     low, high = min(ends), max(ends)
+    if low < high < low + BINS and all(b.low == b.high for buckets in known for b in buckets):
+        return [_by_integer(buckets, int(low), int(high)) for buckets in known]
     middles = [h.middle for h in histograms if h.has_tail]
     inner = (min(m[0] for m in middles), max(m[1] for m in middles)) if middles else (low, high)
     if not low <= inner[0] < inner[1] <= high:
@@ -101,6 +103,13 @@ def common_bins(histograms: Sequence[Histogram]) -> list[list[Bar]]:
         counts = rebin(histogram.deciles if middles and histogram.deciles else finite, edges)
         bars.append([Bar(*pair) for pair in zip(labels, counts, strict=True)])
     return bars
+
+
+def _by_integer(buckets: Sequence[Bucket], low: int, high: int) -> list[Bar]:
+    counts = dict.fromkeys(range(low, high + 1), 0.0)
+    for bucket in buckets:
+        counts[int(bucket.low)] += bucket.count
+    return [Bar(f"{at:,}", count) for at, count in counts.items()]
 
 
 def _edges(between: tuple[float, float]) -> list[float]:

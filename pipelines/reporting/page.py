@@ -13,7 +13,11 @@ from markupsafe import Markup
 
 from penstock.pipelines.reporting import numbers, plots
 from penstock.pipelines.reporting.compare import Comparison
-from penstock.pipelines.reporting.evaluation_facts import MIN_SLICE_EXAMPLES, EvaluationFacts
+from penstock.pipelines.reporting.evaluation_facts import (
+    DECIDES_AT,
+    MIN_SLICE_EXAMPLES,
+    EvaluationFacts,
+)
 from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.reporting.graph_view import view_graph
 from penstock.pipelines.reporting.histograms import Bar
@@ -23,6 +27,7 @@ from penstock.pipelines.terminal.tables import counted, human_bytes
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAMED_SLICES = 3
+_MOST_POINTS = 400  # more make the page heavy, not a curve clearer
 
 
 def render_report(report: Report) -> str:
@@ -35,6 +40,8 @@ def render_report(report: Report) -> str:
         tracks=_tracks(report.training) if report.training else [],
         slices=_slices(report.evaluation) if report.evaluation else None,
         calibration=_calibration(report.evaluation) if report.evaluation else None,
+        decisions=_decisions(report.evaluation) if report.evaluation else [],
+        DECIDES_AT=DECIDES_AT,
         OVERALL=OVERALL,
         EXAMPLE_COUNT=EXAMPLE_COUNT,
         MIN_SLICE_EXAMPLES=MIN_SLICE_EXAMPLES,
@@ -154,6 +161,32 @@ def _slices(evaluation: EvaluationFacts) -> Markup | None:
 def _calibration(evaluation: EvaluationFacts) -> Markup | None:
     points = evaluation.calibration
     return plots.calibration_plot("calibration", points) if points else None
+
+
+def _decisions(evaluation: EvaluationFacts) -> list[Markup]:
+    """The ROC and the precision-recall curve of a binary model."""
+    every = evaluation.decisions
+    if not every:
+        return []
+    found = [*every[: -1 : -(-len(every) // _MOST_POINTS)], every[-1]]
+    at = evaluation.decision_at(DECIDES_AT)
+    roc = plots.decision_plot(
+        "roc",
+        "ROC",
+        [(0.0, 0.0), *((one.alarm_rate, one.recall) for one in found)],
+        (at.alarm_rate, at.recall),
+        x_label="false alarms, share of the negatives",
+        y_label="recall",
+    )
+    curve = plots.decision_plot(
+        "pr",
+        "Precision and recall",
+        [(one.recall, one.precision or 0.0) for one in found],
+        (at.recall, at.precision or 0.0),
+        x_label="recall",
+        y_label="precision",
+    )
+    return [roc, curve]
 
 
 def _spark(bars: Sequence[Bar]) -> Markup:

@@ -14,7 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from penstock.pipelines.reporting.evaluation_facts import CalibrationPoint
+from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT, CalibrationPoint
 from penstock.pipelines.reporting.numbers import compact
 from penstock.pipelines.reporting.training_facts import Track
 
@@ -200,6 +200,29 @@ def calibration_plot(key: str, points: Sequence[CalibrationPoint]) -> Markup:
         axes.set_xlabel("mean prediction")
         axes.set_ylabel("share that came true")
         return _svg(figure, key, "Calibration", f"{len(points)} groups of like predictions")
+
+
+def decision_plot(
+    key: str,
+    title: str,
+    points: Sequence[tuple[float, float]],
+    mark: tuple[float, float],
+    *,
+    x_label: str,
+    y_label: str,
+) -> Markup:
+    """A curve over all thresholds within 0..1 by 0..1, with the threshold that decides marked."""
+    with _axes((3.6, 3.2)) as (figure, axes):
+        axes.plot(*zip(*points, strict=True), color=_ONE, linewidth=1.8)
+        axes.plot(*mark, color=_TWO, marker="o", markersize=7)
+        axes.annotate(
+            f"at {DECIDES_AT}", mark, xytext=(8, -12), textcoords="offset points", color=_TWO
+        )
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_ylim(-0.02, 1.02)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        return _svg(figure, key, title, f"at {DECIDES_AT}: {mark[0]:.3f}, {mark[1]:.3f}")
 
 
 @contextmanager

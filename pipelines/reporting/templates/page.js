@@ -14,6 +14,12 @@
     body.append(...rows.map(pair => pair[1]));
     heads.forEach((head, i) => i === at ? head.setAttribute("aria-sort", up ? "ascending" : "descending") : head.removeAttribute("aria-sort"));
   };
+  // On a phone a row of these is a card, and each cell says its column.
+  for (const table of document.querySelectorAll("table.stack")) {
+    const names = [...table.tHead.rows[0].cells].map(head => head.textContent.trim());
+    for (const row of table.tBodies[0].rows)
+      [...row.cells].forEach((cell, i) => { if (cell.tagName === "TD") cell.dataset.label = names[i]; });
+  }
   for (const table of document.querySelectorAll("table.sortable")) {
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, at) => {

@@ -3,7 +3,11 @@ import json
 import pytest
 from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
-from penstock.pipelines.reporting.evaluation_facts import CalibrationPoint, gather_evaluation
+from penstock.pipelines.reporting.evaluation_facts import (
+    CalibrationPoint,
+    Decision,
+    gather_evaluation,
+)
 from penstock.pipelines.runs.evaluation_result import Threshold
 
 
@@ -33,6 +37,33 @@ def test_confusion_and_calibration_from_plots(runs, tmp_path):
     assert facts.confusion.counts == ((88, 2), (2, 8))
     assert facts.confusion.origin == "at threshold 0.5, from the Evaluator's plot"
     assert facts.calibration == [CalibrationPoint(0.15, 0.1, 60), CalibrationPoint(0.804, 0.7, 50)]
+
+
+def test_decisions_are_exact_sums_over_the_buckets(runs, tmp_path):
+    message = plot()
+    buckets = message.plot_keys_and_values[0].value.calibration_histogram_buckets.buckets
+    for bucket, low in zip(buckets, (0.0, 0.75, 0.8, 0.15), strict=True):
+        bucket.lower_threshold_inclusive = low
+    metrics = [runs.slice_metrics({"example_count": 110.0})]
+    runs.write_evaluation(tmp_path / "evaluation", metrics, plots=[message])
+    facts = gather_evaluation(str(tmp_path / "evaluation"))
+    assert facts.decisions == [
+        Decision(0.8, 5, 5, 41, 69),
+        Decision(0.75, 35, 15, 41, 69),
+        Decision(0.15, 41, 69, 41, 69),
+    ]
+    assert facts.decision_at(0.5) == Decision(0.75, 35, 15, 41, 69)
+    assert facts.decision_at(0.9) == Decision(0.9, 0, 0, 41, 69)
+    assert (facts.decision_at(0.5).precision, facts.decision_at(0.9).precision) == (0.7, None)
+
+
+def test_a_single_class_has_no_decisions(runs, tmp_path):
+    message = plot()
+    for bucket in message.plot_keys_and_values[0].value.calibration_histogram_buckets.buckets:
+        bucket.total_weighted_label.value = 0
+    metrics = [runs.slice_metrics({"example_count": 110.0})]
+    runs.write_evaluation(tmp_path / "evaluation", metrics, plots=[message])
+    assert gather_evaluation(str(tmp_path / "evaluation")).decisions == []
 
 
 @pytest.mark.parametrize(

@@ -56,3 +56,12 @@ def test_distances():
     assert jensen_shannon([0, 0], [1, 1]) is None
     assert largest_change({"a": 3, "b": 1}, {"a": 1, "c": 1}) == 0.5
     assert largest_change({}, {"a": 1}) is None
+
+
+def test_few_integers_have_a_bar_each():
+    yes_no = Histogram([Bucket(0, 0, 7), Bucket(1, 1, 3)])
+    days = Histogram([Bucket(1, 1, 2), Bucket(3, 3, 5)])
+    assert common_bins([yes_no, days]) == [
+        [Bar("0", 7), Bar("1", 3), Bar("2", 0), Bar("3", 0)],
+        [Bar("0", 0), Bar("1", 2), Bar("2", 0), Bar("3", 5)],
+    ]
