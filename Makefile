@@ -5,18 +5,25 @@ STAMP := $(VENV)/.penstock-set-up
 IMAGE ?= penstock:dev
 KFP := build/kfp
 BUILD := docker build --network host --force-rm --quiet
+# A file of tests runs in one worker, so that what its tests share is made once, and the files that
+# run whole pipelines begin first (tests/conftest.py). A worker holds TensorFlow: no more than four.
+PYTEST := pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-fast check typecheck docs format setup clean
+.PHONY: run test test-fast test-services check typecheck docs format setup clean
 .PHONY: base-image image image-gpu test-image test-containers
 
 run: setup
 	$(BIN)/penstock run taxi
 
 test: setup
-	$(BIN)/pytest -m "not containers"
+	$(BIN)/$(PYTEST) -m "not services and not containers"
 
 test-fast: setup
-	$(BIN)/pytest -m "not slow and not containers"
+	$(BIN)/$(PYTEST) -m "not slow and not services and not containers"
+
+# With servers of Debian's packages: .ci/packages.
+test-services: setup
+	$(BIN)/$(PYTEST) -m services
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -70,7 +77,7 @@ test-image: image
 	@docker image prune --force --filter label=org.opencontainers.image.title=penstock >/dev/null
 	docker run --rm --network none --hostname localhost --read-only --volume /tmp --volume $(CURDIR):/tests:ro \
 	    --env HYPOTHESIS_STORAGE_DIRECTORY=/tmp/hypothesis $(IMAGE)-test \
-	    pytest -m "not containers" -p no:cacheprovider
+	    $(PYTEST) -m "not containers" -p no:cacheprovider
 
 # The compiled pipeline in containers, by the local engine of the newest kfp.
 test-containers: setup $(KFP)/bin/kfp

@@ -4,6 +4,12 @@ from pathlib import Path
 import pytest
 
 
+def pytest_collection_modifyitems(items):
+    """Files with whole pipelines first; one begun last would keep a single worker busy alone."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session")
 def tfx_dir():
     """The installed tfx package, for the real data in it; found without importing it."""

@@ -89,7 +89,7 @@ def test_an_address_with_a_password_never_becomes_a_node():
         ShardedExampleGen("postgresql://me:pw-3f9c@host/db", source=SqlOptions(table="t"))
 
 
-@pytest.mark.slow
+@pytest.mark.services
 def test_a_password_is_nowhere_after_a_run(tmp_path, postgres, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     with postgres.connect() as connection:
