@@ -27,6 +27,7 @@ from .components.gates.curated_schema import CuratedSchema
 from .components.gates.gate import ValidationGate
 from .components.gates.image_checks import ImageRules
 from .components.gates.image_gate import ImageGate
+from .components.gates.pusher import Pusher
 from .components.local_beam import local_beam_args
 from .components.packing.component import Pack
 from .components.packing.options import ImageColumn, PackOptions
@@ -107,6 +108,7 @@ __all__ = [
     "PackOptions",
     "PenstockError",
     "Placement",
+    "Pusher",
     "ShardOptions",
     "ShardedExampleGen",
     "SourceOptions",

@@ -17,7 +17,8 @@ PUBLIC = """
 ApplicationBase AugmentOptions Augmentation AvroOptions BigQueryOptions BinaryOptions ContentDriver
 CuratedSchema DataError EarlyStop IMAGE ImageColumn ImageGate ImageInputOptions ImageOptions
 ImageRules IngestOptions InputFacts InputOptions JsonLinesOptions LabelFn
-LatestOtherBlessedModelStrategy ModelCard Pack PackOptions PenstockError Placement ShardOptions
+LatestOtherBlessedModelStrategy ModelCard Pack PackOptions PenstockError Placement Pusher
+ShardOptions
 ShardedExampleGen SourceOptions SparkOptions Split SplitOptions SqlOptions TFDSOptions
 TFRecordOptions TextOptions TrackOptions TrainOptions TransformGraph UsageError ValidationGate
 augment_in_input check_application code_digest compile decode_features eval_image_input_fn

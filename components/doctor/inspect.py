@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from penstock.components.doctor.feature_summary import FeatureSummary, FeatureTally
 from penstock.components.errors import DataError
 from penstock.components.packing.block import block_rows, is_packed
+from penstock.components.tfrecord.checked import find_scopes, shard_faults
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.find import find_tfrecords
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
@@ -64,6 +66,7 @@ class InspectReport:
         first_frame: Layout of the first record.
         features: What each feature holds, sorted by place and name.
         hexdump: The beginning of the first payload that is `other`; else `""`.
+        set_faults: Where the files differ from the manifest that speaks for them.
     """
 
     path: str
@@ -75,6 +78,7 @@ class InspectReport:
     first_frame: Frame | None
     features: tuple[FeatureSummary, ...]
     hexdump: str
+    set_faults: tuple[str, ...] = ()
 
     @property
     def records_looked_at(self) -> int:
@@ -93,8 +97,8 @@ class InspectReport:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """The first fault of each damaged file."""
-        return tuple(file.fault for file in self.files if file.fault)
+        """What differs from the manifest, and the first fault of each damaged file."""
+        return self.set_faults + tuple(file.fault for file in self.files if file.fault)
 
     def to_json(self) -> str:
         """The report as one JSON object."""
@@ -116,7 +120,11 @@ def inspect(
     Raises:
         DataError: There is no TFRecord file there.
     """
-    found = find_tfrecords(path)
+    set_faults = tuple(_set_faults(path))
+    try:
+        found = find_tfrecords(path)
+    except DataError as error:
+        raise DataError("\n".join((str(error), *set_faults))) from error
     count = len(found.files)
     survey = _Survey(samples)
     limits = _Limits(
@@ -136,7 +144,18 @@ def inspect(
         first_frame=first_frame,
         features=survey.summaries(),
         hexdump=survey.hexdump,
+        set_faults=set_faults,
     )
+
+
+def _set_faults(path: str) -> Iterator[str]:
+    """Where files differ from their manifest; digests of as much as is read anyway."""
+    try:
+        for scope in find_scopes(path):
+            size = sum(shard.bytes for shard in scope.shards)
+            yield from shard_faults(scope, digests=size <= _COUNT_BYTES)
+    except DataError as error:  # of the manifest: the files have been looked into all the same
+        yield str(error)
 
 
 @dataclass(frozen=True)

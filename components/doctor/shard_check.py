@@ -10,7 +10,7 @@ from penstock.components.errors import DataError
 from penstock.components.packing.block import block_rows, decode_block, is_packed
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.tfrecord.compression import CHUNK_BYTES
-from penstock.components.tfrecord.example_proto import is_example, parse_example
+from penstock.components.tfrecord.example_proto import has_sequences, is_example, parse_example
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.records import Record, RecordReader, open_file
 
@@ -128,6 +128,8 @@ class _Examples:
 
     def __init__(self, *, has_manifest: bool) -> None:
         self._has_manifest = has_manifest
+        self._first_sequence: Record | None = None
+        self._sequences = self._others = 0
 
     def rows(self, record: Record) -> int:
         """The rows of a record, if it is what it must be.
@@ -144,7 +146,26 @@ class _Examples:
                 "payload is neither a tf.train.Example nor a SequenceExample, it begins with "
                 f"{record.payload[:16]!r}"
             )
+        if has_sequences(record.payload):
+            self._sequences += 1
+            self._first_sequence = self._first_sequence or record
+        else:
+            self._others += 1
         return 1
+
+    @property
+    def mixture(self) -> str | None:
+        """Where Examples have SequenceExamples among them, whose lists readers of Examples drop.
+
+        The other way round is right: a SequenceExample need not have any list.
+        """
+        if self._first_sequence is None or self._sequences > self._others:
+            return None
+        first = self._first_sequence
+        return (
+            f"record {first.number} at offset {first.offset}: a SequenceExample among Examples "
+            f"({self._sequences:,} of {self._sequences + self._others:,} records are so)"
+        )
 
 
 class _PackedRows:
@@ -190,6 +211,8 @@ def _read(reader: RecordReader, name: str, payloads: _Examples | _PackedRows) ->
     content.faults[:0] = damaged
     if foreign:
         content.faults.append(f"{foreign[0]} ({foreign_count:,} of {good:,} records are so)")
+    if isinstance(payloads, _Examples) and payloads.mixture:
+        content.faults.append(f"{name}: {payloads.mixture}")
     return content
 
 

@@ -12,15 +12,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from penstock.components.doctor.shard_check import FileReport, check_file
-from penstock.components.doctor.shard_sets import missing_members
 from penstock.components.errors import DataError
 from penstock.components.packing.layout import PackedLayout
+from penstock.components.tfrecord.checked import Scope, find_scopes
 from penstock.components.tfrecord.find import find_tfrecords
-from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard, read_manifest
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
+from penstock.components.tfrecord.shard_sets import missing_members
 
 OnProgress = Callable[[int, int], None]
 
-_SPLIT_PREFIX = "Split-"
 _NO_MANIFEST = (
     f"no {MANIFEST_NAME}: an uncompressed file cut exactly between two records, or a file "
     "removed whole, cannot be seen; if Penstock wrote this, it was never finished"
@@ -73,16 +73,6 @@ class VerifyReport:
             raise DataError("\n".join(self.faults))
 
 
-@dataclass(frozen=True)
-class _Scope:
-    """The part of a manifest's shards that a path means."""
-
-    root: Path
-    manifest: Manifest
-    shards: tuple[Shard, ...]
-    leftovers: tuple[Path, ...]
-
-
 class _Meter:
     """Tells how many bytes of all were read."""
 
@@ -114,49 +104,23 @@ def verify(path: str, *, on_progress: OnProgress | None = None) -> VerifyReport:
         DataError: There is nothing to check at all.
     """
     try:
-        scope = _scope(Path(path))
+        scopes = find_scopes(path)
     except DataError as error:  # a manifest that cannot be read: the files can
         report = _verify_unlisted(path, on_progress)
         return replace(report, set_faults=(str(error), *report.set_faults), notes=())
-    if scope is None:
+    if not scopes:
         return _verify_unlisted(path, on_progress)
-    return _verify_listed(path, scope, on_progress)
-
-
-def _scope(path: Path) -> _Scope | None:
-    """Find the manifest that speaks for a path, or None where none does."""
-    if (path / MANIFEST_NAME).is_file():
-        root = path
-    elif path.is_dir() and _in_artifact(path):
-        root = path.parent
-    elif path.is_file() and _in_artifact(path.parent):
-        root = path.parent.parent
-    else:
-        return None
-    manifest = read_manifest(root)
-    listed = {root / shard.file: shard for shard in manifest.shards}
-    inside = [file for file in listed if file == path or path in file.parents]
-    present = [path] if path.is_file() else sorted(_split_files(root, path))
-    return _Scope(
-        root,
-        manifest,
-        tuple(listed[file] for file in inside),
-        tuple(file for file in present if file not in listed),
+    meter = _Meter(sum(shard.bytes for scope in scopes for shard in scope.shards), on_progress)
+    reports = [_verify_listed(path, scope, meter) for scope in scopes]
+    return VerifyReport(
+        path,
+        ", ".join(str(report.manifest) for report in reports),
+        tuple(file for report in reports for file in report.files),
+        tuple(fault for report in reports for fault in report.set_faults),
     )
 
 
-def _in_artifact(folder: Path) -> bool:
-    return folder.name.startswith(_SPLIT_PREFIX) and (folder.parent / MANIFEST_NAME).is_file()
-
-
-def _split_files(root: Path, path: Path) -> Iterator[Path]:
-    """The files under `path` that a reader of the splits of `root` would take for shards."""
-    for split in root.glob(f"{_SPLIT_PREFIX}*"):
-        if split == path or root == path:
-            yield from (file for file in split.rglob("*") if file.is_file() and file.name[0] != ".")
-
-
-def _verify_listed(path: str, scope: _Scope, on_progress: OnProgress | None) -> VerifyReport:
+def _verify_listed(path: str, scope: Scope, meter: _Meter) -> VerifyReport:
     manifest_path = str(scope.root / MANIFEST_NAME)
     faults = [*_account_faults(manifest_path, scope.manifest)]
     layout = None
@@ -164,7 +128,6 @@ def _verify_listed(path: str, scope: _Scope, on_progress: OnProgress | None) -> 
         layout = PackedLayout.from_dict(scope.manifest.packed, manifest_path)
         faults += _vocabulary_faults(scope.root, layout)
     files = []
-    meter = _Meter(sum(shard.bytes for shard in scope.shards), on_progress)
     for shard in scope.shards:
         file = scope.root / shard.file
         if file.is_file():

@@ -57,7 +57,7 @@ _GZIP_RATIO = 5
 _SPILL_DIR = ".shuffle"
 
 # Called with the rows done and the rows to do; each row is done twice, once in each pass.
-OnRows = Callable[[int, int | None], None]
+OnRows = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,7 @@ def _read(splits: Sequence[RowSplit], spill: Path, options: PackOptions, on_rows
     """The first pass."""
     facts = Facts(options)
     decoder = RowDecoder()
-    counted = [split.rows for split in splits]
-    total = None if None in counted else 2 * sum(rows or 0 for rows in counted)
+    total = 2 * sum(split.rows for split in splits)
     shufflers = {}
     for split in splits:
         size = split.bytes * (_GZIP_RATIO if split.files[0].name.endswith(".gz") else 1)

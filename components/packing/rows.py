@@ -4,15 +4,16 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.tfrecord.example_proto import parse_example
+from penstock.components.tfrecord.checked import checked_manifest
+from penstock.components.tfrecord.example_proto import has_sequences, is_example
 from penstock.components.tfrecord.find import find_tfrecords
-from penstock.components.tfrecord.manifest import MANIFEST_NAME, check_shards, read_manifest
+from penstock.components.tfrecord.manifest import MANIFEST_NAME
 from penstock.components.tfrecord.sharding import split_dir
+from penstock.components.tfrecord.unlisted import check_unlisted, find_damage
 
 # Rows that are decoded at a time, and the bytes that they may have together.
 BATCH_ROWS = 2048
@@ -26,14 +27,14 @@ class RowSplit:
     Attributes:
         name: The split's.
         files: Its shards, in order.
-        rows: Rows in it as the manifest says, or None without one.
+        rows: Rows in it, as the manifest says or as they were counted.
         bytes: Size of the shards on disk.
         sha256: Digests of the shards' bytes, in order.
     """
 
     name: str
     files: tuple[Path, ...]
-    rows: int | None
+    rows: int
     bytes: int
     sha256: tuple[str, ...]
 
@@ -65,10 +66,9 @@ def find_splits(folder: str, wanted: Sequence[str]) -> list[RowSplit]:
 
 
 def _from_manifest(root: Path) -> list[RowSplit]:
-    manifest = read_manifest(root)
+    manifest = checked_manifest(root)
     if manifest.packed is not None:
         raise UsageError(f"{root}: is packed already; name the row Examples that it was made from")
-    check_shards(root, manifest)
     return [
         RowSplit(
             name,
@@ -86,7 +86,7 @@ def _from_folder(folder: Path) -> RowSplit:
     return RowSplit(
         folder.name.removeprefix(split_dir("")),
         files,
-        None,
+        check_unlisted([str(file) for file in files]),
         sum(file.stat().st_size for file in files),
         tuple(_sha256(file) for file in files),
     )
@@ -108,30 +108,36 @@ def read_rows(split: RowSplit) -> Iterator[list[bytes]]:
     """
     import tensorflow as tf
 
-    rows = 0
+    rows = before = 0
     for file in split.files:
         compression = "GZIP" if file.name.endswith(".gz") else ""
         records = tf.data.TFRecordDataset(str(file), compression).batch(BATCH_ROWS).prefetch(2)
         try:
             for batch in records.as_numpy_iterator():
-                _require_example(batch[0], file)
-                rows += len(batch)
-                yield batch.tolist()
+                payloads = batch.tolist()
+                _require_examples(payloads, f"{file}: record", rows - before)
+                rows += len(payloads)
+                yield payloads
         except tf.errors.DataLossError as error:
-            raise DataError(f"{file}: {error.message}; `penstock verify` says where") from error
-    if split.rows is not None and rows != split.rows:
+            raise DataError(find_damage([str(file)]) or f"{file}: {error.message}") from error
+        before = rows
+    if rows != split.rows:
         raise DataError(
             f"{split.files[0].parent}: {rows:,} rows, the manifest says {split.rows:,}; "
             "`penstock verify` says where"
         )
 
 
-def _require_example(payload: bytes, file: Path) -> None:
-    message: Any = parse_example(payload)
-    if message is None:
-        raise DataError(f"{file}: no tf.train.Examples; `penstock inspect` shows what it holds")
-    if message.feature_lists.feature_list:
-        raise DataError(f"{file}: holds SequenceExamples; only tf.train.Examples are packed")
+def _require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:
+    for number, payload in enumerate(payloads, first):
+        if not is_example(payload):
+            raise DataError(
+                f"{where} {number} is no tf.train.Example; `penstock inspect` shows what it is"
+            )
+        if has_sequences(payload):
+            raise DataError(
+                f"{where} {number}: holds SequenceExamples; only tf.train.Examples are packed"
+            )
 
 
 class RowDecoder:

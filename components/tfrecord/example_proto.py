@@ -91,6 +91,18 @@ def is_example(payload: bytes) -> bool:
     return (len(payload) > 4 and _is_filled(payload)) or parse_example(payload) is not None
 
 
+def has_sequences(payload: bytes) -> bool:
+    """Whether a payload has feature lists, by its outermost layer: no Example has any.
+
+    Quick (0.3 us), for every record of a file.
+    """
+    if _is_filled(payload):
+        lists = payload[_submessage_end(payload, 0, _CONTEXT_TAG) :]
+        return len(lists) > 2  # an empty submessage takes two bytes
+    message: Any = parse_example(payload)
+    return message is not None and len(message.feature_lists.feature_list) > 0
+
+
 def _parse(message_class: Any, data: bytes, *, warns: bool = True) -> Any:
     """Parse a message that takes all of `data`; None where it does not.
 

@@ -7,7 +7,7 @@ commit. Without it there are no shards, whatever files lie there.
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -140,25 +140,63 @@ class Manifest:
                 "ingest again or upgrade"
             )
         try:
-            return cls(**_typed(raw))
+            return _manifest(raw)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: damaged manifest ({error})") from error
 
 
+_FIELDS: dict[Any, tuple[tuple[type, ...], str]] = {
+    int: ((int,), "a whole number, 0 or more"),
+    str: ((str,), "text"),
+    bool: ((bool,), "true or false"),
+    str | None: ((str, type(None)), "text or null"),
+    Mapping[str, Any] | None: ((dict, type(None)), "an object or null"),
+}
+
+
+def _typed_as(kind: type[Any], raw: Mapping[str, Any]) -> Any:
+    """A dataclass made of JSON whose plain values are of the types that its fields state.
+
+    Raises:
+        TypeError: A value has another type, is missing or unknown.
+    """
+    for field in fields(kind):
+        types, wanted = _FIELDS.get(field.type, ((), ""))
+        if types and field.name in raw and not _fits(raw[field.name], types):
+            raise TypeError(f"{field.name!r} is {raw[field.name]!r}, expected {wanted}")
+    return kind(**raw)
+
+
+def _fits(value: Any, types: tuple[type, ...]) -> bool:
+    return type(value) in types and not (type(value) is int and value < 0)
+
+
 def _shard(raw: dict[str, Any]) -> Shard:
-    shard = Shard(**raw)
+    shard: Shard = _typed_as(Shard, raw)
     if os.path.isabs(shard.file) or ".." in shard.file.split("/"):
         raise ValueError(f"shard {shard.file!r} is no path below its folder")
     return shard
 
 
-def _typed(raw: dict[str, Any]) -> dict[str, Any]:
-    return {
+def _account(raw: dict[str, Any]) -> RowAccount:
+    for split, rows in raw["written"].items():
+        if not _fits(rows, (int,)):
+            raise TypeError(f"'written' of {split!r} is {rows!r}, expected a whole number")
+    account: RowAccount = _typed_as(RowAccount, raw)
+    return account
+
+
+def _manifest(raw: dict[str, Any]) -> Manifest:
+    if raw.get("compression", "") not in ("", "GZIP"):
+        raise ValueError(f"'compression' is {raw['compression']!r}, expected '' or 'GZIP'")
+    typed = {
         **raw,
         "splits": {k: tuple(_shard(s) for s in v) for k, v in raw["splits"].items()},
-        "columns": tuple(ManifestColumn(**c) for c in raw["columns"]),
-        "account": RowAccount(**raw["account"]),
+        "columns": tuple(_typed_as(ManifestColumn, c) for c in raw["columns"]),
+        "account": _account(raw["account"]),
     }
+    manifest: Manifest = _typed_as(Manifest, typed)
+    return manifest
 
 
 def write_manifest(directory: str | os.PathLike[str], manifest: Manifest) -> None:
@@ -180,7 +218,7 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
     """
     path = Path(directory) / MANIFEST_NAME
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8") if path.is_file() or not path.exists() else ""
     except FileNotFoundError as error:
         raise DataError(
             f"{directory}: no {MANIFEST_NAME}; the shards were never finished or are not Penstock's"
@@ -188,24 +226,3 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not a Penstock manifest ({error})") from error
     return Manifest.from_json(text, str(path))
-
-
-def check_shards(directory: str | os.PathLike[str], manifest: Manifest) -> None:
-    """Refuse shards that are missing or of another size than the manifest says.
-
-    Quick: looks at sizes only; `verify` reads every byte.
-
-    Raises:
-        DataError: Names the first shard that differs.
-    """
-    for shard in manifest.shards:
-        path = Path(directory) / shard.file
-        try:
-            size = path.stat().st_size
-        except FileNotFoundError as error:
-            raise DataError(f"{path}: shard is missing; the manifest lists it") from error
-        if size != shard.bytes:
-            raise DataError(
-                f"{path}: shard has {size} bytes, the manifest says {shard.bytes}; "
-                "it was cut or altered, ingest again"
-            )

@@ -9,7 +9,6 @@ from tensorflow_model_analysis.proto import config_pb2
 from tfx.components import (
     Evaluator,
     ExampleValidator,
-    Pusher,
     SchemaGen,
     StatisticsGen,
     Trainer,
@@ -26,6 +25,7 @@ from penstock import (
     CuratedSchema,
     ImageGate,
     LatestOtherBlessedModelStrategy,
+    Pusher,
     ShardedExampleGen,
     ValidationGate,
     check_application,

@@ -26,6 +26,7 @@ from tfx.proto.orchestration import pipeline_pb2
 from penstock.components.errors import PenstockError
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.runs import attempts
+from penstock.pipelines.runs.artifact_check import artifacts_checked
 from penstock.pipelines.runs.metadata_store import MetadataStore, store_errors
 from penstock.pipelines.terminal.failures import NodeFailedError, brief
 
@@ -132,7 +133,7 @@ def _launch(
     node_id = node.node_info.id
     deployment = runner_utils.extract_local_deployment_config(ir)
     try:
-        with _sigterm_raises(node_id):
+        with _sigterm_raises(node_id), artifacts_checked():
             info = launcher.Launcher(
                 pipeline_node=node,
                 mlmd_connection=connection,

@@ -8,7 +8,6 @@ from tensorflow_model_analysis.proto import config_pb2
 from tfx.components import (
     Evaluator,
     ExampleValidator,
-    Pusher,
     SchemaGen,
     StatisticsGen,
     Trainer,
@@ -25,6 +24,7 @@ from penstock import (
     CuratedSchema,
     LatestOtherBlessedModelStrategy,
     Pack,
+    Pusher,
     ShardedExampleGen,
     ValidationGate,
     code_digest,

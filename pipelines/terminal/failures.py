@@ -35,5 +35,5 @@ def brief(reason: str) -> str:
     """One line: of a text that quotes a traceback, the line that says what happened."""
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
     if any(line.startswith("Traceback (most recent call last)") for line in lines):
-        lines = lines[-1:]
+        lines = [_OWN_ERROR.sub("", lines[-1])]
     return " ".join(lines)[:_MAX_MESSAGE_CHARS]

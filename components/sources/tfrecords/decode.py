@@ -27,12 +27,10 @@ class FeatureSample:
 
     Attributes:
         wanted: Records that are still to be looked at of the present file.
-        sequences: How many of them have feature lists.
     """
 
     def __init__(self) -> None:
         self.wanted = 0
-        self.sequences = 0
         self._kinds: dict[str, Counter[FeatureKind]] = {}
         self._most_values: dict[str, int] = {}
 
@@ -44,7 +42,6 @@ class FeatureSample:
         message = parse_example(payload)
         if message is None:
             return
-        self.sequences += bool(message.feature_lists.feature_list)
         for name, feature in message.context.feature.items():
             kinds = self._kinds.setdefault(name, Counter())
             which = feature.WhichOneof("kind")

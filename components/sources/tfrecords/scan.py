@@ -9,7 +9,7 @@ from penstock.components.errors import DataError
 from penstock.components.files.content import open_data
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.cutting import RowStart
-from penstock.components.tfrecord.example_proto import is_example
+from penstock.components.tfrecord.example_proto import has_sequences, is_example
 from penstock.components.tfrecord.records import Record, RecordReader
 
 # Records between two places at which reading may begin: 16 bytes kept for each.
@@ -32,6 +32,7 @@ class TFRecordFile:
         records: Number of its records.
         compression: `""`, `"GZIP"` or `"ZLIB"`.
         checkpoints: Byte at which every 256th record begins; none of a compressed file.
+        sequences: How many of the records are SequenceExamples with a list.
     """
 
     path: str
@@ -40,6 +41,7 @@ class TFRecordFile:
     records: int
     compression: str
     checkpoints: tuple[int, ...]
+    sequences: int = 0
 
     @property
     def units(self) -> int:
@@ -108,7 +110,7 @@ def scan_file(path: str, show: Callable[[bytes], None]) -> tuple[TFRecordFile, l
     """
     rejected: list[RejectedRow] = []
     checkpoints: list[int] = []
-    count = 0
+    count = sequences = 0
     with open_data(path) as file:
         hashing = _HashingFile(file)
         reader = RecordReader(hashing, path)
@@ -117,11 +119,14 @@ def scan_file(path: str, show: Callable[[bytes], None]) -> tuple[TFRecordFile, l
                 checkpoints.append(record.offset)
             if is_example(record.payload):
                 show(record.payload)
+                sequences += has_sequences(record.payload)
             elif len(rejected) < MAX_SCAN_REJECTED:
                 rejected.append(no_example(path, record))
             count += 1
     digest, compression = hashing.digest.digest(), reader.compression
-    scanned = TFRecordFile(path, hashing.size, digest, count, compression, tuple(checkpoints))
+    scanned = TFRecordFile(
+        path, hashing.size, digest, count, compression, tuple(checkpoints), sequences
+    )
     return scanned, rejected
 
 

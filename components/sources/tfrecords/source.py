@@ -1,13 +1,16 @@
 """TFRecord files as a `Source`: their records as they are, in other shards, or features of them."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import EMPTY_ADVICE, fingerprint
 from penstock.components.files.listing import list_files
+from penstock.components.files.remote import is_remote
 from penstock.components.sources.base import (
     MAX_BATCH_BYTES,
     Batch,
@@ -30,8 +33,10 @@ from penstock.components.sources.tfrecords.scan import (
     no_example,
     scan_file,
 )
-from penstock.components.tfrecord.example_proto import is_example
+from penstock.components.tfrecord.checked import check_listed
+from penstock.components.tfrecord.example_proto import has_sequences, is_example
 from penstock.components.tfrecord.records import Record
+from penstock.components.tfrecord.shard_sets import missing_members
 
 # At least as many records from the beginning of each of many files.
 _MIN_SAMPLED_RECORDS = 64
@@ -46,7 +51,8 @@ class TFRecordSource:
         ignored: Stray files beside the data, left out.
         options: How the files are understood.
         scanned: The files that have records.
-        has_sequences: Whether the records are SequenceExamples.
+        has_sequences: Whether the records are SequenceExamples: most of them have a list. Among
+            Examples, whose readers drop lists in silence, a SequenceExample is rejected.
     """
 
     columns: tuple[Column, ...]
@@ -76,7 +82,18 @@ class TFRecordSource:
         files = {file.path: file for file in self.scanned}
         for piece in pieces:
             for records in _chunks(files[piece.file].read(piece.start, piece.end)):
-                yield _batch(records, piece.file, decoder, as_they_are=as_they_are)
+                rejected = self._rejected(records, piece.file)
+                yield _batch(records, rejected, piece.file, decoder, as_they_are=as_they_are)
+
+    def _rejected(self, records: Sequence[Record], path: str) -> list[RejectedRow]:
+        """Those of the records that are of no kind, or not of the kind of most."""
+        rejected = []
+        for record in records:
+            if not is_example(record.payload):
+                rejected.append(no_example(path, record))
+            elif not self.has_sequences and has_sequences(record.payload):
+                rejected.append(_misfit(path, record, None, "a SequenceExample among Examples"))
+        return rejected
 
 
 def _chunks(records: Iterator[Record]) -> Iterator[list[Record]]:
@@ -93,9 +110,13 @@ def _chunks(records: Iterator[Record]) -> Iterator[list[Record]]:
 
 
 def _batch(
-    records: Sequence[Record], path: str, decoder: RecordDecoder, *, as_they_are: bool
+    records: Sequence[Record],
+    rejected: list[RejectedRow],
+    path: str,
+    decoder: RecordDecoder,
+    *,
+    as_they_are: bool,
 ) -> Batch:
-    rejected = [no_example(path, record) for record in records if not is_example(record.payload)]
     if rejected:
         bad = {row.row for row in rejected}
         records = [record for record in records if record.number + 1 not in bad]
@@ -122,9 +143,11 @@ def open_tfrecords(inputs: Sequence[str], options: TFRecordOptions) -> TFRecordS
     """Check every checksum of TFRecord files, count their records and type their features.
 
     Raises:
-        DataError: A file is damaged, cut or no TFRecord; names it, the record and its offset.
+        DataError: A file is damaged, cut or no TFRecord; names it, the record and its offset. A
+            shard differs from the manifest that speaks for it, or a member of a set is missing.
     """
     listing = list_files(inputs, "tfrecord")
+    _check_sets(inputs, listing.files)
     sample = FeatureSample()
     scanned: list[TFRecordFile] = []
     rejected: list[RejectedRow] = []
@@ -135,7 +158,8 @@ def open_tfrecords(inputs: Sequence[str], options: TFRecordOptions) -> TFRecordS
             raise DataError(f"{path}: has no records; {EMPTY_ADVICE}")
         scanned.append(file)
         rejected += no_examples
-    columns = _columns(sample, listing.files[0], options)
+    has_lists = 2 * sum(file.sequences for file in scanned) > sum(f.records for f in scanned)
+    columns = _columns(sample, listing.files[0], options, has_sequences=has_lists)
     return TFRecordSource(
         columns=columns,
         fingerprint=fingerprint("tfrecord", [(file.path, file.sha256) for file in scanned]),
@@ -146,12 +170,29 @@ def open_tfrecords(inputs: Sequence[str], options: TFRecordOptions) -> TFRecordS
         rejected_by_scan=tuple(rejected[:MAX_SCAN_REJECTED]),
         options=options,
         scanned=tuple(file for file in scanned if file.records),
-        has_sequences=sample.sequences > 0,
+        has_sequences=has_lists,
     )
 
 
-def _columns(sample: FeatureSample, where: str, options: TFRecordOptions) -> tuple[Column, ...]:
-    if options.keep_features and sample.sequences:
+def _check_sets(inputs: Sequence[str], files: Sequence[str]) -> None:
+    """Hold local files against their manifests; without one, at least no member is missing.
+
+    Raises:
+        DataError: Names the first shard or set that differs.
+    """
+    whole = False
+    for path in inputs:
+        if not is_remote(path) and not check_listed(path):
+            whole = whole or not os.path.isfile(path)  # one that is named may be one of many
+    if whole:
+        for fault in missing_members(Path(file) for file in files if not is_remote(file)):
+            raise DataError(f"{fault}; bring back the whole set, and only that")
+
+
+def _columns(
+    sample: FeatureSample, where: str, options: TFRecordOptions, *, has_sequences: bool
+) -> tuple[Column, ...]:
+    if options.keep_features and has_sequences:
         raise DataError(
             f"{where}: holds SequenceExamples, whose features cannot be chosen; leave out "
             "keep_features to take them as they are"
@@ -160,7 +201,7 @@ def _columns(sample: FeatureSample, where: str, options: TFRecordOptions) -> tup
     if options.schema_file:
         schema = read_schema(options.schema_file)
         columns = tuple(Column(c.name, c.kind, bool(c.is_list)) for c in schema)
-    if not columns and not sample.sequences:
+    if not columns and not has_sequences:
         raise DataError(f"{where}: no record has a feature; expected tf.train.Examples")
     return (
         require_columns(columns, options.keep_features, where) if options.keep_features else columns

@@ -13,12 +13,10 @@ from pathlib import Path
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.tfrecord.manifest import (
-    MANIFEST_NAME,
-    check_shards,
-    read_manifest,
-)
+from penstock.components.tfrecord.checked import check_listed, checked_manifest
+from penstock.components.tfrecord.manifest import MANIFEST_NAME
 from penstock.components.tfrecord.sharding import split_dir
+from penstock.components.tfrecord.unlisted import check_unlisted
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +85,8 @@ def count_rows(source: Source, *, split: str) -> int:
     found = find_input(source, split=split)
     if found.rows is not None:
         return found.rows
+    if not any("://" in file for file in found.files):
+        return check_unlisted(found.files)
     pairs = zip(found.files, found.compressions, strict=True)
     return sum(_count_file(file, compression) for file, compression in pairs)
 
@@ -97,10 +97,9 @@ def steps_per_epoch(source: Source, *, batch_size: int, split: str = "train") ->
 
 
 def _from_manifest(directory: str, split: str) -> InputFiles:
-    manifest = read_manifest(directory)
+    manifest = checked_manifest(directory)
     if manifest.packed is not None:
         raise UsageError(f"{directory}: holds packed records; read them with packed_train_input_fn")
-    check_shards(directory, manifest)
     if split not in manifest.splits:
         raise UsageError(f"{directory}: no split {split!r}; it has {', '.join(manifest.splits)}")
     shards = [shard for shard in manifest.splits[split] if shard.rows > 0]
@@ -118,6 +117,8 @@ def _from_pattern(pattern: str) -> InputFiles:
         raise DataError(f"{pattern}: no such file, or nothing matches the pattern")
     if len(shards) < len(found):
         logger.info("%s: passed over %d hidden files", pattern, len(found) - len(shards))
+    if "://" not in pattern and not check_listed(pattern):
+        check_unlisted(shards)
     return InputFiles(tuple(shards), rows=None)
 
 

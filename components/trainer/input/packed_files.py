@@ -2,11 +2,10 @@
 
 import posixpath
 
-import tensorflow as tf
-
 from penstock.components.errors import DataError, UsageError
 from penstock.components.packing.layout import PackedLayout
-from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
+from penstock.components.tfrecord.checked import checked_manifest
+from penstock.components.tfrecord.manifest import MANIFEST_NAME
 from penstock.components.tfrecord.sharding import split_dir
 from penstock.components.trainer.input.files import InputFiles, Source
 
@@ -25,7 +24,7 @@ def find_packed(source: Source, *, split: str) -> tuple[InputFiles, PackedLayout
     """
     folder, split = _folder_and_split(source, split)
     path = posixpath.join(folder, MANIFEST_NAME)
-    manifest = _read_manifest(folder, path)
+    manifest = checked_manifest(folder)
     if manifest.packed is None:
         raise UsageError(
             f"{folder}: holds row Examples; read them with train_input_fn, or pack them"
@@ -35,10 +34,7 @@ def find_packed(source: Source, *, split: str) -> tuple[InputFiles, PackedLayout
     shards = [shard for shard in manifest.splits[split] if shard.rows]
     if not shards:
         raise DataError(f"{folder}: split {split!r} has no rows; pack more data or other splits")
-    files = []
-    for shard in shards:
-        files.append(posixpath.join(folder, shard.file))
-        _check_size(files[-1], shard.bytes)
+    files = [posixpath.join(folder, shard.file) for shard in shards]
     rows = sum(shard.rows for shard in shards)
     return InputFiles(tuple(files), rows), PackedLayout.from_dict(manifest.packed, path)
 
@@ -53,28 +49,3 @@ def _folder_and_split(source: Source, split: str) -> tuple[str, str]:
         )
     folder, name = posixpath.split(posixpath.dirname(source[0]))
     return folder, name.removeprefix(split_dir(""))
-
-
-def _read_manifest(folder: str, path: str) -> Manifest:
-    try:
-        with tf.io.gfile.GFile(path) as file:
-            text = file.read()
-    except tf.errors.NotFoundError as error:
-        raise DataError(
-            f"{folder}: no {MANIFEST_NAME}; the shards were never finished or are not Penstock's"
-        ) from error
-    except (tf.errors.OpError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read ({error})") from error
-    return Manifest.from_json(text, path)
-
-
-def _check_size(path: str, expected: int) -> None:
-    try:
-        size = tf.io.gfile.stat(path).length
-    except tf.errors.NotFoundError as error:
-        raise DataError(f"{path}: shard is missing; the manifest lists it") from error
-    if size != expected:
-        raise DataError(
-            f"{path}: shard has {size} bytes, the manifest says {expected}; "
-            "it was cut or altered, pack again"
-        )

@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.tfrecord.feature_spec import FeatureSpec
+from penstock.components.tfrecord.unlisted import require_examples
 from penstock.components.trainer.input.files import InputFiles, Source, find_input
 from penstock.components.trainer.input.options import InputOptions
 
@@ -211,6 +212,7 @@ def _check_first_record(files: InputFiles, spec: Mapping[str, FeatureSpec]) -> N
     for file, compression in zip(files.files, files.compressions, strict=True):
         try:
             for record in tf.data.TFRecordDataset(file, compression).take(1):
+                require_examples(record.numpy(), file)
                 tf.io.parse_single_example(record, dict(spec))
                 return
         except tf.errors.DataLossError as error:

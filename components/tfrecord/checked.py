@@ -1,0 +1,304 @@
+"""Shards held against their manifest before they are read: the one check of every reader.
+
+In: a folder of Examples, a split's folder, a shard or a pattern of shards. Out: the manifest that
+speaks for it, once what is there is what the manifest lists: every shard is there with the size
+and the digest that it says, and nothing else lies in the splits.
+
+A digest costs 0.8 ms a MiB, so it is computed once for each state of a file: `.digests.json`
+beside the manifest keeps it by inode, size, mtime and ctime. No write, rename or `touch` leaves
+a file's ctime as it was; a file changed within the clock's last tick could, so only one that has
+been left alone for some seconds is remembered.
+"""
+
+import fnmatch
+import glob
+import hashlib
+import json
+import os
+import posixpath
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.components.errors import DataError, one_line
+from penstock.components.tfrecord.compression import CHUNK_BYTES
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard, read_manifest
+from penstock.components.tfrecord.sharding import split_dir
+
+DIGESTS_NAME = ".digests.json"
+# Longer than the coarsest clock of a file system (FAT's: 2 s).
+_SETTLED_NS = 3 * 10**9
+_HASHING_THREADS = 4
+
+_State = list[int]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The part of a manifest's shards that a path means.
+
+    Attributes:
+        root: The manifest's folder.
+        manifest: The manifest.
+        shards: Its shards that the path means, whether they are there or not.
+        leftovers: Files that the path means and the manifest does not list.
+    """
+
+    root: Path
+    manifest: Manifest
+    shards: tuple[Shard, ...]
+    leftovers: tuple[Path, ...]
+
+
+def checked_manifest(folder: str | os.PathLike[str]) -> Manifest:
+    """The manifest of a folder of Examples, its shards held against it.
+
+    For readers that open what the manifest lists: what else lies there is nothing to them. Of
+    shards on an object store, whose every byte would be fetched, only the sizes are compared.
+
+    Raises:
+        DataError: There is no manifest, it is damaged, or a shard differs; names the first.
+    """
+    if "://" in os.fspath(folder):
+        return _checked_remote(os.fspath(folder))
+    root = Path(folder)
+    manifest = read_manifest(root)
+    check_scope(Scope(root, manifest, tuple(manifest.shards), ()))
+    return manifest
+
+
+def check_folder(folder: str) -> None:
+    """Hold a folder of Examples against its manifest, for readers that take all that lies there.
+
+    Args:
+        folder: Any folder; nothing is known of one without a manifest.
+
+    Raises:
+        DataError: The manifest is damaged, or the folder differs from it; names the first shard.
+    """
+    if "://" not in folder:
+        check_listed(folder)
+    elif _remote().exists(posixpath.join(folder, MANIFEST_NAME)):
+        _checked_remote(folder)
+
+
+def check_listed(path: str | os.PathLike[str]) -> bool:
+    """Hold what a path means against the manifests that speak for it.
+
+    Args:
+        path: A folder, a split's folder, a shard, or a pattern of shards.
+
+    Returns:
+        Whether there is such a manifest.
+
+    Raises:
+        DataError: A manifest is damaged, or a shard differs from it; names the first.
+    """
+    scopes = find_scopes(path)
+    for scope in scopes:
+        check_scope(scope)
+    return bool(scopes)
+
+
+def find_scopes(path: str | os.PathLike[str]) -> list[Scope]:
+    """What manifests say of a path: a scope for each of them; none where none speaks for it.
+
+    Raises:
+        DataError: A manifest is damaged.
+    """
+    name = os.fspath(path)
+    if glob.has_magic(name) and not os.path.lexists(name):
+        folders = {Path(match).parent for match in glob.glob(name, recursive=True)}
+        # Of a split whose shards are all gone nothing matches, but its folder does.
+        folders |= {Path(folder) for folder in glob.glob(os.path.dirname(name), recursive=True)}
+        pattern = os.path.basename(name)
+        return _merged(scope for f in sorted(folders) if (scope := _scope_of(f, pattern)))
+    place = Path(name)
+    if place.is_dir():
+        scope = _scope_of(place, "*")
+    else:
+        scope = _scope_of(place.parent, glob.escape(place.name), named=True)
+    return [scope] if scope else []
+
+
+def check_scope(scope: Scope) -> None:
+    """Refuse shards that are not as the manifest says.
+
+    Raises:
+        DataError: Names the first that differs.
+    """
+    for fault in shard_faults(scope):
+        raise DataError(fault)
+
+
+def shard_faults(scope: Scope, *, digests: bool = True) -> Iterator[str]:
+    """A line for each shard that is not as the manifest says.
+
+    Args:
+        scope: The shards.
+        digests: Whether to compare their content, too.
+    """
+    whole = []
+    for shard in scope.shards:
+        path = scope.root / shard.file
+        if not path.exists():
+            yield _missing(path, shard)
+        elif not path.is_file():
+            yield f"{path}: not a file; the manifest lists it as a shard"
+        elif (size := path.stat().st_size) != shard.bytes:
+            yield _cut(path, shard, size)
+        else:
+            whole.append(shard)
+    for file in scope.leftovers:
+        yield (
+            f"{file}: not listed in the manifest, but readers would take it for a shard; remove it"
+        )
+    if digests:
+        yield from _digest_faults(scope.root, whole)
+
+
+def _digest_faults(root: Path, shards: Iterable[Shard]) -> Iterator[str]:
+    digests = _Digests(root)
+    shards = list(shards)
+    with ThreadPoolExecutor(_HASHING_THREADS) as pool:
+        found = pool.map(lambda shard: digests.of(shard.file), shards)
+        for shard, digest in zip(shards, found, strict=True):
+            if digest != shard.sha256:
+                yield (
+                    f"{root / shard.file}: sha256 {digest[:16]}..., the manifest says "
+                    f"{shard.sha256[:16]}...; the content was altered, write it again"
+                )
+    digests.keep()
+
+
+class _Digests:
+    """The digests of the shards of a folder, computed where none is known of a shard's state."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._known: dict[str, tuple[_State, str]] = {}
+        self._is_new = False
+        with suppress(OSError, ValueError, AttributeError):  # a cache: without it, compute
+            known = json.loads((root / DIGESTS_NAME).read_text(encoding="utf-8"))
+            self._known = {file: (state, digest) for file, (state, digest) in known.items()}
+
+    def of(self, file: str) -> str:
+        """The sha256 of a file's bytes, hex.
+
+        Raises:
+            DataError: It cannot be read.
+        """
+        path = self._root / file
+        try:
+            with path.open("rb", buffering=0) as content:
+                state = _state(content.fileno())
+                known = self._known.get(file)
+                if known and known[0] == state:
+                    return known[1]
+                now = time.time_ns()
+                digest = hashlib.sha256()
+                while block := content.read(CHUNK_BYTES):
+                    digest.update(block)
+                settled = max(state[2:]) + _SETTLED_NS < now
+                if settled and _state(content.fileno()) == state:
+                    self._known[file] = (state, digest.hexdigest())
+                    self._is_new = True
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+        return digest.hexdigest()
+
+    def keep(self) -> None:
+        """Write down what was computed, where the folder may be written to."""
+        if not self._is_new:
+            return
+        temporary = self._root / f"{DIGESTS_NAME}.{os.getpid()}"
+        with suppress(OSError):
+            temporary.write_text(json.dumps(self._known), encoding="utf-8")
+            temporary.replace(self._root / DIGESTS_NAME)
+
+
+def _remote() -> Any:
+    """TensorFlow's file systems; it takes seconds to import."""
+    import tensorflow as tf
+
+    return tf.io.gfile
+
+
+def _checked_remote(folder: str) -> Manifest:
+    gfile = _remote()
+    path = posixpath.join(folder, MANIFEST_NAME)
+    try:
+        with gfile.GFile(path) as file:
+            manifest = Manifest.from_json(file.read(), path)
+    except Exception as error:  # those of tf.errors, which only TensorFlow can name
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: cannot be read ({one_line(error)})") from error
+    for shard in manifest.shards:
+        place = posixpath.join(folder, shard.file)
+        if not gfile.exists(place):
+            raise DataError(_missing(place, shard))
+        if (size := gfile.stat(place).length) != shard.bytes:
+            raise DataError(_cut(place, shard, size))
+    return manifest
+
+
+def _missing(place: object, shard: Shard) -> str:
+    return f"{place}: shard is missing; the manifest lists it with {shard.rows:,} rows"
+
+
+def _cut(place: object, shard: Shard, size: int) -> str:
+    return (
+        f"{place}: shard has {size} bytes, the manifest says {shard.bytes}; "
+        "it was cut or altered, write it again"
+    )
+
+
+def _state(file: int) -> _State:
+    found = os.fstat(file)
+    return [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def _scope_of(folder: Path, pattern: str, *, named: bool = False) -> Scope | None:
+    """What the manifest of an artifact, or of a split in it, says; None where there is none."""
+    if not named and (folder / MANIFEST_NAME).is_file():
+        root = folder
+    elif _is_split(folder):
+        root = folder.parent
+    else:
+        return None
+    return _scope(root, read_manifest(root), folder, pattern)
+
+
+def _merged(scopes: Iterable[Scope]) -> list[Scope]:
+    """Scopes of one manifest as one."""
+    merged: dict[Path, Scope] = {}
+    for scope in scopes:
+        if known := merged.get(scope.root):
+            shards = dict.fromkeys((*known.shards, *scope.shards))
+            leftovers = dict.fromkeys((*known.leftovers, *scope.leftovers))
+            scope = Scope(scope.root, scope.manifest, tuple(shards), tuple(leftovers))
+        merged[scope.root] = scope
+    return list(merged.values())
+
+
+def _is_split(folder: Path) -> bool:
+    return folder.name.startswith(split_dir("")) and (folder.parent / MANIFEST_NAME).is_file()
+
+
+def _scope(root: Path, manifest: Manifest, folder: Path, pattern: str) -> Scope:
+    listed = {root / shard.file: shard for shard in manifest.shards}
+    inside = {f for f in listed if folder in f.parents and fnmatch.fnmatch(f.name, pattern)}
+    splits = root.glob(split_dir("*")) if folder == root else [folder]
+    present = (file for split in splits for file in split.rglob("*") if not file.is_dir())
+    leftovers = (
+        file
+        for file in present
+        if file not in listed and file.name[0] != "." and fnmatch.fnmatch(file.name, pattern)
+    )
+    shards = tuple(shard for file, shard in listed.items() if file in inside)
+    return Scope(root, manifest, shards, tuple(sorted(leftovers)))

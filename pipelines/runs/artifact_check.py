@@ -1,0 +1,77 @@
+"""A check that artifacts are still what was written, before a node reads them or the cache serves.
+
+TFX looks only whether an artifact's path exists. Examples with a manifest must be as it says, a
+pushed model must be what is served. An input that is not fails its node, whether that would have
+run or come from the cache; an output that is not does not come from the cache: the node runs.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tfx import types
+from tfx.orchestration.portable import cache_utils, inputs_utils
+from tfx.orchestration.portable.input_resolution import exceptions
+
+from penstock.components.errors import DataError
+from penstock.components.gates.pusher import check_served
+from penstock.components.tfrecord.checked import check_folder
+
+logger = logging.getLogger(__name__)
+
+_Artifacts = Mapping[str, Sequence[types.Artifact]]
+
+
+class DamagedInputError(exceptions.InputResolutionError):
+    """An input that is not what was written; TFX records the node as failed, with this."""
+
+
+@contextmanager
+def artifacts_checked() -> Iterator[None]:
+    """Check what launches within the block read and reuse; TFX has no hook for it."""
+    resolve, reuse = inputs_utils.resolve_input_artifacts, cache_utils.get_cached_outputs
+
+    def whole_inputs(*args: Any, **kwargs: Any) -> Any:
+        resolved = resolve(*args, **kwargs)
+        try:
+            for inputs in resolved:
+                _check_examples(inputs)
+        except DataError as error:
+            raise DamagedInputError(
+                f"{error}; bring it back, or run again: the cache does not serve it"
+            ) from error
+        return resolved
+
+    def whole_outputs(*args: Any, **kwargs: Any) -> Any:
+        outputs = reuse(*args, **kwargs)
+        try:
+            _check_examples(outputs or {})
+            _check_pushed(outputs or {})
+        except DataError as error:
+            logger.warning("not taken from the cache: %s", error)
+            return None
+        return outputs
+
+    inputs_utils.resolve_input_artifacts = whole_inputs
+    cache_utils.get_cached_outputs = whole_outputs
+    try:
+        yield
+    finally:
+        inputs_utils.resolve_input_artifacts = resolve
+        cache_utils.get_cached_outputs = reuse
+
+
+def _check_examples(artifacts: _Artifacts) -> None:
+    for artifact in _of_type(artifacts, "Examples"):
+        check_folder(artifact.uri)
+
+
+def _check_pushed(artifacts: _Artifacts) -> None:
+    for artifact in _of_type(artifacts, "PushedModel"):
+        check_served(artifact)
+
+
+def _of_type(artifacts: _Artifacts, type_name: str) -> Iterator[types.Artifact]:
+    for several in artifacts.values():
+        yield from (artifact for artifact in several if artifact.type_name == type_name)
