@@ -26,3 +26,8 @@ def one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
+
+
+def short_error(error: BaseException, limit: int = 200) -> str:
+    """The error's own words on one line, cut to `limit` characters; its class where it has none."""
+    return " ".join(str(error).split())[:limit] or type(error).__name__

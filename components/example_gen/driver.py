@@ -16,13 +16,11 @@ from tfx.proto import example_gen_pb2, range_config_pb2
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.node_options import NodeOptions, node_inputs
 from penstock.components.files.address import scheme_of
-from penstock.components.files.content import open_data
+from penstock.components.files.content import hash_file
 from penstock.components.files.listing import list_files
 from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
-
-_BLOCK_BYTES = 2**20
 
 
 class ContentDriver(driver.FileBasedDriver):
@@ -103,13 +101,5 @@ def _fingerprint(properties: dict[str, Any]) -> str:
 def _add_file(digest: "hashlib._Hash", file: str) -> None:
     # A store that tells the version of an object spares reading it here.
     version = file.sure_version if isinstance(file, RemoteFile) else None
-    version = version or _content_digest(file)
+    version = version or hash_file(file)[0].hex()
     digest.update(os.fsencode(f"{file}\0{version}\n"))
-
-
-def _content_digest(file: str) -> str:
-    digest = hashlib.sha256()
-    with open_data(file) as content:
-        while block := content.read(_BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()

@@ -44,7 +44,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         finally:
             remove_copies()  # this process may go on to train for days
         examples.split_names = artifact_utils.encode_split_names(list(manifest.splits))
-        has_sequences = any(getattr(job.source, "has_sequences", False) for job in jobs)
+        has_sequences = any(job.source.has_sequences for job in jobs)
         examples_utils.set_payload_format(
             examples,
             example_gen_pb2.FORMAT_TF_SEQUENCE_EXAMPLE

@@ -7,6 +7,9 @@ from typing import BinaryIO
 
 from penstock.components.errors import DataError
 from penstock.components.files.spool import local_path
+from penstock.components.tfrecord.sharding import MIB
+
+_HASH_BLOCK_BYTES = 8 * MIB
 
 # What a user may do about a file without rows; all kinds have the option.
 EMPTY_ADVICE = "take it away, or set allow_empty to pass over such files"
@@ -27,6 +30,43 @@ def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
         name = os.path.relpath(os.path.abspath(path), root)
         digest.update(b"\0" + name.encode("utf-8", "surrogateescape") + b"\0" + content)
     return digest.hexdigest()
+
+
+def hash_file(path: str) -> tuple[bytes, int]:
+    """sha256 of a file's content, and its size in bytes.
+
+    Raises:
+        DataError: It cannot be opened; names it.
+    """
+    with open_data(path) as file:
+        stream = HashingStream(file)
+        while stream.read(_HASH_BLOCK_BYTES):
+            pass
+    return stream.digest(), stream.size
+
+
+class HashingStream:
+    """Hashes and counts what is read from a file.
+
+    Attributes:
+        size: Bytes read.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    def read(self, size: int, /) -> bytes:
+        """The next `size` bytes."""
+        data = self._stream.read(size)
+        self._digest.update(data)
+        self.size += len(data)
+        return data
+
+    def digest(self) -> bytes:
+        """sha256 of all that was read."""
+        return self._digest.digest()
 
 
 def open_data(path: str) -> BinaryIO:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from penstock.components.sources.base import ARROW_TYPES, Column
+from penstock.components.sources.batches import Faults
 from penstock.components.sources.tokens import (
     INT64_MAX,
     beyond_float32,
@@ -26,9 +27,6 @@ _TO_MICROSECONDS = {"s": (10**6, 1), "ms": (10**3, 1), "us": (1, 1), "ns": (1, 1
 _UNIT = re.compile(r"\[(s|ms|us|ns)\b")
 # Below it a whole float64 is that number; this one may be 2**53 + 1, rounded.
 _EXACT_IN_FLOAT64 = 2**53
-
-Faults = dict[int, str]
-"""Reason by row of the array, for values that do not fit."""
 
 
 def feature_type(arrow_type: pa.DataType) -> tuple[FeatureKind | None, bool] | None:

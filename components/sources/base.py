@@ -5,9 +5,9 @@ the type of each column and finds what would make the whole input unreadable. It
 pickled to Beam workers, which call `read` with the pieces that `cut` gave them.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -123,57 +123,46 @@ class Batch:
         return self.table.num_rows + len(self.rejected) + self.blank
 
 
-class Source(Protocol):
-    """Outside data of one kind, opened, checked and typed."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Source(ABC):
+    """Outside data of one kind, opened, checked and typed.
 
-    @property
-    def kind(self) -> str:
-        """`csv`, `parquet`, ..."""
-        ...
+    Attributes:
+        kind: `csv`, `parquet`, ...
+        columns: Name and kind of each feature, fixed before work starts.
+        fingerprint: sha256 (hex) over the content of all files, in order, and their names. Equal
+            content gives an equal fingerprint, whatever the time stamps.
+        rows: Rows in all files, blank ones included; exact.
+        files: The files' paths, in the order in which they are read.
+        input_bytes: Their sizes, added up.
+        ignored: Stray files beside the data, left out.
+        rejected_by_scan: Bad rows found before work starts, the first at least; `read` gives them
+            too.
+        notes: What a person should know of what was taken as what.
+        has_sequences: Whether the records are SequenceExamples.
+    """
 
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Name and kind of each feature, fixed before work starts."""
-        ...
+    kind: str
+    columns: tuple[Column, ...]
+    fingerprint: str
+    rows: int
+    files: tuple[str, ...]
+    input_bytes: int
+    ignored: tuple[str, ...] = ()
+    rejected_by_scan: tuple[RejectedRow, ...] = ()
+    notes: tuple[str, ...] = ()
+    has_sequences: bool = False
 
-    @property
-    def fingerprint(self) -> str:
-        """sha256 (hex) over the content of all files, in order, and their names.
-
-        Equal content gives an equal fingerprint, whatever the time stamps.
-        """
-        ...
-
-    @property
-    def rows(self) -> int:
-        """Rows in all files, blank ones included; exact."""
-        ...
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files' paths, in the order in which they are read."""
-        ...
-
-    @property
-    def input_bytes(self) -> int:
-        """Their sizes, added up."""
-        ...
-
-    @property
-    def rejected_by_scan(self) -> tuple[RejectedRow, ...]:
-        """Bad rows found before work starts, the first at least; `read` gives them too."""
-        ...
-
+    @abstractmethod
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The whole input as `parts` contiguous runs of pieces of about equal size, in order.
 
         Runs may be empty where there are fewer rows than parts.
         """
-        ...
 
+    @abstractmethod
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The rows of the pieces as batches of bounded size, memory bounded with them.
 
         The rows of all batches of all pieces that `cut` gives add up to `rows`.
         """
-        ...

@@ -1,10 +1,10 @@
 """Record batches of a source's columns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column
+from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, RejectedRow
 
 # Good rows of a batch at most: the encoder's cost a row no longer falls beyond a few
 # thousand, and a batch of 40 numbers a row stays near 2 MiB.
@@ -13,6 +13,11 @@ MAX_BATCH_ROWS = 8192
 # these turn out to have; the number grows step by step, as later rows may be larger.
 FIRST_BATCH_ROWS = 16
 _MAX_GROWTH = 4
+
+Faults = dict[int, str]
+"""Reason by row of an array, for values that do not fit."""
+RowFault = tuple[str | None, str]
+"""Column, or None where the row as a whole is at fault, and reason."""
 
 
 def batch_of(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> pa.RecordBatch:
@@ -35,6 +40,37 @@ def next_batch_rows(rows: int, row_bytes: int, most: int) -> int:
 def empty_batch(columns: Sequence[Column]) -> pa.RecordBatch:
     """No rows."""
     return batch_of(columns, [pa.array([], column.arrow_type) for column in columns])
+
+
+def convert_columns(
+    columns: Sequence[Column], convert: Callable[[Column], tuple[pa.Array, Faults]]
+) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
+    """Some rows, column by column.
+
+    Args:
+        columns: What the rows are made of.
+        convert: An array of a column's type, null where a value does not fit, and why, by row.
+
+    Returns:
+        All rows, and what is at fault by row: of several columns the first counts.
+    """
+    arrays, faults = [], dict[int, RowFault]()
+    for column in columns:
+        array, reasons = convert(column)
+        arrays.append(array)
+        for at, reason in reasons.items():
+            faults.setdefault(at, (column.name, reason))
+    return batch_of(columns, arrays), faults
+
+
+def batch_without(
+    table: pa.RecordBatch, rejected: Mapping[int, RejectedRow], *, blank: int = 0
+) -> Batch:
+    """The batch whose rows at fault are set apart."""
+    if not rejected:
+        return Batch(table, blank=blank)
+    good = [at for at in range(table.num_rows) if at not in rejected]
+    return Batch(take_rows(table, good), [rejected[at] for at in sorted(rejected)], blank)
 
 
 def take_rows(batch: pa.RecordBatch, rows: Sequence[int]) -> pa.RecordBatch:

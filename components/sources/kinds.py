@@ -66,7 +66,7 @@ KINDS = {
     "csv": Kind(_TABLE_OPTIONS, f"{_SOURCES}.csv.source:open_csv"),
     "parquet": Kind(_TABLE_OPTIONS, f"{_SOURCES}.parquet.source:open_parquet"),
     "jsonl": Kind(
-        f"{_SOURCES}.row_file_options:JsonLinesOptions",
+        f"{_SOURCES}.lines.json.options:JsonLinesOptions",
         f"{_SOURCES}.lines.json.source:open_json_lines",
     ),
     "tfrecord": Kind(
@@ -85,7 +85,7 @@ KINDS = {
         f"{_SOURCES}.whole_files.options:BinaryOptions",
         f"{_SOURCES}.whole_files.binary:open_binary",
     ),
-    "avro": Kind(f"{_SOURCES}.row_file_options:AvroOptions", f"{_SOURCES}.avro.source:open_avro"),
+    "avro": Kind(f"{_SOURCES}.avro.options:AvroOptions", f"{_SOURCES}.avro.source:open_avro"),
     "bigquery": Kind(
         f"{_SOURCES}.bigquery.options:BigQueryOptions",
         # Beam reads it, and no other source needs Beam.

@@ -1,4 +1,4 @@
-"""What a user may say about tables in files, as one value that travels in a node's properties."""
+"""Options that several kinds of source share; each value travels in a node's properties."""
 
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ EXTRA_COLUMNS = ("reject", "drop")
 # Arrow's offsets within a block of text are int32.
 MAX_ROW_BYTES = 2**30
 NON_FINITE = ("reject", "null", "keep")
+NESTED = ("reject", "json")
 _TAB = {"tab": "\t", "\\t": "\t"}  # a shell passes neither
 
 
@@ -86,3 +87,34 @@ class SourceOptions:
             not names or len(set(names)) < len(names) or not all(name.strip() for name in names)
         ):
             raise UsageError(f"column_names must be different and not blank, got {names!r}")
+
+
+@dataclass(frozen=True)
+class RowFileOptions:
+    """What JSON Lines and Avro share.
+
+    Attributes:
+        schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the columns;
+            without one the rows do (JSON Lines: a sample; Avro: the files' own schema).
+        extra_columns: What becomes of a column that the schema, or without one the sample, does
+            not have: `reject` stops and names it, `drop` leaves it out.
+        nested: Objects, maps and lists of lists: `reject` stops and names the column, `json` makes
+            them JSON text, keys sorted.
+        non_finite: NaN and infinity: `reject` the row, read as `null`, or `keep`.
+        allow_empty: Whether a file without rows is passed over instead of being an error.
+
+    Raises:
+        UsageError: A value is not one of the choices.
+    """
+
+    schema_file: str | None = None
+    extra_columns: str = "reject"
+    nested: str = "reject"
+    non_finite: str = "reject"
+    allow_empty: bool = False
+
+    def __post_init__(self) -> None:
+        check_one_of(self, "extra_columns", EXTRA_COLUMNS)
+        check_one_of(self, "nested", NESTED)
+        check_one_of(self, "non_finite", NON_FINITE)
+        check_flag(self, "allow_empty")

@@ -11,17 +11,15 @@ from uuid import UUID
 import pyarrow as pa
 from pyarrow import types
 
-from penstock.components.sources.arrow_values import Faults, feature_type, to_feature
-from penstock.components.sources.base import Batch, Column, RejectedRow
-from penstock.components.sources.batches import batch_of, take_rows
-from penstock.components.sources.row_file_options import RowFileOptions
+from penstock.components.sources.arrow_values import feature_type, to_feature
+from penstock.components.sources.base import Column
+from penstock.components.sources.batches import Faults, RowFault, convert_columns
+from penstock.components.sources.options import RowFileOptions
 from penstock.components.sources.time_units import other_units
 from penstock.components.sources.tokens import beyond_int64
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 Row = Mapping[str, object]
-RowFault = tuple[str | None, str]
-"""Column, or None where the row as a whole is at fault, and reason."""
 
 _SHOWN_CHARACTERS = 80
 _WORDS = {bool: "a truth value", int: "a number", float: "a number", str: "text",
@@ -45,19 +43,16 @@ class RowConverter:
 
     def convert(self, rows: Sequence[Row]) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
         """All rows as a batch, null where something does not fit, and what that was by row."""
-        faults: dict[int, RowFault] = {}
-        if self._options.extra_columns == "reject":
-            faults = self._unknown(rows)
-        arrays = []
-        for column in self._columns:
+
+        def convert(column: Column) -> tuple[pa.Array, Faults]:
             values = [row.get(column.name) for row in rows]
             if self._options.nested == "json":
                 values = [nested_as_json(value) for value in values]
-            array, reasons = to_column(values, column, self._options.non_finite)
-            arrays.append(array)
-            for at, reason in reasons.items():
-                faults.setdefault(at, (column.name, reason))
-        return batch_of(self._columns, arrays), faults
+            return to_column(values, column, self._options.non_finite)
+
+        table, faults = convert_columns(self._columns, convert)
+        unknown = self._unknown(rows) if self._options.extra_columns == "reject" else {}
+        return table, {**faults, **unknown}
 
     def _unknown(self, rows: Sequence[Row]) -> dict[int, RowFault]:
         """Rows with a column that is not expected."""
@@ -68,16 +63,6 @@ class RowConverter:
                 faults[at] = (name, "is not a column of the schema or of the sampled rows; name it "
                               "in a schema, or set extra_columns='drop'")  # fmt: skip
         return faults
-
-
-def batch_without(
-    table: pa.RecordBatch, rejected: Mapping[int, RejectedRow], *, blank: int = 0
-) -> Batch:
-    """The batch whose rows at fault are set apart."""
-    if not rejected:
-        return Batch(table, blank=blank)
-    good = [at for at in range(table.num_rows) if at not in rejected]
-    return Batch(take_rows(table, good), [rejected[at] for at in sorted(rejected)], blank)
 
 
 def is_nested(value: object) -> bool:
@@ -92,6 +77,12 @@ def nested_as_json(value: object) -> object:
     if not is_nested(value):
         return value
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=_json_text)
+
+
+def row_json(row: Row) -> bytes:
+    """A row as JSON, text as it is and what JSON has no type for as text."""
+    text = json.dumps(row, default=_json_text, ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _json_text(value: object) -> str:

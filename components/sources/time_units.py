@@ -7,7 +7,7 @@ import datetime
 from collections import Counter
 from collections.abc import Sequence
 
-from penstock.components.sources.arrow_values import Faults
+from penstock.components.sources.batches import Faults
 
 # By exact class: a datetime is a date, too.
 _TIMES = (datetime.date, datetime.datetime, datetime.time, datetime.timedelta)

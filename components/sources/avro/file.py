@@ -1,6 +1,5 @@
 """One Avro file: its header, its blocks and its digest."""
 
-import hashlib
 import io
 import lzma
 import struct
@@ -12,14 +11,12 @@ from typing import IO, Any, BinaryIO, cast
 
 import fastavro
 
-from penstock.components.errors import DataError
-from penstock.components.files.content import open_data
+from penstock.components.errors import DataError, short_error
+from penstock.components.files.content import hash_file, open_data
 from penstock.components.files.sniff import not_text
-from penstock.components.sources.cutting import RowStart
-from penstock.components.tfrecord.sharding import MIB
+from penstock.components.sources.opened_files import OpenedFile
 
 _MAGIC = b"Obj\x01"
-_HASH_BLOCK_BYTES = 8 * MIB
 _SYNC_BYTES = 16
 _CRC_BYTES = 4
 
@@ -36,41 +33,26 @@ _DAMAGE = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class AvroFile:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AvroFile(OpenedFile):
     """A file as its header and the heads of its blocks describe it.
 
     Attributes:
-        path: The file.
-        size: Its size in bytes.
-        sha256: Digest of the whole content.
         schema: The record that its rows are, as Avro's JSON.
         header_bytes: Length of the header.
         block_starts: Byte at which each block starts.
         block_ends: One past the last row of each block, ascending.
     """
 
-    path: str
-    size: int
-    sha256: bytes
     schema: Mapping[str, Any]
     header_bytes: int
     block_starts: tuple[int, ...]
     block_ends: tuple[int, ...]
 
     @property
-    def units(self) -> int:
-        """Number of rows."""
-        return self.block_ends[-1] if self.block_ends else 0
-
-    @property
     def types(self) -> dict[str, Any]:
         """Name to Avro type of each column."""
         return {field["name"]: field["type"] for field in self.schema["fields"]}
-
-    def row_start(self, row: int) -> RowStart:
-        """The row itself: a block that two workers share is decoded by both."""
-        return RowStart(row, row + 1, 0)
 
     def read_rows(self, start: int, end: int) -> Iterator[dict[str, Any]]:
         """The rows from `start` up to `end`, counted from 0.
@@ -93,7 +75,7 @@ class AvroFile:
                     row += 1
             except _DAMAGE as error:
                 raise DataError(
-                    f"{self.path}: damaged at row {row + 1} or after it ({_text(error)}); "
+                    f"{self.path}: damaged at row {row + 1} or after it ({short_error(error)}); "
                     "copy or write it again"
                 ) from error
         if row < end:
@@ -120,7 +102,9 @@ def inspect_file(path: str) -> AvroFile:
     Raises:
         DataError: It is no Avro file, is damaged or cut, or has a codec that is not installed.
     """
-    sha256, size, head = _digest(path)
+    with open_data(path) as stream:
+        head = stream.read(512)
+    sha256, size = hash_file(path)
     if not head.startswith(_MAGIC):
         problem = not_text(head) if size else "is empty (0 bytes)"
         raise DataError(f"{path}: {problem or 'is no Avro file'}; expected an Avro container file")
@@ -136,12 +120,22 @@ def inspect_file(path: str) -> AvroFile:
                 ends.append(rows)
         except _DAMAGE as error:
             raise DataError(
-                f"{path}: damaged or cut after row {rows} ({_text(error)}); copy or write it again"
+                f"{path}: damaged or cut after row {rows} ({short_error(error)}); "
+                "copy or write it again"
             ) from error
         schema = reader.writer_schema
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
         raise DataError(f"{path}: its rows are {schema!r}; expected records with named fields")
-    return AvroFile(path, size, sha256, schema, header_bytes, tuple(starts), tuple(ends))
+    return AvroFile(
+        path=path,
+        size=size,
+        sha256=sha256,
+        rows=rows,
+        schema=schema,
+        header_bytes=header_bytes,
+        block_starts=tuple(starts),
+        block_ends=tuple(ends),
+    )
 
 
 def _check_crc(stream: BinaryIO, block: Any) -> None:
@@ -154,18 +148,3 @@ def _check_crc(stream: BinaryIO, block: Any) -> None:
     stream.seek(end)
     if zlib.crc32(block.bytes_.getbuffer()) != stored:
         raise ValueError(f"the block at byte {block.offset} differs from its checksum")
-
-
-def _digest(path: str) -> tuple[bytes, int, bytes]:
-    """Digest, size and first bytes."""
-    digest, size, head = hashlib.sha256(), 0, b""
-    with open_data(path) as stream:
-        while block := stream.read(_HASH_BLOCK_BYTES):
-            head = head or block[:512]
-            digest.update(block)
-            size += len(block)
-    return digest.digest(), size, head
-
-
-def _text(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

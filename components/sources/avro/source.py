@@ -6,49 +6,30 @@ from dataclasses import dataclass
 from itertools import islice
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import EMPTY_ADVICE, fingerprint
+from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.files.listing import list_files
 from penstock.components.sources.avro.file import AvroFile, inspect_file
+from penstock.components.sources.avro.options import AvroOptions
 from penstock.components.sources.avro.types import avro_feature, number_units
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import (
     FIRST_BATCH_ROWS,
     MAX_BATCH_ROWS,
+    batch_without,
     next_batch_rows,
 )
-from penstock.components.sources.cutting import cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
-from penstock.components.sources.python_values import Row, RowConverter, batch_without
-from penstock.components.sources.row_file_options import AvroOptions
+from penstock.components.sources.opened_files import OpenedFiles
+from penstock.components.sources.python_values import Row, RowConverter, row_json
 from penstock.components.sources.schema import read_schema
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
-@dataclass(frozen=True, eq=False)
-class AvroSource:
-    """Avro files, opened, checked and typed; see `Source` for its other attributes.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AvroSource(OpenedFiles[AvroFile]):
+    """Avro files, opened, checked and typed; a block that two workers share is decoded by both."""
 
-    Attributes:
-        ignored: Stray files beside the data, left out.
-        rejected_by_scan: None; for what is wrong with a row its values must be read.
-        options: How the files are understood.
-        inspected: The files that have rows.
-    """
-
-    columns: tuple[Column, ...]
-    fingerprint: str
-    rows: int
-    files: tuple[str, ...]
-    input_bytes: int
-    ignored: tuple[str, ...]
     options: AvroOptions
-    inspected: tuple[AvroFile, ...]
-    rejected_by_scan: tuple[RejectedRow, ...] = ()
-    kind: str = "avro"
-
-    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        """The whole input as `parts` runs of row ranges of about equal length, in order."""
-        return cut_files(self.inspected, parts, lambda file, at: file.row_start(at))
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The rows of the pieces, at most `MAX_BATCH_ROWS` in a batch.
@@ -57,9 +38,8 @@ class AvroSource:
             DataError: A file is damaged, or has changed since it was inspected.
         """
         converter = RowConverter(self.columns, self.options)
-        files = {file.path: file for file in self.inspected}
         for piece in pieces:
-            rows = files[piece.file].read_rows(piece.start, piece.end)
+            rows = self.scanned[piece.file].read_rows(piece.start, piece.end)
             number, wanted = piece.first_row, FIRST_BATCH_ROWS
             while some := list(islice(rows, wanted)):
                 batch = _batch(some, piece.file, number, converter)
@@ -72,19 +52,10 @@ class AvroSource:
 def _batch(rows: Sequence[Row], path: str, first_row: int, converter: RowConverter) -> Batch:
     table, faults = converter.convert(rows)
     rejected = {
-        at: RejectedRow(path, first_row + at, 0, *fault, _json(rows[at]))
+        at: RejectedRow(path, first_row + at, 0, *fault, row_json(rows[at]))
         for at, fault in faults.items()
     }
     return batch_without(table, rejected)
-
-
-def _json(row: Row) -> bytes:
-    def as_text(value: object) -> str:
-        if isinstance(value, bytes):
-            return value.decode("utf-8", "backslashreplace")
-        return str(value)
-
-    return json.dumps(row, default=as_text, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def open_avro(inputs: Sequence[str], options: AvroOptions) -> AvroSource:
@@ -96,18 +67,10 @@ def open_avro(inputs: Sequence[str], options: AvroOptions) -> AvroSource:
     listing = list_files(inputs, "avro")
     files = [inspect_file(path) for path in listing.files]
     for file in files:
-        if not file.units and not options.allow_empty:
+        if not file.rows and not options.allow_empty:
             raise DataError(f"{file.path}: has no rows; {EMPTY_ADVICE}")
-    return AvroSource(
-        columns=_columns(files, options),
-        fingerprint=fingerprint("avro", [(file.path, file.sha256) for file in files]),
-        rows=sum(file.units for file in files),
-        files=listing.files,
-        input_bytes=sum(file.size for file in files),
-        ignored=listing.ignored,
-        options=options,
-        inspected=tuple(file for file in files if file.units),
-    )
+    columns = _columns(files, options)
+    return AvroSource.of("avro", files, listing, columns=columns, options=options)
 
 
 def _columns(files: Sequence[AvroFile], options: AvroOptions) -> tuple[Column, ...]:

@@ -11,16 +11,17 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.io import WriteToAvro
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.local_beam import local_pipeline
-from penstock.components.sources.base import Batch, Column, Piece, RejectedRow, Source
+from penstock.components.sources.avro.options import AvroOptions
+from penstock.components.sources.base import Batch, Column, Piece, Source
 from penstock.components.sources.bigquery.options import (
     BigQueryOptions,
     bigquery_columns,
@@ -28,7 +29,6 @@ from penstock.components.sources.bigquery.options import (
 )
 from penstock.components.sources.bigquery.values import plain_row
 from penstock.components.sources.open import open_source
-from penstock.components.sources.row_file_options import AvroOptions
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # Folders of results; removed when the process ends.
@@ -51,34 +51,29 @@ class DryRun:
     bytes: int
 
 
-@dataclass(eq=False)
-class BigQuerySource:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BigQuerySource(Source):
     """A checked query; see `Source` for its other attributes.
 
     Attributes:
         project: Who pays.
         options: The query, and how it is read.
-        columns: Of the result.
         fingerprint: sha256 (hex) over the query and when its tables were changed last.
+        rows: Of the result; to ask for them runs the query.
         input_bytes: What the query reads.
     """
 
     project: str
     options: BigQueryOptions
-    columns: tuple[Column, ...]
-    fingerprint: str
-    input_bytes: int
-    rejected_by_scan: tuple[RejectedRow, ...] = ()
-    kind: str = "bigquery"
-    files: tuple[str, ...] = ()
+    rows: int = field(init=False, repr=False)
 
     @functools.cached_property
     def _spooled(self) -> Source:
         return _spool(self.project, self.options, self.columns)
 
-    @property
-    def rows(self) -> int:
-        """Rows of the result; runs the query."""
+    def __getattr__(self, name: str) -> int:
+        if name != "rows":
+            raise AttributeError(name)
         return self._spooled.rows
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
@@ -105,6 +100,8 @@ def open_bigquery(inputs: Sequence[str], options: BigQueryOptions) -> BigQuerySo
     checked = dry_run(project, options.query)
     facts = json.dumps([options.query, sorted(checked.tables.items())])
     return BigQuerySource(
+        kind="bigquery",
+        files=(),
         project=project,
         options=options,
         columns=checked.columns,
@@ -134,11 +131,11 @@ def dry_run(project: str, query: str) -> DryRun:
         }
     except GoogleAuthError as error:
         raise UsageError(
-            f"BigQuery: no credentials ({_one_line(error)}); run `gcloud auth application-default "
-            "login`, or set GOOGLE_APPLICATION_CREDENTIALS"
+            f"BigQuery: no credentials ({short_error(error, 400)}); run `gcloud auth "
+            "application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
         ) from error
     except (GoogleAPIError, OSError) as error:
-        raise DataError(f"BigQuery, project {project}: {_one_line(error)}") from error
+        raise DataError(f"BigQuery, project {project}: {short_error(error, 400)}") from error
     return DryRun(bigquery_columns(fields), tables, int(job.total_bytes_processed or 0))
 
 
@@ -173,11 +170,7 @@ def _spool(project: str, options: BigQueryOptions, columns: Sequence[Column]) ->
         avro = AvroOptions(non_finite=options.non_finite, allow_empty=options.allow_empty)
         return open_source(folder.name, avro)
     except (DataError, RuntimeError) as error:  # Beam wraps what a reader raises in its own words
-        raise DataError(f"BigQuery, project {project}: {_one_line(error)}") from error
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:400] or type(error).__name__
+        raise DataError(f"BigQuery, project {project}: {short_error(error, 400)}") from error
 
 
 def _avro_field(column: Column) -> dict[str, Any]:

@@ -26,7 +26,7 @@ BROKEN_QUOTE = (
 
 
 @dataclass(frozen=True)
-class Place:
+class RowPlace:
     """Where a block's first row stands: file, row number and physical line, counted from 1."""
 
     file: str
@@ -34,14 +34,14 @@ class Place:
     line: int
 
 
-def broken_row(block: RowBlock, place: Place) -> RejectedRow:
+def broken_row(block: RowBlock, place: RowPlace) -> RejectedRow:
     """The one row of a block in which a quote opens that is not closed properly."""
     line = place.line + line_breaks(block.data[: block.broken_at])
     raw = block.data.rstrip(b"\r\n")
     return RejectedRow(place.file, place.row, line, None, BROKEN_QUOTE, raw)
 
 
-def isolate(block: RowBlock, place: Place, parser: RowParser, splitter: RowSplitter) -> Batch:
+def isolate(block: RowBlock, place: RowPlace, parser: RowParser, splitter: RowSplitter) -> Batch:
     """Every row of a block that is not broken, as a good, a rejected or a blank one.
 
     Args:
@@ -63,7 +63,7 @@ class _Isolation:
     """
 
     block: RowBlock
-    place: Place
+    place: RowPlace
     parser: RowParser
     splitter: RowSplitter
     faults: dict[int, tuple[str | None, str]] = field(default_factory=dict)

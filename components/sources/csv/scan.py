@@ -4,48 +4,39 @@ The same read that counts rows computes sha256 and hands the sampler of types so
 Kept of it are 24 bytes for each block: a place where a row begins, with its numbers.
 """
 
-import hashlib
 from dataclasses import dataclass
-from typing import BinaryIO
 
 import numpy as np
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import open_data
+from penstock.components.files.content import HashingStream, open_data
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.csv.header import Header
-from penstock.components.sources.csv.isolate import Place, broken_row
+from penstock.components.sources.csv.isolate import RowPlace, broken_row
 from penstock.components.sources.csv.rows import RowSplitter
 from penstock.components.sources.csv.sample import CsvSampler
 from penstock.components.sources.cutting import RowStart
+from penstock.components.sources.opened_files import OpenedFile
 
 # Rejected rows that a scan keeps: enough to show, and bounded.
 MAX_SCAN_REJECTED = 100
 
 
-@dataclass(frozen=True, eq=False)
-class CsvFile:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CsvFile(OpenedFile):
     """A file as the scan found it.
 
     Attributes:
-        path: The file.
         names: Its columns' names, in its order.
-        size: Its size in bytes.
         data_start: First byte after the header.
-        rows: Data rows, blank ones included.
-        has_data: Whether any of them is not blank.
-        sha256: Digest of the whole content.
+        has_data: Whether any row is not blank.
         checkpoints: int64 [blocks + 1, 3]: byte, row number and line of a row start,
             ascending; the last is the end of the file.
     """
 
-    path: str
     names: tuple[str, ...]
-    size: int
     data_start: int
-    rows: int
     has_data: bool
-    sha256: bytes
     checkpoints: np.ndarray
 
     @property
@@ -53,7 +44,7 @@ class CsvFile:
         """Bytes of data."""
         return self.size - self.data_start
 
-    def row_start(self, units: int, splitter: RowSplitter) -> RowStart:
+    def find_row(self, units: int, splitter: RowSplitter) -> RowStart:
         """The first row that starts at byte `units` of the data or after it, or the end."""
         byte = self.data_start + units
         after = int(np.searchsorted(self.checkpoints[:, 0], byte, side="right"))
@@ -70,24 +61,6 @@ class CsvFile:
                     return RowStart(head.end, row + rows, line + head.lines)
                 row, line = row + block.rows, line + block.lines
         raise AssertionError(f"{self.path}: no row start from {byte} to {end}")
-
-
-class _HashingStream:
-    """Hashes what is read from a file."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._digest = hashlib.sha256()
-
-    def read(self, size: int, /) -> bytes:
-        """The next `size` bytes."""
-        data = self._stream.read(size)
-        self._digest.update(data)
-        return data
-
-    def digest(self) -> bytes:
-        """sha256 of all that was read."""
-        return self._digest.digest()
 
 
 def scan_file(
@@ -113,14 +86,14 @@ def scan_file(
     if sampler:
         sampler.begin_file(header.names)
     with open_data(header.path) as file:
-        stream = _HashingStream(file)
+        stream = HashingStream(file)
         stream.read(header.data_start)
         for block in splitter.split(stream, header.data_start, header.size, header.path):
             if block.broken_at is None:
                 if sampler:
                     sampler.add(block)
             elif len(rejected) < MAX_SCAN_REJECTED:
-                rejected.append(broken_row(block, Place(header.path, row, line)))
+                rejected.append(broken_row(block, RowPlace(header.path, row, line)))
             has_data = has_data or bool(block.data.strip(b"\r\n"))
             row, line = row + block.rows, line + block.lines
             checkpoints.append((block.end, row, line))

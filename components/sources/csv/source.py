@@ -8,19 +8,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import EMPTY_ADVICE, check_size, fingerprint, open_data
+from penstock.components.files.content import EMPTY_ADVICE, check_size, open_data
 from penstock.components.files.listing import list_files
-from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
+from penstock.components.sources.base import Batch, Column, Piece
 from penstock.components.sources.batches import MAX_BATCH_ROWS, empty_batch
 from penstock.components.sources.csv.blocks import RowBlock
 from penstock.components.sources.csv.header import Header, read_header
-from penstock.components.sources.csv.isolate import Place, broken_row, isolate
+from penstock.components.sources.csv.isolate import RowPlace, broken_row, isolate
 from penstock.components.sources.csv.parse import Misfit, RowParser
 from penstock.components.sources.csv.rows import RowSplitter
 from penstock.components.sources.csv.sample import CsvSampler
 from penstock.components.sources.csv.scan import MAX_SCAN_REJECTED, CsvFile, scan_file
-from penstock.components.sources.cutting import cut_files
+from penstock.components.sources.cutting import RowStart
 from penstock.components.sources.layout import check_same_names, check_schema_names
+from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.schema import SchemaColumn, read_schema
 from penstock.components.tfrecord.sharding import MIB
@@ -31,33 +32,18 @@ SCAN_BLOCK_BYTES = 8 * MIB
 READ_BLOCK_BYTES = 4 * MIB
 
 
-@dataclass(frozen=True, eq=False)
-class CsvSource:
-    """Files of delimited text, opened, checked and typed; see `Source` for its other attributes.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CsvSource(OpenedFiles[CsvFile]):
+    """Files of delimited text, opened, checked and typed.
 
     Attributes:
-        ignored: Stray files beside the data, left out.
-        rejected_by_scan: The first rows in which a quote opens that is not closed, found
-            before work starts. `read` gives these, and the others, when it comes to them.
-        options: How the files are understood.
-        scanned: The files as the scan found them, those without rows left out.
+        rejected_by_scan: The first rows in which a quote opens that is not closed.
     """
 
-    columns: tuple[Column, ...]
-    fingerprint: str
-    rows: int
-    files: tuple[str, ...]
-    input_bytes: int
-    ignored: tuple[str, ...]
-    rejected_by_scan: tuple[RejectedRow, ...]
     options: SourceOptions
-    scanned: tuple[CsvFile, ...]
-    kind: str = "csv"
 
-    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        """The whole input as `parts` runs of byte ranges of about equal size, in order."""
-        splitter = _splitter(self.options, READ_BLOCK_BYTES)
-        return cut_files(self.scanned, parts, lambda file, at: file.row_start(at, splitter))
+    def _row_start(self, file: CsvFile, at: int) -> RowStart:
+        return file.find_row(at, _splitter(self.options, READ_BLOCK_BYTES))
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The rows of the pieces, at most `MAX_BATCH_ROWS` good ones in a batch.
@@ -66,21 +52,20 @@ class CsvSource:
             DataError: A file has changed since it was scanned.
         """
         splitter = _splitter(self.options, READ_BLOCK_BYTES)
-        files = {file.path: file for file in self.scanned}
         for piece in pieces:
-            file = files[piece.file]
+            file = self.scanned[piece.file]
             parser = RowParser(file.names, self.columns, self.options)
             row, line = piece.first_row, piece.first_line
             with open_data(piece.file) as stream:
                 check_size(stream, file.size, file.path)
                 stream.seek(piece.start)
                 for block in splitter.split(stream, piece.start, piece.end, piece.file):
-                    yield from _batches(block, Place(piece.file, row, line), parser, splitter)
+                    yield from _batches(block, RowPlace(piece.file, row, line), parser, splitter)
                     row, line = row + block.rows, line + block.lines
 
 
 def _batches(
-    block: RowBlock, place: Place, parser: RowParser, splitter: RowSplitter
+    block: RowBlock, place: RowPlace, parser: RowParser, splitter: RowSplitter
 ) -> Iterator[Batch]:
     """The rows of one block."""
     if block.broken_at is not None:
@@ -100,7 +85,7 @@ def _batches(
     for start in range(0, block.rows, MAX_BATCH_ROWS):
         part = block.slice_rows(start, min(start + MAX_BATCH_ROWS, block.rows))
         yield from _batches(part, place, parser, splitter)
-        place = Place(place.file, place.row + part.rows, place.line + part.lines)
+        place = RowPlace(place.file, place.row + part.rows, place.line + part.lines)
 
 
 def open_csv(inputs: Sequence[str], options: SourceOptions) -> CsvSource:
@@ -130,16 +115,13 @@ def open_csv(inputs: Sequence[str], options: SourceOptions) -> CsvSource:
         columns = sampler.columns()
     if not columns:
         raise DataError(f"{listing.files[0]}: no file has a header, so there are no columns")
-    return CsvSource(
+    return CsvSource.of(
+        "csv",
+        scanned,
+        listing,
         columns=columns,
-        fingerprint=fingerprint("csv", [(file.path, file.sha256) for file in scanned]),
-        rows=sum(file.rows for file in scanned),
-        files=listing.files,
-        input_bytes=sum(file.size for file in scanned),
-        ignored=listing.ignored,
-        rejected_by_scan=tuple(rejected[:MAX_SCAN_REJECTED]),
         options=options,
-        scanned=tuple(file for file in scanned if file.rows),
+        rejected_by_scan=tuple(rejected[:MAX_SCAN_REJECTED]),
     )
 
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Column
+from penstock.components.sources.lines.json.options import JsonLinesOptions
 from penstock.components.sources.lines.json.types import JsonSample
 from penstock.components.sources.python_values import RowConverter
-from penstock.components.sources.row_file_options import JsonLinesOptions
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.files.content import open_data
 from penstock.components.files.spool import local_path
 
@@ -58,7 +58,7 @@ def _named(path: str) -> Iterator[None]:
     except _ElsewhereError as error:
         raise DataError(f"{path}: {error}; save it anew with all data in it") from error
     except Exception as error:  # the readers raise a dozen kinds of them for damaged files
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        reason = short_error(error, 120)
         raise DataError(f"{path}: damaged MATLAB file ({reason}); copy it again") from error
 
 

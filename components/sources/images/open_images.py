@@ -4,7 +4,6 @@ import hashlib
 import os
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.components.errors import DataError
@@ -15,19 +14,18 @@ from penstock.components.sources.images.labelling import Labels, label_by_file, 
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.images.pixels import require_pillow
 from penstock.components.sources.images.report import ImageReport, make_report
-from penstock.components.sources.images.source import (
-    DIGEST_COLUMN,
-    IMAGE_COLUMNS,
-    MAX_FILE_BYTES,
-    Catalog,
-    ImageSource,
-)
+from penstock.components.sources.images.source import DIGEST_COLUMN, IMAGE_COLUMNS, ImageSource
 from penstock.components.sources.images.tree import find_images
 from penstock.components.sources.layout import shown
 from penstock.components.sources.whole_files.rows import rejected_file, shuffled
 from penstock.components.sources.whole_files.scan import ScannedFile, for_each_file, scan_file
+from penstock.components.sources.whole_files.source import Listed
 from penstock.components.sources.whole_files.tree import FoundFile, Tree
+from penstock.components.tfrecord.sharding import MIB
 
+# A file of more is rejected without being read: a worker holds a few whole images, and a record
+# ends at 2 GiB.
+MAX_FILE_BYTES = 256 * MIB
 # What was left out is reported by name up to so many files.
 _SHOWN_IGNORED = 20
 
@@ -46,31 +44,29 @@ def open_images(inputs: Sequence[str], options: ImageOptions) -> ImageSource:
     images = [tree.files[at] for at in kept]
     order = shuffled([os.fsencode(image.name) for image in images], options.shuffle_seed)
     images = [images[at] for at in order]
-    scanned = _scan([image.path for image in images])
+    listed = Listed.of(images, _scan([image.path for image in images]))
     places = pa.array([kept[at] for at in order], pa.int64())
-    catalog = Catalog(
-        paths=tuple(image.path for image in images),
-        names=pa.array([os.fsencode(image.name) for image in images], pa.binary()),
-        sizes=np.array([file.size for file in scanned], np.int64),
-        digests=pa.array([file.sha256 for file in scanned], pa.binary()),
-        labels=pa.RecordBatch.from_arrays(
-            [column.take(places) for column in labels.rows.columns],
-            [column.name for column in labels.columns],
-        ),
+    rows = pa.RecordBatch.from_arrays(
+        [column.take(places) for column in labels.rows.columns],
+        [column.name for column in labels.columns],
     )
-    report = _report(catalog)
+    report = _report(listed, rows)
     digest = (DIGEST_COLUMN,) if options.content_digest else ()
     return ImageSource(
+        kind="images",
         columns=(*IMAGE_COLUMNS, *labels.columns, *digest),
-        fingerprint=_fingerprint(catalog, rejected, options),
-        files=catalog.paths or tuple(tree.refused),
-        input_bytes=int(catalog.sizes.sum()),
+        fingerprint=_fingerprint(listed, rejected, options),
+        rows=len(images) + len(rejected),
+        files=listed.paths or tuple(tree.refused),
+        input_bytes=int(listed.sizes.sum()),
         ignored=_short(tree.ignored),
         rejected_by_scan=tuple(rejected),
-        options=options,
-        catalog=catalog,
-        report=report,
         notes=(*labels.notes, *report.lines()),
+        listed=listed,
+        max_bytes=MAX_FILE_BYTES,
+        options=options,
+        labels=rows,
+        report=report,
     )
 
 
@@ -136,24 +132,24 @@ def _scan(paths: Sequence[str]) -> list[ScannedFile]:
     return for_each_file(lambda path: scan_file(path, MAX_FILE_BYTES), paths)
 
 
-def _report(catalog: Catalog) -> ImageReport:
-    columns = {name: i for i, name in enumerate(catalog.labels.schema.names)}
-    nothing: list = [None] * len(catalog)
+def _report(listed: Listed, labels: pa.RecordBatch) -> ImageReport:
+    columns = {name: i for i, name in enumerate(labels.schema.names)}
+    nothing: list = [None] * len(listed.paths)
 
     def values(name: str) -> list:
-        return catalog.labels.column(columns[name]).to_pylist() if name in columns else nothing
+        return labels.column(columns[name]).to_pylist() if name in columns else nothing
 
-    names = [os.fsdecode(name) for name in catalog.names.to_pylist()]
-    return make_report(names, catalog.digests.to_pylist(), values(LABEL), values(TEXT))
+    names = [os.fsdecode(name) for name in listed.names.to_pylist()]
+    return make_report(names, listed.digests.to_pylist(), values(LABEL), values(TEXT))
 
 
-def _fingerprint(catalog: Catalog, rejected: Sequence[RejectedRow], options: ImageOptions) -> str:
+def _fingerprint(listed: Listed, rejected: Sequence[RejectedRow], options: ImageOptions) -> str:
     """Digest of all names and content: images, label file, names of classes, what was refused.
 
     `content.fingerprint` finds out names by paths, which takes longer than to open a file.
     """
     digest = hashlib.sha256(b"images")
-    for name, content in zip(catalog.names.to_pylist(), catalog.digests.to_pylist(), strict=True):
+    for name, content in zip(listed.names.to_pylist(), listed.digests.to_pylist(), strict=True):
         digest.update(b"\0" + name + b"\0" + content)
     given = [path for path in (options.labels_file, options.class_names_file) if path]
     for file in _scan(given):

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.components.errors import UsageError
+from penstock.components.errors import UsageError, short_error
 from penstock.components.sources.images.exif import UPRIGHT, orientation
 from penstock.components.sources.images.options import ImageOptions
-from penstock.components.sources.images.probe import Probe, UnfitImageError, check_pixels
+from penstock.components.sources.images.probe import Probe, check_pixels
+from penstock.components.sources.whole_files.rows import UnfitFileError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -49,7 +50,7 @@ def decode(data: bytes, probe: Probe, options: ImageOptions) -> "Image":
         options: Most pixels, alpha, and the size it is decoded for.
 
     Raises:
-        UnfitImageError: It cannot be decoded.
+        UnfitFileError: It cannot be decoded.
     """
     from PIL import Image
 
@@ -66,13 +67,13 @@ def decode(data: bytes, probe: Probe, options: ImageOptions) -> "Image":
             image.load()
             turned = orientation(image.info.get("exif", b""))
             return _turn(_eight_bits(image, options.alpha), turned)
-    except UnfitImageError:
+    except UnfitFileError:
         raise
     except MemoryError:
         raise
     except Exception as error:  # Pillow's plugins raise a dozen kinds of them
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise UnfitImageError(
+        reason = short_error(error, 120)
+        raise UnfitFileError(
             f"{probe.format} that cannot be decoded ({reason}); copy it again"
         ) from error
 

@@ -10,11 +10,8 @@ from penstock.components.sources.images.jpeg import read_markers
 from penstock.components.sources.images.looks import format_by_extension, refusal
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.images.png import read_chunks
+from penstock.components.sources.whole_files.rows import UnfitFileError
 from penstock.components.tfrecord.image_header import image_header
-
-
-class UnfitImageError(Exception):
-    """An image that cannot be taken; its text is the reason, without the file."""
 
 
 class Probe(NamedTuple):
@@ -45,16 +42,16 @@ def probe(data: bytes, path: str, options: ImageOptions) -> Probe:
         options: Most pixels, and what alpha means.
 
     Raises:
-        UnfitImageError: It is no image, not whole, too large, or not what its name says.
+        UnfitFileError: It is no image, not whole, too large, or not what its name says.
     """
     if not data:
-        raise UnfitImageError("is empty (0 bytes), expected an image; copy it again")
+        raise UnfitFileError("is empty (0 bytes), expected an image; copy it again")
     header = image_header(data)
     if header is None:
-        raise UnfitImageError(refusal(data))
+        raise UnfitFileError(refusal(data))
     promised = format_by_extension(path)
     if promised not in (None, header.format):
-        raise UnfitImageError(
+        raise UnfitFileError(
             f"its extension says {promised} but it holds {header.format}; rename or convert it"
         )
     check_pixels(header.width, header.height, options.max_pixels)
@@ -71,12 +68,12 @@ def check_pixels(width: int, height: int, most: int) -> None:
     """Refuse an image without pixels, or with more than `most`.
 
     Raises:
-        UnfitImageError: Names its size.
+        UnfitFileError: Names its size.
     """
     if width * height == 0:
-        raise UnfitImageError(f"damaged: its header says {width}x{height} pixels")
+        raise UnfitFileError(f"damaged: its header says {width}x{height} pixels")
     if width * height > most:
-        raise UnfitImageError(
+        raise UnfitFileError(
             f"{width}x{height} is {width * height:,} pixels, more than max_pixels {most:,}; "
             "not decoded"
         )
@@ -85,11 +82,11 @@ def check_pixels(width: int, height: int, most: int) -> None:
 def _probe_jpeg(data: bytes) -> tuple[int, bool]:
     markers = read_markers(data)
     if markers is None:
-        raise UnfitImageError("truncated JPEG: it ends before its pixels begin; copy it again")
+        raise UnfitFileError("truncated JPEG: it ends before its pixels begin; copy it again")
     if not markers.is_whole:
-        raise UnfitImageError("truncated JPEG: the mark of its end is missing; copy it again")
+        raise UnfitFileError("truncated JPEG: the mark of its end is missing; copy it again")
     if markers.bits != 8 or markers.components not in (1, 3, 4):
-        raise UnfitImageError(
+        raise UnfitFileError(
             f"JPEG of {markers.components} x {markers.bits} bits a pixel, which is not read; "
             "convert it to 8 bits of gray or RGB"
         )
@@ -100,8 +97,8 @@ def _probe_jpeg(data: bytes) -> tuple[int, bool]:
 def _probe_png(data: bytes, options: ImageOptions) -> tuple[int, bool]:
     chunks = read_chunks(data)
     if chunks is None:
-        raise UnfitImageError("damaged PNG: its header is not one")
+        raise UnfitFileError("damaged PNG: its header is not one")
     if not chunks.is_whole:
-        raise UnfitImageError("truncated PNG: its last chunk is missing; copy it again")
+        raise UnfitFileError("truncated PNG: its last chunk is missing; copy it again")
     is_plain = chunks.orientation == 1 and not (chunks.has_alpha and options.alpha != "drop")
     return (1 if chunks.is_gray else 3) if is_plain else 0, is_plain

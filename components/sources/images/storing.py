@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.components.image_features import RAW
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.images.pixels import decode
-from penstock.components.sources.images.probe import Probe, UnfitImageError, check_pixels, probe
+from penstock.components.sources.images.probe import Probe, check_pixels, probe
 from penstock.components.sources.images.resizing import resize
+from penstock.components.sources.whole_files.rows import UnfitFileError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -46,7 +47,7 @@ def store(data: bytes, path: str, options: ImageOptions) -> StoredImage:
         options: The layout and the policies.
 
     Raises:
-        UnfitImageError: It cannot be taken; says why.
+        UnfitFileError: It cannot be taken; says why.
     """
     seen = probe(data, path, options)
     if options.layout == "bytes":
@@ -85,7 +86,7 @@ def _encoded(image: "Image", kind: str, options: ImageOptions) -> StoredImage:
         else:
             image.save(buffer, kind)
     except (OSError, ValueError) as error:  # a side of more than 65,535 pixels, as JPEG
-        raise UnfitImageError(f"cannot be written as {kind} ({error})") from error
+        raise UnfitFileError(f"cannot be written as {kind} ({error})") from error
     return _stored(image, buffer.getvalue(), kind)
 
 

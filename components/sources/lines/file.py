@@ -1,43 +1,56 @@
-"""One pass over a file of lines: how many, its digest, and where work may be cut.
+"""Files of lines: one pass that counts and hashes, and the lines of a piece in blocks.
 
 A line ends at LF; a CR before it belongs to the line's end.
 """
 
 import codecs
-import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import open_data
+from penstock.components.files.content import HashingStream, open_data
+from penstock.components.sources.base import Piece
 from penstock.components.sources.cutting import RowStart
+from penstock.components.sources.opened_files import OpenedFile
 from penstock.components.tfrecord.sharding import MIB
 
-_BLOCK_BYTES = 4 * MIB
+_SCAN_BYTES = 4 * MIB
+# Empty lines take some forty times their bytes in arrays.
+_BLOCK_BYTES = MIB
 _SNIFFED_BYTES = 512
 
 
 @dataclass(frozen=True)
-class LineFile:
-    """A file as the scan found it.
+class LineBlock:
+    """Whole lines of a file; or one line that is too long, cut.
 
     Attributes:
-        path: The file.
-        size: Its size in bytes.
+        offset: Where `data` begins in the file, in bytes.
+        first_line: Number of the first line within the file, counted from 1.
+        data: The lines, each with its end.
+        is_cut: Whether it is the beginning of one line that is too long.
+    """
+
+    offset: int
+    first_line: int
+    data: bytes
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LineFile(OpenedFile):
+    """A file as the scan found it; a row is a line.
+
+    Attributes:
         data_start: First byte after a byte order mark.
-        lines: Number of its lines.
-        has_data: Whether any of them is not blank.
-        sha256: Digest of the whole content.
+        has_data: Whether any line is not blank.
         checkpoints: (byte, number) of lines from 1, ascending; the last is the file's end.
     """
 
-    path: str
-    size: int
     data_start: int
-    lines: int
     has_data: bool
-    sha256: bytes
     checkpoints: tuple[tuple[int, int], ...]
 
     @property
@@ -45,17 +58,17 @@ class LineFile:
         """Bytes of data."""
         return self.size - self.data_start
 
-    def row_start(self, units: int) -> RowStart:
-        """The first line that starts at byte `units` of the data or after it, or the end."""
-        wanted = self.data_start + units
+    def row_start(self, at: int) -> RowStart:
+        """The first line that starts at byte `at` of the data or after it, or the end."""
+        wanted = self.data_start + at
         byte, line = max(point for point in self.checkpoints if point[0] <= wanted)
         last = b"\n"
         with open_data(self.path) as stream:
             stream.seek(byte)
-            while byte < wanted and (block := stream.read(min(_BLOCK_BYTES, wanted - byte))):
+            while byte < wanted and (block := stream.read(min(_SCAN_BYTES, wanted - byte))):
                 byte, line, last = byte + len(block), line + block.count(b"\n"), block[-1:]
             if last != b"\n":  # Within a line: go to its end.
-                while last != b"\n" and (block := stream.readline(_BLOCK_BYTES)):
+                while last != b"\n" and (block := stream.readline(_SCAN_BYTES)):
                     byte, last = byte + len(block), block[-1:]
                 line += 1
         return RowStart(byte, line, line)
@@ -79,18 +92,17 @@ def scan_lines(
     Raises:
         DataError: It is something else than lines of text, or a line is too long.
     """
-    digest = hashlib.sha256()
-    with open_data(path) as stream:
-        head = stream.read(_SNIFFED_BYTES)
+    with open_data(path) as file:
+        head = file.read(_SNIFFED_BYTES)
         if problem := check_head(head):
             raise DataError(f"{path}: {problem}")
         start = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
-        stream.seek(0)
-        digest.update(stream.read(start))
+        file.seek(0)
+        stream = HashingStream(file)
+        stream.read(start)
         byte, line, open_line, has_data = start, 1, 0, False
         checkpoints = [(byte, line)]
-        while block := stream.read(_BLOCK_BYTES):
-            digest.update(block)
+        while block := stream.read(_SCAN_BYTES):
             has_data = has_data or bool(block.strip())
             last = block.rfind(b"\n") + 1
             # What begins a line here may be the end of one that began in the block before.
@@ -115,8 +127,17 @@ def scan_lines(
             if show:
                 show(_tail(path, byte - open_line))
         checkpoints.append((byte, line))
-        _check_same(path, os.fstat(stream.fileno()).st_size, byte)
-    return LineFile(path, byte, start, line - 1, has_data, digest.digest(), tuple(checkpoints))
+        if os.fstat(file.fileno()).st_size != byte:
+            raise DataError(f"{path}: grew while it was read; start again when it is complete")
+    return LineFile(
+        path=path,
+        size=byte,
+        sha256=stream.digest(),
+        rows=line - 1,
+        data_start=start,
+        has_data=has_data,
+        checkpoints=tuple(checkpoints),
+    )
 
 
 def _tail(path: str, start: int) -> bytes:
@@ -126,6 +147,45 @@ def _tail(path: str, start: int) -> bytes:
         return stream.read()
 
 
-def _check_same(path: str, size: int, read: int) -> None:
-    if size != read:
-        raise DataError(f"{path}: grew while it was read; start again when it is complete")
+def read_blocks(stream: BinaryIO, piece: Piece, max_row_bytes: int) -> Iterator[LineBlock]:
+    """The lines of a piece, in order.
+
+    Args:
+        stream: Its file.
+        piece: From the start of a line to the end of one.
+        max_row_bytes: Longest line that is held, without its end.
+
+    Raises:
+        DataError: The file ends before the piece.
+    """
+    byte, line = piece.start, piece.first_line
+    stream.seek(byte)
+    while byte < piece.end:
+        data = stream.read(min(_BLOCK_BYTES, piece.end - byte))
+        whole = data.rfind(b"\n") + 1
+        is_last = byte + len(data) == piece.end
+        if whole < len(data) and not is_last:
+            data += stream.readline(max(0, max_row_bytes + 2 - (len(data) - whole)))
+            is_last = byte + len(data) == piece.end
+        if not data:
+            raise DataError(f"{piece.file}: ends at byte {byte}, expected {piece.end} bytes")
+        if is_last or data.endswith(b"\n"):
+            whole = len(data)
+        if whole:
+            yield LineBlock(byte, line, data[:whole])
+            line += data.count(b"\n", 0, whole)
+        if whole < len(data):
+            yield LineBlock(byte + whole, line, data[whole:], is_cut=True)
+            byte, line = byte + len(data) + _skip_line(stream), line + 1
+        else:
+            byte += whole
+
+
+def _skip_line(stream: BinaryIO) -> int:
+    """Read to the end of the line; how many bytes that was."""
+    size = 0
+    while part := stream.readline(_BLOCK_BYTES):
+        size += len(part)
+        if part.endswith(b"\n"):
+            break
+    return size

@@ -4,7 +4,6 @@
 is dealt with here.
 """
 
-import hashlib
 import os
 from collections import Counter
 from dataclasses import dataclass
@@ -14,44 +13,31 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow_hotfix  # noqa: F401 - CVE-2023-47248: Arrow 10 runs pickled code of a file's schema
 
-from penstock.components.errors import DataError
-from penstock.components.files.content import open_data
+from penstock.components.errors import DataError, short_error
+from penstock.components.files.content import hash_file, open_data
 from penstock.components.files.sniff import PARQUET_MAGIC, not_text
 from penstock.components.files.spool import local_path
 from penstock.components.sources.arrow_values import feature_type, holds_text
 from penstock.components.sources.base import Column
 from penstock.components.sources.layout import shown
+from penstock.components.sources.opened_files import OpenedFile
 from penstock.components.tfrecord.feature_kind import FeatureKind
-from penstock.components.tfrecord.sharding import MIB
-
-_HASH_BLOCK_BYTES = 8 * MIB
 
 
-@dataclass(frozen=True)
-class ParquetFile:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ParquetFile(OpenedFile):
     """A file as its footer describes it.
 
     Attributes:
-        path: The file.
         schema: Names and Arrow types of its columns.
-        size: Its size in bytes.
-        sha256: Digest of the whole content.
         group_ends: One past the last row of each row group, ascending.
         row_bytes: Largest mean size of a row among the groups, uncompressed
             but as encoded: its values may be far larger.
     """
 
-    path: str
     schema: pa.Schema
-    size: int
-    sha256: bytes
     group_ends: tuple[int, ...]
     row_bytes: int
-
-    @property
-    def units(self) -> int:
-        """Number of rows."""
-        return self.group_ends[-1] if self.group_ends else 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -124,7 +110,7 @@ def open_reader(path: str) -> pq.ParquetFile:
             "is not read (CVE-2023-47248); write the column with a plain type"
         ) from error
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: damaged Parquet footer ({_one_line(error)})") from error
+        raise DataError(f"{path}: damaged Parquet footer ({short_error(error)})") from error
 
 
 def inspect_file(path: str) -> ParquetFile:
@@ -134,11 +120,8 @@ def inspect_file(path: str) -> ParquetFile:
         DataError: It is empty, truncated, damaged or not Parquet, or has two columns of a name.
     """
     with open_data(path) as stream:
-        size = os.fstat(stream.fileno()).st_size
-        _check_ends(stream, size, path)
-        digest = hashlib.sha256()
-        while block := stream.read(_HASH_BLOCK_BYTES):
-            digest.update(block)
+        _check_ends(stream, os.fstat(stream.fileno()).st_size, path)
+    sha256, size = hash_file(path)
     with open_reader(path) as reader:
         schema, metadata = reader.schema_arrow, reader.metadata
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
@@ -150,7 +133,15 @@ def inspect_file(path: str) -> ParquetFile:
         rows += group.num_rows
         ends.append(rows)
         row_bytes = max(row_bytes, group.total_byte_size // max(1, group.num_rows))
-    return ParquetFile(path, schema, size, digest.digest(), tuple(ends), row_bytes)
+    return ParquetFile(
+        path=path,
+        size=size,
+        sha256=sha256,
+        rows=rows,
+        schema=schema,
+        group_ends=tuple(ends),
+        row_bytes=row_bytes,
+    )
 
 
 def _check_ends(stream: BinaryIO, size: int, path: str) -> None:
@@ -166,8 +157,3 @@ def _check_ends(stream: BinaryIO, size: int, path: str) -> None:
         raise DataError(
             f"{path}: truncated: {size} bytes that do not end as Parquet does; copy it again"
         )
-    stream.seek(0)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

@@ -4,7 +4,6 @@ Opening it reads every footer and hashes every file. Nested columns other than l
 values are refused by name, and pickled extension types without running their code.
 """
 
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.components.errors import DataError
-from penstock.components.files.content import EMPTY_ADVICE, check_size, fingerprint, open_data
+from penstock.components.errors import DataError, short_error
+from penstock.components.files.content import EMPTY_ADVICE, check_size, open_data
 from penstock.components.files.listing import list_files
 from penstock.components.sources.arrow_values import to_feature
 from penstock.components.sources.base import (
@@ -26,14 +25,17 @@ from penstock.components.sources.base import (
 from penstock.components.sources.batches import (
     FIRST_BATCH_ROWS,
     MAX_BATCH_ROWS,
-    batch_of,
+    Faults,
+    batch_without,
+    convert_columns,
     next_batch_rows,
-    take_rows,
 )
 from penstock.components.sources.cutting import RowStart, cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
+from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.parquet.file import ParquetFile, inspect_file, open_reader
+from penstock.components.sources.python_values import row_json
 from penstock.components.sources.schema import SchemaColumn, read_schema
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -42,32 +44,16 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 _SNAP_SHARE = 0.25
 
 
-@dataclass(frozen=True, eq=False)
-class ParquetSource:
-    """Parquet files, opened, checked and typed; see `Source` for its other attributes.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ParquetSource(OpenedFiles[ParquetFile]):
+    """Parquet files, opened, checked and typed."""
 
-    Attributes:
-        ignored: Stray files beside the data, left out.
-        rejected_by_scan: None; for what is wrong with a row its values must be read.
-        options: The policy for numbers that are not finite.
-        inspected: The files as their footers describe them, those without rows left out.
-    """
-
-    columns: tuple[Column, ...]
-    fingerprint: str
-    rows: int
-    files: tuple[str, ...]
-    input_bytes: int
-    ignored: tuple[str, ...]
     options: SourceOptions
-    inspected: tuple[ParquetFile, ...]
-    rejected_by_scan: tuple[RejectedRow, ...] = ()
-    kind: str = "parquet"
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The whole input as `parts` runs of row ranges of about equal length, in order."""
-        snap_rows = _SNAP_SHARE * self.rows / parts
-        return cut_files(self.inspected, parts, lambda file, at: _row_start(file, at, snap_rows))
+        files, snap_rows = list(self.scanned.values()), _SNAP_SHARE * self.rows / parts
+        return cut_files(files, parts, lambda file, at: _row_start(file, at, snap_rows))
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The rows of the pieces, at most `MAX_BATCH_ROWS` and about `MAX_BATCH_BYTES` in a batch.
@@ -75,9 +61,8 @@ class ParquetSource:
         Raises:
             DataError: A file is damaged, or has changed since it was inspected.
         """
-        files = {file.path: file for file in self.inspected}
         for piece in pieces:
-            yield from self._read_piece(files[piece.file], piece)
+            yield from self._read_piece(self.scanned[piece.file], piece)
 
     def _read_piece(self, file: ParquetFile, piece: Piece) -> Iterator[Batch]:
         ends = file.group_ends
@@ -112,26 +97,19 @@ class ParquetSource:
 
     def _converted(self, batch: pa.RecordBatch, path: str, first_row: int) -> Batch:
         """Rows of a file as features; `first_row` is the number of rows before them."""
-        arrays: list[pa.Array] = []
-        faults: dict[int, tuple[str, str]] = {}
-        for column in self.columns:
-            if column.name not in batch.schema.names:
-                arrays.append(pa.nulls(batch.num_rows, column.arrow_type))
-                continue
-            values = batch.column(batch.schema.get_field_index(column.name))
-            array, reasons = to_feature(values, column, self.options.non_finite)
-            arrays.append(array)
-            for row, reason in reasons.items():
-                faults.setdefault(row, (column.name, reason))
-        table = batch_of(self.columns, arrays)
-        if not faults:
-            return Batch(table)
-        rejected = [
-            RejectedRow(path, first_row + row + 1, 0, *faults[row], _row_json(batch, row))
-            for row in sorted(faults)
-        ]
-        good = [row for row in range(batch.num_rows) if row not in faults]
-        return Batch(take_rows(table, good), rejected)
+
+        def convert(column: Column) -> tuple[pa.Array, Faults]:
+            at = batch.schema.get_field_index(column.name)
+            if at < 0:
+                return pa.nulls(batch.num_rows, column.arrow_type), {}
+            return to_feature(batch.column(at), column, self.options.non_finite)
+
+        table, faults = convert_columns(self.columns, convert)
+        rejected = {
+            row: RejectedRow(path, first_row + row + 1, 0, *fault, _row_json(batch, row))
+            for row, fault in faults.items()
+        }
+        return batch_without(table, rejected)
 
 
 def _rows_at_once(batch: pa.RecordBatch) -> int:
@@ -152,23 +130,17 @@ def _damage_named(
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"{path}: damaged within rows {piece.start + 1} to {piece.end} "
-            f"({' '.join(str(error).split())[:200]}); copy or write it again"
+            f"({short_error(error)}); copy or write it again"
         ) from error
 
 
 def _row_json(batch: pa.RecordBatch, row: int) -> bytes:
-    """A row as JSON, text as it is and what JSON has no type for as text."""
-
-    def as_text(value: object) -> str:
-        if isinstance(value, bytes):
-            return value.decode("utf-8", "backslashreplace")
-        return str(value)
-
-    values = {
-        name: _python_value(array.slice(row, 1))
-        for name, array in zip(batch.schema.names, batch.columns, strict=True)
-    }
-    return json.dumps(values, default=as_text, ensure_ascii=False).encode()
+    return row_json(
+        {
+            name: _python_value(array.slice(row, 1))
+            for name, array in zip(batch.schema.names, batch.columns, strict=True)
+        }
+    )
 
 
 def _python_value(one: pa.Array) -> object:
@@ -201,18 +173,9 @@ def open_parquet(inputs: Sequence[str], options: SourceOptions) -> ParquetSource
     columns = _columns_by_schema(files, schema, options) if schema else _columns_by_files(files)
     if not options.allow_empty:
         for file in files:
-            if not file.units:
+            if not file.rows:
                 raise DataError(f"{file.path}: has no rows; {EMPTY_ADVICE}")
-    return ParquetSource(
-        columns=columns,
-        fingerprint=fingerprint("parquet", [(file.path, file.sha256) for file in files]),
-        rows=sum(file.units for file in files),
-        files=listing.files,
-        input_bytes=sum(file.size for file in files),
-        ignored=listing.ignored,
-        options=options,
-        inspected=tuple(file for file in files if file.units),
-    )
+    return ParquetSource.of("parquet", files, listing, columns=columns, options=options)
 
 
 def _columns_by_files(files: Sequence[ParquetFile]) -> tuple[Column, ...]:

@@ -4,21 +4,21 @@ Opening it counts and digests the rows and finds keys that part them evenly. Wha
 reads is compared with the numbers counted, whatever the database promises.
 """
 
-import json
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
-from penstock.components.sources.batches import batch_of, joined, next_batch_rows
-from penstock.components.sources.cutting import RowStart, cut_files
-from penstock.components.sources.python_values import (
+from penstock.components.sources.base import Batch, Piece, RejectedRow, Source
+from penstock.components.sources.batches import (
     batch_without,
-    to_column,
+    convert_columns,
+    joined,
+    next_batch_rows,
 )
+from penstock.components.sources.cutting import RowStart, cut_files
+from penstock.components.sources.python_values import row_json, to_column
 from penstock.components.sources.sql.address import parse_address
 from penstock.components.sources.sql.database import ConnectionLost, Database
 from penstock.components.sources.sql.options import SqlOptions
@@ -35,31 +35,23 @@ class _AllRows:
     units: int
 
 
-@dataclass(frozen=True, eq=False)
-class SqlSource:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SqlSource(Source):
     """The rows of a query or table, counted and typed; see `Source` for its other attributes.
 
     Attributes:
         files: The address, without login.
         input_bytes: Size of the database where that is known, else 0.
-        rejected_by_scan: None; for what is wrong with a row its values must be read.
         database: Where the rows are.
         options: The query, and policies for values.
         plan: What is known of the rows.
         mark: The state of the data that all workers must see.
     """
 
-    columns: tuple[Column, ...]
-    fingerprint: str
-    rows: int
-    files: tuple[str, ...]
-    input_bytes: int
     database: Database
     options: SqlOptions
     plan: SqlPlan
     mark: str | None
-    rejected_by_scan: tuple[RejectedRow, ...] = ()
-    kind: str = "sql"
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The whole input as `parts` runs of key ranges of about equal numbers of rows.
@@ -119,29 +111,15 @@ class SqlSource:
         _, *values = zip(*rows, strict=True)
         found = dict(zip(names, values, strict=True))
         nothing = (None,) * len(rows)
-        arrays, faults = [], dict[int, tuple[str, str]]()
-        for column in self.columns:
-            array, reasons = to_column(
-                found.get(column.name, nothing), column, self.options.non_finite
-            )
-            arrays.append(array)
-            for at, reason in reasons.items():
-                faults.setdefault(at, (column.name, reason))
-        rejected = {
-            at: RejectedRow(self.files[0], before + at + 1, 0, *fault, _json(names, rows[at][1:]))
-            for at, fault in faults.items()
-        }
-        return batch_without(batch_of(self.columns, arrays), rejected)
-
-
-def _json(names: Sequence[str], values: Sequence[Any]) -> bytes:
-    """A row as JSON, what JSON has no type for as text."""
-
-    def as_text(value: object) -> str:
-        return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
-
-    row = dict(zip(names, values, strict=True))
-    return json.dumps(row, default=as_text, ensure_ascii=False).encode("utf-8", "backslashreplace")
+        policy = self.options.non_finite
+        table, faults = convert_columns(
+            self.columns, lambda column: to_column(found.get(column.name, nothing), column, policy)
+        )
+        rejected = {}
+        for at, fault in faults.items():
+            raw = row_json(dict(zip(names, rows[at][1:], strict=True)))
+            rejected[at] = RejectedRow(self.files[0], before + at + 1, 0, *fault, raw)
+        return batch_without(table, rejected)
 
 
 def open_sql(inputs: Sequence[str], options: SqlOptions) -> SqlSource:
@@ -167,6 +145,7 @@ def open_rows(database: Database, options: SqlOptions) -> SqlSource:
         except ConnectionLost as error:
             raise DataError(f"{database.shown}: {error}") from error
         source = SqlSource(
+            kind="sql",
             columns=plan.columns,
             fingerprint=plan.fingerprint,
             rows=plan.rows,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, short_error
 from penstock.components.sources.base import ARROW_TYPES, Column
 from penstock.components.sources.batches import batch_of
 from penstock.components.tfrecord.example_proto import parse_example
@@ -133,7 +133,7 @@ class RecordDecoder:
             try:
                 self._make_decoder().DecodeBatch([payload])
             except RuntimeError as error:
-                reason = " ".join(str(error).split())[:120]
+                reason = short_error(error, 120)
                 faults[at] = (None, f"TensorFlow's decoder refuses it ({reason}); write it anew")
         return faults
 

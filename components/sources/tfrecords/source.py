@@ -17,6 +17,7 @@ from penstock.components.sources.base import (
     Column,
     Piece,
     RejectedRow,
+    Source,
 )
 from penstock.components.sources.batches import MAX_BATCH_ROWS, take_rows
 from penstock.components.sources.cutting import cut_files
@@ -42,30 +43,20 @@ from penstock.components.tfrecord.shard_sets import missing_members
 _MIN_SAMPLED_RECORDS = 64
 
 
-@dataclass(frozen=True, eq=False)
-class TFRecordSource:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TFRecordSource(Source):
     """TFRecord files, every record checked; see `Source` for its other attributes.
 
     Attributes:
         columns: The features that all records may have; of SequenceExamples their context's.
-        ignored: Stray files beside the data, left out.
         options: How the files are understood.
         scanned: The files that have records.
         has_sequences: Whether the records are SequenceExamples: most of them have a list. Among
             Examples, whose readers drop lists in silence, a SequenceExample is rejected.
     """
 
-    columns: tuple[Column, ...]
-    fingerprint: str
-    rows: int
-    files: tuple[str, ...]
-    input_bytes: int
-    ignored: tuple[str, ...]
-    rejected_by_scan: tuple[RejectedRow, ...]
     options: TFRecordOptions
     scanned: tuple[TFRecordFile, ...]
-    has_sequences: bool
-    kind: str = "tfrecord"
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The whole input as `parts` runs of records; a compressed file stays whole."""
@@ -161,6 +152,7 @@ def open_tfrecords(inputs: Sequence[str], options: TFRecordOptions) -> TFRecordS
     has_lists = 2 * sum(file.sequences for file in scanned) > sum(f.records for f in scanned)
     columns = _columns(sample, listing.files[0], options, has_sequences=has_lists)
     return TFRecordSource(
+        kind="tfrecord",
         columns=columns,
         fingerprint=fingerprint("tfrecord", [(file.path, file.sha256) for file in scanned]),
         rows=sum(file.records for file in scanned),

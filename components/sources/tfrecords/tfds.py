@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.files.address import masked, scheme_of
 from penstock.components.files.listing import list_files
 from penstock.components.sources.base import Column
@@ -93,7 +93,7 @@ def _builder_info(folder: str) -> Any:
     except Exception as error:  # TFDS raises of many kinds
         if isinstance(error, (KeyboardInterrupt, MemoryError)):
             raise
-        reason = " ".join(str(error).split())[:200]
+        reason = short_error(error)
         raise DataError(
             f"{folder}: not the folder of a prepared TFDS builder ({reason}); name the one with "
             "dataset_info.json"

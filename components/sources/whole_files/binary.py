@@ -6,11 +6,11 @@ from functools import partial
 from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.sources.base import Column
 from penstock.components.sources.whole_files.options import BinaryOptions
+from penstock.components.sources.whole_files.rows import UnfitFileError
 from penstock.components.sources.whole_files.source import (
     FILENAME,
     SIZE,
     FileSource,
-    UnfitFileError,
     open_whole_files,
 )
 from penstock.components.tfrecord.feature_kind import FeatureKind

@@ -4,7 +4,7 @@ import codecs
 
 from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.sources.lines.text.decoding import check_head, fault_in, to_utf8
-from penstock.components.sources.whole_files.source import UnfitFileError
+from penstock.components.sources.whole_files.rows import UnfitFileError
 
 _SNIFFED_BYTES = 512
 

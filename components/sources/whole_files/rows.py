@@ -17,6 +17,10 @@ class RejectedFile(RejectedRow):
         return f"{self.file}: {self.reason}"
 
 
+class UnfitFileError(Exception):
+    """A file that does not make a row; its text is the reason, without the file."""
+
+
 def rejected_file(path: str, reason: str, raw: bytes = b"") -> RejectedFile:
     """A file that is no good.
 

@@ -62,7 +62,7 @@ def run_ingest(
                 f"{source.rows:,} rows in {len(source.files)} {source.kind} {inputs_are}; "
                 f"shards of each split: {jobs[-1].plan.reason}"
             )
-            for note in getattr(source, "notes", ()):
+            for note in source.notes:
                 console.print(note)
         rows = sum(job.source.rows for job in jobs)
         manifest = ingest(
@@ -117,7 +117,7 @@ def _report(manifest: Manifest, jobs: Sequence[Job], output: Path, seconds: floa
         console.print(f"the same as Parquet: {output / manifest.parquet}")
     if manifest.quarantine:
         console.print(f"rows set aside: {output / manifest.quarantine}")
-    ignored = [path for job in jobs for path in getattr(job.source, "ignored", ())]
+    ignored = [path for job in jobs for path in job.source.ignored]
     if ignored:
         console.print(f"ignored: {', '.join(ignored)}")
     console.print(f"look closer: penstock inspect {output}")

@@ -2,52 +2,29 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import EMPTY_ADVICE, check_size, fingerprint, open_data
+from penstock.components.files.content import EMPTY_ADVICE, check_size, open_data
 from penstock.components.files.listing import list_files
-from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
-from penstock.components.sources.batches import MAX_BATCH_ROWS
-from penstock.components.sources.cutting import cut_files
-from penstock.components.sources.lines.file import LineFile, scan_lines
+from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
+from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_without
+from penstock.components.sources.lines.file import LineFile, read_blocks, scan_lines
+from penstock.components.sources.lines.json.options import JsonLinesOptions
 from penstock.components.sources.lines.json.scan import check_head, parse_line
 from penstock.components.sources.lines.json.types import JsonSample
-from penstock.components.sources.python_values import Row, RowConverter, batch_without
-from penstock.components.sources.row_file_options import JsonLinesOptions
+from penstock.components.sources.opened_files import OpenedFiles
+from penstock.components.sources.python_values import Row, RowConverter
 from penstock.components.sources.schema import read_schema
 
 # At least as many rows from the beginning of each of many files, and from each later block.
 _MIN_SAMPLED_ROWS = 64
-# Python values take several times the bytes of their text.
-_BATCH_TEXT_BYTES = MAX_BATCH_BYTES // 8
 
 
-@dataclass(frozen=True, eq=False)
-class JsonLinesSource:
-    """Files of JSON Lines, scanned and typed; see `Source` for its other attributes.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JsonLinesSource(OpenedFiles[LineFile]):
+    """Files of JSON Lines, scanned and typed; a row is parsed when it is read."""
 
-    Attributes:
-        ignored: Stray files beside the data, left out.
-        rejected_by_scan: None; a row is parsed when it is read.
-        options: How the files are understood.
-        scanned: The files that have lines.
-    """
-
-    columns: tuple[Column, ...]
-    fingerprint: str
-    rows: int
-    files: tuple[str, ...]
-    input_bytes: int
-    ignored: tuple[str, ...]
     options: JsonLinesOptions
-    scanned: tuple[LineFile, ...]
-    rejected_by_scan: tuple[RejectedRow, ...] = ()
-    kind: str = "jsonl"
-
-    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        """The whole input as `parts` runs of byte ranges of about equal size, in order."""
-        return cut_files(self.scanned, parts, lambda file, at: file.row_start(at))
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The rows of the pieces, at most `MAX_BATCH_ROWS` in a batch.
@@ -56,32 +33,14 @@ class JsonLinesSource:
             DataError: A file has changed since it was scanned.
         """
         converter = RowConverter(self.columns, self.options)
-        sizes = {file.path: file.size for file in self.scanned}
         for piece in pieces:
             with open_data(piece.file) as stream:
-                check_size(stream, sizes[piece.file], piece.file)
-                stream.seek(piece.start)
-                line, byte = piece.first_line, piece.start
-                while byte < piece.end:
-                    lines: list[bytes] = []
-                    size = 0
-                    while (
-                        byte + size < piece.end
-                        and len(lines) < MAX_BATCH_ROWS
-                        and size < _BATCH_TEXT_BYTES
-                    ):
-                        lines.append(_next_line(stream, piece, byte + size))
-                        size += len(lines[-1])
-                    yield _batch(lines, piece.file, line, converter)
-                    line, byte = line + len(lines), byte + size
-
-
-def _next_line(stream: BinaryIO, piece: Piece, byte: int) -> bytes:
-    """The line at `byte`, where the stream stands."""
-    line = stream.readline()
-    if not line:
-        raise DataError(f"{piece.file}: ends at byte {byte}, expected {piece.end} bytes")
-    return line
+                check_size(stream, self.scanned[piece.file].size, piece.file)
+                for block in read_blocks(stream, piece, self.options.max_row_bytes):
+                    lines = block.data.removesuffix(b"\n").split(b"\n")
+                    for at in range(0, len(lines), MAX_BATCH_ROWS):
+                        some = lines[at : at + MAX_BATCH_ROWS]
+                        yield _batch(some, piece.file, block.first_line + at, converter)
 
 
 def _batch(lines: Sequence[bytes], path: str, first_line: int, converter: RowConverter) -> Batch:
@@ -142,16 +101,7 @@ def open_json_lines(inputs: Sequence[str], options: JsonLinesOptions) -> JsonLin
             f"{listing.files[0]}: no row could be read as a JSON object, so there are no columns; "
             "expected one object a line"
         )
-    return JsonLinesSource(
-        columns=columns,
-        fingerprint=fingerprint("jsonl", [(file.path, file.sha256) for file in scanned]),
-        rows=sum(file.lines for file in scanned),
-        files=listing.files,
-        input_bytes=sum(file.size for file in scanned),
-        ignored=listing.ignored,
-        options=options,
-        scanned=tuple(file for file in scanned if file.lines),
-    )
+    return JsonLinesSource.of("jsonl", scanned, listing, columns=columns, options=options)
 
 
 class _Sampler:

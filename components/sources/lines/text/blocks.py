@@ -4,43 +4,21 @@ Almost all blocks are text throughout: one check of all bytes proves it, and the
 Arrow array without any of them being looked at. Only where the check fails, they are.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.components.errors import DataError
-from penstock.components.sources.base import Piece, RejectedRow
+from penstock.components.sources.base import RejectedRow
+from penstock.components.sources.lines.file import LineBlock
 from penstock.components.sources.lines.text.decoding import fault_in, to_utf8
-from penstock.components.tfrecord.sharding import MIB
 
-# Empty lines take some forty times their bytes in arrays.
-_BLOCK_BYTES = MIB
 # What quarantine keeps of a line that is too long.
 _KEPT_BYTES = 4096
 LF, CR = b"\n\r"
 # bool [256]: ASCII white space, as `bytes.strip` has it.
 _IS_SPACE = np.zeros(256, np.bool_)
 _IS_SPACE[list(b" \t\n\v\f\r")] = True
-
-
-@dataclass(frozen=True)
-class LineBlock:
-    """Whole lines of a file; or one line that is too long, cut.
-
-    Attributes:
-        offset: Where `data` begins in the file, in bytes.
-        first_line: Number of the first line within the file, counted from 1.
-        data: The lines, each with its end.
-        is_cut: Whether it is the beginning of one line that is too long.
-    """
-
-    offset: int
-    first_line: int
-    data: bytes
-    is_cut: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,50 +36,6 @@ class Lines:
     numbers: np.ndarray
     rejected: tuple[RejectedRow, ...] = ()
     blank: int = 0
-
-
-def read_blocks(stream: BinaryIO, piece: Piece, max_row_bytes: int) -> Iterator[LineBlock]:
-    """The lines of a piece, in order.
-
-    Args:
-        stream: Its file.
-        piece: From the start of a line to the end of one.
-        max_row_bytes: Longest line that is held, without its end.
-
-    Raises:
-        DataError: The file ends before the piece.
-    """
-    byte, line = piece.start, piece.first_line
-    stream.seek(byte)
-    while byte < piece.end:
-        data = stream.read(min(_BLOCK_BYTES, piece.end - byte))
-        whole = data.rfind(b"\n") + 1
-        is_last = byte + len(data) == piece.end
-        if whole < len(data) and not is_last:
-            data += stream.readline(max(0, max_row_bytes + 2 - (len(data) - whole)))
-            is_last = byte + len(data) == piece.end
-        if not data:
-            raise DataError(f"{piece.file}: ends at byte {byte}, expected {piece.end} bytes")
-        if is_last or data.endswith(b"\n"):
-            whole = len(data)
-        if whole:
-            yield LineBlock(byte, line, data[:whole])
-            line += data.count(b"\n", 0, whole)
-        if whole < len(data):
-            yield LineBlock(byte + whole, line, data[whole:], is_cut=True)
-            byte, line = byte + len(data) + _skip_line(stream), line + 1
-        else:
-            byte += whole
-
-
-def _skip_line(stream: BinaryIO) -> int:
-    """Read to the end of the line; how many bytes that was."""
-    size = 0
-    while part := stream.readline(_BLOCK_BYTES):
-        size += len(part)
-        if part.endswith(b"\n"):
-            break
-    return size
 
 
 def parse_lines(

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import EMPTY_ADVICE, fingerprint, open_data
+from penstock.components.files.content import EMPTY_ADVICE, open_data
+from penstock.components.files.listing import Listing
 from penstock.components.sources.base import Column, Source
 from penstock.components.sources.lines.file import LineFile, scan_lines
 from penstock.components.sources.lines.text.decoding import check_head
@@ -47,15 +48,12 @@ def _open_lines(inputs: Sequence[str], options: TextOptions) -> LineSource:
     scanned = [scan_lines(file.path, check) for file in tree.files]
     for file in scanned:
         _check(file, options)
-    return LineSource(
+    return LineSource.of(
+        "text",
+        scanned,
+        Listing(tuple(file.path for file in tree.files), tuple(tree.ignored)),
         columns=as_named((TEXT, FILENAME, LINE), [file.name for file in tree.files]),
-        fingerprint=fingerprint("text", [(file.path, file.sha256) for file in scanned]),
-        rows=sum(file.lines for file in scanned),
-        files=tuple(file.path for file in tree.files),
-        input_bytes=sum(file.size for file in scanned),
-        ignored=tuple(tree.ignored),
         options=options,
-        scanned=tuple(file for file in scanned if file.lines),
         names={file.path: file.name for file in tree.files},
     )
 
@@ -64,7 +62,7 @@ def _check(file: LineFile, options: TextOptions) -> None:
     if not file.has_data and not options.allow_empty:
         what = "holds only blank lines" if file.size else "is empty (0 bytes)"
         raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
-    if file.lines == 1:
+    if file.rows == 1:
         with open_data(file.path) as stream:
             start = stream.read(MIB)
         if b"\r" in start.rstrip() and b"\n" not in start:

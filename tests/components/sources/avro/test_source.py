@@ -7,11 +7,11 @@ import fastavro
 import pytest
 
 from penstock.components.errors import DataError
+from penstock.components.sources.avro.options import AvroOptions
 from penstock.components.sources.avro.types import avro_feature
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
 from penstock.components.sources.python_values import to_column
-from penstock.components.sources.row_file_options import AvroOptions
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES

@@ -5,13 +5,13 @@ import pytest
 
 from penstock.components.sources.images.exif import orientation
 from penstock.components.sources.images.options import ImageOptions
-from penstock.components.sources.images.probe import Probe, UnfitImageError, probe
+from penstock.components.sources.images.probe import Probe, UnfitFileError, probe
 
 EXIF_RIGHT = b"Exif\0\0MM\0*\0\0\0\x08\0\x01" + struct.pack(">HHIHH", 0x0112, 3, 1, 6, 0)
 
 
 def reason(data, name="a", **options):
-    with pytest.raises(UnfitImageError) as error:
+    with pytest.raises(UnfitFileError) as error:
         probe(data, name, ImageOptions(**options))
     return str(error.value)
 

@@ -85,7 +85,7 @@ def test_memory_of_a_batch_is_bounded(zoo, monkeypatch):
     source = open_source(str(zoo), ImageOptions())
     sizes = [b.table.num_rows for b in source.read(source.cut(1)[0])]
     assert sizes == [16, 24]
-    monkeypatch.setattr("penstock.components.sources.images.source._BATCH_BYTES", 3000)
+    monkeypatch.setattr("penstock.components.sources.whole_files.source._BATCH_BYTES", 3000)
     batches = [b.table for b in source.read(source.cut(1)[0])]
     assert sum(table.num_rows for table in batches) == 40
     assert all(table.num_rows <= 6 for table in batches)
@@ -191,8 +191,7 @@ def test_links_are_rejected_before_work_starts(zoo, tmp_path, read_images):
 
 
 def test_a_file_that_is_too_large_is_not_read(photos, encoded, read_images, monkeypatch):
-    for module in ("open_images", "source"):
-        monkeypatch.setattr(f"penstock.components.sources.images.{module}.MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr("penstock.components.sources.images.open_images.MAX_FILE_BYTES", 1000)
     photos("cat/a.jpg", encoded())
     root = photos("cat/b.jpg", encoded() + bytes(1000))
     rows, rejected = read_images(root)

@@ -6,8 +6,8 @@ import pytest
 from PIL import Image
 
 from penstock.components.sources.images.options import ImageOptions
-from penstock.components.sources.images.probe import UnfitImageError
 from penstock.components.sources.images.storing import store
+from penstock.components.sources.whole_files.rows import UnfitFileError
 
 RED, GREEN, BLUE, WHITE = "red", "green", "blue", "white"
 COLOURS = {RED: (250, 10, 10), GREEN: (10, 250, 10), BLUE: (10, 10, 250), WHITE: (250, 250, 250)}
@@ -216,21 +216,21 @@ def test_damage_between_header_and_end_is_found_by_decoding(encoded):
     data = spoilt(encoded("PNG"))
     assert store(data, "a", ImageOptions()).encoded == data
     for options in ({"verify": "decode"}, {"layout": "decoded"}):
-        with pytest.raises(UnfitImageError, match=r"^PNG that cannot be decoded \(.*\); copy it"):
+        with pytest.raises(UnfitFileError, match=r"^PNG that cannot be decoded \(.*\); copy it"):
             store(data, "a", ImageOptions(**options))
 
 
 @pytest.mark.parametrize("kind", ["GIF", "BMP", "WebP"])
 def test_cut_files_of_other_kinds_are_found_by_decoding(encoded, kind):
     data = encoded(kind, mode="P" if kind == "GIF" else "RGB")
-    with pytest.raises(UnfitImageError, match=f"{kind} that cannot be decoded"):
+    with pytest.raises(UnfitFileError, match=f"{kind} that cannot be decoded"):
         store(data[: len(data) // 2], "a", ImageOptions())
 
 
 def test_a_strip_is_not_enlarged_beyond_all_bounds(encoded):
     data = encoded("PNG", width=5000, height=2)
     options = ImageOptions(layout="resized", size=500, fit="shortest")
-    with pytest.raises(UnfitImageError, match="1250000x500 is 625,000,000 pixels, more than"):
+    with pytest.raises(UnfitFileError, match="1250000x500 is 625,000,000 pixels, more than"):
         store(data, "a", options)
 
 
@@ -238,7 +238,7 @@ def test_a_jpeg_cannot_be_that_wide():
     buffer = io.BytesIO()
     Image.new("L", (70_000, 1)).save(buffer, "PNG")
     options = ImageOptions(layout="resized", size=1, fit="shortest")
-    with pytest.raises(UnfitImageError, match="cannot be written as JPEG"):
+    with pytest.raises(UnfitFileError, match="cannot be written as JPEG"):
         store(buffer.getvalue(), "a", options)
 
 

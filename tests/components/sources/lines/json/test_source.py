@@ -6,10 +6,9 @@ import pytest
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Column
 from penstock.components.sources.lines import file as line_file
-from penstock.components.sources.lines.json import source as json_lines
+from penstock.components.sources.lines.json.options import JsonLinesOptions
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
-from penstock.components.sources.row_file_options import JsonLinesOptions
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
@@ -66,7 +65,7 @@ def test_every_row_that_does_not_fit_is_named(write):
         "a.jsonl: line 103 (row 103): key 'id' stands twice",
         "a.jsonl: line 104 (row 104), column 'id': 99999999999999999999 is beyond int64; "
         "as BYTES it would be kept",
-        "a.jsonl: line 105 (row 105): expected an object ({...}), got '[1]\\n'",
+        "a.jsonl: line 105 (row 105): expected an object ({...}), got '[1]'",
         "a.jsonl: line 106 (row 106), column 'name': '\\ud800' is not Unicode text "
         "(a lone surrogate)",
         "a.jsonl: line 107 (row 107), column 'name': {'a': 1} is nested, expected text; "
@@ -99,7 +98,7 @@ def test_a_key_beyond_the_sample_is_no_silent_loss(write):
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 50])
 def test_any_cut_gives_all_rows_in_order(write, parts, monkeypatch):
-    monkeypatch.setattr(line_file, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr(line_file, "_SCAN_BYTES", 100)
     path = write(*({"id": i, "text": "x" * (i % 40)} for i in range(60)), "", {"id": 60})
     source = open_source(path)
     assert source.rows == 62
@@ -156,7 +155,7 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
 
 
 def test_a_file_cut_while_it_is_read_ends_the_read(write, monkeypatch):
-    monkeypatch.setattr(json_lines, "_BATCH_TEXT_BYTES", 1000)
+    monkeypatch.setattr(line_file, "_BLOCK_BYTES", 1000)
     path = write(*[{"id": i, "name": "x" * 1000} for i in range(2000)])
     source = open_source(path)
     batches = source.read(source.cut(1)[0])

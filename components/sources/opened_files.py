@@ -1,0 +1,83 @@
+"""Files of one kind as a `Source`, once each is scanned: what all such kinds share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from penstock.components.files.content import fingerprint
+from penstock.components.files.listing import Listing
+from penstock.components.sources.base import Piece, Source
+from penstock.components.sources.cutting import RowStart, cut_files
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OpenedFile:
+    """A file that was scanned.
+
+    Attributes:
+        path: The file.
+        size: Its size in bytes.
+        sha256: Digest of the whole content.
+        rows: Number of its rows, blank ones included.
+    """
+
+    path: str
+    size: int
+    sha256: bytes
+    rows: int
+
+    @property
+    def units(self) -> int:
+        """How much there is to read in it: rows, where it is not bytes."""
+        return self.rows
+
+    def row_start(self, at: int) -> RowStart:
+        """The first row that begins at unit `at` or after it, or the end."""
+        return RowStart(at, at + 1, 0)
+
+
+FileT = TypeVar("FileT", bound=OpenedFile)
+SourceT = TypeVar("SourceT", bound="OpenedFiles[Any]")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OpenedFiles(Source, Generic[FileT]):
+    """Files, scanned and typed; see `Source` for its other attributes.
+
+    Attributes:
+        options: How the files are understood, as of the kind.
+        scanned: The files that have rows, by their paths.
+    """
+
+    options: Any
+    scanned: dict[str, FileT]
+
+    @classmethod
+    def of(
+        cls: type[SourceT], kind: str, files: Sequence[FileT], listing: Listing, **fields: Any
+    ) -> SourceT:
+        """The source of scanned files.
+
+        Args:
+            kind: What they are read as.
+            files: All of them, in order.
+            listing: Their paths, and the stray files beside them.
+            fields: The attributes that these do not tell.
+        """
+        return cls(
+            kind=kind,
+            fingerprint=fingerprint(kind, [(file.path, file.sha256) for file in files]),
+            rows=sum(file.rows for file in files),
+            files=listing.files,
+            input_bytes=sum(file.size for file in files),
+            ignored=listing.ignored,
+            scanned={file.path: file for file in files if file.rows},
+            **fields,
+        )
+
+    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
+        """The whole input as `parts` runs of ranges of about equal size, in order."""
+        return cut_files(list(self.scanned.values()), parts, self._row_start)
+
+    def _row_start(self, file: FileT, at: int) -> RowStart:
+        return file.row_start(at)
