@@ -4,6 +4,10 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from penstock.components.errors import UsageError
+from penstock.components.tfrecord.manifest import (
+    MAX_QUARANTINED_SHARE,
+    check_quarantined_share,
+)
 from penstock.components.tfrecord.sharding import COMPRESSIONS, ShardOptions
 
 OnBadRow = Literal["strict", "quarantine"]
@@ -25,7 +29,7 @@ class IngestOptions:
     shards: ShardOptions = field(default_factory=ShardOptions)
     compression: str = ""
     on_bad_row: OnBadRow = "strict"
-    max_quarantined_share: float = 0.01
+    max_quarantined_share: float = MAX_QUARANTINED_SHARE
     parquet_copy: bool = False
 
     def __post_init__(self) -> None:
@@ -35,7 +39,4 @@ class IngestOptions:
             raise UsageError(
                 f"on_bad_row must be one of {get_args(OnBadRow)}, got {self.on_bad_row!r}"
             )
-        if not 0 <= self.max_quarantined_share <= 1:
-            raise UsageError(
-                f"max_quarantined_share must be within 0..1, got {self.max_quarantined_share}"
-            )
+        check_quarantined_share(self.max_quarantined_share)

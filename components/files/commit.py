@@ -4,10 +4,8 @@ Readers see all of an output or nothing. A try that was killed leaves a folder t
 process holds locked; the next try beside it removes it.
 """
 
-import fcntl
 import os
 import re
-import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +13,16 @@ from pathlib import Path
 
 from penstock.components.errors import UsageError
 from penstock.components.tfrecord.manifest import MANIFEST_NAME
+from penstock.components.tfrecord.recovery import (
+    ATTEMPT_MARK,
+    LOCK,
+    REPLACED,
+    clear,
+    locked,
+    recover,
+    remove_attempt,
+)
 
-_MARK = ".penstock-attempt-"
-_LOCK = ".lock"
-_REPLACED = "-replaced"
 # A `Path` made of an address has one slash left.
 _ADDRESS = re.compile(r"^[a-z][a-z0-9+.-]+:/", re.I)
 
@@ -41,19 +45,15 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
     target = check_target(target, overwrite=overwrite)
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(target.parent)
-    folder = target.with_name(f".{target.name}{_MARK}{uuid.uuid4().hex}")
-    lock = folder.with_name(folder.name + _LOCK)
-    # Locked before it has the name that `remove_abandoned` looks for.
-    unnamed = lock.with_name(lock.name + ".new")
-    with unnamed.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        unnamed.rename(lock)
+    folder = target.with_name(f".{target.name}{ATTEMPT_MARK}{uuid.uuid4().hex}")
+    lock = folder.with_name(folder.name + LOCK)
+    with locked(lock):
         try:
             folder.mkdir()
             yield folder
             _publish(folder, target, overwrite=overwrite)
         finally:
-            _clear(folder)
+            clear(folder)
             lock.unlink(missing_ok=True)
 
 
@@ -69,29 +69,15 @@ def check_target(target: str | os.PathLike[str], *, overwrite: bool = False) -> 
             "(gcsfuse, a CSI driver) and name the mount point"
         )
     path = Path(os.path.abspath(target))
+    recover(path)
     _refuse_occupied(path, overwrite=overwrite)
     return path
 
 
 def remove_abandoned(parent: Path) -> None:
     """Remove the attempts in `parent` whose process is gone."""
-    for lock in parent.glob(f".*{_MARK}*{_LOCK}"):
-        try:
-            with lock.open("r+") as held:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _clear(lock.with_name(lock.name.removesuffix(_LOCK)))
-                lock.unlink(missing_ok=True)
-        except OSError:
-            continue  # at work, gone meanwhile, or another user's
-
-
-def _clear(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    replaced = folder.with_name(folder.name + _REPLACED)
-    target = folder.with_name(folder.name.split(_MARK)[0].removeprefix("."))
-    if replaced.exists() and not target.exists():
-        replaced.rename(target)  # stopped between the two renames of _publish
-    shutil.rmtree(replaced, ignore_errors=True)
+    for lock in parent.glob(f".*{ATTEMPT_MARK}*{LOCK}*"):  # older versions left `.lock.new`
+        remove_attempt(lock)
 
 
 def _refuse_occupied(target: Path, *, overwrite: bool) -> None:
@@ -110,6 +96,6 @@ def _publish(folder: Path, target: Path, *, overwrite: bool) -> None:
     _refuse_occupied(target, overwrite=overwrite)
     if overwrite and target.exists():
         # A folder that is not empty cannot be renamed over; the old one steps aside first,
-        # and `_clear` brings it back if the new one does not come.
-        target.rename(folder.with_name(folder.name + _REPLACED))
+        # and `clear` brings it back if the new one does not come.
+        target.rename(folder.with_name(folder.name + REPLACED))
     folder.rename(target)

@@ -10,6 +10,7 @@ from itertools import islice
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.remote import RemoteFile, find_files, has_glob, is_remote
+from penstock.components.tfrecord.recovery import recover
 
 _LOG = logging.getLogger(__name__)
 
@@ -75,6 +76,7 @@ def identity(path: str) -> str:
 
 
 def _list_one(pattern: str, kind: str | None) -> Listing:
+    recover(pattern)
     if is_remote(pattern):
         files, is_one = find_files(pattern)
         if is_one:

@@ -11,11 +11,13 @@ import os
 import shutil
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from penstock.components.errors import DataError
 from penstock.components.files.remote import RemoteFile, is_remote, remote_file
 from penstock.components.files.remote_copy import cannot_copy, copy_to
+from penstock.components.tfrecord.recovery import locked
 
 # Where the process that plans puts copies; its workers on the same machine look there.
 _VARIABLE = "PENSTOCK_SPOOL"
@@ -84,12 +86,11 @@ def _spool() -> Path:
         if given and Path(given).is_dir():
             return Path(given)
         _remove_abandoned(Path(tempfile.gettempdir()))
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        # Locked before it has the name that `_remove_abandoned` looks for.
-        unnamed = folder / f"{_LOCK}.new"
-        lock = unnamed.open("w")
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        unnamed.rename(folder / _LOCK)
+        lock = None
+        while lock is None:
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+            with suppress(FileNotFoundError):  # another took it for abandoned: once more
+                lock = locked(folder / _LOCK)
         os.environ[_VARIABLE] = str(folder)
         atexit.register(_remove, folder, os.getpid(), lock)
         return folder

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from penstock.components.errors import DataError
+from penstock.components.tfrecord.sharding import split_of
 
 ANOMALIES_FILE = "SchemaDiff.pb"
 DATA_SET = "the data set"
@@ -46,11 +47,13 @@ def read_anomalies(uri: str) -> dict[str, anomalies_pb2.Anomalies]:
 
     by_split = {}
     try:
-        names = [name.rstrip("/") for name in fileio.listdir(uri)]
-        for name in sorted(n for n in names if n.startswith("Split-")):
+        for name in sorted(name.rstrip("/") for name in fileio.listdir(uri)):
+            split = split_of(name)
+            if split is None:
+                continue
             with fileio.open(posixpath.join(uri, name, ANOMALIES_FILE), "rb") as file:
                 content = file.read()
-            by_split[name.removeprefix("Split-")] = anomalies_pb2.Anomalies.FromString(content)
+            by_split[split] = anomalies_pb2.Anomalies.FromString(content)
     except OSError as error:
         raise DataError(f"{uri}: the anomalies are not there") from error
     return by_split

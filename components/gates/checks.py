@@ -12,7 +12,11 @@ from dataclasses import dataclass
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
 from penstock.components.gates.anomalies import DATA_SET, list_anomalies
-from penstock.components.tfrecord.manifest import Manifest
+from penstock.components.tfrecord.manifest import (
+    MAX_QUARANTINED_SHARE,
+    Manifest,
+    check_quarantined_share,
+)
 
 
 @dataclass(frozen=True)
@@ -27,13 +31,10 @@ class GateOptions:
     """
 
     label: str = ""
-    max_quarantined_share: float = 0.01
+    max_quarantined_share: float = MAX_QUARANTINED_SHARE
 
     def __post_init__(self) -> None:
-        if not 0 <= self.max_quarantined_share <= 1:
-            raise ValueError(
-                f"max_quarantined_share must be within 0..1, got {self.max_quarantined_share}"
-            )
+        check_quarantined_share(self.max_quarantined_share)
 
 
 def find_problems(

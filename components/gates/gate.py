@@ -34,7 +34,7 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
     anomalies: InputArtifact[ExampleAnomalies],
     examples: InputArtifact[Examples],
     label: Parameter[str] = "",
-    max_quarantined_share: Parameter[float] = 0.01,
+    max_quarantined_share: Parameter[float] = GateOptions.max_quarantined_share,
 ) -> GateOutputs:
     """Let the run go on, or stop it with a list of all that is wrong.
 

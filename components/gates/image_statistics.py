@@ -18,6 +18,7 @@ from penstock.components import image_features as names
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.records import read_records
+from penstock.components.tfrecord.sharding import split_dir
 
 _NO_LABEL = -1
 # 64 bits: among a hundred million different images no two are likely to share it (3e-4).
@@ -93,7 +94,7 @@ def image_statistics(uri: str, splits: Sequence[str]) -> ImageStatistics:
 
 def _read(uri: str, split: str, images: SplitImages) -> Iterator[tuple[int, int]]:
     """Count the images of a split; the digest and class of each."""
-    for file in sorted(glob.glob(os.path.join(glob.escape(uri), f"Split-{split}", "*"))):
+    for file in sorted(glob.glob(os.path.join(glob.escape(uri), split_dir(split), "*"))):
         for record in read_records(file):
             example = parse_example(record.payload)
             feature = example.context.feature if example else {}

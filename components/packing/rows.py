@@ -12,6 +12,7 @@ from penstock.components.tfrecord.checked import checked_manifest
 from penstock.components.tfrecord.example_proto import has_sequences, is_example
 from penstock.components.tfrecord.find import find_tfrecords
 from penstock.components.tfrecord.manifest import MANIFEST_NAME
+from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
 from penstock.components.tfrecord.unlisted import check_unlisted, find_damage
 
@@ -51,6 +52,7 @@ def find_splits(folder: str, wanted: Sequence[str]) -> list[RowSplit]:
         UsageError: There is no such split.
     """
     root = Path(folder)
+    recover(root)
     if (root / MANIFEST_NAME).is_file():
         found = _from_manifest(root)
     elif root.is_dir():

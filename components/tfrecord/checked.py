@@ -27,6 +27,7 @@ from typing import Any
 from penstock.components.errors import DataError, one_line
 from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard, read_manifest
+from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
 
 DIGESTS_NAME = ".digests.json"
@@ -111,6 +112,7 @@ def find_scopes(path: str | os.PathLike[str]) -> list[Scope]:
         DataError: A manifest is damaged.
     """
     name = os.fspath(path)
+    recover(name)
     if glob.has_magic(name) and not os.path.lexists(name):
         folders = {Path(match).parent for match in glob.glob(name, recursive=True)}
         # Of a split whose shards are all gone nothing matches, but its folder does.

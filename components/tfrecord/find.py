@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.components.errors import DataError
+from penstock.components.tfrecord.recovery import recover
 
 # What stands beside TFRecords without being any: Spark's checksums, TensorFlow Datasets'
 # and TFX's descriptions, an ingest's rejected rows, notes of people.
@@ -34,6 +35,7 @@ def find_tfrecords(path: str) -> FoundFiles:
     Raises:
         DataError: There is nothing of that name, or no TFRecord in it.
     """
+    recover(path)
     if os.path.isdir(path):
         files, skipped = _walk(path)
     elif os.path.exists(path):

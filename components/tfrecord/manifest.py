@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, UsageError
+from penstock.components.tfrecord.recovery import recover
 
 MANIFEST_NAME = "manifest.json"
 MANIFEST_VERSION = 1
@@ -32,6 +33,20 @@ class Shard:
     rows: int
     bytes: int
     sha256: str
+
+
+# More rejected rows than this share stop an ingest, and the gate, unless a user says otherwise.
+MAX_QUARANTINED_SHARE = 0.01
+
+
+def check_quarantined_share(share: float) -> None:
+    """Refuse a most share of rejected rows that is none.
+
+    Raises:
+        UsageError: It is not within 0..1.
+    """
+    if not 0 <= share <= 1:
+        raise UsageError(f"max_quarantined_share must be within 0..1, got {share}")
 
 
 @dataclass(frozen=True)
@@ -217,6 +232,7 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
         DataError: There is none, or it cannot be read.
     """
     path = Path(directory) / MANIFEST_NAME
+    recover(path)
     try:
         text = path.read_text(encoding="utf-8") if path.is_file() or not path.exists() else ""
     except FileNotFoundError as error:

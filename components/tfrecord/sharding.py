@@ -21,6 +21,7 @@ SHARDS_PER_HOST = 10
 READER_PARALLELISM = 8
 
 _NAME = re.compile(r"^(?P<stem>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>\.gz)?$")
+_SPLIT_PREFIX = "Split-"
 
 
 def shard_name(index: int, count: int, *, compression: str = "") -> str:
@@ -32,7 +33,12 @@ def shard_name(index: int, count: int, *, compression: str = "") -> str:
 
 def split_dir(split: str) -> str:
     """`Split-train`, the folder that TFX readers expect a split in."""
-    return f"Split-{split}"
+    return f"{_SPLIT_PREFIX}{split}"
+
+
+def split_of(folder: str) -> str | None:
+    """The split whose folder has this name; None where it is no split's."""
+    return folder.removeprefix(_SPLIT_PREFIX) if folder.startswith(_SPLIT_PREFIX) else None
 
 
 def shard_index(name: str) -> tuple[int, int] | None:

@@ -5,6 +5,8 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.components.tfrecord.sharding import split_dir, split_of
+
 
 def is_remote(path: str) -> bool:
     """Whether it is an address such as `gs://...`."""
@@ -39,13 +41,13 @@ def names_in(folder: str) -> list[str]:
 
 def splits_in(folder: str) -> list[str]:
     """The names of the splits in an artifact's folder; `train` is the first, then `eval`."""
-    names = [n.removeprefix("Split-") for n in names_in(folder) if n.startswith("Split-")]
+    names = [name for name in map(split_of, names_in(folder)) if name is not None]
     return sorted(names, key=lambda name: (name != "train", name != "eval", name))
 
 
 def split_folder(folder: str, split: str) -> str:
     """Where a split lies."""
-    return posixpath.join(folder, f"Split-{split}")
+    return posixpath.join(folder, split_dir(split))
 
 
 def walk_sizes(folder: str) -> Iterator[tuple[str, int]]:

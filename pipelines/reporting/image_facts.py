@@ -15,6 +15,7 @@ from typing import Any
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.image_header import image_header
 from penstock.components.tfrecord.records import read_records
+from penstock.components.tfrecord.sharding import split_dir
 from penstock.pipelines.reporting.artifact_files import (
     is_remote,
     names_in,
@@ -139,7 +140,7 @@ def _images(folder: str, split: str) -> Iterator[_Image]:
                 return  # the data has no images
             data = features[IMAGE].bytes_list.value
             if data:
-                place = f"Split-{split}/{name}, record {record.number}"
+                place = f"{split_dir(split)}/{name}, record {record.number}"
                 yield _Image(split, place, _label(features), data[0])
 
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, read_manifest
-
-_SPLIT_FOLDER = "Split-"
+from penstock.components.tfrecord.sharding import split_dir, split_of
 
 
 def find_manifest(folder: Path) -> Manifest | None:
@@ -25,14 +24,14 @@ def find_shards(folder: Path, manifest: Manifest | None) -> dict[str, list[str]]
             for split, shards in manifest.splits.items()
         }
     found = {
-        path.name.removeprefix(_SPLIT_FOLDER): [
+        str(split_of(path.name)): [
             str(file) for file in sorted(path.iterdir()) if not file.name.startswith((".", "_"))
         ]
-        for path in sorted(folder.glob(f"{_SPLIT_FOLDER}*"))
+        for path in sorted(folder.glob(split_dir("*")))
     }
     if not found:
         raise DataError(
-            f"{folder}: no Examples folder, it has neither {MANIFEST_NAME} nor {_SPLIT_FOLDER}*; "
+            f"{folder}: no Examples folder, it has neither {MANIFEST_NAME} nor {split_dir('*')}; "
             "make one with penstock ingest"
         )
     return found

@@ -8,6 +8,7 @@ import tensorflow_data_validation as tfdv
 from tfx.components.example_validator.executor import DEFAULT_FILE_NAME as ANOMALIES_FILE
 from tfx.components.statistics_gen.executor import DEFAULT_FILE_NAME as STATISTICS_FILE
 
+from penstock.components.tfrecord.sharding import split_dir
 from penstock.pipelines.validation.pages import (
     anomalies_tables,
     page,
@@ -30,7 +31,7 @@ def keep_validation(validation: Validation, folder: Path) -> None:
         whole = Path(temporary, "validation")
         whole.mkdir()
         for split, statistics in validation.statistics.items():
-            below = whole / f"Split-{split}"
+            below = whole / split_dir(split)
             below.mkdir()
             (below / STATISTICS_FILE).write_bytes(statistics.SerializeToString())
             if split in validation.anomalies:

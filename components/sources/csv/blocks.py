@@ -1,13 +1,24 @@
-"""Blocks of whole rows of delimited text, and the lines in them.
+"""Blocks of whole rows of delimited text, the lines in them, and a walk from row to row.
 
 A line ends at LF, CRLF or a lone CR; a row is a line, or several where quotes hold line ends.
+A field that begins with a quote must be closed by a quote that a delimiter, a row end or the
+end of the text follows; a doubled quote inside is one quote. A quote inside a field that does
+not begin with one is only a character. A row with a field that is never closed ends with the
+physical line on which that field begins, and is `broken`.
 """
 
+import re
 from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
 LF, CR, QUOTE = b'\n\r"'
+_LINE_END = re.compile(rb"\r\n?|\n")
+
+# What stands for the end of a field that is beyond the text, or that is not closed properly.
+_UNKNOWN, _BROKEN = -1, -2
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,3 +111,116 @@ def with_end(ends: np.ndarray, data: bytes) -> np.ndarray:
     """`ends`, and the end of `data` where its last line has no line end."""
     covered = len(ends) and ends[-1] == len(data)
     return ends if covered or not data else np.append(ends, len(data))
+
+
+class _Row(NamedTuple):
+    """Where a row begins and ends, and where a quote opens in it that is not closed, or None."""
+
+    start: int
+    end: int
+    broken_at: int | None
+
+
+class RowWalker:
+    """Finds rows and fields by walking from one field to the next, where quotes do not pair up.
+
+    Args:
+        delimiter: The ASCII character between fields.
+    """
+
+    def __init__(self, delimiter: str) -> None:
+        self._delimiter = delimiter.encode()
+        self._field_end = re.compile(b"[" + re.escape(self._delimiter) + b"\r\n]")
+
+    def walk(
+        self, text: bytes, begin: int, *, offset: int, stretch: int, last: bool
+    ) -> list[RowBlock]:
+        """The whole rows from `begin` on, until `stretch` bytes are behind.
+
+        Args:
+            text: The bytes.
+            begin: Where a row begins in them.
+            offset: Where `text` begins in the file, in bytes.
+            stretch: Stop at the first row end after so many bytes.
+            last: Whether the last row ends with `text`; else there may be more of it.
+
+        Returns:
+            Blocks without gaps, each of good rows or of one broken one.
+        """
+        rows: list[_Row] = []
+        position = begin
+        while position < len(text) and position - begin < stretch:
+            row = self._row(text, position, last=last)
+            if row is None:
+                break
+            rows.append(row)
+            position = row.end
+        runs = groupby(rows, key=lambda row: None if row.broken_at is None else row.start)
+        return [_block(text, offset, list(run)) for _, run in runs]
+
+    def fields(self, row: bytes) -> list[bytes]:
+        """The fields of one row that is not broken, without quotes and without the line end."""
+        fields, start = [], 0
+        while True:
+            end = self._field(row, start, last=True)
+            text = row[start:end]
+            fields.append(text[1:-1].replace(b'""', b'"') if text[:1] == b'"' else text)
+            if row[end : end + 1] != self._delimiter:
+                return fields
+            start = end + 1
+
+    def _row(self, text: bytes, start: int, *, last: bool) -> _Row | None:
+        """The row at `start`; None where it goes on beyond the text."""
+        position = start
+        while True:
+            end = self._field(text, position, last=last)
+            if end == _UNKNOWN:
+                return None
+            broken_at = position if end == _BROKEN else None
+            if broken_at is not None or text[end : end + 1] != self._delimiter:
+                end_of_row = _end_of_line(text, max(position, end), last=last)
+                return None if end_of_row is None else _Row(start, end_of_row, broken_at)
+            position = end + 1
+
+    def _field(self, text: bytes, start: int, *, last: bool) -> int:
+        """Where the field at `start` ends: at a delimiter, a line end or the end of the text."""
+        end = start
+        if text[start : start + 1] == b'"':
+            end = text.find(b'"', start + 1)
+            while end >= 0 and text[end + 1 : end + 2] == b'"':
+                end = text.find(b'"', end + 2)
+            if end < 0:
+                return _BROKEN if last else _UNKNOWN
+            end += 1
+        if end == len(text):
+            return end if last else _UNKNOWN
+        match = self._field_end.search(text, end)
+        if end > start and (match is None or match.start() > end):
+            return _BROKEN
+        if match is None:
+            return len(text) if last else _UNKNOWN
+        return match.start()
+
+
+def _block(text: bytes, offset: int, rows: list[_Row]) -> RowBlock:
+    """Successive good rows, or one broken row."""
+    start, broken_at = rows[0].start, rows[0].broken_at
+    return RowBlock(
+        offset + start,
+        text[start : rows[-1].end],
+        len(rows),
+        quoted=True,
+        ends=np.array([row.end for row in rows], np.int64) - start,
+        by_parity=False,
+        broken_at=None if broken_at is None else broken_at - start,
+    )
+
+
+def _end_of_line(text: bytes, position: int, *, last: bool) -> int | None:
+    """One past the first line end from `position` on; None if it is beyond the text."""
+    match = _LINE_END.search(text, position)
+    if match is None:
+        return len(text) if last else None
+    if match.end() == len(text) and match[0] == b"\r" and not last:
+        return None  # Perhaps the first half of CRLF.
+    return match.end()

@@ -1,7 +1,7 @@
 """Rows of delimited text to typed Arrow columns, at the speed of Arrow's own CSV reader.
 
 Flows in: the bytes of whole rows. Flows out: a record batch, one column a `Column`. No
-Python runs per row. Bytes that do not fit raise `Misfit`, and `csv_isolate.py` finds out why.
+Python runs per row. Bytes that do not fit raise `Misfit`, and `isolate.py` finds out why.
 """
 
 from collections.abc import Collection

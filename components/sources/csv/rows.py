@@ -6,7 +6,7 @@ and cuts with them, the workers parse them; so both see the same rows by constru
 
 Almost all text is such that the parity of quotes tells inside from outside; one vectorised
 check per block proves it. From where the check fails, rows are walked one by one for a
-while (`csv_walk.py`, which also says what a row is).
+while (`blocks.py`, which also says what a row is).
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ from penstock.components.sources.csv.blocks import (
     LF,
     QUOTE,
     RowBlock,
+    RowWalker,
     count_lines,
     line_ends,
     with_end,
 )
-from penstock.components.sources.csv.walk import RowWalker
 
 # First stretch that is walked row by row after a failed check, doubled while checks go on
 # failing: one odd quote costs little, and a file full of them is not checked over and over.

@@ -17,8 +17,7 @@ from penstock.components.sources.csv.header import Header, read_header
 from penstock.components.sources.csv.isolate import RowPlace, broken_row, isolate
 from penstock.components.sources.csv.parse import Misfit, RowParser
 from penstock.components.sources.csv.rows import RowSplitter
-from penstock.components.sources.csv.sample import CsvSampler
-from penstock.components.sources.csv.scan import MAX_SCAN_REJECTED, CsvFile, scan_file
+from penstock.components.sources.csv.scan import MAX_SCAN_REJECTED, CsvFile, CsvSampler, scan_file
 from penstock.components.sources.cutting import RowStart
 from penstock.components.sources.layout import check_same_names, check_schema_names
 from penstock.components.sources.opened_files import OpenedFiles

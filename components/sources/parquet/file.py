@@ -95,7 +95,7 @@ def open_reader(path: str) -> pq.ParquetFile:
     """A reader of a file, its footer parsed; to be used as a context manager.
 
     Arrow opens the file itself: a Python stream that its threads let go of while the
-    interpreter ends would abort the process (see `csv_parse`).
+    interpreter ends would abort the process (see `csv/parse.py`).
 
     Raises:
         DataError: It is not Parquet, is damaged, or wants pickled code to be run.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from penstock.components.errors import DataError, one_line
 from penstock.components.files import remote
 from penstock.components.files.listing import identity
+from penstock.components.tfrecord.recovery import recover
 
 # What is no data whatever the kind: hidden files, markers, checksums, leftovers of editors and
 # systems. A leading `_` is no sign: cameras write _DSC0001.JPG.
@@ -102,6 +103,7 @@ def _remote(one: str, tree: Tree, stray: re.Pattern[str]) -> Iterator[FoundFile]
 
 
 def _local(one: str, tree: Tree, stray: re.Pattern[str]) -> Iterator[FoundFile]:
+    recover(one)
     if os.path.isdir(one):
         yield from _Folder(one, tree, stray).walk(one)
     elif os.path.isfile(one):

@@ -15,7 +15,8 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError
 from penstock.components.tfrecord.checked import check_listed, checked_manifest
 from penstock.components.tfrecord.manifest import MANIFEST_NAME
-from penstock.components.tfrecord.sharding import split_dir
+from penstock.components.tfrecord.recovery import recover
+from penstock.components.tfrecord.sharding import split_of
 from penstock.components.tfrecord.unlisted import check_unlisted
 
 logger = logging.getLogger(__name__)
@@ -126,12 +127,13 @@ def _split_of_pattern(pattern: str) -> tuple[str | None, str]:
     """(Examples folder, split) of `DIR/Split-NAME/*` where DIR has a manifest, else (None, "")."""
     directory, last = posixpath.split(pattern)
     examples_dir, split = posixpath.split(directory)
-    prefix = split_dir("")
-    if last != "*" or not split.startswith(prefix) or "://" in examples_dir:
+    name = split_of(split)
+    if last != "*" or name is None or "://" in examples_dir:
         return None, ""
+    recover(examples_dir)
     if not (Path(examples_dir) / MANIFEST_NAME).exists():
         return None, ""
-    return examples_dir, split.removeprefix(prefix)
+    return examples_dir, name
 
 
 def _count_file(file: str, compression: str) -> int:

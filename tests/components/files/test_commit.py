@@ -1,3 +1,4 @@
+import fcntl
 import multiprocessing
 import os
 import signal
@@ -84,6 +85,26 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
     process.join()
     assert process.exitcode == -signal.SIGKILL
     assert len(names(tmp_path)) == 2  # the folder and its lock
+    with attempt(tmp_path / "other"):
+        pass
+    assert names(tmp_path) == ["other"]
+
+
+def test_locks_that_older_versions_left_are_removed(tmp_path):
+    (tmp_path / ".out.penstock-attempt-1.lock.new").write_text("")
+    with attempt(tmp_path / "other"):
+        pass
+    assert names(tmp_path) == ["other"]
+
+
+def test_a_kill_at_any_moment_leaves_no_lock_that_nobody_removes(tmp_path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    process = multiprocessing.get_context("fork").Process(
+        target=_die_within, args=(tmp_path / "out",)
+    )
+    process.start()
+    process.join()
+    monkeypatch.undo()
     with attempt(tmp_path / "other"):
         pass
     assert names(tmp_path) == ["other"]

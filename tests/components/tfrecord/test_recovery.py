@@ -1,0 +1,95 @@
+import multiprocessing
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.files.commit import attempt
+from penstock.components.files.listing import list_files
+from penstock.components.sources.images.tree import find_images
+from penstock.components.tfrecord.find import find_tfrecords
+from penstock.components.tfrecord.manifest import read_manifest
+from penstock.components.tfrecord.recovery import locked, recover
+
+
+def _try_manifest(out):
+    with suppress(DataError):  # it is no real one
+        read_manifest(out)
+
+
+def _killed_between_renames(target):
+    rename = Path.rename
+
+    def kill(path, to):
+        if Path(to) == target:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return rename(path, to)
+
+    Path.rename = kill
+    with attempt(target, overwrite=True) as folder:
+        (folder / "manifest.json").write_text("{}")
+
+
+@pytest.fixture
+def torn(tmp_path):
+    """Where an output was that is gone, its replacement killed between the two renames."""
+    target = tmp_path / "out"
+    (target / "Split-train").mkdir(parents=True)
+    (target / "manifest.json").write_text("{}")
+    (target / "Split-train" / "a.tfrecord").write_text("old")
+    process = multiprocessing.get_context("fork").Process(
+        target=_killed_between_renames, args=(target,)
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert not target.exists()
+    return target
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        _try_manifest,
+        lambda out: find_tfrecords(str(out)),
+        lambda out: find_tfrecords(f"{out}/Split-train/*"),
+        lambda out: list_files(f"{out}/Split-train", "tfrecord"),
+        lambda out: list_files(f"{out}/Split-train/a.tfrecord", "tfrecord"),
+        lambda out: find_images([f"{out}/Split-train"]),
+    ],
+)
+def test_every_reader_finds_the_old_output_again(torn, look):
+    look(torn)
+    assert (torn / "Split-train" / "a.tfrecord").read_text() == "old"
+    assert os.listdir(torn.parent) == ["out"]
+
+
+def test_the_next_ingest_is_told_at_once_that_the_output_is_there(torn):
+    with pytest.raises(UsageError, match="out exists already"):
+        attempt(torn).__enter__()
+
+
+def test_a_replacement_at_work_is_left_to_it(tmp_path):
+    attempt_at_out = tmp_path / ".out.penstock-attempt-1"
+    (tmp_path / ".out.penstock-attempt-1-replaced").mkdir()
+    with locked(attempt_at_out.with_name(attempt_at_out.name + ".lock")):
+        recover(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_lock_taken_for_abandoned_before_it_was_held_is_made_anew(tmp_path, monkeypatch):
+    import fcntl
+
+    flock = fcntl.flock
+
+    def taken_away(file, how):
+        monkeypatch.setattr(fcntl, "flock", flock)
+        os.unlink(file.name)
+        flock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", taken_away)
+    with locked(tmp_path / "lock"):
+        assert os.listdir(tmp_path) == ["lock"]
