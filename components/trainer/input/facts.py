@@ -7,8 +7,7 @@ import tensorflow as tf
 from penstock.components.tfrecord.feature_spec import FeatureSpec
 from penstock.components.tfrecord.sharding import MIB
 from penstock.components.trainer.input.files import InputFiles, Source, find_input
-from penstock.components.trainer.input.image_options import ImageInputOptions
-from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.options import InputOptions, ReadOptions
 from penstock.components.trainer.utilisation.record import InputFacts
 
 
@@ -37,7 +36,7 @@ def input_facts(
 
 def facts_of(
     found: InputFiles,
-    options: InputOptions | ImageInputOptions,
+    options: ReadOptions,
     kind: str,
     *,
     columns: int,

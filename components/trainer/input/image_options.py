@@ -1,22 +1,20 @@
 """How training and evaluation read images: every knob, and why it stands where it does."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from penstock.components.errors import UsageError
-from penstock.components.tfrecord.sharding import READER_PARALLELISM
+from penstock.components.trainer.input.options import ReadOptions
 
 FITS = ("crop", "stretch")
 CROPS = ("none", "random")
-IMAGE_CACHES = ("none", "memory", "disk")
-_CHANNELS = (1, 3)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageInputOptions:
+class ImageInputOptions(ReadOptions):
     """What `train_image_input_fn` and `eval_image_input_fn` are tuned by.
 
     Attributes:
-        batch_size: Images a step, over all replicas and workers together.
         height: Of what the model sees, in pixels.
         width: Of what the model sees, in pixels.
         channels: 3 (RGB) or 1 (gray); images with another number are converted.
@@ -27,21 +25,15 @@ class ImageInputOptions:
             `random`, another part of it each time; of a JPEG only that part is decoded.
             Evaluation and serving always take the whole.
         min_crop_area: Least share of an image's area that `random` takes, above 0 and at most 1.
-        interleave_files: Files that are read at the same time; at least 1.
         shuffle_window_images: Stored images that wait to be drawn from; training only.
-        seed: Any integer gives the same batches in every run, at the cost of waiting for the
-            slowest file; None hands over whatever file is ready first.
         cache: Where training keeps decoded images after the first pass: `none`, `memory` or
             `disk`. Refused where they do not fit.
         cache_dir: Folder on a disk of this machine, for `disk`; removed when the process ends.
-        prefetch_batches: Batches that wait, ready, for the training step; at least 1.
-        private_threads: Threads for the input alone; None shares TensorFlow's, one a core.
 
     Raises:
         UsageError: A value is outside its range, or two do not go together.
     """
 
-    batch_size: int
     height: int
     width: int
     channels: int = 3
@@ -49,41 +41,25 @@ class ImageInputOptions:
     crop: str = "none"
     # As TensorFlow's own Inception and ResNet training crop, from 8 % up; more keeps the subject.
     min_crop_area: float = 0.35
-    # As many as ShardOptions plans shards for, so that no file waits for another to end.
-    interleave_files: int = READER_PARALLELISM
     # Images are shuffled at ingest, so that a window need only break up the order of one pass and
     # the next. 1,024 of 85 KB leave the CPU's caches, which costs 3 % of the rate, decoded 15 %.
     shuffle_window_images: int = 256
-    seed: int | None = None
-    cache: str = "none"
     cache_dir: str | None = None
     # A batch of 32 images of 299 x 299 is 8.6 MB.
     prefetch_batches: int = 4
-    private_threads: int | None = None
+
+    caches: ClassVar[tuple[str, ...]] = ("none", "memory", "disk")
 
     def __post_init__(self) -> None:
-        for name in (
-            "batch_size",
-            "height",
-            "width",
-            "interleave_files",
-            "shuffle_window_images",
-            "prefetch_batches",
-        ):
-            _require_at_least_one(name, getattr(self, name))
-        if self.private_threads is not None:
-            _require_at_least_one("private_threads", self.private_threads)
-        if self.channels not in _CHANNELS:
+        super().__post_init__()
+        for name in ("height", "width", "shuffle_window_images"):
+            self._require_at_least_one(name)
+        if self.channels not in (1, 3):
             raise UsageError(f"channels must be 1 or 3, got {self.channels!r}")
-        for name, choices in (("fit", FITS), ("crop", CROPS), ("cache", IMAGE_CACHES)):
-            if getattr(self, name) not in choices:
-                raise UsageError(
-                    f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}"
-                )
+        self._require_choice("fit", FITS)
+        self._require_choice("crop", CROPS)
         if not 0 < self.min_crop_area <= 1:
             raise UsageError(f"min_crop_area must be within 0..1, got {self.min_crop_area}")
-        if self.seed is not None and not -(2**63) <= self.seed < 2**63:
-            raise UsageError(f"seed must be a 64-bit integer or None, got {self.seed}")
         self._check_cache()
 
     def _check_cache(self) -> None:
@@ -102,8 +78,3 @@ class ImageInputOptions:
     def image_bytes(self) -> int:
         """Bytes of one image as the model sees it."""
         return self.height * self.width * self.channels
-
-
-def _require_at_least_one(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"{name} must be an integer of at least 1, got {value!r}")

@@ -21,7 +21,14 @@ from typing import Any
 import tensorflow as tf
 
 from penstock.components import image_features as names
-from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.input.common import (
+    first_record,
+    interleaved,
+    parallel_map,
+    paths_of,
+    share_of_worker,
+    tuned,
+)
 from penstock.components.trainer.input.facts import facts_of
 from penstock.components.trainer.input.files import InputFiles, Source, count_rows, find_input
 from penstock.components.trainer.input.image_cache import cached
@@ -75,10 +82,11 @@ def train_image_input_fn(
             of images.
         UsageError: An option does not go with the data, or the cache does not fit.
     """
-    files, batch_size = _open(source, split, options, input_context)
+    found = find_input(source, split=split)
+    files, batch_size = share_of_worker(found, options, input_context)
     stored = _stored_images(files, label)
-    parallel = partial(_map, deterministic=options.seed is not None)
-    records = _records(_paths(files).shuffle(len(files.files), seed=options.seed), options)
+    parallel = partial(parallel_map, deterministic=options.seed is not None)
+    records = _records(paths_of(files).shuffle(len(files.files), seed=options.seed), options)
     if options.cache != "none":
         rows = files.rows if files.rows is not None else count_rows(files.files, split=split)
         decode = partial(decode_whole, stored=stored, options=options)
@@ -118,11 +126,12 @@ def eval_image_input_fn(
 
     Arguments and errors are those of `train_image_input_fn`. Only the last batch may be short.
     """
-    files, batch_size = _open(source, split, options, input_context)
+    found = find_input(source, split=split)
+    files, batch_size = share_of_worker(found, options, input_context)
     stored = _stored_images(files, label)
     decode = partial(decode_whole, stored=stored, options=options)
-    records = _records(_paths(files), options, deterministic=True)
-    images = _map(records, _parser(stored, label, decode), deterministic=True)
+    records = _records(paths_of(files), options, deterministic=True)
+    images = parallel_map(records, _parser(stored, label, decode), deterministic=True)
     return _finish(images.batch(batch_size), label_fn, options, deterministic=True)
 
 
@@ -136,19 +145,14 @@ def stored_images(
     return _stored_images(find_input(source, split=split), label)
 
 
-def _paths(files: InputFiles) -> tf.data.Dataset:
-    """One `(path, compression)` a file."""
-    return tf.data.Dataset.from_tensor_slices((list(files.files), files.compressions))
-
-
 def _records(
     paths: tf.data.Dataset, options: ImageInputOptions, *, deterministic: bool = False
 ) -> tf.data.Dataset:
     """Serialised Examples, of several files at a time."""
-    return paths.interleave(
-        lambda path, compression: tf.data.TFRecordDataset(path, compression),
-        cycle_length=min(options.interleave_files, int(paths.cardinality())),
-        num_parallel_calls=tf.data.AUTOTUNE,
+    return interleaved(
+        paths,
+        tf.data.TFRecordDataset,
+        options,
         deterministic=deterministic or options.seed is not None,
     )
 
@@ -166,12 +170,6 @@ def _parser(
     return parse
 
 
-def _map(
-    dataset: tf.data.Dataset, function: Callable[..., Any], *, deterministic: bool
-) -> tf.data.Dataset:
-    return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic)
-
-
 def _finish(
     batches: tf.data.Dataset,
     label_fn: LabelFn | None,
@@ -182,31 +180,7 @@ def _finish(
     """Make the labels and keep batches ready."""
     to_label = label_fn or (lambda raw: raw)
     batches = batches.map(lambda images, raw: ({IMAGE: images}, to_label(raw)))
-    tuning = tf.data.Options()
-    tuning.deterministic = deterministic
-    if options.private_threads is not None:
-        tuning.threading.private_threadpool_size = options.private_threads
-    return batches.prefetch(options.prefetch_batches).with_options(tuning)
-
-
-def _open(
-    source: Source,
-    split: str,
-    options: ImageInputOptions,
-    input_context: tf.distribute.InputContext | None,
-) -> tuple[InputFiles, int]:
-    """This worker's files, and the images of one of its batches."""
-    files = find_input(source, split=split)
-    if input_context is None:
-        return files, options.batch_size
-    replicas = input_context.num_replicas_in_sync
-    if options.batch_size % replicas:
-        raise UsageError(
-            f"batch_size must be a multiple of the {replicas} replicas in sync, "
-            f"got {options.batch_size}"
-        )
-    workers, worker = input_context.num_input_pipelines, input_context.input_pipeline_id
-    return files.shard(workers, worker), options.batch_size // replicas
+    return tuned(batches, options, deterministic=deterministic)
 
 
 def _stored_images(files: InputFiles, label: str) -> StoredImages:
@@ -221,26 +195,17 @@ def _stored_images(files: InputFiles, label: str) -> StoredImages:
         **dict.fromkeys(_SIZES, tf.io.FixedLenFeature([], tf.int64, 0)),
         label: tf.io.FixedLenFeature([], tf.int64),
     }
-    for file, compression in zip(files.files, files.compressions, strict=True):
-        try:
-            for record in tf.data.TFRecordDataset(file, compression).take(1):
-                features = tf.io.parse_single_example(record, spec)
-                is_raw = features[names.FORMAT].numpy().decode() == names.RAW
-                height, width, channels = (int(features[name]) for name in _SIZES)
-                return StoredImages(is_raw, channels if is_raw else 0, (height, width))
-        except tf.errors.DataLossError as error:
-            raise DataError(
-                f"{file}: not a readable TFRecord ({error.message}); `penstock verify` says more"
-            ) from error
-        except tf.errors.InvalidArgumentError as error:
-            raise DataError(
-                f"{file}: the first record is none of an image with a label ({error.message}); "
-                "write it with `penstock ingest --kind images`"
-            ) from error
-    raise DataError(
-        f"{files.files[0]} and its like: {len(files.files)} file(s) without a single record; "
-        "is the split empty?"
+
+    def parse(record: tf.Tensor) -> StoredImages:
+        features = tf.io.parse_single_example(record, spec)
+        is_raw = features[names.FORMAT].numpy().decode() == names.RAW
+        height, width, channels = (int(features[name]) for name in _SIZES)
+        return StoredImages(is_raw, channels if is_raw else 0, (height, width))
+
+    expected = (
+        "is none of an image with a label ({reason}); write it with `penstock ingest --kind images`"
     )
+    return first_record(files, parse, expected)
 
 
 def image_input_facts(

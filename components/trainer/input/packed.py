@@ -21,6 +21,13 @@ import tensorflow as tf
 
 from penstock.components.errors import UsageError
 from penstock.components.packing.layout import PackedLayout
+from penstock.components.trainer.input.common import (
+    interleaved,
+    parallel_map,
+    paths_of,
+    share_of_worker,
+    tuned,
+)
 from penstock.components.trainer.input.files import InputFiles, Source
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.packed_decode import (
@@ -31,7 +38,6 @@ from penstock.components.trainer.input.packed_decode import (
 )
 from penstock.components.trainer.input.packed_files import find_packed
 from penstock.components.trainer.input.packed_mapped import can_map, mapped_batches
-from penstock.components.trainer.input.rows import rows_a_replica
 
 Sections = dict[str, tf.Tensor]
 
@@ -107,11 +113,10 @@ def packed_eval_input_fn(
     """
     files, layout, batch_size = _open(source, split, options, input_context)
     wanted = _wanted(layout, columns, label)
-    paths = tf.data.Dataset.from_tensor_slices(list(files.files))
-    records = _records(paths, options, deterministic=True)
-    rows = records.batch(1).map(
+    records = interleaved(paths_of(files), tf.data.TFRecordDataset, options, deterministic=True)
+    rows = parallel_map(
+        records.batch(1),
         lambda blocks: decode_blocks(blocks, layout, wanted),
-        num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )
     batches = rows.rebatch(batch_size)
@@ -123,9 +128,8 @@ def _windows(
 ) -> tf.data.Dataset:
     """All rows once, permuted within windows of some blocks of several files."""
     deterministic = options.seed is not None
-    paths = tf.data.Dataset.from_tensor_slices(list(files.files))
-    paths = paths.shuffle(len(files.files), seed=options.seed)
-    records = _records(paths, options, deterministic=deterministic)
+    paths = paths_of(files).shuffle(len(files.files), seed=options.seed)
+    records = interleaved(paths, tf.data.TFRecordDataset, options, deterministic=deterministic)
     if options.cache == "memory":
         # They come out of the cache in the order of the first pass: mix them anew.
         blocks = -(-files.rows // layout.block_rows) + len(files.files) if files.rows else 1024
@@ -138,18 +142,7 @@ def _windows(
         return decode_blocks(blocks, layout, wanted, order)
 
     windows = tf.data.Dataset.zip((records.batch(_window_blocks(options, layout)), seeds))
-    return windows.map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic)
-
-
-def _records(
-    paths: tf.data.Dataset, options: InputOptions, *, deterministic: bool
-) -> tf.data.Dataset:
-    return paths.interleave(
-        tf.data.TFRecordDataset,
-        cycle_length=min(options.interleave_files, int(paths.cardinality())),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=deterministic,
-    )
+    return parallel_map(windows, decode, deterministic=deterministic)
 
 
 def _window_blocks(options: InputOptions, layout: PackedLayout) -> int:
@@ -174,11 +167,7 @@ def _finish(
         found, target = split_columns(sections, layout, wanted, label, stacked=stacked)
         return found if label is None else (found, target)
 
-    tuning = tf.data.Options()
-    tuning.deterministic = deterministic
-    if options.private_threads is not None:
-        tuning.threading.private_threadpool_size = options.private_threads
-    return batches.map(features).prefetch(options.prefetch_batches).with_options(tuning)
+    return tuned(batches.map(features), options, deterministic=deterministic)
 
 
 def _open(
@@ -189,10 +178,8 @@ def _open(
 ) -> tuple[InputFiles, PackedLayout, int]:
     """This worker's files, what is in them, and the rows of one of its batches."""
     files, layout = find_packed(source, split=split)
-    if input_context is None:
-        return files, layout, options.batch_size
-    workers, worker = input_context.num_input_pipelines, input_context.input_pipeline_id
-    return files.shard(workers, worker), layout, rows_a_replica(options.batch_size, input_context)
+    files, batch_size = share_of_worker(files, options, input_context)
+    return files, layout, batch_size
 
 
 def _wanted(

@@ -19,9 +19,16 @@ from typing import Any
 
 import tensorflow as tf
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import UsageError
 from penstock.components.tfrecord.feature_spec import FeatureSpec
-from penstock.components.tfrecord.unlisted import require_examples
+from penstock.components.trainer.input.common import (
+    first_record,
+    interleaved,
+    parallel_map,
+    paths_of,
+    share_of_worker,
+    tuned,
+)
 from penstock.components.trainer.input.files import InputFiles, Source, find_input
 from penstock.components.trainer.input.options import InputOptions
 
@@ -62,13 +69,13 @@ def train_input_fn(
     """
     files, batch_size = _open(source, spec, label, split, options, input_context)
     deterministic = options.seed is not None
-    paths = _paths(files).shuffle(len(files.files), seed=options.seed)
+    paths = paths_of(files).shuffle(len(files.files), seed=options.seed)
     blocks = _blocks(paths, options, deterministic=deterministic)
     parse = _parser(spec)
     if options.cache == "memory":
         _require_fixed_length(spec)
         # The blocks come out of the cache in the order of the first pass: mix them anew.
-        rows = _map(blocks, parse, deterministic=deterministic).cache()
+        rows = parallel_map(blocks, parse, deterministic=deterministic).cache()
         rows = rows.shuffle(_CACHED_BLOCKS_MIXED, seed=options.seed)
         batches = _shuffled(rows, options).repeat().rebatch(batch_size, drop_remainder=True)
     else:
@@ -76,7 +83,7 @@ def train_input_fn(
         batches = serialised.rebatch(batch_size, drop_remainder=True)
         # In order, or batches of the next pass would overtake those of this one. That costs
         # nothing: every batch takes the same time.
-        batches = _map(batches, parse, deterministic=True)
+        batches = parallel_map(batches, parse, deterministic=True)
     return _finish(batches, label, options, deterministic=deterministic)
 
 
@@ -95,14 +102,9 @@ def eval_input_fn(
     batch is short where the rows do not divide.
     """
     files, batch_size = _open(source, spec, label, split, options, input_context)
-    blocks = _blocks(_paths(files), options, deterministic=True)
-    batches = _map(blocks.rebatch(batch_size), _parser(spec), deterministic=True)
+    blocks = _blocks(paths_of(files), options, deterministic=True)
+    batches = parallel_map(blocks.rebatch(batch_size), _parser(spec), deterministic=True)
     return _finish(batches, label, options, deterministic=True)
-
-
-def _paths(files: InputFiles) -> tf.data.Dataset:
-    """One `(path, compression)` a file."""
-    return tf.data.Dataset.from_tensor_slices((list(files.files), files.compressions))
 
 
 def _blocks(
@@ -113,12 +115,7 @@ def _blocks(
     def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
         return tf.data.TFRecordDataset(path, compression).batch(options.block_rows)
 
-    return paths.interleave(
-        read,
-        cycle_length=min(options.interleave_files, int(paths.cardinality())),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=deterministic,
-    )
+    return interleaved(paths, read, options, deterministic=deterministic)
 
 
 def _shuffled(blocks: tf.data.Dataset, options: InputOptions) -> tf.data.Dataset:
@@ -126,7 +123,7 @@ def _shuffled(blocks: tf.data.Dataset, options: InputOptions) -> tf.data.Dataset
     # The seeds are data, not the state of an op, so that windows may be permuted in parallel.
     seeds = tf.data.Dataset.random(seed=options.seed, rerandomize_each_iteration=True).batch(2)
     windows = tf.data.Dataset.zip((blocks.rebatch(options.shuffle_window_rows), seeds))
-    return _map(windows, _permute, deterministic=options.seed is not None)
+    return parallel_map(windows, _permute, deterministic=options.seed is not None)
 
 
 def _permute(rows: Any, seed: tf.Tensor) -> Any:
@@ -141,25 +138,13 @@ def _parser(spec: Mapping[str, FeatureSpec]) -> Callable[[tf.Tensor], dict[str, 
     return lambda serialised: tf.io.parse_example(serialised, dict(spec))
 
 
-def _map(
-    dataset: tf.data.Dataset, function: Callable[..., Any], *, deterministic: bool
-) -> tf.data.Dataset:
-    return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic)
-
-
 def _finish(
     batches: tf.data.Dataset, label: str | None, options: InputOptions, *, deterministic: bool
 ) -> tf.data.Dataset:
     """Split off the label and keep batches ready."""
     if label is not None:
         batches = batches.map(lambda features: (features, features.pop(label)))
-    tuning = tf.data.Options()
-    tuning.deterministic = deterministic
-    if options.private_threads is not None:
-        tuning.threading.private_threadpool_size = options.private_threads
-    if options.ram_budget_mib is not None:
-        tuning.autotune.ram_budget = options.ram_budget_mib << 20
-    return batches.prefetch(options.prefetch_batches).with_options(tuning)
+    return tuned(batches, options, deterministic=deterministic)
 
 
 def _open(
@@ -174,25 +159,12 @@ def _open(
     if label is not None and label not in spec:
         raise UsageError(f"label {label!r} is not a feature; there are {', '.join(spec)}")
     files = find_input(source, split=split)
-    _check_first_record(files, spec)
-    if input_context is None:
-        return files, options.batch_size
-    workers, worker = input_context.num_input_pipelines, input_context.input_pipeline_id
-    return files.shard(workers, worker), rows_a_replica(options.batch_size, input_context)
-
-
-def rows_a_replica(batch_size: int, context: tf.distribute.InputContext) -> int:
-    """Rows of a replica's share of a batch.
-
-    Raises:
-        UsageError: It is no whole number.
-    """
-    replicas = context.num_replicas_in_sync
-    if batch_size % replicas:
-        raise UsageError(
-            f"batch_size must be a multiple of the {replicas} replicas in sync, got {batch_size}"
-        )
-    return batch_size // replicas
+    first_record(
+        files,
+        lambda record: tf.io.parse_single_example(record, dict(spec)),
+        "does not fit the schema ({reason})",
+    )
+    return share_of_worker(files, options, input_context)
 
 
 def _require_fixed_length(spec: Mapping[str, FeatureSpec]) -> None:
@@ -202,28 +174,3 @@ def _require_fixed_length(spec: Mapping[str, FeatureSpec]) -> None:
             f"cache 'memory' needs features of fixed length; {', '.join(varying)} may vary: "
             "use cache 'none', or fix the length in the schema"
         )
-
-
-def _check_first_record(files: InputFiles, spec: Mapping[str, FeatureSpec]) -> None:
-    """Raise what is wrong with the input as a whole now, not at the first training step.
-
-    An endless dataset over no rows would spin for ever.
-    """
-    for file, compression in zip(files.files, files.compressions, strict=True):
-        try:
-            for record in tf.data.TFRecordDataset(file, compression).take(1):
-                require_examples(record.numpy(), file)
-                tf.io.parse_single_example(record, dict(spec))
-                return
-        except tf.errors.DataLossError as error:
-            raise DataError(
-                f"{file}: not a readable TFRecord ({error.message}); `penstock verify` says more"
-            ) from error
-        except tf.errors.InvalidArgumentError as error:
-            raise DataError(
-                f"{file}: the first record does not fit the schema ({error.message})"
-            ) from error
-    raise DataError(
-        f"{files.files[0]} and its like: {len(files.files)} file(s) without a single record; "
-        "is the split empty?"
-    )

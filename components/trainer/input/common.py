@@ -1,0 +1,107 @@
+"""The links that rows, packed rows and images have in common: open, look, interleave, tune."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.tfrecord.unlisted import require_examples
+from penstock.components.trainer.input.files import InputFiles
+from penstock.components.trainer.input.options import ReadOptions
+
+T = TypeVar("T")
+
+
+def share_of_worker(
+    files: InputFiles, options: ReadOptions, context: tf.distribute.InputContext | None
+) -> tuple[InputFiles, int]:
+    """One worker's files, and the rows of a replica's share of a batch.
+
+    Raises:
+        DataError: There are fewer files than workers.
+        UsageError: The batch cannot be divided among the replicas.
+    """
+    if context is None:
+        return files, options.batch_size
+    replicas = context.num_replicas_in_sync
+    if options.batch_size % replicas:
+        raise UsageError(
+            f"batch_size must be a multiple of the {replicas} replicas in sync, "
+            f"got {options.batch_size}"
+        )
+    shard = files.shard(context.num_input_pipelines, context.input_pipeline_id)
+    return shard, options.batch_size // replicas
+
+
+def first_record(files: InputFiles, parse: Callable[[tf.Tensor], T], expected: str) -> T:
+    """The first record, parsed: what is wrong with the input as a whole is raised now.
+
+    An endless dataset over no rows would spin for ever.
+
+    Args:
+        files: Where to look.
+        parse: Takes a serialised record.
+        expected: Completes "the first record ..." where it cannot be parsed; may have a
+            `{reason}`.
+
+    Raises:
+        DataError: There is no record, or the first cannot be read or parsed.
+    """
+    for file, compression in zip(files.files, files.compressions, strict=True):
+        try:
+            for record in tf.data.TFRecordDataset(file, compression).take(1):
+                require_examples(record.numpy(), file)
+                return parse(record)
+        except tf.errors.DataLossError as error:
+            raise DataError(
+                f"{file}: not a readable TFRecord ({error.message}); `penstock verify` says more"
+            ) from error
+        except tf.errors.InvalidArgumentError as error:
+            reason = expected.format(reason=error.message)
+            raise DataError(f"{file}: the first record {reason}") from error
+    raise DataError(
+        f"no records in {files.files[0]} and {len(files.files) - 1} other shards; "
+        "is the split empty?"
+    )
+
+
+def paths_of(files: InputFiles) -> tf.data.Dataset:
+    """One `(path, compression)` a file."""
+    return tf.data.Dataset.from_tensor_slices((list(files.files), files.compressions))
+
+
+def interleaved(
+    paths: tf.data.Dataset,
+    read: Callable[..., tf.data.Dataset],
+    options: ReadOptions,
+    *,
+    deterministic: bool,
+) -> tf.data.Dataset:
+    """What `read` makes of each path and compression, several files at a time."""
+    return paths.interleave(
+        read,
+        cycle_length=min(options.interleave_files, int(paths.cardinality())),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=deterministic,
+    )
+
+
+def parallel_map(
+    dataset: tf.data.Dataset, function: Callable[..., Any], *, deterministic: bool
+) -> tf.data.Dataset:
+    """`map` in as many threads as tf.data finds good."""
+    return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic)
+
+
+def tuned(
+    batches: tf.data.Dataset, options: ReadOptions, *, deterministic: bool
+) -> tf.data.Dataset:
+    """Keep batches ready, within the threads and the memory that the options allow."""
+    tuning = tf.data.Options()
+    tuning.deterministic = deterministic
+    if options.private_threads is not None:
+        tuning.threading.private_threadpool_size = options.private_threads
+    if options.ram_budget_mib is not None:
+        tuning.autotune.ram_budget = options.ram_budget_mib << 20
+    return batches.prefetch(options.prefetch_batches).with_options(tuning)
