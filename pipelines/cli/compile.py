@@ -70,4 +70,9 @@ def command(
     for task in plan.tasks:
         after = f" after {', '.join(task.upstream)}" if task.upstream else ""
         typer.echo(f"{task.name}{after}")
+    for package in plan.packages:
+        typer.echo(
+            f"the image must have your package {package}: penstock image {package} makes one",
+            err=True,
+        )
     typer.echo(f"{written}: {len(plan.tasks)} tasks; next: penstock submit {out}")

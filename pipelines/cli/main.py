@@ -15,6 +15,7 @@ from penstock.components.errors import PenstockError, one_line
 from penstock.pipelines.cli import (
     bench,
     component,
+    image,
     ingest,
     inspect,
     node,
@@ -50,6 +51,7 @@ app.command("inspect")(inspect.command)
 app.command("verify")(verify.command)
 app.command("validate")(validate.command)
 app.command("compile")(compile_.command)
+app.command("image")(image.command)
 app.command("submit")(submit.command)
 app.command("node")(node.command)
 app.add_typer(bench.app, name="bench", help="Measure what it gains on this machine; a page each.")

@@ -8,6 +8,7 @@ whatever environment reads it.
 import importlib.util
 import re
 import sysconfig
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -21,9 +22,14 @@ _OURS = ("penstock.components", "penstock.pipelines", "penstock.schemas")
 _END, _START = r"(?![\w.-])", r"(?<![\w./-])"
 
 
-def mark_packages(text: str) -> str:
-    """`text` with the folder of each package as `python-package://NAME`."""
-    for name in _OURS:
+def mark_packages(text: str, more: Sequence[str] = ()) -> str:
+    """`text` with the folder of each package as `python-package://NAME`.
+
+    Args:
+        text: Any text.
+        more: Packages beyond the installed ones and our own, as the user's in the working folder.
+    """
+    for name in (*_OURS, *more):
         text = re.sub(f"{_START}{re.escape(_folder(name))}{_END}", _SCHEME + name, text)
     for site in {sysconfig.get_path(kind) for kind in ("purelib", "platlib")}:
         text = re.sub(rf"{_START}{re.escape(site)}/(\w+){_END}", _mark_installed, text)

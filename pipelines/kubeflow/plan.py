@@ -51,8 +51,10 @@ class Plan:
         name: The pipeline's name in Kubeflow.
         parameters: Its parameters.
         tasks: One a node.
+        packages: The user's own packages that the image must have.
     """
 
     name: str
     parameters: tuple[Parameter, ...]
     tasks: tuple[Task, ...]
+    packages: tuple[str, ...] = ()

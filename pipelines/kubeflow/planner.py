@@ -14,6 +14,7 @@ from penstock.pipelines.kubeflow.names import parameter_names, pipeline_name, ta
 from penstock.pipelines.kubeflow.outputs import VIEWS
 from penstock.pipelines.kubeflow.plan import Parameter, Plan, Task
 from penstock.pipelines.kubeflow.secrets_check import check_no_secrets
+from penstock.pipelines.kubeflow.user_packages import needed_packages
 
 # Linux takes no argument of 128 KiB or more.
 _MAX_ARGUMENT_CHARS = 120_000
@@ -44,6 +45,7 @@ def plan_ir(ir: pipeline_pb2.Pipeline) -> Plan:
         name=pipeline_name(ir.pipeline_info.id),
         parameters=tuple(parameters.values()),
         tasks=tuple(_task(ir, node, names, parameters) for node in irs.nodes(ir)),
+        packages=tuple(needed_packages(ir)),
     )
 
 

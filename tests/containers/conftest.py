@@ -49,23 +49,30 @@ class Cluster:
         network: The Docker network that they are in.
         environment: What they get as a secret.
         store: The metadata store, as options of `penstock node`.
+        image: Penstock's image.
     """
 
     volume: Path
     network: str = "none"
     environment: Mapping[str, str] = field(default_factory=dict)
     store: tuple[str, ...] = ("--metadata-sqlite", "/penstock/metadata.sqlite")
+    image: str = IMAGE
 
     def __post_init__(self):
         self.volume.chmod(0o777)  # containers run as another user than this one
 
     def compile_taxi(self, name, *assignments, placement="retry: {times: 0}"):
         """Compile the taxi pipeline in the image; the file on the volume."""
+        settings = (option for text in assignments for option in ("--set", text))
+        return self.compile("taxi", name, *settings, placement=placement)
+
+    def compile(self, pipeline, name, *options, placement="retry: {times: 0}", image=IMAGE):
+        """Compile a pipeline in its image; the file on the volume."""
         (self.volume / "placement.yaml").write_text(placement)
         self._in_image(
-            *("penstock", "compile", "taxi", "--image", IMAGE, "--allow-mutable-tag"),
-            *(option for text in assignments for option in ("--set", text)),
+            *("penstock", "compile", pipeline, "--image", image, "--allow-mutable-tag", *options),
             *("--placement", "/penstock/placement.yaml", "--out", f"/penstock/{name}.yaml"),
+            image=image,
         )
         return self.volume / f"{name}.yaml"
 
@@ -101,12 +108,12 @@ class Cluster:
         """Where this machine has what containers see at `path`."""
         return self.volume / Path(path).relative_to("/penstock")
 
-    def _in_image(self, *command):
+    def _in_image(self, *command, image=IMAGE):
         done = subprocess.run(
             [
                 *("docker", "run", "--rm", "--read-only", "--tmpfs", "/tmp"),
                 *("--network", self.network, *(f"--env={name}" for name in self.environment)),
-                *("--volume", f"{self.volume}:/penstock", IMAGE, *command),
+                *("--volume", f"{self.volume}:/penstock", image, *command),
             ],
             env={**os.environ, **self.environment},
             capture_output=True,

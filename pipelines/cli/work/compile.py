@@ -17,10 +17,12 @@ from penstock.pipelines.config.registry import find_pipeline
 from penstock.pipelines.kubeflow.ir import compile_ir
 from penstock.pipelines.kubeflow.machine_paths import check_paths
 from penstock.pipelines.kubeflow.names import pipeline_name
+from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import Plan
 from penstock.pipelines.kubeflow.planner import plan_ir
 from penstock.pipelines.kubeflow.proto_texts import change_texts
+from penstock.pipelines.kubeflow.user_packages import find_package
 
 _ROOT = "root"
 
@@ -45,10 +47,20 @@ def compile_pipeline(
     with _needs_kfp():
         from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
     ir = _compile(name, changes, placement)
+    own = _own_packages(name)
+    change_texts(ir, lambda text: mark_packages(text, own))
     check_paths(ir, placement)
     plan = plan_ir(ir)
     write_kubeflow(plan, out, image=image, placement=placement, allow_mutable_tag=allow_mutable_tag)
     return plan
+
+
+def _own_packages(name: str) -> list[str]:
+    """The user's package, by a pipeline's dotted path; files in it are found in the image too."""
+    if ":" not in name:
+        return []
+    package = find_package(name)
+    return [package.name] if package.path.is_dir() else []
 
 
 def compile_component(name: str, out: Path, *, image: str, allow_mutable_tag: bool) -> None:

@@ -1,0 +1,42 @@
+"""`penstock image`: an image with the user's package in it, for pipelines of one's own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.components.errors import UsageError
+
+
+def command(
+    package: Annotated[
+        str, typer.Argument(help="Your package, or a pipeline in it as package.module:function.")
+    ],
+    base: Annotated[str, typer.Option(help="Penstock's image, by digest: NAME@sha256:...")],
+    tag: Annotated[
+        str | None, typer.Option(help="Build the image with Docker, under this name.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Or write the folder to build it from, Dockerfile included; new."),
+    ] = None,
+    allow_mutable_tag: Annotated[
+        bool, typer.Option("--allow-mutable-tag", help="Take a base by tag, which may change.")
+    ] = False,
+) -> None:
+    """Put a package of your own into an image, so that pods can run your pipeline.
+
+    Example: penstock image mine --base registry/penstock@sha256:... --tag registry/mine:1
+    """
+    if (tag is None) == (out is None):
+        raise UsageError("give either --tag, to build the image, or --out, to write its folder")
+    from penstock.pipelines.cli.work.image import build_image, write_context
+    from penstock.pipelines.kubeflow.compiled_file import check_image
+
+    check_image(base, allow_mutable_tag)
+    if out is not None:
+        write_context(package, base, out)
+        typer.echo(f"{out}: next: docker build --tag NAME {out}")
+    if tag is not None:
+        build_image(package, base, tag)
+        typer.echo(f"{tag}: next: docker push {tag}, and compile with the digest that it prints")

@@ -1,0 +1,71 @@
+"""What `penstock image` does: a package of the user's on top of Penstock's image."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from penstock.components.errors import DataError, UsageError
+from penstock.pipelines.kubeflow.user_packages import find_package
+
+# A copy keeps the modes of its files, which may let nobody but their owner read them.
+_FOLDER = "/opt/user"
+# The import is the build's check: what the package needs and the image lacks fails here by name.
+_DOCKERFILE = """\
+FROM {base}
+COPY --chown=65532 {name} {folder}/{name}
+ENV PYTHONPATH={folder}
+RUN python -c "import {module}"
+"""
+
+
+def write_context(package: str, base: str, folder: Path) -> None:
+    """Write what an image is built from: a Dockerfile, and the package.
+
+    Args:
+        package: Name of the package, or a dotted path in it; found in the working folder too.
+        base: Penstock's image.
+        folder: Made here.
+
+    Raises:
+        UsageError: There is no such package, or the folder exists.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    found = find_package(package)
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be made: {error.strerror}; name a new one") from error
+    copy = folder / found.path.name
+    if found.path.is_dir():
+        shutil.copytree(found.path, copy, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    else:
+        shutil.copy(found.path, copy)
+    text = _DOCKERFILE.format(
+        base=base, name=copy.name, folder=_FOLDER, module=package.partition(":")[0]
+    )
+    (folder / "Dockerfile").write_text(text, encoding="utf-8")
+
+
+def build_image(package: str, base: str, tag: str) -> None:
+    """Build the image with Docker, whose own lines go to this process's stdout and stderr.
+
+    Raises:
+        UsageError: There is no such package.
+        DataError: There is no Docker, or it fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="penstock-image-") as temporary:
+        folder = Path(temporary, "context")
+        write_context(package, base, folder)
+        try:
+            done = subprocess.run(["docker", "build", "--tag", tag, str(folder)], check=False)
+        except OSError as error:
+            raise DataError(
+                f"cannot run docker ({error.strerror}); write the folder with --out, and build "
+                "the image where there is one"
+            ) from error
+    if done.returncode != 0:
+        raise DataError(f"docker build of {tag} failed with exit code {done.returncode}; see above")

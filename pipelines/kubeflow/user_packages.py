@@ -1,0 +1,82 @@
+"""The user's own packages that a pipeline's nodes import, which Penstock's image lacks."""
+
+import importlib.metadata
+import importlib.util
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tfx.proto.orchestration import pipeline_pb2
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.kubeflow.ir_texts import node_texts
+
+# Fields of the IR that name code: an executor's class, `run_fn`, `preprocessing_fn`.
+_CODE = re.compile(r"(^|\.)(class_path|\w*_fn)$")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
+
+
+@dataclass(frozen=True)
+class UserPackage:
+    """A package, or a module of one file, at the top level.
+
+    Attributes:
+        name: As it is imported.
+        path: Its folder, or its file.
+    """
+
+    name: str
+    path: Path
+
+
+def find_package(dotted: str) -> UserPackage:
+    """The top-level package of `package.module` or `package.module:function`.
+
+    Raises:
+        UsageError: There is none.
+    """
+    name = re.split(r"[.:]", dotted)[0]
+    spec = importlib.util.find_spec(name) if name.isidentifier() else None
+    if spec is None or spec.origin is None:
+        raise UsageError(f"no package {name!r}; is its folder the working one?")
+    path = Path(spec.origin)
+    return UserPackage(name, path.parent if spec.submodule_search_locations else path)
+
+
+def needed_packages(ir: pipeline_pb2.Pipeline) -> list[str]:
+    """Packages whose code the nodes name and Penstock does not bring, sorted."""
+    named = {
+        text.value.partition(".")[0]
+        for text in node_texts(ir)
+        if _CODE.search(text.field) and _DOTTED.fullmatch(text.value)
+    }
+    installed = importlib.metadata.packages_distributions()
+    return sorted(
+        name
+        for name in named
+        if not any(_canonical(one) in _brought() for one in installed.get(name, ()))
+    )
+
+
+@cache
+def _brought() -> frozenset[str]:
+    """Penstock's distribution and all that it requires, its extras included."""
+    found: set[str] = set()
+    wanted = ["penstock"]
+    while wanted:
+        name = _canonical(wanted.pop())
+        if name not in found:
+            found.add(name)
+            try:
+                requires = importlib.metadata.requires(name) or ()
+            except importlib.metadata.PackageNotFoundError:
+                continue  # for another platform, or an extra that is not installed
+            wanted += [r for r in requires if name == "penstock" or "extra ==" not in r]
+    return frozenset(found)
+
+
+def _canonical(requirement: str) -> str:
+    """The distribution's name in a requirement such as `Ml_Metadata[x]>=1`, as `ml-metadata`."""
+    name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,130 @@
+"""`penstock image`, but for Docker itself: tests/containers build and run such an image."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from penstock.components.errors import DataError, UsageError
+from penstock.pipelines.cli.work.compile import compile_pipeline
+from penstock.pipelines.cli.work.image import build_image, write_context
+from penstock.pipelines.kubeflow.placement import Placement
+
+BASE = "registry.example/penstock@sha256:" + "0" * 64
+PIPELINE = """\
+from pathlib import Path
+
+from tfx.dsl.component.experimental.annotations import Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.orchestration.pipeline import Pipeline
+
+
+@component
+def read(path: Parameter[str]):
+    print(Path(path).read_text())
+
+
+def create_pipeline():
+    here = Path(__file__).parent
+    return Pipeline("p", "/penstock/p", components=[read(path=str(here / "words.txt"))])
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """The working folder of a user with a package that is not installed."""
+    package = tmp_path / "project/mine_of_test"
+    (package / "__pycache__").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "pipeline.py").write_text(PIPELINE)
+    (package / "words.txt").write_text("hello")
+    (package / ".env").write_text("PASSWORD=x")
+    monkeypatch.chdir(package.parent)
+    monkeypatch.setattr("sys.path", [str(package.parent), *sys.path])
+    yield package.parent
+    for name in [name for name in sys.modules if name.startswith("mine_of_test")]:
+        del sys.modules[name]
+
+
+def test_the_folder_is_a_dockerfile_and_the_package(project, tmp_path):
+    write_context("mine_of_test.pipeline:create_pipeline", BASE, tmp_path / "image")
+
+    files = {str(p.relative_to(tmp_path / "image")) for p in (tmp_path / "image").rglob("*.*")}
+    assert files == {
+        "mine_of_test/__init__.py",
+        "mine_of_test/pipeline.py",
+        "mine_of_test/words.txt",
+    }
+    assert (tmp_path / "image/Dockerfile").read_text().splitlines() == [
+        f"FROM {BASE}",
+        "COPY --chown=65532 mine_of_test /opt/user/mine_of_test",
+        "ENV PYTHONPATH=/opt/user",
+        'RUN python -c "import mine_of_test.pipeline"',
+    ]
+
+
+def test_a_module_of_one_file_is_a_package_too(project, tmp_path):
+    (project / "single_of_test.py").write_text(PIPELINE)
+    write_context("single_of_test", BASE, tmp_path / "image")
+
+    copied = "COPY --chown=65532 single_of_test.py /opt/user/single_of_test.py"
+    assert copied in (tmp_path / "image/Dockerfile").read_text()
+
+
+def test_what_is_compiled_here_finds_its_files_in_the_image(project, tmp_path):
+    """KFP's pods have /opt/user in place of the working folder."""
+    out = tmp_path / "p.yaml"
+    plan = compile_pipeline(
+        "mine_of_test.pipeline:create_pipeline",
+        {},
+        out,
+        image=BASE,
+        placement=Placement(),
+        allow_mutable_tag=False,
+    )
+    assert plan.packages == ("mine_of_test",)
+    spec, _ = yaml.safe_load_all(out.read_text())
+    inline = spec["deploymentSpec"]["executors"]["exec-read"]["container"]["args"][-1]
+    write_context("mine_of_test", BASE, tmp_path / "image")
+    code = (
+        "import sys; from penstock.pipelines.kubeflow import ir\n"
+        "(node,) = ir.nodes(ir.decode(sys.argv[1]))\n"
+        "print(node.parameters.parameters['path'].field_value.string_value)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, inline],
+        env={"PYTHONPATH": f"{tmp_path}/image:{Path(__file__).parents[3]}"},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == f"{tmp_path}/image/mine_of_test/words.txt"
+
+
+def test_docker_builds_what_is_written(project, tmp_path, monkeypatch):
+    """By a stand-in for Docker, that keeps what it is called with."""
+    (tmp_path / "bin").mkdir()
+    docker = tmp_path / "bin/docker"
+    docker.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/called\nexit "${{DOCKER_EXIT:-0}}"\n')
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/bin:/usr/bin")
+    build_image("mine_of_test", BASE, "me/mine:1")
+    assert (tmp_path / "called").read_text().startswith("build --tag me/mine:1 /")
+
+    monkeypatch.setenv("DOCKER_EXIT", "3")
+    with pytest.raises(DataError, match=r"docker build of me/mine:1 failed with exit code 3"):
+        build_image("mine_of_test", BASE, "me/mine:1")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DataError, match=r"cannot run docker .*; write the folder with --out"):
+        build_image("mine_of_test", BASE, "me/mine:1")
+
+
+def test_refuses_what_is_no_package_and_a_folder_that_exists(project, tmp_path):
+    with pytest.raises(UsageError, match=r"no package 'mine2_of_test'"):
+        write_context("mine2_of_test", BASE, tmp_path / "image")
+    (tmp_path / "image").mkdir()
+    with pytest.raises(UsageError, match=r"image: cannot be made: File exists; name a new one"):
+        write_context("mine_of_test", BASE, tmp_path / "image")
