@@ -3,6 +3,7 @@
 In: a `tfx.dsl.Pipeline`. Out: a `Plan`, with no TFX type in it.
 """
 
+import json
 import re
 
 from tfx.orchestration.pipeline import Pipeline
@@ -20,6 +21,9 @@ from penstock.pipelines.kubeflow.user_packages import needed_packages
 _MAX_ARGUMENT_CHARS = 120_000
 _KINDS = {"INT": int, "DOUBLE": float, "STRING": str}
 _EMBEDDED_PARAMETER = re.compile(r'"__class__\\*": \\*"RuntimeParameter')
+_INFRA_VALIDATOR = ".infra_validator.component.InfraValidator"
+# What ForEach, and `ops.Unnest` without it, compile to.
+_UNNEST = "tfx.internal.Unnest"
 _CONTAINER_SPEC = executable_spec_pb2.ContainerExecutableSpec.DESCRIPTOR
 
 
@@ -106,6 +110,19 @@ def _check_runs_in_container(ir: pipeline_pb2.Pipeline, node: pipeline_pb2.Pipel
             f"node {node_id!r} brings a container of its own, which cannot run inside another; "
             "write it as a Python component"
         )
+    if node.node_info.type.name.endswith(_INFRA_VALIDATOR):
+        serving = json.loads(node.parameters.parameters["serving_spec"].field_value.string_value)
+        platform = "Docker" if "local_docker" in serving else "the right to create pods"
+        raise UsageError(
+            f"node {node_id!r} is an InfraValidator, which needs {platform}, and pods of runs have "
+            "none; penstock.ServingCheck loads the model in its own process"
+        )
+    for graph in node.inputs.input_graphs.values():
+        if any(one.op_node.op_type == _UNNEST for one in graph.nodes.values()):
+            raise UsageError(
+                f"node {node_id!r} is within a ForEach, of which TFX's launcher runs no more than "
+                "one turn; give the node all artifacts, or write a node for each"
+            )
     if "{{" in node_id:
         raise UsageError(f"node {node_id!r}: Kubeflow takes {{{{ for a placeholder of its own")
     for key, parameter in node.parameters.parameters.items():

@@ -6,7 +6,6 @@ from kfp import components
 from tfx.components.statistics_gen.component import StatisticsGen
 from tfx.components.trainer.component import Trainer
 from tfx.dsl.component.experimental.annotations import Parameter
-from tfx.dsl.component.experimental.container_component import create_container_component
 from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.components.common.importer import Importer
 from tfx.orchestration.data_types import RuntimeParameter
@@ -287,38 +286,6 @@ def test_refuses_an_image_that_may_change(small_plan, tmp_path, image):
 
     spec, _ = _compiled(small_plan, tmp_path, image=image, allow_mutable_tag=True)
     assert spec["deploymentSpec"]["executors"]["exec-trainer"]["container"]["image"] == image
-
-
-def test_refuses_what_cannot_run_in_a_container():
-    brought = create_container_component(name="Sort", image="debian", command=["sort"])
-    with pytest.raises(UsageError, match=r"node 'Sort' brings a container of its own"):
-        plan_pipeline(Pipeline("p", "/r", components=[brought()]))
-
-
-def test_refuses_a_runtime_parameter_that_tfx_would_never_fill_in():
-    examples = Importer("/data", Examples).with_id("import")
-    trainer = Trainer(
-        run_fn="mine.run_fn",
-        examples=examples.outputs["result"],
-        train_args=trainer_pb2.TrainArgs(),
-        eval_args=trainer_pb2.EvalArgs(),
-        custom_config={"epochs": RuntimeParameter("epochs", int, 3)},
-    )
-    with pytest.raises(UsageError, match=r"node 'Trainer', custom_config: a RuntimeParameter wit"):
-        plan_pipeline(Pipeline("p", "/r", components=[examples, trainer]))
-
-
-def test_refuses_a_node_too_large_for_an_argument():
-    import random
-
-    noise = random.Random(0).randbytes(200_000).decode("latin-1")
-    with pytest.raises(UsageError, match=r"node 'tell': its part of the pipeline takes [0-9,]+ c"):
-        plan_pipeline(Pipeline("p", "/r", components=[tell(text=noise)]))
-
-
-def test_refuses_a_planted_secret():
-    with pytest.raises(UsageError, match=r"node 'tell', text: looks like the value of 'password'"):
-        plan_pipeline(Pipeline("p", "/r", components=[tell(text="password=hunter22")]))
 
 
 def test_a_placement_must_fit_the_pipeline(small_plan, tmp_path):

@@ -1,0 +1,79 @@
+"""What cannot run as a container of its own is refused by name, before anything is compiled."""
+
+import random
+
+import pytest
+from tfx.components import CsvExampleGen, InfraValidator, StatisticsGen
+from tfx.components.trainer.component import Trainer
+from tfx.dsl.component.experimental.annotations import Parameter
+from tfx.dsl.component.experimental.container_component import create_container_component
+from tfx.dsl.component.experimental.decorators import component
+from tfx.dsl.components.common.importer import Importer
+from tfx.dsl.control_flow.for_each import ForEach
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.orchestration.pipeline import Pipeline
+from tfx.proto import infra_validator_pb2, trainer_pb2
+from tfx.types.standard_artifacts import Examples, Model
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.kubeflow.planner import plan_pipeline
+
+
+@component
+def tell(text: Parameter[str] = ""):
+    del text
+
+
+def test_refuses_what_cannot_run_in_a_container():
+    brought = create_container_component(name="Sort", image="debian", command=["sort"])
+    with pytest.raises(UsageError, match=r"node 'Sort' brings a container of its own"):
+        plan_pipeline(Pipeline("p", "/r", components=[brought()]))
+
+
+@pytest.mark.parametrize(
+    ("serving", "needs"),
+    [({"local_docker": {}}, "Docker"), ({"kubernetes": {}}, "the right to create pods")],
+)
+def test_refuses_tfxs_infra_validator(serving, needs):
+    """A pod has no Docker, and `penstock-runner` of k8s/base may not create pods."""
+    model = Importer("/model", Model).with_id("import")
+    spec = infra_validator_pb2.ServingSpec(
+        tensorflow_serving=infra_validator_pb2.TensorFlowServing(tags=["latest"]), **serving
+    )
+    validator = InfraValidator(model=model.outputs["result"], serving_spec=spec)
+    expected = rf"^node 'InfraValidator' is an InfraValidator, which needs {needs}, and pods of ru"
+    with pytest.raises(UsageError, match=expected):
+        plan_pipeline(Pipeline("p", "/r", components=[model, validator]))
+
+
+def test_refuses_a_loop_of_which_one_turn_would_run():
+    """TFX 1.16 to 1.21 portable/launcher.py: more than one input dict is not implemented."""
+    examples = CsvExampleGen(input_base="gs://bucket/data")
+    with ForEach(examples.outputs["examples"]) as one:
+        statistics = StatisticsGen(examples=one)
+    with pytest.raises(UsageError, match=r"^node 'StatisticsGen' is within a ForEach, of which T"):
+        plan_pipeline(Pipeline("p", "/r", components=[examples, statistics]))
+
+
+def test_refuses_a_runtime_parameter_that_tfx_would_never_fill_in():
+    examples = Importer("/data", Examples).with_id("import")
+    trainer = Trainer(
+        run_fn="mine.run_fn",
+        examples=examples.outputs["result"],
+        train_args=trainer_pb2.TrainArgs(),
+        eval_args=trainer_pb2.EvalArgs(),
+        custom_config={"epochs": RuntimeParameter("epochs", int, 3)},
+    )
+    with pytest.raises(UsageError, match=r"node 'Trainer', custom_config: a RuntimeParameter wit"):
+        plan_pipeline(Pipeline("p", "/r", components=[examples, trainer]))
+
+
+def test_refuses_a_node_too_large_for_an_argument():
+    noise = random.Random(0).randbytes(200_000).decode("latin-1")
+    with pytest.raises(UsageError, match=r"node 'tell': its part of the pipeline takes [0-9,]+ c"):
+        plan_pipeline(Pipeline("p", "/r", components=[tell(text=noise)]))
+
+
+def test_refuses_a_planted_secret():
+    with pytest.raises(UsageError, match=r"node 'tell', text: looks like the value of 'password'"):
+        plan_pipeline(Pipeline("p", "/r", components=[tell(text="password=hunter22")]))
