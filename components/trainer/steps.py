@@ -41,7 +41,9 @@ class Steps:
         train_step = model.train_step
         if xla:
             train_step = tf.function(train_step, jit_compile=True, autograph=False)
-        self._train = _train_function(train_step, strategy)
+        step = _step_function(train_step, strategy)
+        self._train = _loop_function(step, strategy, next)
+        self._repeat = _loop_function(step, strategy, lambda batch: batch)
         self._evaluate = _eval_function(model.test_step, strategy)
 
     @property
@@ -72,6 +74,30 @@ class Steps:
         losses, marks, waits = self._train(self._batches, tf.constant(steps))
         return losses.numpy(), marks.numpy(), waits.numpy()
 
+    def resident_batch(self) -> Any:
+        """Take the next training batch and put its numbers on the device that trains.
+
+        Raises:
+            tf.errors.OutOfRangeError: There is none.
+        """
+        try:
+            batch = next(self._batches)
+        except StopIteration as end:
+            raise tf.errors.OutOfRangeError(None, None, "no batch is left") from end
+        if self._strategy.num_replicas_in_sync > 1:
+            return batch  # its parts are on their devices
+        with tf.device("GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"):
+            return tf.nest.map_structure(
+                lambda part: part if part.dtype == tf.string else tf.identity(part),
+                batch,
+                expand_composites=True,
+            )
+
+    def repeat(self, batch: Any, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Run training steps on one batch again and again; returns what `train` does."""
+        losses, marks, waits = self._repeat(batch, tf.constant(steps))
+        return losses.numpy(), marks.numpy(), waits.numpy()
+
     def eval_batches(self) -> Any:
         """An iterator over the evaluation data from its beginning."""
         assert self._eval_data is not None
@@ -89,9 +115,27 @@ def _distribute(strategy: tf.distribute.Strategy, data: tf.data.Dataset) -> Any:
     return strategy.experimental_distribute_dataset(data)
 
 
-def _train_function(
+def _step_function(
     train_step: Callable[[Any], dict[str, tf.Tensor]], strategy: tf.distribute.Strategy
 ) -> Any:
+    """A step on a batch, as a function of its own, so that both loops share one tracing."""
+
+    @tf.function(autograph=False, reduce_retracing=True)
+    def step(batch: Any) -> tf.Tensor:
+        logs = strategy.run(train_step, args=(batch,))
+        loss = strategy.reduce(tf.distribute.ReduceOp.MEAN, logs["loss"], axis=None)
+        return tf.cast(loss, tf.float32)
+
+    return step
+
+
+def _loop_function(
+    train_one: Callable[[Any], tf.Tensor],
+    strategy: tf.distribute.Strategy,
+    take: Callable[[Any], Any],
+) -> Any:
+    """A loop of steps, each on the batch that `take` gives of the loop's first argument."""
+
     @tf.function(autograph=False, reduce_retracing=True)
     def train(batches: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         def one(
@@ -102,12 +146,10 @@ def _train_function(
         ) -> tuple[tf.Tensor, tf.TensorArray, tf.TensorArray, tf.TensorArray]:
             begin = tf.timestamp()
             with tf.control_dependencies([begin]):
-                batch = next(batches)
+                batch = take(batches)
             with tf.control_dependencies(_tensors(strategy, batch)):
                 wait = tf.timestamp() - begin
-            logs = strategy.run(train_step, args=(batch,))
-            loss = strategy.reduce(tf.distribute.ReduceOp.MEAN, logs["loss"], axis=None)
-            losses = losses.write(step, tf.cast(loss, tf.float32))
+            losses = losses.write(step, train_one(batch))
             return step + 1, losses, begins.write(step, begin), waits.write(step, wait)
 
         arrays = [tf.TensorArray(kind, steps) for kind in (tf.float32, tf.float64, tf.float64)]
