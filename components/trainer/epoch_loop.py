@@ -2,7 +2,6 @@
 
 import logging
 import math
-import time
 from collections.abc import Callable, Mapping
 
 import keras
@@ -20,7 +19,6 @@ from penstock.components.trainer.utilisation.meter import Meter
 from penstock.components.trainer.utilisation.record import EpochTimes
 from penstock.components.trainer.utilisation.step_clock import (
     StepClock,
-    call_times,
     next_call_steps,
 )
 
@@ -72,7 +70,6 @@ class EpochLoop:
         self._flag = flag
         self._meter = meter
         self._batch_rows = batch_rows
-        self._runs_ahead = bool(tf.config.list_logical_devices("GPU"))
         self._call_steps = 1
         self._best_values: list[np.ndarray] | None = None
         self.epochs: list[EpochRecord] = []
@@ -192,20 +189,17 @@ class EpochLoop:
     def _run_call(self, end: int, clock: StepClock) -> None:
         """Run as many steps as one call should have, at most to `end`."""
         count = min(self._call_steps, end - self.step)
-        begin, cpu = time.perf_counter(), time.process_time()
-        losses, marks, waits = self._steps.train(count)
-        seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+        losses, call = self._steps.train(count)
         self._check_finite(losses)
         self.step += count
         if self.first_step_seconds is None:
-            self.first_step_seconds = seconds
+            self.first_step_seconds = call.seconds
             self._call_steps = self._options.steps_per_execution or 1
         else:
-            call = call_times(seconds, cpu, marks, waits, runs_ahead=self._runs_ahead)
             clock.add(call)
             self._meter.add_call(self.step, call)
             self._call_steps = self._options.steps_per_execution or next_call_steps(
-                count, seconds, target_seconds=_CALL_SECONDS
+                count, call.seconds, target_seconds=_CALL_SECONDS
             )
         every = self._options.checkpoint_every_steps
         if every and self.step % every == 0 and self.step < self._options.total_steps:

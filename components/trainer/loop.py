@@ -5,6 +5,7 @@ finite, tells waiting for input from computing, and runs small models three time
 """
 
 import logging
+import posixpath
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -17,6 +18,7 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.checkpoints import Checkpoints
 from penstock.components.trainer.epoch_loop import EpochLoop, OnEpoch
 from penstock.components.trainer.interrupt import interrupts
+from penstock.components.trainer.limit import measure_limits
 from penstock.components.trainer.model_setup import (
     BuildModel,
     check_features,
@@ -123,6 +125,14 @@ def train(
         stopped = _run(loop, tracking, on_epoch)
         exported_epoch = loop.restore_best()
         loop.stop_if_interrupted()
+        limits = measure_limits(
+            model,
+            steps,
+            options=options,
+            trained_steps=loop.step - (loop.resumed_from or 0),
+            seconds_per_step=loop.epochs[-1].seconds_per_step,
+            log_dir=posixpath.join(model_run_dir, "train"),
+        )
         record = TrainingRecord(
             epochs=tuple(loop.epochs),
             steps=loop.step,
@@ -135,7 +145,7 @@ def train(
             seconds=time.perf_counter() - begin,
             first_step_seconds=loop.first_step_seconds,
         )
-        used = meter.record()
+        used = meter.record(*limits)
         _write(record, used, model_run_dir, tracking)
     logger.info("%s", bottleneck(record, used))
     return Trained(model, record, used, checkpoints)

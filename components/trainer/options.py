@@ -64,6 +64,8 @@ class TrainOptions:
             Signals and losses that are not finite are seen at the end of a call.
         prefetch_to_device: Copy the next batches to the device while it works. Several GPUs
             always do; inputs must all be numbers.
+        profile_steps: Steps that run once more after the last epoch under TensorFlow's profiler,
+            for TensorBoard and for the GPUs' idle share; 0 takes no profile. The weights stay.
 
     Raises:
         UsageError: A value is outside its range, or two do not go together.
@@ -83,6 +85,7 @@ class TrainOptions:
     xla: bool = False
     steps_per_execution: int | None = None
     prefetch_to_device: bool = False
+    profile_steps: int = 0
 
     def __post_init__(self) -> None:
         least = {
@@ -93,6 +96,7 @@ class TrainOptions:
             "checkpoint_every_steps": 0,
             "keep_checkpoints": 2,
             "steps_per_execution": 1,
+            "profile_steps": 0,
         }
         for name, minimum in least.items():
             value = getattr(self, name)

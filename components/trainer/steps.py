@@ -6,12 +6,15 @@ costs more than a small model's step itself (1.7 ms against 0.6 for 17 features 
 AutoGraph's to translate, which halves the time of tracing; Keras does without it, too.
 """
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+
+from penstock.components.trainer.utilisation.step_clock import CallTimes, call_times
 
 
 class Steps:
@@ -23,6 +26,9 @@ class Steps:
         eval_data: Batches of one evaluation, or None.
         strategy: How batches are shared among devices.
         xla: Whether to compile the training step with XLA.
+
+    Attributes:
+        on_gpu: Whether GPUs train, which the host runs ahead of.
     """
 
     def __init__(
@@ -34,6 +40,7 @@ class Steps:
         strategy: tf.distribute.Strategy,
         xla: bool,
     ) -> None:
+        self.on_gpu = bool(tf.config.list_logical_devices("GPU"))
         self._model = model
         self._strategy = strategy
         self._eval_data = None if eval_data is None else _distribute(strategy, eval_data)
@@ -63,16 +70,14 @@ class Steps:
             self._train.get_concrete_function(self._batches, tf.TensorSpec([], tf.int32))
         return list(self._model.get_metrics_result())
 
-    def train(self, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def train(self, steps: int) -> tuple[np.ndarray, CallTimes]:
         """Run some training steps and wait until the device has finished them.
 
         Returns:
             float32[steps], the running mean of the loss since the metrics were reset, after
-            each step; float64[steps + 1], the time of day in seconds at which each step began
-            and the last one ended; and float64[steps], the seconds each waited for its batch.
+            each step; and how long they took.
         """
-        losses, marks, waits = self._train(self._batches, tf.constant(steps))
-        return losses.numpy(), marks.numpy(), waits.numpy()
+        return self._call(self._train, self._batches, steps)
 
     def resident_batch(self) -> Any:
         """Take the next training batch and put its numbers on the device that trains.
@@ -86,17 +91,16 @@ class Steps:
             raise tf.errors.OutOfRangeError(None, None, "no batch is left") from end
         if self._strategy.num_replicas_in_sync > 1:
             return batch  # its parts are on their devices
-        with tf.device("GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"):
+        with tf.device("GPU:0" if self.on_gpu else "CPU:0"):
             return tf.nest.map_structure(
                 lambda part: part if part.dtype == tf.string else tf.identity(part),
                 batch,
                 expand_composites=True,
             )
 
-    def repeat(self, batch: Any, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Run training steps on one batch again and again; returns what `train` does."""
-        losses, marks, waits = self._repeat(batch, tf.constant(steps))
-        return losses.numpy(), marks.numpy(), waits.numpy()
+    def repeat(self, batch: Any, steps: int) -> CallTimes:
+        """Run training steps on one batch again and again; otherwise as `train`."""
+        return self._call(self._repeat, batch, steps)[1]
 
     def eval_batches(self) -> Any:
         """An iterator over the evaluation data from its beginning."""
@@ -106,6 +110,12 @@ class Steps:
     def evaluate(self, batches: Any, steps: int) -> int:
         """Run up to `steps` evaluation steps; fewer than that where the data ended."""
         return int(self._evaluate(batches, tf.constant(steps)))
+
+    def _call(self, loop: Any, data: Any, steps: int) -> tuple[np.ndarray, CallTimes]:
+        begin, cpu = time.perf_counter(), time.process_time()
+        losses, marks, waits = (part.numpy() for part in loop(data, tf.constant(steps)))
+        seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+        return losses, call_times(seconds, cpu, marks, waits, runs_ahead=self.on_gpu)
 
 
 def _distribute(strategy: tf.distribute.Strategy, data: tf.data.Dataset) -> Any:

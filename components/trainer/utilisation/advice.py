@@ -30,6 +30,11 @@ class _Evidence:
     cpu_share: float
 
     @property
+    def reads_files(self) -> bool:
+        """Whether each pass does: after the first, a cache has all rows."""
+        return self.input.cache == "none"
+
+    @property
     def busy(self) -> str:
         return f"{100 * self.cpu_share:.0f} % of {self.used.cores:g} core(s) are busy"
 
@@ -48,7 +53,7 @@ def input_advice(training: TrainingRecord, used: Utilisation) -> tuple[str, ...]
 
 def _cache(e: _Evidence) -> str | None:
     free, facts = e.used.free_memory_mib, e.input
-    if facts.cache != "none" or facts.kind != "rows" or not facts.fixed_length:
+    if not e.reads_files or facts.kind != "rows" or not facts.fixed_length:
         return None
     passes = e.training.steps * facts.batch_rows / facts.rows if facts.rows else 0.0
     needed = facts.stored_mib * (_INFLATION if facts.compressed else 1.0)
@@ -93,7 +98,8 @@ def _threads(e: _Evidence) -> str | None:
 
 
 def _shards(e: _Evidence) -> str | None:
-    if e.input.files >= e.input.interleave_files or e.cpu_share > CPU_SATURATED_ABOVE:
+    few = e.reads_files and e.input.files < e.input.interleave_files
+    if not few or e.cpu_share > CPU_SATURATED_ABOVE:
         return None
     return (
         f"more shards: {e.input.files} file(s) are read at a time, up to "
@@ -102,7 +108,8 @@ def _shards(e: _Evidence) -> str | None:
 
 
 def _interleave(e: _Evidence) -> str | None:
-    if e.input.files <= e.input.interleave_files or e.cpu_share > CPU_IDLE_BELOW:
+    many = e.reads_files and e.input.files > e.input.interleave_files
+    if not many or e.cpu_share > CPU_IDLE_BELOW:
         return None
     return (
         f"more files at a time (interleave_files, {e.input.interleave_files} of {e.input.files} "
@@ -111,8 +118,11 @@ def _interleave(e: _Evidence) -> str | None:
 
 
 def _pack(e: _Evidence) -> str | None:
-    if e.input.kind != "rows" or e.input.cache != "none" or e.cpu_share < CPU_IDLE_BELOW:
+    if e.input.kind == "packed" or not e.reads_files or e.cpu_share < CPU_IDLE_BELOW:
         return None
+    if e.input.kind == "images":
+        decoding = "each pass decodes them again"
+        return f"pack the images as pixels: {decoding}, and {e.busy}{_cpu_a_row(e)}"
     return (
         f"pack the rows, or train on fewer columns: {e.input.columns} are parsed of each row, and "
         f"{e.busy}{_cpu_a_row(e)}"
@@ -120,19 +130,21 @@ def _pack(e: _Evidence) -> str | None:
 
 
 def _columns(e: _Evidence) -> str | None:
-    plain_rows = e.input.kind == "rows" and e.input.cache == "none"
+    plain_rows = e.input.kind == "rows" and e.reads_files
     if plain_rows or e.input.columns < _MANY_COLUMNS or e.cpu_share < CPU_SATURATED_ABOVE:
         return None
     return f"fewer columns: {e.input.columns} are copied of each row, and {e.busy}{_cpu_a_row(e)}"
 
 
 def _compression(e: _Evidence) -> str | None:
-    if not e.input.compressed or e.cpu_share < CPU_SATURATED_ABOVE or e.input.cache != "none":
+    if not e.input.compressed or e.cpu_share < CPU_SATURATED_ABOVE or not e.reads_files:
         return None
     return f"shards without compression: each pass inflates them again, and {e.busy}"
 
 
 def _storage(e: _Evidence) -> str:
+    if e.cpu_share < CPU_IDLE_BELOW and not e.reads_files:
+        return f"no option of the input holds it up, and {e.busy}"
     if e.cpu_share < CPU_IDLE_BELOW:
         return (
             f"a nearer or faster disk for the {e.input.files} file(s): {e.busy}, and no option "

@@ -11,6 +11,7 @@ from penstock.components.trainer.utilisation.record import (
     BatchSeries,
     EpochTimes,
     InputFacts,
+    StepLimit,
     Utilisation,
 )
 from penstock.components.trainer.utilisation.series import BoundedSeries
@@ -31,7 +32,8 @@ class Meter:
     def __init__(self, monitor: Monitor, input_facts: InputFacts | None = None) -> None:
         self._monitor = monitor
         self._input = input_facts
-        self._batches = BoundedSeries(3)
+        self._batches = BoundedSeries(2)
+        self._waits = BoundedSeries(1)
         self._batch_seconds = DurationCounter()
         self._wait_seconds = DurationCounter()
         self._epochs: list[EpochTimes] = []
@@ -46,9 +48,11 @@ class Meter:
     def add_call(self, step: int, call: CallTimes) -> None:
         """Count a call that ended with step `step`."""
         numbers = np.arange(step - call.steps + 1, step + 1, dtype=np.float64)
-        self._batches.add(np.stack([numbers, call.step_seconds, call.wait_seconds], axis=1))
+        self._batches.add(np.stack([numbers, call.step_seconds], axis=1))
         self._batch_seconds.add(call.step_seconds)
-        self._wait_seconds.add(call.wait_seconds)
+        if call.wait_seconds is not None:
+            self._waits.add(call.wait_seconds[:, None])
+            self._wait_seconds.add(call.wait_seconds)
         self._since_told.append(call)
 
     def add_epoch(self, times: EpochTimes) -> None:
@@ -71,8 +75,10 @@ class Meter:
         self._since_told.clear()
         return {f"utilisation/{name}": value for name, value in values.items()}
 
-    def record(self) -> Utilisation:
-        """All of it; ends the looking."""
+    def record(
+        self, limit: StepLimit | None = None, gpu_idle_share: float | None = None
+    ) -> Utilisation:
+        """All of it, with what was measured after the last epoch; ends the looking."""
         monitor = self._monitor
         monitor.stop()
         return Utilisation(
@@ -83,11 +89,13 @@ class Meter:
             monitor_cpu_seconds=monitor.cpu_seconds,
             missed=monitor.missed,
             machine=monitor.series(),
-            batches=BatchSeries(*self._batches.columns()),
+            batches=BatchSeries(*self._batches.columns(), *self._waits.columns()),
             batch_seconds=self._batch_seconds.durations(),
             wait_seconds=self._wait_seconds.durations(),
             epochs=tuple(self._epochs),
             input=self._input,
+            limit=limit,
+            gpu_idle_share=gpu_idle_share,
         )
 
     def _live_calls(self) -> dict[str, float]:
@@ -95,8 +103,11 @@ class Meter:
         if not seconds:
             return {}
         steps = sum(call.steps for call in self._since_told)
-        wait = sum(float(call.wait_seconds.sum()) for call in self._since_told)
-        return {"seconds_per_step": seconds / steps, "input_wait_share": wait / seconds}
+        values = {"seconds_per_step": seconds / steps}
+        waits = [call.wait_seconds for call in self._since_told if call.wait_seconds is not None]
+        if waits:
+            values["input_wait_share"] = float(np.concatenate(waits).sum()) / seconds
+        return values
 
     def _live_machine(self) -> dict[str, float]:
         sample = self._monitor.latest

@@ -7,6 +7,7 @@ bounded (`bounded_series.MAX_POINTS`), so that the file of a week is as small as
 import json
 import os
 import posixpath
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from penstock.components.trainer.record_file import read_record, write_record
 from penstock.components.trainer.utilisation.durations import Durations
 
 UTILISATION_NAME = "utilisation.json"
-UTILISATION_VERSION = 1
+UTILISATION_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ class MachineSeries:
 class BatchSeries:
     """Training batches over time, a point the mean of neighbours; one length.
 
-    On a GPU, where the host runs ahead of the device, a batch's times are the means of its call
-    into TensorFlow (0.2 s).
+    On a GPU, where the host runs ahead of the device, a batch's time is the mean of its call
+    into TensorFlow (0.2 s), and there are no waits.
 
     Attributes:
         step: Number of the step, from 1 over the whole training.
@@ -86,7 +87,7 @@ class EpochTimes:
         end_seconds: The same, at its end; the checkpoint follows.
         steps: Its steady steps: all but the first of a run, which is compiled.
         step_seconds: Wall time of these, waits included.
-        wait_seconds: The part of it in which they waited for input.
+        wait_seconds: The part of it in which they waited for input; None on a GPU.
         cpu_seconds: CPU time of this process in it, over all threads.
     """
 
@@ -96,8 +97,26 @@ class EpochTimes:
     end_seconds: float
     steps: int
     step_seconds: float
-    wait_seconds: float
+    wait_seconds: float | None
     cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class StepLimit:
+    """Steps on one batch that already lies on the device: no input can make them faster.
+
+    Attributes:
+        calls: Mean seconds of a step, of each call into TensorFlow.
+        on_gpu: Whether the device is a GPU, else the CPU.
+    """
+
+    calls: Sequence[float]
+    on_gpu: bool
+
+    @property
+    def seconds(self) -> float:
+        """Their median: other work on the machine makes some calls longer, none shorter."""
+        return statistics.median(self.calls)
 
 
 @dataclass(frozen=True)
@@ -105,7 +124,8 @@ class InputFacts:
     """What the training input reads, and how: the evidence behind advice.
 
     Attributes:
-        kind: `rows` (a record is an Example) or `packed` (a record is a block of rows).
+        kind: `rows` (a record is an Example), `images` (the same, of encoded images) or `packed`
+            (a record is a block of rows).
         files: Shards that this worker reads.
         rows: Rows in them; None where no manifest says so.
         stored_mib: Their size.
@@ -147,9 +167,12 @@ class Utilisation:
         machine: Cores, memory and GPUs over time.
         batches: Batches over time.
         batch_seconds: How long the steady steps took, waits included.
-        wait_seconds: How long they waited for input.
+        wait_seconds: How long they waited for input; nothing on a GPU.
         epochs: The epochs of this run.
         input: What was read; None where the caller of `train` did not say.
+        limit: The same steps without an input; None where that could not be measured.
+        gpu_idle_share: Share of the time in which no kernel ran, mean over the GPUs, 0..1, by a
+            profile; None where none was taken, or there is no GPU.
     """
 
     interval_seconds: float
@@ -164,6 +187,8 @@ class Utilisation:
     wait_seconds: Durations
     epochs: Sequence[EpochTimes]
     input: InputFacts | None
+    limit: StepLimit | None = None
+    gpu_idle_share: float | None = None
 
     @property
     def cpu_share(self) -> float | None:
@@ -236,6 +261,7 @@ def _utilisation(raw: Mapping[str, Any]) -> Utilisation:
             "wait_seconds": Durations(**_tuples(raw["wait_seconds"])),
             "epochs": _each(EpochTimes, raw["epochs"]),
             "input": InputFacts(**raw["input"]) if raw["input"] else None,
+            "limit": StepLimit(**_tuples(raw["limit"])) if raw["limit"] else None,
         }
     )
 

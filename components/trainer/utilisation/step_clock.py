@@ -14,13 +14,14 @@ class CallTimes:
         seconds: Its wall time, until the device had finished.
         cpu_seconds: CPU time of this process in it, over all threads.
         step_seconds: float64[steps], each step's time, its wait included.
-        wait_seconds: float64[steps], the part of it in which the step waited for its batch.
+        wait_seconds: float64[steps], the part of it in which the step waited for its batch; None
+            on a GPU.
     """
 
     seconds: float
     cpu_seconds: float
     step_seconds: np.ndarray
-    wait_seconds: np.ndarray
+    wait_seconds: np.ndarray | None
 
     @property
     def steps(self) -> int:
@@ -33,9 +34,8 @@ def call_times(
 ) -> CallTimes:
     """What is known of a call's steps.
 
-    On a GPU the host runs ahead of the device, so that time spent waiting for input may be time
-    in which the device still works. Only the first wait of a call, which begins when the device
-    has finished all before it, is then time that the device stood still; it speaks for the rest.
+    On a GPU the host runs ahead of the device: while it waits for a batch the device may work, and
+    no wait of the host's says how long the device stands still. `StepLimit` does.
 
     Args:
         seconds: The call's wall time.
@@ -46,9 +46,7 @@ def call_times(
     """
     steps = len(waits)
     if runs_ahead:
-        mean = seconds / steps
-        wait = min(float(waits[0]), mean)
-        return CallTimes(seconds, cpu_seconds, np.full(steps, mean), np.full(steps, wait))
+        return CallTimes(seconds, cpu_seconds, np.full(steps, seconds / steps), None)
     # The clock of the marks may be set while we run.
     each = np.clip(np.diff(marks), 0.0, seconds)
     return CallTimes(seconds, cpu_seconds, each, np.clip(waits, 0.0, each))
@@ -60,13 +58,13 @@ class StepClock:
     def __init__(self) -> None:
         self._step_seconds: list[float] = []
         self.seconds = 0.0
-        self.wait_seconds = 0.0
+        self.wait_seconds: float | None = 0.0
         self.cpu_seconds = 0.0
 
     def add(self, call: CallTimes) -> None:
         """Count one call."""
         self.seconds += call.seconds
-        self.wait_seconds += float(call.wait_seconds.sum())
+        self.wait_seconds = _sum(self.wait_seconds, call.wait_seconds)
         self.cpu_seconds += call.cpu_seconds
         self._step_seconds += [call.seconds / call.steps] * call.steps
 
@@ -82,8 +80,14 @@ class StepClock:
 
     @property
     def input_wait_share(self) -> float | None:
-        """Share of the time that was spent waiting for input, 0..1; None before the first step."""
-        return min(1.0, self.wait_seconds / self.seconds) if self.seconds else None
+        """Share of the time spent waiting for input, 0..1; None on a GPU, or without a step."""
+        if self.wait_seconds is None or not self.seconds:
+            return None
+        return min(1.0, self.wait_seconds / self.seconds)
+
+
+def _sum(so_far: float | None, waits: np.ndarray | None) -> float | None:
+    return None if so_far is None or waits is None else so_far + float(waits.sum())
 
 
 def next_call_steps(steps: int, call_seconds: float, *, target_seconds: float) -> int:

@@ -1,7 +1,10 @@
 """What limits a training, in one sentence with its evidence and what to do."""
 
+import math
+
 from penstock.components.trainer.record import TrainingRecord
 from penstock.components.trainer.utilisation.advice import CPU_IDLE_BELOW, input_advice
+from penstock.components.trainer.utilisation.gain import InputGain, input_gain
 from penstock.components.trainer.utilisation.record import Utilisation
 
 # Below a twentieth, faster input could not speed training up by more than 5 %; above a quarter,
@@ -15,39 +18,74 @@ def bottleneck(training: TrainingRecord, used: Utilisation | None = None) -> str
 
     Args:
         training: What the training came to.
-        used: Time and hardware of its last run: the evidence for advice. None gives none.
+        used: Time and hardware of its last run. None, and a run that was not held against the
+            same steps without an input, leaves it `unknown`.
     """
-    share = training.input_wait_share
-    if share is None or training.seconds_per_step is None:
-        return f"unknown: {training.steps} step(s) are too few to time"
+    gain = input_gain(used) if used is not None else None
+    if used is None or gain is None:
+        return f"unknown: {_waits(training)}"
+    assert used.limit is not None
     rate = training.examples_per_second
+    place = "on the GPU" if used.limit.on_gpu else "in memory"
     evidence = (
-        f"{100 * share:.0f} % of each {1000 * training.seconds_per_step:.2f} ms step waits for "
-        "input" + (f" ({rate:,.0f} examples/s)" if rate is not None else "")
+        f"{1000 * gain.step_seconds:.2f} ms a step"
+        + (f" ({rate:,.0f} examples/s)" if rate is not None else "")
+        + f", {1000 * gain.limit_seconds:.2f} ms on one batch that is already {place}"
     )
-    if share < COMPUTE_BOUND_BELOW:
-        parts = [evidence, "faster input would gain nothing", *_step_advice(used)]
-        return f"compute-bound: {'; '.join(parts)}"
-    gain = f"{1 / (1 - share):.1f}" if share < 0.99 else "more than 100"
-    parts = [evidence, f"input that never waits would train {gain} times as fast"]
-    if used is not None:
-        parts += input_advice(training, used)
-    return f"{'input-bound' if share > INPUT_BOUND_ABOVE else 'balanced'}: {'; '.join(parts)}"
+    if used.gpu_idle_share is not None:
+        evidence += f"; by a profile the GPU stands still {100 * used.gpu_idle_share:.0f} % of it"
+    kind = _kind(gain)
+    if kind == "unclear":
+        noise = f"the times vary by {100 * gain.noise:.0f} %"
+        return f"unclear: {evidence}; {noise}: train longer, or on a quieter machine, to tell"
+    knobs = _step_advice(used) if kind == "compute-bound" else input_advice(training, used)
+    return f"{kind}: {'; '.join([evidence, _promise(gain), *knobs])}"
 
 
-def _step_advice(used: Utilisation | None) -> tuple[str, ...]:
+def _kind(gain: InputGain) -> str:
+    compute, waits = 1 / (1 - COMPUTE_BOUND_BELOW), 1 / (1 - INPUT_BOUND_ABOVE)
+    if gain.least < compute and gain.most > waits:
+        return "unclear"
+    if gain.times < compute:
+        return "compute-bound"
+    return "input-bound" if gain.times > waits else "balanced"
+
+
+def _promise(gain: InputGain) -> str:
+    """The range of the gain, to one decimal: a single figure would be finer than the noise."""
+    if gain.least > 100:
+        return "input that costs nothing would train more than 100 times as fast"
+    digits = 1 if gain.most < 10 else 0
+    least, most = f"{gain.least:.{digits}f}", f"{gain.most:.{digits}f}"
+    if float(least) <= 1:
+        return f"faster input would gain at most {max(0, math.ceil(100 * (gain.most - 1)))} %"
+    between = most if least == most else f"{least} to {most}"
+    return f"input that costs nothing would train {between} times as fast"
+
+
+def _waits(training: TrainingRecord) -> str:
+    """What is known without a measured limit: waiting alone, which on a GPU says nothing."""
+    share, seconds = training.input_wait_share, training.seconds_per_step
+    if seconds is None:
+        return f"{training.steps} step(s) are too few to time"
+    said = "steps were not held against the same without an input"
+    if share is None:
+        return said
+    return f"{100 * share:.0f} % of each {1000 * seconds:.2f} ms step waits, {said}"
+
+
+def _step_advice(used: Utilisation) -> tuple[str, ...]:
     """What would make the step faster, where the record says what it is short of."""
-    if used is None or used.cpu_share is None:
+    if used.cpu_share is None:
         return ()
-    gpu = used.gpu_busy_share
-    if gpu is not None and gpu < CPU_IDLE_BELOW:
-        return (
-            f"the GPU(s) are {100 * gpu:.0f} % busy, their steps too short: larger batches help",
-        )
-    if gpu is not None:
-        return (
-            f"the GPU(s) are {100 * gpu:.0f} % busy: mixed_precision or a smaller model would help",
-        )
+    busy = used.gpu_busy_share
+    if used.gpu_idle_share is not None:
+        busy = 1 - used.gpu_idle_share
+    if busy is not None:
+        said = f"the GPU(s) are {100 * busy:.0f} % busy"
+        if busy < CPU_IDLE_BELOW:
+            return (f"{said}, their steps too short: larger batches help",)
+        return (f"{said}: mixed_precision or a smaller model would help",)
     return (
         f"the step keeps {100 * used.cpu_share:.0f} % of {used.cores:g} core(s) busy: "
         "an accelerator, or a smaller model would help",

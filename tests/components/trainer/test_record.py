@@ -96,13 +96,14 @@ def test_the_clock_adds_up_all_waits_where_the_device_is_the_host():
     assert clock.input_wait_share == 0.25
 
 
-def test_the_first_wait_of_a_call_speaks_for_all_where_the_host_runs_ahead():
+def test_no_wait_of_a_host_that_runs_ahead_says_how_long_the_device_stands_still():
     marks, waits = np.array([0.0, 0.1, 0.2, 0.3, 4.0]), np.array([0.25, 0.9, 0.9, 0.9])
     call = call_times(4.0, 1.0, marks, waits, runs_ahead=True)
     assert call.step_seconds.tolist() == [1.0] * 4
-    assert call.wait_seconds.tolist() == [0.25] * 4
-    call = call_times(1.0, 1.0, marks[:3], np.array([0.75, 0.0]), runs_ahead=True)
-    assert call.wait_seconds.tolist() == [0.5, 0.5]
+    assert call.wait_seconds is None
+    clock = StepClock()
+    clock.add(call)
+    assert (clock.seconds_per_step, clock.wait_seconds, clock.input_wait_share) == (1.0, None, None)
 
 
 def test_a_clock_that_is_set_back_makes_no_negative_times():

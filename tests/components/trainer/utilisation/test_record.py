@@ -15,6 +15,7 @@ from penstock.components.trainer.utilisation.record import (
     GpuSeries,
     InputFacts,
     MachineSeries,
+    StepLimit,
     Utilisation,
     read_utilisation,
     write_utilisation,
@@ -43,12 +44,15 @@ def utilisation(**changes):
         "wait_seconds": Durations((0.25,), (4,)),
         "epochs": (EpochTimes(1, 1.0, 2.0, 3.0, 4, 1.0, 0.5, 1.5),),
         "input": FACTS,
+        "limit": StepLimit((0.125, 0.25), on_gpu=False),
+        "gpu_idle_share": 0.5,
     }
     return Utilisation(**{**fields, **changes})
 
 
 def test_a_record_is_read_back_as_it_was_written(tmp_path):
-    for written in (utilisation(), utilisation(input=None, free_memory_mib=None, missed="lost")):
+    nothing = {"input": None, "free_memory_mib": None, "limit": None, "gpu_idle_share": None}
+    for written in (utilisation(), utilisation(**nothing, missed="lost")):
         write_utilisation(tmp_path / "run", written)
         assert read_utilisation(tmp_path / "run") == written
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["utilisation.json"]
@@ -101,6 +105,10 @@ def test_a_training_leaves_its_record(tmp_path, toy):
     assert used.machine.seconds[-1] < trained.record.seconds
     assert len(used.machine.seconds) >= 2
     assert used.input == FACTS
+    assert len(used.limit.calls) == 10
+    assert 0 < used.limit.seconds < 0.02
+    assert not used.limit.on_gpu
+    assert used.gpu_idle_share is None
 
 
 def test_live_figures_reach_tensorboard(tmp_path, toy):

@@ -1,0 +1,68 @@
+"""The GPUs' idle share by TensorFlow's profiler: work in, a profile on disk and a share out."""
+
+import posixpath
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+_PLANE = "/device:GPU:"
+# The other lines of a plane repeat the kernels under other names.
+_LINE = "Stream #"
+_COPIES = ("Memcpy", "Memset")
+
+
+def idle_share_of(work: Callable[[], object], log_dir: str) -> float | None:
+    """Run `work` under the profiler.
+
+    Args:
+        work: Ends when the devices have finished.
+        log_dir: Where TensorBoard looks; gets `plugins/profile/TIME/HOST.xplane.pb`.
+
+    Returns:
+        What `idle_share` says of it.
+    """
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    # Python's frames are of no use here, and slow the steps down.
+    options = tf.profiler.experimental.ProfilerOptions(python_tracer_level=0)
+    with tf.profiler.experimental.Profile(log_dir, options):
+        work()
+    files = tf.io.gfile.glob(posixpath.join(log_dir, "plugins/profile/*/*.xplane.pb"))
+    with tf.io.gfile.GFile(max(files), "rb") as file:
+        return idle_share(xplane_pb2.XSpace.FromString(file.read()))
+
+
+def idle_share(space: Any) -> float | None:
+    """Share of the time from a GPU's first kernel to the end of its last in which none ran.
+
+    Args:
+        space: An `XSpace`.
+
+    Returns:
+        The mean over the GPUs that ran any, 0..1; None of no GPU. Copies are no kernels.
+    """
+    planes = [plane for plane in space.planes if plane.name.startswith(_PLANE)]
+    shares = [_idle(kernels) for plane in planes if (kernels := _kernels(plane))]
+    return sum(shares) / len(shares) if shares else None
+
+
+def _kernels(plane: Any) -> list[tuple[int, int]]:
+    """Begin and end of each kernel, in picoseconds, in order."""
+    found = []
+    for line in plane.lines:
+        if line.name.startswith(_LINE):
+            for event in line.events:
+                if not plane.event_metadata[event.metadata_id].name.startswith(_COPIES):
+                    begin = 1000 * line.timestamp_ns + event.offset_ps
+                    found.append((begin, begin + event.duration_ps))
+    return sorted(found)
+
+
+def _idle(kernels: list[tuple[int, int]]) -> float:
+    first = seen = kernels[0][0]
+    busy = 0
+    for begin, end in kernels:  # those of several streams overlap
+        busy += max(0, end - max(begin, seen))
+        seen = max(end, seen)
+    return 1 - busy / (seen - first) if seen > first else 0.0
