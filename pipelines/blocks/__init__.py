@@ -1,0 +1,1 @@
+"""What all pipelines share, a part a module: each can be read, and replaced, by itself."""

@@ -1,0 +1,157 @@
+"""The options that pipelines of tables and of images share; a pipeline's config extends one.
+
+    @dataclass(frozen=True)
+    class Config(TableConfig):
+        root: str = "runs/churn"
+        data: str = "customers.csv"
+"""
+
+from dataclasses import dataclass, field
+
+from penstock.components.errors import UsageError
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.gates.image_checks import ImageRules
+from penstock.components.packing.options import PackOptions
+from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.options import SourceOptions
+from penstock.components.trainer.images.augmentation_options import AugmentOptions
+from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.options import TrainOptions
+from penstock.components.trainer.trackers.options import TrackOptions
+from penstock.pipelines.reporting.model_card import ModelCard
+
+
+@dataclass(frozen=True)
+class TableModelOptions:
+    """The wide and deep model of a table.
+
+    Attributes:
+        embedding_size: Numbers that each category becomes in the deep part.
+        hidden_units: Sizes of the deep part's layers.
+        dropout: Share of each layer that training leaves out; 0 to below 1.
+        learning_rate: Adam's.
+        class_weights: Whether all classes count equally in the loss, however rare they are;
+            probabilities are then no longer those of the data.
+    """
+
+    embedding_size: int = 8
+    hidden_units: tuple[int, ...] = (64, 32)
+    dropout: float = 0.0
+    learning_rate: float = 0.003
+    class_weights: bool = False
+
+    def __post_init__(self) -> None:
+        _check_dropout(self.dropout)
+
+
+@dataclass(frozen=True)
+class ImageModelOptions:
+    """A small convolutional network, or one of `keras.applications` with a new top.
+
+    Attributes:
+        application: Network of `keras.applications`, as `MobileNetV2` or `InceptionResNetV2`;
+            None takes the small one.
+        weights: File of the application's weights without its top; None begins at random.
+        train_base: Whether training changes the application too, not only the top.
+        filters: Of the small network: filters of each of its stages, which halve the image.
+        hidden_units: Size of the layer before the last, in both; 0 leaves it out.
+        dropout: Share of the features that training leaves out before it; 0 to below 1.
+        learning_rate: Adam's.
+        class_weights: As of `TableModelOptions`.
+    """
+
+    application: str | None = None
+    weights: str | None = None
+    train_base: bool = False
+    filters: tuple[int, ...] = (32, 64)
+    hidden_units: int = 128
+    dropout: float = 0.3
+    learning_rate: float = 0.001
+    class_weights: bool = False
+
+    def __post_init__(self) -> None:
+        if self.application is None and (self.weights is not None or self.train_base):
+            raise UsageError("weights and train_base are an application's; name it")
+        if self.application is not None and self.weights is None and not self.train_base:
+            raise UsageError(
+                f"{self.application} without weights would stay random: give weights, or "
+                "train_base=true"
+            )
+        if not self.filters or min(self.filters) < 1:
+            raise UsageError(f"filters must be at least one number above 0, got {self.filters}")
+        _check_dropout(self.dropout)
+
+
+def _check_dropout(dropout: float) -> None:
+    if not 0 <= dropout < 1:
+        raise UsageError(f"dropout must be within 0..1 and below 1, got {dropout}")
+
+
+@dataclass(frozen=True)
+class PipelineConfig:
+    """What both kinds share.
+
+    Attributes:
+        root: Folder of the runs: metadata, artifacts and pushed models.
+        schema: Path of a curated schema.pbtxt; None infers one from the data.
+        ingest: Shards, compression, bad rows.
+        train: How long to train.
+        track: The tracker that is told of the training, beside TensorBoard.
+        must_beat_baseline: Whether a model no better than the best constant stops the run.
+        model_card: What only a person can say of the model; shown in the report.
+    """
+
+    root: str = "runs"
+    schema: str | None = None
+    ingest: IngestOptions = field(default_factory=IngestOptions)
+    train: TrainOptions = field(default_factory=lambda: TrainOptions(max_steps=1000))
+    track: TrackOptions = field(default_factory=TrackOptions)
+    must_beat_baseline: bool = True
+    model_card: ModelCard = field(default_factory=ModelCard)
+
+
+@dataclass(frozen=True)
+class TableConfig(PipelineConfig):
+    """The options of a pipeline of a table, beside those of `PipelineConfig`.
+
+    Attributes:
+        data: The table: files, a glob or a folder.
+        source: How the files are read; its schema is `schema`.
+        pack: Whether to pack the transformed Examples for training.
+        packing: How they are packed.
+        input: How training reads its shards.
+    """
+
+    data: str = ""
+    source: SourceOptions = field(default_factory=SourceOptions)
+    pack: bool = False
+    packing: PackOptions = field(default_factory=PackOptions)
+    input: InputOptions = field(default_factory=lambda: InputOptions(batch_size=256, seed=1))
+
+    def __post_init__(self) -> None:
+        if self.source.schema_file is not None:
+            raise UsageError("source.schema_file: set schema, which all nodes go by")
+
+
+@dataclass(frozen=True)
+class ImageConfig(PipelineConfig):
+    """The options of a pipeline of images, beside those of `PipelineConfig`.
+
+    Attributes:
+        data: Folder of the images.
+        source: How images are labelled and stored.
+        checks: What else the images must be like.
+        input: How training reads and decodes them, and at what size.
+        augment: How training varies them.
+        model: The network.
+    """
+
+    data: str = ""
+    source: ImageOptions = field(default_factory=ImageOptions)
+    checks: ImageRules = field(default_factory=ImageRules)
+    input: ImageInputOptions = field(
+        default_factory=lambda: ImageInputOptions(batch_size=32, height=64, width=64, seed=1)
+    )
+    augment: AugmentOptions = field(default_factory=AugmentOptions)
+    model: ImageModelOptions = field(default_factory=ImageModelOptions)

@@ -1,0 +1,119 @@
+"""What the Evaluator measures and asks, by task: targets and thresholds in, an EvalConfig out."""
+
+from collections.abc import Mapping, Sequence
+
+import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.proto import config_pb2
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.blocks.target import Target
+
+METRICS = {
+    "binary": ("BinaryAccuracy", "AUC", "Precision", "Recall", "CalibrationPlot"),
+    "classes": (
+        "SparseCategoricalAccuracy",
+        "SparseCategoricalCrossentropy",
+        "MultiClassConfusionMatrixPlot",
+    ),
+    "regression": ("MeanAbsoluteError", "RootMeanSquaredError", "SquaredPearsonCorrelation"),
+}
+_LOWER_IS_BETTER = (
+    "SparseCategoricalCrossentropy",
+    "MeanAbsoluteError",
+    "RootMeanSquaredError",
+)
+
+
+def eval_config(
+    targets: Sequence[Target],
+    *,
+    thresholds: Mapping[str, float],
+    max_worsening: Mapping[str, float] | None = None,
+    slice_thresholds: Mapping[str, float] | None = None,
+    slices: Sequence[str] = (),
+) -> tfma.EvalConfig:
+    """The metrics of each target's task, overall and by slice, and the thresholds of a blessing.
+
+    A metric is named as in `METRICS`, or `target/metric` where there are several targets. A
+    threshold is the least that an accuracy may be, the most that an error may.
+
+    Args:
+        targets: What the model predicts.
+        thresholds: Of all rows together, by metric.
+        max_worsening: Most by which a metric may be worse than that of the model blessed before.
+        slice_thresholds: Of every slice, by metric.
+        slices: Raw features by whose values the metrics are given as well.
+
+    Raises:
+        UsageError: There is no such metric; lists them.
+    """
+    bounds = (thresholds, max_worsening or {}, slice_thresholds or {})
+    known = {name for target in targets for name in _names(target, targets).values()}
+    for name in (name for given in bounds for name in given):
+        if name not in known:
+            raise UsageError(f"no metric {name!r}; choices: {', '.join(sorted(known))}")
+    by_slice = [tfma.SlicingSpec(feature_keys=[name]) for name in slices]
+    spec = tfma.ModelSpec(
+        signature_name="serving_default", preprocessing_function_names=["transform_features"]
+    )
+    if len(targets) == 1:
+        spec.label_key = targets[0].label
+    else:
+        spec.label_keys.update({target.label: target.label for target in targets})
+    return tfma.EvalConfig(
+        model_specs=[spec],
+        slicing_specs=[tfma.SlicingSpec(), *by_slice],
+        metrics_specs=[
+            tfma.MetricsSpec(
+                metrics=_metrics(target, _names(target, targets), bounds, by_slice),
+                output_names=[target.label] if len(targets) > 1 else [],
+            )
+            for target in targets
+        ],
+    )
+
+
+def _names(target: Target, targets: Sequence[Target]) -> dict[str, str]:
+    """How thresholds name the target's metrics."""
+    prefix = f"{target.name}/" if len(targets) > 1 else ""
+    return {metric: f"{prefix}{metric}" for metric in METRICS[target.task]}
+
+
+def _metrics(
+    target: Target,
+    names: Mapping[str, str],
+    bounds: tuple[Mapping[str, float], Mapping[str, float], Mapping[str, float]],
+    by_slice: Sequence[tfma.SlicingSpec],
+) -> list[tfma.MetricConfig]:
+    thresholds, worsening, of_slices = bounds
+    found = [tfma.MetricConfig(class_name="ExampleCount")]
+    for metric, name in names.items():
+        asked = []
+        if name in thresholds or name in worsening:
+            overall = _threshold(metric, thresholds.get(name), worsening.get(name))
+            asked.append(_of([tfma.SlicingSpec()], overall))
+        if name in of_slices and by_slice:
+            asked.append(_of(by_slice, _threshold(metric, of_slices[name], None)))
+        found.append(tfma.MetricConfig(class_name=metric, per_slice_thresholds=asked))
+    return found
+
+
+def _threshold(metric: str, bound: float | None, worsening: float | None) -> tfma.MetricThreshold:
+    lower = metric in _LOWER_IS_BETTER
+    threshold = tfma.MetricThreshold()
+    if bound is not None:
+        side = "upper_bound" if lower else "lower_bound"
+        getattr(threshold.value_threshold, side).value = bound
+    if worsening is not None:
+        directions = tfma.MetricDirection
+        threshold.change_threshold.direction = (
+            directions.LOWER_IS_BETTER if lower else directions.HIGHER_IS_BETTER
+        )
+        threshold.change_threshold.absolute.value = worsening if lower else -worsening
+    return threshold
+
+
+def _of(
+    where: Sequence[tfma.SlicingSpec], threshold: tfma.MetricThreshold
+) -> config_pb2.PerSliceMetricThreshold:
+    return config_pb2.PerSliceMetricThreshold(slicing_specs=where, threshold=threshold)

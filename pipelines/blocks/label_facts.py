@@ -1,0 +1,97 @@
+"""What the training labels are like: batches of them in, mean, spread and classes out."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.components.errors import DataError
+from penstock.pipelines.blocks.target import Target
+
+
+@dataclass(frozen=True)
+class LabelFacts:
+    """One target's labels.
+
+    Attributes:
+        rows: How many there are.
+        mean: Their mean; of classes, of their numbers.
+        deviation: Their standard deviation.
+        class_counts: Rows of each class by its number; empty for a regression.
+    """
+
+    rows: int
+    mean: float
+    deviation: float
+    class_counts: tuple[int, ...] = ()
+
+    @property
+    def class_weights(self) -> list[float]:
+        """A weight a class, so that all count equally, 1 in the mean; 0 where it has no row."""
+        present = sum(count > 0 for count in self.class_counts)
+        return [self.rows / (present * count) if count else 0.0 for count in self.class_counts]
+
+    @property
+    def baseline_loss(self) -> float:
+        """The loss of the best constant: of classes the cross-entropy of their shares, else the
+        variance.
+        """
+        if not self.class_counts:
+            return self.deviation**2
+        shares = [count / self.rows for count in self.class_counts if count]
+        return -sum(share * math.log(share) for share in shares)
+
+
+class LabelTally:
+    """Facts of a target's labels, added up batch by batch."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._counts = np.zeros(len(target.classes), np.int64)
+        self._rows, self._mean, self._squares = 0, 0.0, 0.0
+
+    def add(self, labels: Any) -> None:
+        """Add a batch, of any shape.
+
+        Raises:
+            DataError: A label is none of the target's classes, or not finite.
+        """
+        values = np.asarray(labels).reshape(-1)
+        target = self._target
+        if not np.isfinite(values).all():
+            raise DataError(f"target {target.name!r}: a label is not finite; correct the data")
+        if target.classes:
+            outside = values[(values < 0) | (values >= len(target.classes))]
+            if len(outside):
+                raise DataError(
+                    f"target {target.name!r}: {len(outside)} of {len(values)} labels are none of "
+                    f"its classes ({', '.join(target.classes)}); add the class, or correct the data"
+                )
+            self._counts += np.bincount(values.astype(np.int64), minlength=len(self._counts))
+        self._merge(values.astype(np.float64))
+
+    def facts(self) -> LabelFacts:
+        """Of all that was added."""
+        deviation = math.sqrt(self._squares / self._rows) if self._rows else 0.0
+        return LabelFacts(self._rows, self._mean, deviation, tuple(self._counts.tolist()))
+
+    def _merge(self, values: np.ndarray) -> None:
+        """Chan's update of mean and squares: exact where the mean is far from 0."""
+        if not len(values):
+            return
+        rows = self._rows + len(values)
+        apart = values.mean() - self._mean
+        self._squares += ((values - values.mean()) ** 2).sum()
+        self._squares += apart**2 * self._rows * len(values) / rows
+        self._mean += apart * len(values) / rows
+        self._rows = rows
+
+
+def label_facts(labels: Iterable[Any], target: Target) -> LabelFacts:
+    """The facts of batches of one target's labels; see `LabelTally.add` for its errors."""
+    tally = LabelTally(target)
+    for batch in labels:
+        tally.add(batch)
+    return tally.facts()

@@ -1,0 +1,213 @@
+"""Keras models that are a sound start for each task: replace them by your own when you like.
+
+A model has one output a target: float32 [batch, 1], the probability of the second class, for a
+binary task; [batch, classes] for several classes; [batch, 1] in the label's own unit for a
+regression. Of several targets it gives a dict by the transformed label's name.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+
+from penstock.components.trainer.images.applications import ApplicationBase
+from penstock.components.trainer.images.augmentation import Augmentation
+from penstock.components.trainer.images.augmentation_options import AugmentOptions
+from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.images import IMAGE
+from penstock.pipelines.blocks.config import ImageModelOptions, TableModelOptions
+from penstock.pipelines.blocks.label_facts import LabelFacts
+from penstock.pipelines.blocks.preprocessing import CATEGORIES, NUMBERS
+from penstock.pipelines.blocks.target import Target
+
+_LOSSES = {
+    "binary": "binary_crossentropy",
+    "classes": "sparse_categorical_crossentropy",
+    "regression": "mean_squared_error",
+}
+
+
+def table_model(
+    targets: Sequence[Target],
+    labels: Mapping[str, LabelFacts],
+    options: TableModelOptions,
+    *,
+    numbers: int,
+    categories: Sequence[int] = (),
+) -> keras.Model:
+    """A wide and deep model of a table: a weight a category, and a small network, compiled.
+
+    Inputs: `numbers_xf` float32 [batch, numbers] and `categories_xf` int64 [batch, categories],
+    each only if it has columns.
+
+    Args:
+        targets: What it predicts.
+        labels: The facts of each target's label; scale the output, weigh the classes.
+        options: Its size.
+        numbers: Columns of `numbers_xf`.
+        categories: Ids of each column of `categories_xf`, see `category_sizes`.
+    """
+    inputs, wide, deep = {}, [], []
+    if numbers:
+        inputs[NUMBERS] = keras.Input((numbers,), name=NUMBERS, dtype="float32")
+        deep.append(inputs[NUMBERS])
+    if categories:
+        inputs[CATEGORIES] = keras.Input((len(categories),), name=CATEGORIES, dtype="int64")
+        # One table for all columns: each column's ids get rows of their own.
+        first_row = [0, *itertools.accumulate(categories[:-1])]
+        rows = inputs[CATEGORIES] + keras.ops.convert_to_tensor(first_row, dtype="int64")
+        ids = sum(categories)
+        wide.append(_flat_embedding(rows, ids, 1, "zeros"))
+        deep.append(_flat_embedding(rows, ids, options.embedding_size, "uniform"))
+    seen = _joined(deep)
+    for units in options.hidden_units:
+        seen = keras.layers.Dense(units, activation="relu")(seen)
+        if options.dropout:
+            seen = keras.layers.Dropout(options.dropout)(seen)
+    outputs = heads(_joined([*wide, seen]), targets, labels)
+    return compiled(
+        keras.Model(inputs, outputs),
+        targets,
+        labels if options.class_weights else {},
+        learning_rate=options.learning_rate,
+    )
+
+
+def image_model(
+    targets: Sequence[Target],
+    options: ImageModelOptions,
+    *,
+    images: ImageInputOptions,
+    augment: AugmentOptions,
+    labels: Mapping[str, LabelFacts] | None = None,
+) -> keras.Model:
+    """Augmentation, a base that sees, a top that decides; compiled.
+
+    Input: `image` uint8 [batch, height, width, channels].
+
+    Args:
+        targets: What it predicts.
+        options: The network.
+        images: Their size.
+        augment: What the step varies; it does nothing outside training.
+        labels: The facts of the labels, for class weights and regressions.
+    """
+    shape = (images.height, images.width, images.channels)
+    image = keras.Input(shape, name=IMAGE, dtype="uint8")
+    seen = keras.ops.cast(image, "float32")
+    if augment.is_any and augment.place == "device":
+        seen = Augmentation(augment, seed=images.seed, channels=images.channels)(seen)
+    seen = _application(seen, options, shape) if options.application else _small(seen, options)
+    seen = keras.layers.Dropout(options.dropout)(seen)
+    if options.hidden_units:
+        seen = keras.layers.Dense(options.hidden_units, activation="relu")(seen)
+        seen = keras.layers.Dropout(options.dropout)(seen)
+    model = keras.Model({IMAGE: image}, heads(seen, targets, labels or {}))
+    weights = labels if labels and options.class_weights else {}
+    return compiled(model, targets, weights, learning_rate=options.learning_rate)
+
+
+def heads(seen: Any, targets: Sequence[Target], labels: Mapping[str, LabelFacts]) -> Any:
+    """The output of each target on top of the features [batch, n]; see the module."""
+    outputs = {target.label: _head(seen, target, labels.get(target.label)) for target in targets}
+    return outputs if len(targets) > 1 else next(iter(outputs.values()))
+
+
+def compiled(
+    model: keras.Model,
+    targets: Sequence[Target],
+    weights: Mapping[str, LabelFacts],
+    *,
+    learning_rate: float,
+) -> keras.Model:
+    """The model with Adam, and the loss and metrics of its tasks.
+
+    Args:
+        model: With an output a target, in their order.
+        targets: What it predicts.
+        weights: The facts of labels whose classes count equally, however rare; may be none.
+        learning_rate: Adam's.
+    """
+    losses = {t.label: _loss(t, weights.get(t.label)) for t in targets}
+    metrics = {t.label: _metrics(t) for t in targets}
+    only = targets[0].label
+    model.compile(
+        optimizer=keras.optimizers.Adam(learning_rate),
+        loss=losses if len(targets) > 1 else losses[only],
+        metrics=metrics if len(targets) > 1 else metrics[only],
+    )
+    return model
+
+
+def _head(seen: Any, target: Target, facts: LabelFacts | None) -> Any:
+    # float32 whatever the policy: a probability in 16 bits is too coarse for the loss.
+    activation = {"binary": "sigmoid", "classes": "softmax"}.get(target.task)
+    output = keras.layers.Dense(target.outputs, activation=activation, dtype="float32")(seen)
+    if target.task == "regression" and facts is not None:
+        # The network works at mean 0 and variance 1, as its inputs do.
+        output = keras.layers.Rescaling(facts.deviation or 1.0, facts.mean, dtype="float32")(output)
+    return output
+
+
+def _loss(target: Target, facts: LabelFacts | None) -> Any:
+    name = _LOSSES[target.task]
+    if facts is None:
+        return name
+    if target.task == "regression":
+        # In units of the label's variance: targets of other units weigh alike beside it.
+        scale = 1.0 / (facts.deviation or 1.0) ** 2
+        return lambda y, p: scale * keras.losses.mean_squared_error(y, p)
+    weights = keras.ops.convert_to_tensor(facts.class_weights, "float32")
+    loss = keras.losses.get(name)
+
+    def weighted(y: Any, p: Any) -> Any:
+        numbers = keras.ops.cast(keras.ops.reshape(y, (-1,)), "int32")
+        return loss(y, p) * keras.ops.take(weights, numbers)
+
+    return weighted
+
+
+def _metrics(target: Target) -> list[Any]:
+    if target.task == "binary":
+        return [keras.metrics.BinaryAccuracy(name="accuracy")]
+    if target.task == "classes":
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+    return [keras.metrics.MeanAbsoluteError(name="mean_absolute_error")]
+
+
+def _flat_embedding(rows: Any, ids: int, size: int, initializer: str) -> Any:
+    layer = keras.layers.Embedding(ids, size, embeddings_initializer=initializer)
+    return keras.layers.Flatten()(layer(rows))
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    return keras.layers.Concatenate()(parts) if len(parts) > 1 else parts[0]
+
+
+def _application(seen: Any, options: ImageModelOptions, shape: tuple[int, int, int]) -> Any:
+    """The features of a network of `keras.applications`; gray is given as three equal colours."""
+    height, width, channels = shape
+    if channels == 1:
+        seen = keras.layers.Concatenate()([seen, seen, seen])
+    assert options.application is not None
+    return ApplicationBase(
+        options.application,
+        height=height,
+        width=width,
+        weights=options.weights,
+        trainable=options.train_base,
+    )(seen)
+
+
+def _small(seen: Any, options: ImageModelOptions) -> Any:
+    """Two convolutions a stage, after each of which the image is half as large."""
+    layers = keras.layers
+    seen = layers.Rescaling(1 / 255)(seen)
+    for filters in options.filters:
+        for _ in range(2):
+            seen = layers.Conv2D(filters, 3, padding="same", use_bias=False)(seen)
+            seen = layers.BatchNormalization()(seen)
+            seen = layers.Activation("relu")(seen)
+        seen = layers.MaxPooling2D(padding="same")(seen)
+    return layers.Flatten()(seen)

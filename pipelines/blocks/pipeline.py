@@ -1,0 +1,186 @@
+"""The DAG of all pipelines: raw data in, a pushed model out, from the parts that differ."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import tensorflow_model_analysis as tfma
+from tfx.components import (
+    Evaluator,
+    ExampleValidator,
+    Pusher,
+    SchemaGen,
+    StatisticsGen,
+    Trainer,
+    Transform,
+)
+from tfx.dsl.components.base.base_node import BaseNode
+from tfx.dsl.components.common.resolver import Resolver
+from tfx.orchestration.metadata import sqlite_metadata_connection_config
+from tfx.orchestration.pipeline import Pipeline
+from tfx.proto import pusher_pb2, trainer_pb2
+from tfx.types import Channel
+from tfx.types.standard_artifacts import Model, ModelBlessing
+
+from penstock.components.gates.baseline import LatestOtherBlessedModelStrategy
+from penstock.components.gates.curated_schema import CuratedSchema
+from penstock.components.gates.gate import ValidationGate
+from penstock.components.local_beam import local_beam_args
+from penstock.components.packing.component import Pack
+from penstock.components.packing.options import PackOptions
+from penstock.pipelines.blocks.config import ImageConfig, PipelineConfig, TableConfig
+from penstock.pipelines.config.code_digest import code_digest
+
+
+def training_pipeline(
+    name: str,
+    config: PipelineConfig,
+    *,
+    example_gen: BaseNode,
+    labels: Sequence[str],
+    preprocessing_fn: str,
+    run_fn: str,
+    eval_config: tfma.EvalConfig,
+    gates: Sequence[BaseNode] = (),
+    packing: PackOptions | None = None,
+    materialize: bool = True,
+    run_options: Mapping[str, Any] | None = None,
+) -> Pipeline:
+    """The whole pipeline; each node's outputs are in the line above it.
+
+    Args:
+        name: Of the pipeline, in the metadata and on Kubeflow.
+        config: Its options.
+        example_gen: Reads the data; has the output `examples`.
+        labels: The raw features that must be in every row.
+        preprocessing_fn: Dotted path of the function that Transform runs.
+        run_fn: Dotted path of the function that the Trainer runs.
+        eval_config: What the Evaluator measures and asks; see `eval_config`.
+        gates: Further nodes that stop the run where the data is unfit, before Transform.
+        packing: How the transformed Examples are packed for training; None leaves them rows.
+        materialize: Whether the Trainer reads transformed Examples; else the raw ones, as where
+            they are images.
+        run_options: What `run_fn` finds in `custom_config` beside the config's own options.
+    """
+    root = config.root if "://" in config.root else os.path.abspath(config.root)
+    examples = example_gen.outputs["examples"]
+
+    # ExampleStatistics of each split
+    statistics_gen = StatisticsGen(examples=examples)
+    statistics = statistics_gen.outputs["statistics"]
+
+    # Schema
+    schema_gen = CuratedSchema(config.schema) if config.schema else SchemaGen(statistics=statistics)
+    schema = schema_gen.outputs["schema"]
+
+    # ExampleAnomalies of each split
+    example_validator = ExampleValidator(statistics=statistics, schema=schema)
+
+    # verdict: String; stops the run where the data is unfit
+    all_gates = [
+        ValidationGate(
+            statistics=statistics,
+            anomalies=example_validator.outputs["anomalies"],
+            examples=examples,
+            label=label,
+            max_quarantined_share=config.ingest.max_quarantined_share,
+        ).with_id("ValidationGate" if label == labels[0] else f"ValidationGate.{label}")
+        for label in labels
+    ]
+    for gate in gates:
+        gate.add_upstream_nodes(all_gates)
+    all_gates += gates
+
+    # TransformGraph; Examples of the model's inputs and the label
+    transform = Transform(
+        examples=examples,
+        schema=schema,
+        preprocessing_fn=preprocessing_fn,
+        custom_config={"code": code_digest(preprocessing_fn)},
+        materialize=materialize,
+        # Statistics before and after would take 3 s more, a cache for the next span 0.5.
+        disable_statistics=True,
+        disable_analyzer_cache=True,
+    )
+    transform.add_upstream_nodes(all_gates)
+
+    # Examples of the same, in packed records; for the Trainer alone
+    training_examples = transform.outputs["transformed_examples"] if materialize else examples
+    pack = []
+    if packing is not None:
+        graph = transform.outputs["transform_graph"]
+        pack = [Pack(training_examples, transform_graph=graph, options=packing)]
+        training_examples = pack[0].outputs["packed"]
+
+    # Model; ModelRun with training.json, baseline.json and TensorBoard logs
+    trainer = Trainer(
+        run_fn=run_fn,
+        examples=training_examples,
+        transform_graph=transform.outputs["transform_graph"],
+        schema=schema,
+        train_args=trainer_pb2.TrainArgs(),
+        eval_args=trainer_pb2.EvalArgs(),
+        custom_config={
+            **_training_options(config),
+            **(run_options or {}),
+            "pack": packing is not None,
+            "code": code_digest(run_fn),
+        },
+    )
+    model = trainer.outputs["model"]
+
+    # Model, ModelBlessing: the latest blessed that is not this run's
+    baseline = Resolver(
+        strategy_class=LatestOtherBlessedModelStrategy,
+        model=Channel(type=Model),
+        model_blessing=Channel(type=ModelBlessing),
+        candidate=model,
+    ).with_id("Baseline")
+
+    # ModelEvaluation; ModelBlessing
+    evaluator = Evaluator(
+        examples=examples,
+        model=model,
+        baseline_model=baseline.outputs["model"],
+        eval_config=eval_config,
+    )
+
+    # PushedModel
+    pusher = Pusher(
+        model=model,
+        model_blessing=evaluator.outputs["blessing"],
+        push_destination=pusher_pb2.PushDestination(
+            filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=f"{root}/serving_model")
+        ),
+    )
+    return Pipeline(
+        pipeline_name=name,
+        pipeline_root=f"{root}/pipeline",
+        components=[
+            example_gen,
+            statistics_gen,
+            schema_gen,
+            example_validator,
+            *all_gates,
+            transform,
+            *pack,
+            trainer,
+            baseline,
+            evaluator,
+            pusher,
+        ],
+        enable_cache=True,
+        metadata_connection_config=sqlite_metadata_connection_config(f"{root}/metadata.sqlite"),
+        beam_pipeline_args=local_beam_args(),
+    )
+
+
+def _training_options(config: PipelineConfig) -> dict[str, Any]:
+    """The options that change what the Trainer does, as what JSON holds."""
+    names = ["train", "track"]
+    names += ["input"] if isinstance(config, (TableConfig, ImageConfig)) else []
+    names += ["augment"] if isinstance(config, ImageConfig) else []
+    names += ["model"] if hasattr(config, "model") else []
+    options = {name: asdict(getattr(config, name)) for name in names}
+    return {**options, "must_beat_baseline": config.must_beat_baseline}

@@ -1,0 +1,223 @@
+"""Parts of a `preprocessing_fn`: raw columns in, tensors that a model takes out.
+
+Each takes the raw features of `preprocessing_fn` and the names of the columns it is for, and gives
+one tensor of all of them: an analyzer of twenty stacked columns costs what one of one does. A row
+without a value is no error anywhere: numbers get the mean, and say so in a column of their own.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import tensorflow as tf
+import tensorflow_transform as tft
+
+Column: TypeAlias = "tf.Tensor | tf.SparseTensor"
+Columns: TypeAlias = Mapping[str, Column]
+
+NUMBERS = "numbers_xf"
+"""float32 [batch, numbers]: what `table_model` takes as it is."""
+CATEGORIES = "categories_xf"
+"""int64 [batch, categories]: what it gives an embedding each."""
+
+# A category's ids: 0 is no value, 1 what the vocabulary does not have, then the vocabulary.
+_NO_VALUE, _UNKNOWN, _FIRST = 0, 1, 2
+
+_TRUE = ("1", "t", "true", "y", "yes", "on")
+_FALSE = ("0", "f", "false", "n", "no", "off")
+
+_CLOCK = r"(?:[T ]+(\d{1,2}):(\d{2}).*)?"
+_DATE_TEXTS = {
+    "ymd": (rf"^\s*(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}}){_CLOCK}\s*$", (1, 2, 3)),
+    "dmy": (rf"^\s*(\d{{1,2}})[-/.](\d{{1,2}})[-/.](\d{{4}}){_CLOCK}\s*$", (3, 2, 1)),
+    "mdy": (rf"^\s*(\d{{1,2}})[-/.](\d{{1,2}})[-/.](\d{{4}}){_CLOCK}\s*$", (3, 1, 2)),
+}
+_TICKS_A_DAY = {"days": 1, "seconds": 86_400, "microseconds": 86_400_000_000}
+DATE_FORMATS = (*_DATE_TEXTS, *_TICKS_A_DAY)
+"""Text by the order of year, month and day; or whole numbers since 1970-01-01."""
+
+
+def dense_column(column: Column, default: object = None) -> tf.Tensor:
+    """[batch, 1]; `default`, else 0 or the empty string, where a row has no value."""
+    if not isinstance(column, tf.SparseTensor):
+        return tf.reshape(column, [-1, 1])
+    if default is None:
+        default = "" if column.dtype == tf.string else 0
+    # A record's feature may hold an empty list: the sparse tensor is then 0 columns wide.
+    one_column = tf.SparseTensor(column.indices, column.values, [column.dense_shape[0], 1])
+    return tf.ensure_shape(tf.sparse.to_dense(one_column, default), [None, 1])
+
+
+def scaled_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
+    """Numbers at mean 0 and variance 1, and whether each is missing; the mean where it is.
+
+    Returns:
+        float32 [batch, 2 * len(names)]: first the numbers, then 1.0 where there was none.
+    """
+    return _scaled(tf.concat([_number(inputs[name]) for name in names], axis=1))
+
+
+def boolean_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
+    """Texts such as `true`, `no`, `1`, or numbers, as 1.0 and 0.0; and whether each is missing.
+
+    Returns:
+        float32 [batch, 2 * len(names)]: first the values, 0.5 where there is none, then 1.0 where
+        there was none.
+    """
+    values = tf.concat([_boolean(inputs[name]) for name in names], axis=1)
+    missing = tf.math.is_nan(values)
+    return tf.concat([tf.where(missing, 0.5, values), tf.cast(missing, tf.float32)], axis=1)
+
+
+def date_parts(inputs: Columns, formats: Mapping[str, str]) -> tf.Tensor:
+    """Dates taken apart: the day on a scale; month, weekday and time of day each as a circle.
+
+    Args:
+        inputs: Raw features by name.
+        formats: Each column's format, one of `DATE_FORMATS`. Text may have a time of day behind
+            the date; what cannot be read counts as missing.
+
+    Returns:
+        float32 [batch, 8 * len(formats)]: the days at mean 0 and variance 1, whether each is
+        missing, then sine and cosine of month, weekday and time of day.
+    """
+    days = [_days(inputs[name], format_) for name, format_ in formats.items()]
+    stacked = tf.concat(days, axis=1)  # float64 [batch, dates], NaN where there is none
+    whole = tf.floor(tf.where(tf.math.is_nan(stacked), tf.zeros_like(stacked), stacked))
+    circles = [
+        (_month(tf.cast(whole, tf.int64)) - 1.0) / 12.0,
+        tf.cast(tf.math.floormod(whole + 4.0, 7.0), tf.float32) / 7.0,  # 1970-01-01: a Thursday
+        tf.cast(stacked - whole, tf.float32),
+    ]
+    here = tf.cast(~tf.math.is_nan(stacked), tf.float32)
+    turns = [2 * math.pi * tf.where(here > 0, circle, 0.0) for circle in circles]
+    waves = [here * wave(turn) for turn in turns for wave in (tf.sin, tf.cos)]
+    # Of days since 1970 float32 keeps minutes.
+    return tf.concat([_scaled(tf.cast(stacked, tf.float32)), *waves], axis=1)
+
+
+def category_ids(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
+    """Texts or whole numbers as ids: 0 no value, 1 a rare or unknown one, then by frequency.
+
+    Args:
+        inputs: Raw features by name.
+        sizes: For each column, how many of its most frequent values get an id of their own.
+
+    Returns:
+        int64 [batch, len(sizes)]; the ids of a column are below `category_sizes(sizes)`.
+    """
+    return tf.concat([_ids(inputs[name], name, size) for name, size in sizes.items()], axis=1)
+
+
+def category_sizes(sizes: Mapping[str, int]) -> list[int]:
+    """How many ids each column of `category_ids` has."""
+    return [size + _FIRST for size in sizes.values()]
+
+
+def class_ids(label: Column, classes: Iterable[str]) -> tf.Tensor:
+    """int64 [batch, 1]: the number of the class by its words; -1 where it is none of them."""
+    words = list(classes)
+    table = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(words, list(range(len(words))), tf.string, tf.int64), -1
+    )
+    return table.lookup(_text(label))
+
+
+def label_values(label: Column) -> tf.Tensor:
+    """float32 [batch, 1]: the label of a regression."""
+    return tf.cast(dense_column(label), tf.float32)
+
+
+def _scaled(values: tf.Tensor) -> tf.Tensor:
+    """float32 [batch, 2n] of [batch, n] with NaN, which no analyzer counts."""
+    missing = tf.math.is_nan(values)
+    scaled = tft.scale_to_z_score(values, elementwise=True)
+    return tf.concat(
+        [tf.where(missing, tf.zeros_like(scaled), scaled), tf.cast(missing, tf.float32)], axis=1
+    )
+
+
+def _number(column: Column) -> tf.Tensor:
+    """float32 [batch, 1], NaN where there is no value."""
+    if isinstance(column, tf.SparseTensor):
+        column = tf.SparseTensor(
+            column.indices, tf.cast(column.values, tf.float32), column.dense_shape
+        )
+        return dense_column(column, math.nan)
+    return tf.cast(dense_column(column), tf.float32)
+
+
+def _boolean(column: Column) -> tf.Tensor:
+    if column.dtype != tf.string:
+        values = _number(column)
+        return tf.where(tf.math.is_nan(values), values, tf.cast(values != 0, tf.float32))
+    texts = tf.strings.lower(tf.strings.strip(dense_column(column)))
+    words = tf.lookup.KeyValueTensorInitializer(
+        [*_TRUE, *_FALSE], [1.0] * len(_TRUE) + [0.0] * len(_FALSE), tf.string, tf.float32
+    )
+    return tf.lookup.StaticHashTable(words, math.nan).lookup(texts)
+
+
+def _text(column: Column) -> tf.Tensor:
+    """string [batch, 1], empty where there is no value."""
+    if column.dtype == tf.string:
+        return dense_column(column)
+    if isinstance(column, tf.SparseTensor):
+        texts = tf.strings.as_string(column.values)
+        return dense_column(tf.SparseTensor(column.indices, texts, column.dense_shape))
+    return tf.strings.as_string(dense_column(column))
+
+
+def _ids(column: Column, name: str, size: int) -> tf.Tensor:
+    texts = _text(column)
+    ranks = tft.compute_and_apply_vocabulary(
+        # Without the rows that have no value: they are no category.
+        tf.sparse.from_dense(texts),
+        top_k=size,
+        default_value=_UNKNOWN - _FIRST,
+        vocab_filename=name,
+    )
+    shifted = tf.SparseTensor(ranks.indices, ranks.values + _FIRST, ranks.dense_shape)
+    return dense_column(shifted, _NO_VALUE)
+
+
+def _days(column: Column, format_: str) -> tf.Tensor:
+    """float64 [batch, 1]: days since 1970-01-01; NaN where there is no date."""
+    if format_ in _TICKS_A_DAY:
+        least = tf.int64.min
+        ticks = dense_column(column, least)
+        days = tf.cast(ticks, tf.float64) / _TICKS_A_DAY[format_]
+        return tf.where(ticks == least, tf.constant(math.nan, tf.float64), days)
+    pattern, order = _DATE_TEXTS[format_]
+    texts = dense_column(column)
+    readable = tf.strings.regex_full_match(texts, pattern)
+    # A date that can be read in place of what cannot, which is then left out.
+    texts = tf.where(readable, texts, tf.constant({"ymd": "1970-01-01"}.get(format_, "01-01-1970")))
+    year, month, day = (_group(texts, pattern, group) for group in order)
+    clock = tf.cast(_group(texts, pattern, 4) * 60 + _group(texts, pattern, 5), tf.float64)
+    days = tf.cast(_days_from_civil(year, month, day), tf.float64) + clock / 1440.0
+    real = readable & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    return tf.where(real, days, tf.constant(math.nan, tf.float64))
+
+
+def _group(texts: tf.Tensor, pattern: str, group: int) -> tf.Tensor:
+    """int64: a group of the pattern, 0 where it is empty."""
+    digits = tf.strings.regex_replace(texts, pattern, rf"0\{group}")
+    return tf.strings.to_number(digits, tf.int64)
+
+
+def _days_from_civil(year: tf.Tensor, month: tf.Tensor, day: tf.Tensor) -> tf.Tensor:
+    """Days since 1970-01-01 of a date of the Gregorian calendar; years that begin in March."""
+    year = tf.where(month <= 2, year - 1, year)
+    months = tf.math.floormod(month + 9, 12)
+    of_year = (153 * months + 2) // 5 + day - 1
+    return 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_468
+
+
+def _month(days: tf.Tensor) -> tf.Tensor:
+    """float32: the month, 1..12, of days since 1970-01-01."""
+    of_era = tf.math.floormod(days + 719_468, 146_097)
+    years = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * years + years // 4 - years // 100)
+    months = (5 * of_year + 2) // 153
+    return tf.cast(tf.where(months < 10, months + 3, months - 9), tf.float32)

@@ -1,0 +1,168 @@
+"""The `run_fn` of images: shards of images in, a SavedModel that takes encoded images out.
+
+Transform passes images on as they are, `image_classes` is its function: decoded, they would be
+a copy of the data many times its size.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+import tensorflow_transform as tft
+from tfx.components.trainer.fn_args_utils import FnArgs
+
+from penstock.components import image_features as names
+from penstock.components.errors import DataError
+from penstock.components.trainer.checkpoints import resume_dir
+from penstock.components.trainer.export import TransformGraph, export
+from penstock.components.trainer.images.augmentation import augment_in_input
+from penstock.components.trainer.images.augmentation_options import AugmentOptions
+from penstock.components.trainer.images.serving import decode_features, serve_images
+from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.images import (
+    LabelFn,
+    eval_image_input_fn,
+    image_input_facts,
+    stored_images,
+    train_image_input_fn,
+)
+from penstock.components.trainer.loop import train
+from penstock.components.trainer.options import TrainOptions
+from penstock.components.trainer.trackers.options import TrackOptions
+from penstock.pipelines.blocks.baseline import (
+    compare_with_baseline,
+    require_beaten,
+    write_baseline,
+)
+from penstock.pipelines.blocks.preprocessing import Columns, dense_column
+from penstock.pipelines.blocks.target import Target
+from penstock.pipelines.config.overrides import from_mapping
+
+STORED = (names.ENCODED, names.HEIGHT, names.WIDTH)
+LABEL = "label_xf"
+CLASSES = "classes"
+"""The vocabulary of classes: number, tabulator, words."""
+
+# Numbers that no class has cost an output each; labels like 20261121 are no numbers of classes.
+_MOST_UNUSED = 1000
+
+BuildModel = Callable[[tuple[Target, ...], ImageInputOptions, AugmentOptions], keras.Model]
+
+
+def image_classes(inputs: Columns) -> dict[str, tf.Tensor]:
+    """A `preprocessing_fn`: pass the image on, give the label, and list the classes.
+
+    Args:
+        inputs: Raw features by name; [batch, 1] or sparse [batch, <=1]; int64 or string.
+
+    Returns:
+        The stored image, and `label_xf` int64 [batch, 1].
+    """
+    label = dense_column(inputs[names.LABEL])
+    number = tf.strings.as_string(label)
+    # Where no words are known for a class, its number has to do.
+    text = dense_column(inputs[names.TEXT]) if names.TEXT in inputs else number
+    tft.vocabulary(tf.strings.join([number, text], "\t"), vocab_filename=CLASSES)
+    return {**{name: dense_column(inputs[name]) for name in STORED}, LABEL: label}
+
+
+def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
+    """Train, compare with the best constant, and export.
+
+    The SavedModel has, beside `export`'s signatures, `serve_images` of encoded images.
+
+    Args:
+        fn_args: From TFX; `custom_config` has the options as `training_pipeline` puts them there,
+            and the files are those of the ExampleGen: images are not transformed.
+        build_model: Makes and compiles the model of the targets, the images' options and the
+            augmentation; see `image_model`.
+
+    Raises:
+        DataError: The model is no better than a constant, the classes are not numbered from 0; or
+            as `train` and `export` raise.
+        UsageError: As `train` and `export` raise.
+    """
+    config: Mapping[str, Any] = fn_args.custom_config
+    images = from_mapping(ImageInputOptions, config["input"])
+    augment = from_mapping(AugmentOptions, config["augment"])
+    transform = tft.TFTransformOutput(fn_args.transform_graph_path)
+    texts, to_label = class_texts(transform), _label_fn(transform)
+    targets = (Target(names.LABEL, "classes", tuple(texts), LABEL),)
+    if images.seed is not None:
+        keras.utils.set_random_seed(images.seed)
+    # Who is told of a training changes nothing in it: it may change between a run and the next.
+    training = {name: value for name, value in config.items() if name != "track"}
+    in_input = None
+    if augment.is_any and augment.place == "input":
+        in_input = augment_in_input(augment, seed=images.seed, channels=images.channels)
+
+    def eval_data() -> tf.data.Dataset:
+        return eval_image_input_fn(fn_args.eval_files, options=images, label_fn=to_label)
+
+    trained = train(
+        lambda: build_model(targets, images, augment),
+        train_image_input_fn(
+            fn_args.train_files, options=images, label_fn=to_label, augment=in_input
+        ),
+        eval_data(),
+        options=from_mapping(TrainOptions, config["train"]),
+        model_run_dir=fn_args.model_run_dir,
+        resume_dir=resume_dir(fn_args.model_run_dir, [fn_args.train_files, training]),
+        input_facts=image_input_facts(fn_args.train_files, options=images),
+        track=from_mapping(TrackOptions, config["track"]),
+        params=training,
+    )
+    compared = compare_with_baseline(trained.model, eval_data(), targets)
+    write_baseline(fn_args.model_run_dir, compared)
+    if config["must_beat_baseline"]:
+        require_beaten(compared)
+    export(
+        trained.model,
+        fn_args.serving_model_dir,
+        label=names.LABEL,
+        transform=transform,
+        prepare=decode_features(stored_images(fn_args.train_files), images),
+        signatures={"serve_images": serve_images(trained.model, images, texts)},
+    )
+    trained.discard_checkpoints()
+
+
+def class_texts(transform: tft.TFTransformOutput) -> list[str]:
+    """The words for each class by its number; empty where no class has the number.
+
+    Raises:
+        DataError: A number is below 0, or two classes have the same.
+    """
+    by_number: dict[int, str] = {}
+    entries = transform.vocabulary_by_name(CLASSES)
+    for entry in sorted(entries):
+        number, _, text = entry.decode().partition("\t")
+        if int(number) in by_number:
+            raise DataError(
+                f"class {number} is called {by_number[int(number)]!r} and {text!r}; "
+                "correct the labels"
+            )
+        by_number[int(number)] = text
+    if not 0 <= min(by_number) <= max(by_number) < len(by_number) + _MOST_UNUSED:
+        raise DataError(
+            f"the {len(by_number)} classes have numbers from {min(by_number)} to "
+            f"{max(by_number)}; number them from 0 on"
+        )
+    return [by_number.get(number, "") for number in range(max(by_number) + 1)]
+
+
+def _label_fn(transform: tft.TFTransformOutput) -> LabelFn:
+    """Raw labels, int64 [batch], to those that `preprocessing_fn` makes of them."""
+    graph = TransformGraph(transform)
+    is_dense = isinstance(transform.raw_feature_spec()[names.LABEL], tf.io.FixedLenFeature)
+
+    def to_label(raw: tf.Tensor) -> tf.Tensor:
+        column = tf.reshape(raw, [-1, 1])
+        if not is_dense:
+            rows = tf.range(tf.size(raw, out_type=tf.int64))
+            places = tf.stack([rows, tf.zeros_like(rows)], axis=1)
+            column = tf.SparseTensor(places, raw, tf.shape(column, out_type=tf.int64))
+        return graph({names.LABEL: column})[LABEL]
+
+    return to_label

@@ -1,0 +1,172 @@
+"""The `run_fn` of tables: transformed rows in, a SavedModel that takes raw ones out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import keras
+import tensorflow as tf
+import tensorflow_transform as tft
+from tfx.components.trainer.fn_args_utils import FnArgs
+
+from penstock.components.tfrecord.feature_spec import feature_spec
+from penstock.components.trainer.checkpoints import resume_dir
+from penstock.components.trainer.export import TransformGraph, export
+from penstock.components.trainer.input.facts import input_facts
+from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.packed import packed_eval_input_fn, packed_train_input_fn
+from penstock.components.trainer.input.packed_facts import packed_input_facts
+from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
+from penstock.components.trainer.loop import train
+from penstock.components.trainer.options import TrainOptions
+from penstock.components.trainer.serving import SERVE_COLUMNS, Served, serve_columns
+from penstock.components.trainer.trackers.options import TrackOptions
+from penstock.components.trainer.utilisation.record import InputFacts
+from penstock.pipelines.blocks.baseline import (
+    compare_with_baseline,
+    require_beaten,
+    write_baseline,
+)
+from penstock.pipelines.blocks.label_facts import LabelFacts, LabelTally
+from penstock.pipelines.blocks.target import Target
+from penstock.pipelines.config.overrides import from_mapping
+
+# Training rows that mean, spread and shares of the labels are taken from.
+_LABEL_ROWS = 200_000
+
+
+@dataclass(frozen=True)
+class TableData:
+    """What the Trainer was given, opened; packed where the pipeline packs.
+
+    Attributes:
+        fn_args: From TFX; `custom_config` has the options as `training_pipeline` puts them there.
+        targets: What the model predicts.
+    """
+
+    fn_args: FnArgs
+    targets: tuple[Target, ...]
+
+    @cached_property
+    def transform(self) -> tft.TFTransformOutput:
+        """What Transform made."""
+        return tft.TFTransformOutput(self.fn_args.transform_graph_path)
+
+    @cached_property
+    def reading(self) -> InputOptions:
+        """How shards are read."""
+        return from_mapping(InputOptions, self.fn_args.custom_config["input"])
+
+    @property
+    def facts(self) -> InputFacts:
+        """What training reads."""
+        files = self.fn_args.train_files
+        if self._is_packed:
+            return packed_input_facts(files, options=self.reading)
+        return input_facts(files, self._spec, options=self.reading)
+
+    def width(self, feature: str) -> int:
+        """Columns of a transformed feature; 0 where there is none."""
+        spec = self._spec.get(feature)
+        return int(spec.shape[-1]) if spec is not None else 0
+
+    def train(self) -> tf.data.Dataset:
+        """Endless shuffled batches of `(features, label)`."""
+        return self._open(packed_train_input_fn, train_input_fn, self.fn_args.train_files)
+
+    def eval(self) -> tf.data.Dataset:
+        """One pass over the evaluation rows."""
+        return self._open(packed_eval_input_fn, eval_input_fn, self.fn_args.eval_files)
+
+    @cached_property
+    def labels(self) -> dict[str, LabelFacts]:
+        """Facts of each target's training labels, by the transformed label's name.
+
+        Raises:
+            DataError: A label is none of its target's classes, or not finite.
+        """
+        rows = self._open(packed_eval_input_fn, eval_input_fn, self.fn_args.train_files)
+        tallies = {target.label: LabelTally(target) for target in self.targets}
+        for _, label in rows.take(-(-_LABEL_ROWS // self.reading.batch_size)):
+            for target in self.targets:
+                tallies[target.label].add(label[target.label] if self._has_several else label)
+        return {name: tally.facts() for name, tally in tallies.items()}
+
+    @cached_property
+    def _spec(self) -> dict[str, Any]:
+        return feature_spec(self.transform.transformed_metadata.schema)
+
+    @property
+    def _is_packed(self) -> bool:
+        return bool(self.fn_args.custom_config["pack"])
+
+    @property
+    def _has_several(self) -> bool:
+        return len(self.targets) > 1
+
+    def _open(self, packed: Any, rows: Any, files: Sequence[str]) -> tf.data.Dataset:
+        label = None if self._has_several else self.targets[0].label
+        if self._is_packed:
+            data = packed(files, label=label, options=self.reading)
+        else:
+            data = rows(files, self._spec, label=label, options=self.reading)
+        if not self._has_several:
+            return data
+        names = [target.label for target in self.targets]
+        apart = data.map(lambda row: (row, {name: row.pop(name) for name in names}))
+        return apart.prefetch(self.reading.prefetch_batches)
+
+
+def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> None:
+    """Train, compare with the best constant, and export.
+
+    The SavedModel has, beside `export`'s signatures, `serve_columns` of named columns.
+
+    Args:
+        data: What to train on.
+        build_model: Makes and compiles the model, with an output a target; see `table_model`.
+
+    Raises:
+        DataError: The model is no better than a constant; or as `train` and `export` raise.
+        UsageError: As `train` and `export` raise.
+    """
+    fn_args, config, targets = data.fn_args, data.fn_args.custom_config, data.targets
+    if data.reading.seed is not None:
+        keras.utils.set_random_seed(data.reading.seed)
+    # Who is told of a training changes nothing in it: it may change between a run and the next.
+    training = {name: value for name, value in config.items() if name != "track"}
+    trained = train(
+        build_model,
+        data.train(),
+        data.eval(),
+        options=from_mapping(TrainOptions, config["train"]),
+        model_run_dir=fn_args.model_run_dir,
+        resume_dir=resume_dir(fn_args.model_run_dir, [fn_args.train_files, training]),
+        input_facts=data.facts,
+        track=from_mapping(TrackOptions, config["track"]),
+        params=training,
+    )
+    compared = compare_with_baseline(trained.model, data.eval(), targets)
+    write_baseline(fn_args.model_run_dir, compared)
+    if config["must_beat_baseline"]:
+        require_beaten(compared)
+    raw = data.transform.raw_feature_spec()
+    labels = {target.name for target in targets}
+    columns = serve_columns(
+        trained.model,
+        TransformGraph(data.transform),
+        {name: spec for name, spec in raw.items() if name not in labels},
+        {
+            target.label: Served(target.name if len(targets) > 1 else "", target.classes)
+            for target in targets
+        },
+    )
+    export(
+        trained.model,
+        fn_args.serving_model_dir,
+        label=targets[0].name,
+        transform=data.transform,
+        signatures={SERVE_COLUMNS: columns},
+    )
+    trained.discard_checkpoints()
