@@ -258,7 +258,7 @@ def _contend(name: str, job: dict[str, Any]) -> Run:
         "tracks": _tracks(used),
         "batch_ms": [1000 * seconds for seconds in used.batches.seconds],
         "epoch_ms": [1000 * e.step_seconds * steps / e.steps for e in used.epochs if e.steps],
-        "wait_share": sum(epoch.wait_seconds for epoch in used.epochs) / wall,
+        "wait_share": sum(epoch.wait_seconds or 0.0 for epoch in used.epochs) / wall,
         "cpu_share": used.cpu_share,
         "gpu_busy": used.gpu_busy_share,
         "limit": bottleneck(trained.record, used),

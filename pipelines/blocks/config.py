@@ -1,9 +1,9 @@
 """The options that pipelines of tables and of images share; a pipeline's config extends one.
 
-    @dataclass(frozen=True)
-    class Config(TableConfig):
-        root: str = "runs/churn"
-        data: str = "customers.csv"
+@dataclass(frozen=True)
+class Config(TableConfig):
+root: str = "runs/churn"
+data: str = "customers.csv"
 """
 
 from dataclasses import dataclass, field

@@ -159,7 +159,7 @@ def _boolean(column: Column) -> tf.Tensor:
 
 
 def _text(column: Column) -> tf.Tensor:
-    """string [batch, 1], empty where there is no value."""
+    """String [batch, 1], empty where there is no value."""
     if column.dtype == tf.string:
         return dense_column(column)
     if isinstance(column, tf.SparseTensor):
