@@ -274,7 +274,7 @@ def _check_account(manifest: Manifest, options: IngestOptions, folder: Path) -> 
     if account.quarantined_share > options.max_quarantined_share:
         raise DataError(
             f"{account.quarantined} of {account.read - account.blank} rows do not fit "
-            f"({account.quarantined_share:.2%}), more than max_quarantined_share "
+            f"({account.quarantined_share:.2%}), more than `max_quarantined_share` "
             f"{options.max_quarantined_share:.2%} allows; the first is {first_quarantined(folder)}"
         )
 

@@ -37,6 +37,6 @@ class IngestOptions:
             raise UsageError(f"compression must be one of {COMPRESSIONS}, got {self.compression!r}")
         if self.on_bad_row not in get_args(OnBadRow):
             raise UsageError(
-                f"on_bad_row must be one of {get_args(OnBadRow)}, got {self.on_bad_row!r}"
+                f"`on_bad_row` must be one of {get_args(OnBadRow)}, got {self.on_bad_row!r}"
             )
         check_quarantined_share(self.max_quarantined_share)

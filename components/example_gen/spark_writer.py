@@ -102,7 +102,7 @@ def write_tfrecords(
     splits = splits or SplitOptions()
     IngestOptions(compression=compression)
     if non_finite not in NON_FINITE:
-        raise UsageError(f"non_finite must be one of {', '.join(NON_FINITE)}, got {non_finite!r}")
+        raise UsageError(f"`non_finite` must be one of {', '.join(NON_FINITE)}, got {non_finite!r}")
     twice = [name for name, times in Counter(df.columns).items() if times > 1]
     if twice:
         raise UsageError(f"the DataFrame has several columns {twice[0]!r}; rename all but one")

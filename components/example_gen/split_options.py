@@ -17,7 +17,7 @@ class Split:
             raise UsageError(f"a split's name must be a folder's, got {self.name!r}")
         if self.hash_buckets < 1:
             raise UsageError(
-                f"split {self.name!r}: hash_buckets must be at least 1, got {self.hash_buckets}"
+                f"split {self.name!r}: `hash_buckets` must be at least 1, got {self.hash_buckets}"
             )
 
 

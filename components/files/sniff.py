@@ -8,7 +8,7 @@ _MAGIC = (
     (b"BZh9", "bzip2", "decompress it first (bunzip2)"),
     (b"\xfd7zXZ\x00", "xz", "decompress it first (unxz)"),
     (b"\x28\xb5\x2f\xfd", "zstd", "decompress it first (unzstd)"),
-    (PARQUET_MAGIC, "Parquet", "name it .parquet, or say kind='parquet'"),
+    (PARQUET_MAGIC, "Parquet", "name it .parquet, or say `kind='parquet'`"),
     (
         b"SQLite format 3\0",
         "an SQLite database",
@@ -60,7 +60,7 @@ def not_plain_text(head: bytes) -> str | None:
     if problem := _container(head) or _wide(head):
         return problem
     if len(head) - len(head.translate(None, _CONTROLS)) > _CONTROL_SHARE * len(head):
-        return "looks like binary data; read it with kind='binary'"
+        return "looks like binary data; read it with `kind='binary'`"
     return None
 
 

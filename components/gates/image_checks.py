@@ -129,7 +129,7 @@ def _duplicate_problems(statistics: ImageStatistics, rules: ImageRules) -> Itera
         if count > rules.max_shared_images:
             yield (
                 f"{count} images are in split '{a}' and in split '{b}', so that evaluation would "
-                "see what was trained on; split by partition_feature 'image/encoded'"
+                "see what was trained on; split by `partition_feature` 'image/encoded'"
             )
     share = duplicates.surplus / total if total else 0.0
     if share > rules.max_duplicate_share:

@@ -55,5 +55,5 @@ def check_schema_names(
     if unknown and extra_columns == "reject":
         raise DataError(
             f"{path}: has {shown(unknown)}, which the schema does not name; "
-            "add to the schema, or set extra_columns='drop'"
+            "add to the schema, or set `extra_columns='drop'`"
         )

@@ -10,7 +10,7 @@ def check_one_of(options: Any, name: str, choices: Collection[str]) -> None:
     """Refuse a value that is not one of the choices."""
     value = getattr(options, name)
     if value not in choices:
-        raise UsageError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+        raise UsageError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}")
 
 
 def check_whole(options: Any, *names: str, least: int = 1, most: int | None = None) -> None:
@@ -18,9 +18,9 @@ def check_whole(options: Any, *names: str, least: int = 1, most: int | None = No
     for name in names:
         value = getattr(options, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise UsageError(f"{name} must be a whole number of at least {least}, got {value!r}")
+            raise UsageError(f"`{name}` must be a whole number of at least {least}, got {value!r}")
         if most is not None and value > most:
-            raise UsageError(f"{name} must be at most {most}, got {value}")
+            raise UsageError(f"`{name}` must be at most {most}, got {value}")
 
 
 def check_flag(options: Any, *names: str) -> None:
@@ -28,7 +28,7 @@ def check_flag(options: Any, *names: str) -> None:
     for name in names:
         value = getattr(options, name)
         if not isinstance(value, bool):
-            raise UsageError(f"{name} must be true or false, got {value!r}")
+            raise UsageError(f"`{name}` must be true or false, got {value!r}")
 
 
 def check_strings(options: Any, *names: str) -> None:
@@ -38,5 +38,5 @@ def check_strings(options: Any, *names: str) -> None:
         if value is None:
             continue
         if isinstance(value, str) or not all(isinstance(item, str) for item in value):
-            raise UsageError(f"{name} must be a list of strings, got {value!r}")
+            raise UsageError(f"`{name}` must be a list of strings, got {value!r}")
         object.__setattr__(options, name, tuple(value))

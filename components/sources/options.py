@@ -64,7 +64,7 @@ class SourceOptions:
         check_strings(self, "column_names", "null_tokens", "text_null_tokens")
         for name in ("null_tokens", "text_null_tokens"):
             if getattr(self, name) is None:
-                raise UsageError(f"{name} must be a list of strings, got None")
+                raise UsageError(f"`{name}` must be a list of strings, got None")
         if self.kind is not None:
             check_one_of(self, "kind", TABLE_KINDS)
         check_one_of(self, "extra_columns", EXTRA_COLUMNS)
@@ -80,13 +80,13 @@ class SourceOptions:
         object.__setattr__(self, "delimiter", delimiter)
         if self.max_row_bytes > MAX_ROW_BYTES:
             raise UsageError(
-                f"max_row_bytes must be at most {MAX_ROW_BYTES}, got {self.max_row_bytes}"
+                f"`max_row_bytes` must be at most {MAX_ROW_BYTES}, got {self.max_row_bytes}"
             )
         names = self.column_names
         if names is not None and (
             not names or len(set(names)) < len(names) or not all(name.strip() for name in names)
         ):
-            raise UsageError(f"column_names must be different and not blank, got {names!r}")
+            raise UsageError(f"`column_names` must be different and not blank, got {names!r}")
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class RowConverter:
             if not row.keys() <= self._names:
                 name = next(name for name in row if name not in self._names)
                 faults[at] = (name, "is not a column of the schema or of the sampled rows; name it "
-                              "in a schema, or set extra_columns='drop'")  # fmt: skip
+                              "in a schema, or set `extra_columns='drop'`")  # fmt: skip
         return faults
 
 
@@ -155,7 +155,7 @@ def _misfit(value: object, column: Column) -> str:
         expected = f"a list, each value {expected}"
     if is_nested(value):
         return (
-            f"{_shown(value)} is nested, expected {expected}; nested='json' keeps it as JSON text"
+            f"{_shown(value)} is nested, expected {expected}; `nested='json'` keeps it as JSON text"
         )
     if isinstance(value, list) and column.is_list:
         return f"{_shown(value)} has a value of another type, expected {expected}"

@@ -104,4 +104,4 @@ def finite_or(number: float, non_finite: str) -> float | None:
         return number
     if non_finite == "null":
         return None
-    raise ValueError(f"{number} is not finite; non_finite 'null' or 'keep' would let it in")
+    raise ValueError(f"{number} is not finite; `non_finite` 'null' or 'keep' would let it in")

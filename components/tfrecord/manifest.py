@@ -46,7 +46,7 @@ def check_quarantined_share(share: float) -> None:
         UsageError: It is not within 0..1.
     """
     if not 0 <= share <= 1:
-        raise UsageError(f"max_quarantined_share must be within 0..1, got {share}")
+        raise UsageError(f"`max_quarantined_share` must be within 0..1, got {share}")
 
 
 @dataclass(frozen=True)

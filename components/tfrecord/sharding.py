@@ -68,7 +68,7 @@ class ShardOptions:
     def __post_init__(self) -> None:
         for name in ("reading_hosts", "reader_parallelism", "target_shard_bytes"):
             if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
+                raise UsageError(f"`{name}` must be at least 1, got {getattr(self, name)}")
         if self.shards is not None and self.shards < 1:
             raise UsageError(f"shards must be at least 1, got {self.shards}")
         if not 0 < self.min_shard_bytes <= self.target_shard_bytes:

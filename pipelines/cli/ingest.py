@@ -12,9 +12,23 @@ from penstock.components.errors import PenstockError, UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.files.commit import check_target
+from penstock.components.files.listing import EXTENSIONS
 from penstock.components.sources.kinds import KINDS, options_type
 from penstock.components.tfrecord.sharding import ShardOptions
-from penstock.pipelines.cli.option_flags import given, with_flags
+from penstock.pipelines.cli.option_flags import flag_names, given, in_flags, with_flags
+
+# Options of the command itself, by their name in errors.
+_OWN_FLAGS = {
+    "kind": "--kind",
+    "on_bad_row": "--on-bad-row",
+    "max_quarantined_share": "--max-quarantined-share",
+    "partition_feature": "--partition-feature",
+    "reading_hosts": "--reading-hosts",
+    "shards": "--shards",
+    "compression": "--compression",
+    "parquet_copy": "--parquet-copy",
+    "hash_buckets": "N of --split NAME=N",
+}
 
 
 class IngestCommand(TyperCommand):
@@ -131,11 +145,22 @@ def _errors_in_flags(kind: str | None) -> Iterator[None]:
     try:
         yield
     except PenstockError as error:
+        text = str(error)
         if kind is None or kind in KINDS:
-            from penstock.pipelines.cli.flag_words import in_flags
-
-            error.args = (in_flags(str(error), kind),)
+            error.args = (in_flags(text, _flags_of(kind, text)),)
         raise
+
+
+def _flags_of(kind: str | None, text: str) -> dict[str, str]:
+    """The flag of each option: the command's own, and those of the kind."""
+    flags = _OWN_FLAGS | flag_names(options_type(kind))
+    # Without --kind the file that an error begins with tells it, whose own flags then need it.
+    path = text.split(": ", 1)[0].lower()
+    found = next((k for k, ends in EXTENSIONS.items() if k in KINDS and path.endswith(ends)), None)
+    if kind is None and found:
+        more = flag_names(options_type(found))
+        flags = {name: f"--kind {found} {flag}" for name, flag in more.items()} | flags
+    return flags
 
 
 def _parts(

@@ -5,15 +5,19 @@ given once a value; `allow_empty: bool = False` is `--allow-empty`; `schema_file
 """
 
 import inspect
+import re
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Annotated, Any
 
 import typer
 
 from penstock.pipelines.cli.option_docs import field_docs
+
+_PLAIN = re.compile(r"[\w.]+")
+_OPTION = re.compile(r"`(\w+(?:=[^`]+)?)`")
 
 
 def with_flags(
@@ -61,6 +65,29 @@ def flag_names(options_type: type) -> dict[str, str]:
         for field in fields(options_type)
         if field.name != "kind"
     }
+
+
+def in_flags(text: str, flags: Mapping[str, str]) -> str:
+    """An error with flags in place of the options that it names between backquotes.
+
+    Errors name options as Python does, `nested` or `nested='json'` between backquotes; a shell
+    wants `--nested json`. What stands elsewhere in the text is the user's own and stays.
+
+    Args:
+        text: The error.
+        flags: Flag by option.
+    """
+
+    def shown(match: re.Match[str]) -> str:
+        name, equals, value = match[1].partition("=")
+        if name not in flags:
+            return match[0]
+        plain = value.strip("'").replace(r"\t", "tab")
+        if not equals:
+            return flags[name]
+        return f"{flags[name]} {plain if _PLAIN.fullmatch(plain) else value}"
+
+    return _OPTION.sub(shown, text)
 
 
 def _flag(name: str, *, many: bool) -> str:

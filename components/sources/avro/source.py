@@ -116,8 +116,8 @@ def _column(file: AvroFile, name: str, options: AvroOptions) -> Column:
         return Column(name, FeatureKind.BYTES, is_text=True)
     raise DataError(
         f"{file.path}: column {name!r} has type {json.dumps(avro_type)[:120]}, which no feature "
-        "can hold; set nested='json' to keep it as JSON text, or leave it out of a schema and set "
-        "extra_columns='drop'"
+        "can hold; set `nested='json'` to keep it as JSON text, or leave it out of a schema and "
+        "set `extra_columns='drop'`"
     )
 
 

@@ -56,7 +56,7 @@ class BigQueryOptions:
         check_one_of(self, "non_finite", NON_FINITE)
         check_flag(self, "allow_empty")
         if self.gcs_location is not None and not self.gcs_location.startswith("gs://"):
-            raise UsageError(f"gcs_location must begin with gs://, got {self.gcs_location!r}")
+            raise UsageError(f"`gcs_location` must begin with gs://, got {self.gcs_location!r}")
         if self.query is not None:
             check_query(self.query)
 

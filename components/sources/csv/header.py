@@ -105,7 +105,7 @@ def _check_names(
         likely = max(others, key=names[0].count)
         raise DataError(
             f"{place}: one column, {names[0][:80]!r}, with delimiter {delimiter!r}; "
-            f"did you mean delimiter={likely!r}?"
+            f"did you mean `delimiter={likely!r}`?"
         )
     if not any(name in known_names for name in names):
         numbers = [name for name in names if is_plain_number(name)]
@@ -113,7 +113,7 @@ def _check_names(
         if all_data or any(not name.isdecimal() for name in numbers):
             raise DataError(
                 f"{place}: expected a header, found data ({shown(names)}); "
-                "if the files have none, set column_names"
+                "if the files have none, set `column_names`"
             )
     blank = [str(at) for at, name in enumerate(names, 1) if not name.strip()]
     if blank:

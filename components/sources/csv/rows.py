@@ -150,7 +150,7 @@ class RowSplitter:
         if blocks[0].broken_at is None or len(blocks[0].data) == len(buffer):
             raise DataError(
                 f"{path}: the line at byte {offset} is longer than {self._max_row_bytes} bytes "
-                "(max_row_bytes); if this is delimited text, allow longer rows"
+                "(`max_row_bytes`); if this is delimited text, allow longer rows"
             )
         return blocks
 

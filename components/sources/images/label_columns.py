@@ -64,7 +64,7 @@ def find_columns(table: LabelTable, options: ImageOptions) -> LabelColumns:
     if file is None:
         raise DataError(
             f"{table.path}: no column names the images; it has {shown(list(kinds))}; "
-            "say which does with file_column"
+            "say which does with `file_column`"
         )
     rest = [name for name in kinds if name != file]
     label = options.label_column or _first_of(_LABEL, rest)
@@ -76,7 +76,7 @@ def find_columns(table: LabelTable, options: ImageOptions) -> LabelColumns:
     if label is None and text is None:
         raise DataError(
             f"{table.path}: no column of classes; it has {shown(list(kinds))}; "
-            "say which it is with label_column or text_column"
+            "say which it is with `label_column` or `text_column`"
         )
     if label is not None and kinds[label] is not FeatureKind.INT:
         raise DataError(f"{table.path}: column {label!r} has classes that are no whole numbers")

@@ -95,7 +95,7 @@ def _from_tree(tree: object, path: str, options: ImageOptions, *, first_class: i
         which = "only one of its values" if found else "one of its values"
         raise DataError(
             f"{path}: expected {which} to hold rows with a file each, but {has}; "
-            "name it with labels_variable, its column with file_column"
+            "name it with `labels_variable`, its column with `file_column`"
         )
     name, rows = next(iter(found.items()))
     columns, table = type_rows(rows, path)

@@ -138,7 +138,7 @@ def _match(
         raise DataError(
             f"{table.path}: none of its {len(wanted)} files, the first {wanted[0]!r}, is among "
             f"the {len(images)} images, the first {images[0].name!r}; name the folder that the "
-            "paths begin at, or the right column with file_column"
+            "paths begin at, or the right column with `file_column`"
         )
     row_by_key = _unique_rows(wanted, rule, table)
     image_by_key: dict[str, FoundFile] = {}

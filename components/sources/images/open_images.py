@@ -101,12 +101,12 @@ def _apply_policies(
 
 def _unlabelled_reason(names: Sequence[str], options: ImageOptions) -> str:
     others = f" ({len(names)} such images: {shown(names, 4)})" if len(names) > 1 else ""
-    keep = "set unlabelled='keep' or 'drop'"
+    keep = "set `unlabelled='keep'` or 'drop'"
     if options.labels_file:
         return f"has no label in {options.labels_file}{others}; add one, or {keep}"
     return (
         f"has no label: it lies in no folder below the input{others}; name the folder above, give "
-        f"labels_file, or {keep}"
+        f"`labels_file`, or {keep}"
     )
 
 

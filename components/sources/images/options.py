@@ -85,26 +85,28 @@ class ImageOptions:
         check_whole(self, "jpeg_quality", "max_pixels")
         check_whole(self, "shuffle_seed", least=0)
         if self.channels not in (1, 3):
-            raise UsageError(f"channels must be 1 or 3, got {self.channels!r}")
+            raise UsageError(f"`channels` must be 1 or 3, got {self.channels!r}")
         if self.jpeg_quality > 100:
-            raise UsageError(f"jpeg_quality must be within 1..100, got {self.jpeg_quality}")
+            raise UsageError(f"`jpeg_quality` must be within 1..100, got {self.jpeg_quality}")
         if self.max_pixels > MOST_PIXELS:
-            raise UsageError(f"max_pixels must be at most {MOST_PIXELS}, got {self.max_pixels}")
+            raise UsageError(f"`max_pixels` must be at most {MOST_PIXELS}, got {self.max_pixels}")
         self._check_size()
         if self.labels_file is None:
             for name in ("file_column", "label_column", "text_column", "labels_variable"):
                 if getattr(self, name) is not None:
-                    raise UsageError(f"{name} is about a label file; give labels_file as well")
+                    raise UsageError(f"`{name}` is about a label file; give `labels_file` as well")
 
     def _check_size(self) -> None:
         if self.size is not None:
             check_whole(self, "size")
             if self.layout == "bytes":
-                raise UsageError("size needs layout='resized' or 'decoded'; 'bytes' keeps files")
+                raise UsageError(
+                    "`size` needs `layout='resized'` or 'decoded'; 'bytes' keeps files"
+                )
             if self.size**2 > self.max_pixels:
                 raise UsageError(
-                    f"size must be at most the root of max_pixels {self.max_pixels}, "
+                    f"`size` must be at most the root of `max_pixels` {self.max_pixels}, "
                     f"got {self.size}"
                 )
         elif self.layout == "resized":
-            raise UsageError("layout='resized' needs a size in pixels, as size=299")
+            raise UsageError("`layout='resized'` needs a size in pixels, as `size=299`")

@@ -74,7 +74,7 @@ def check_pixels(width: int, height: int, most: int) -> None:
         raise UnfitFileError(f"damaged: its header says {width}x{height} pixels")
     if width * height > most:
         raise UnfitFileError(
-            f"{width}x{height} is {width * height:,} pixels, more than max_pixels {most:,}; "
+            f"{width}x{height} is {width * height:,} pixels, more than `max_pixels` {most:,}; "
             "not decoded"
         )
 

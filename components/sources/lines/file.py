@@ -110,7 +110,7 @@ def scan_lines(
             longest = max(open_line + (first or len(block)), len(block) - last)
             if max_row_bytes is not None and longest > max_row_bytes:
                 raise DataError(
-                    f"{path}: line {line} or one soon after it is longer than max_row_bytes "
+                    f"{path}: line {line} or one soon after it is longer than `max_row_bytes` "
                     f"{max_row_bytes}; set that higher if the line is right"
                 )
             if last:

@@ -56,7 +56,7 @@ class ParquetFile(OpenedFile):
             raise DataError(
                 f"{self.path}: column {name!r} has type {arrow_type}, which no feature can hold; "
                 "flatten it into columns of numbers, text or lists of those, or leave it out of a "
-                "schema and set extra_columns='drop'"
+                "schema and set `extra_columns='drop'`"
             )
         return feature
 

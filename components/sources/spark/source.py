@@ -52,7 +52,7 @@ class SparkOptions:
         check_one_of(self, "non_finite", NON_FINITE)
         parse_columns(self.columns)
         if self.columns and self.schema_from:
-            raise UsageError("columns and schema_from both name the columns; give one of them")
+            raise UsageError("`columns` and `schema_from` both name the columns; give one of them")
 
 
 def open_spark(inputs: Sequence[str], options: SparkOptions) -> Source:
@@ -86,7 +86,7 @@ def part_files(folder: str, options: SparkOptions) -> list[str]:
     if options.need_success and SUCCESS not in files:
         raise DataError(
             f"{folder}: has no {SUCCESS}, so Spark's job did not finish or failed; run it "
-            "again, or set need_success to false if your committer writes none"
+            "again, or set `need_success` to false if your committer writes none"
         )
     if options.check_sums:
         _check_none_lost(folder, files)

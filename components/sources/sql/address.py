@@ -20,7 +20,7 @@ except ModuleNotFoundError as error:
 
 USER_VARIABLE = "PENSTOCK_SQL_USER"
 PASSWORD_VARIABLE = "PENSTOCK_SQL_PASSWORD"
-HOW_TO_LOG_IN = f"set {PASSWORD_VARIABLE} or a credentials_file instead"
+HOW_TO_LOG_IN = f"set {PASSWORD_VARIABLE} or a `credentials_file` instead"
 # The driver that the extra `sql` brings.
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 

@@ -120,7 +120,8 @@ def make_plan(database: Database, options: SqlOptions, connection: Connection) -
     rows, keyed_rows, digest = _counts_and_digest(database, options, statements, connection)
     if not rows and not options.allow_empty:
         raise DataError(
-            f"{database.shown}: the {_what(options)} gives no rows; set allow_empty if that is fine"
+            f"{database.shown}: the {_what(options)} gives no rows; "
+            "set `allow_empty` if that is fine"
         )
     boundaries = _boundaries(statements, keyed_rows, connection) if keyed_rows else ()
     if features is None:

@@ -41,4 +41,4 @@ class TFRecordOptions:
         check_whole(self, "sample_rows")
         check_flag(self, "allow_empty")
         if len(set(self.keep_features)) < len(self.keep_features):
-            raise UsageError(f"keep_features must be different, got {self.keep_features!r}")
+            raise UsageError(f"`keep_features` must be different, got {self.keep_features!r}")

@@ -126,7 +126,7 @@ def _chosen(info: Any, folder: str, options: TFDSOptions) -> Sequence[str]:
             raise UsageError(f"{folder}: has no split {name!r}; it has {shown}")
     if not options.dataset_splits and len(names) > 1:
         raise UsageError(
-            f"{folder}: has splits {shown}; choose by dataset_splits, or bring each to its own "
+            f"{folder}: has splits {shown}; choose by `dataset_splits`, or bring each to its own "
             "split with a pattern of its files"
         )
     return options.dataset_splits or names

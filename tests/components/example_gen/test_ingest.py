@@ -110,7 +110,7 @@ def test_quarantine_keeps_the_row_and_its_reason(tmp_path):
 def test_too_many_bad_rows_stop_it(tmp_path):
     path = write_csv(tmp_path / "a.csv", 100, bad=[40, 41])
     text = (
-        r"2 of 100 rows do not fit \(2\.00%\), more than max_quarantined_share 1\.00% allows; "
+        r"2 of 100 rows do not fit \(2\.00%\), more than `max_quarantined_share` 1\.00% allows; "
         r"the first is .*a\.csv: line 42 \(row 41\), column 'fare'"
     )
     with pytest.raises(DataError, match=text):

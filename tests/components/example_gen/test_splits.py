@@ -73,7 +73,7 @@ def test_a_partition_feature_that_cannot_be_hashed_is_refused(feature):
 
 
 def test_options_refuse_what_makes_no_sense():
-    with pytest.raises(UsageError, match=r"'train': hash_buckets must be at least 1, got 0"):
+    with pytest.raises(UsageError, match=r"'train': `hash_buckets` must be at least 1, got 0"):
         Split("train", 0)
     with pytest.raises(UsageError, match=r"distinct names, got \['a', 'a'\]"):
         SplitOptions((Split("a"), Split("a")))

@@ -124,7 +124,7 @@ def test_quarantined_rows_are_a_problem_above_their_share():
 
 
 def test_the_share_is_between_0_and_1():
-    with pytest.raises(ValueError, match=r"max_quarantined_share must be within 0..1, got 2"):
+    with pytest.raises(ValueError, match=r"`max_quarantined_share` must be within 0..1, got 2"):
         GateOptions(max_quarantined_share=2)
 
 

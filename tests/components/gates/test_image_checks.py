@@ -89,7 +89,7 @@ def test_equal_images_are_found_within_and_between_splits(tmp_path):
     assert find_image_problems(found, ImageRules()) == [
         "3 images are equal to others of another class; correct the labels",
         "2 images are in split 'train' and in split 'eval', so that evaluation would see what "
-        "was trained on; split by partition_feature 'image/encoded'",
+        "was trained on; split by `partition_feature` 'image/encoded'",
         "5 of 10 images are copies of others (50.0%); expected at most 5.0%",
     ]
     lax = ImageRules(max_shared_images=2, max_duplicate_share=0.5)
@@ -202,5 +202,5 @@ def test_the_gate_stops_a_run_and_lists_why(tmp_path):
         "the images are unfit to train on, 2 problem(s):\n"
         "  - split 'train': 1 images have 1 channels; expected 3\n"
         "  - 1 images are in split 'train' and in split 'eval', so that evaluation would see what "
-        "was trained on; split by partition_feature 'image/encoded'"
+        "was trained on; split by `partition_feature` 'image/encoded'"
     )

@@ -25,7 +25,7 @@ def test_without_a_kind_options_are_those_of_tables():
 
 
 def test_an_unknown_kind_lists_the_choices():
-    with pytest.raises(UsageError, match=r"kind must be one of csv, parquet.*, got 'xls'"):
+    with pytest.raises(UsageError, match=r"`kind` must be one of csv, parquet.*, got 'xls'"):
         find_kind("xls")
 
 

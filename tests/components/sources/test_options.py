@@ -7,25 +7,25 @@ from penstock.components.sources.options import SourceOptions
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"kind": "json"}, "kind must be one of csv, parquet, got 'json'"),
-        ({"non_finite": "drop"}, "non_finite must be one of reject, null, keep, got 'drop'"),
-        ({"extra_columns": "keep"}, "extra_columns must be one of reject, drop, got 'keep'"),
+        ({"kind": "json"}, "`kind` must be one of csv, parquet, got 'json'"),
+        ({"non_finite": "drop"}, "`non_finite` must be one of reject, null, keep, got 'drop'"),
+        ({"extra_columns": "keep"}, "`extra_columns` must be one of reject, drop, got 'keep'"),
         (
             {"delimiter": "||"},
             "delimiter must be one ASCII character other than a quote, a line end or NUL, got '||'",
         ),
-        ({"sample_rows": 0}, "sample_rows must be a whole number of at least 1, got 0"),
+        ({"sample_rows": 0}, "`sample_rows` must be a whole number of at least 1, got 0"),
         (
             {"max_row_bytes": 2**31},
-            "max_row_bytes must be at most 1073741824, got 2147483648",
+            "`max_row_bytes` must be at most 1073741824, got 2147483648",
         ),
-        ({"null_tokens": "NA"}, "null_tokens must be a list of strings, got 'NA'"),
-        ({"column_names": [1]}, "column_names must be a list of strings, got [1]"),
+        ({"null_tokens": "NA"}, "`null_tokens` must be a list of strings, got 'NA'"),
+        ({"column_names": [1]}, "`column_names` must be a list of strings, got [1]"),
         (
             {"column_names": ["a", "a"]},
-            "column_names must be different and not blank, got ('a', 'a')",
+            "`column_names` must be different and not blank, got ('a', 'a')",
         ),
-        ({"allow_empty": "no"}, "allow_empty must be true or false, got 'no'"),
+        ({"allow_empty": "no"}, "`allow_empty` must be true or false, got 'no'"),
     ],
 )
 def test_bad_values_are_named(values, message):

@@ -126,9 +126,9 @@ def test_an_index_outside_is_refused(index):
     ("options", "message"),
     [
         ({"shards": 0}, "shards must be at least 1, got 0"),
-        ({"reading_hosts": 0}, "reading_hosts must be at least 1, got 0"),
-        ({"reader_parallelism": -1}, "reader_parallelism must be at least 1, got -1"),
-        ({"target_shard_bytes": 0}, "target_shard_bytes must be at least 1, got 0"),
+        ({"reading_hosts": 0}, "`reading_hosts` must be at least 1, got 0"),
+        ({"reader_parallelism": -1}, "`reader_parallelism` must be at least 1, got -1"),
+        ({"target_shard_bytes": 0}, "`target_shard_bytes` must be at least 1, got 0"),
         (
             {"min_shard_bytes": 0},
             "min_shard_bytes must be within 1..target_shard_bytes (157286400), got 0",

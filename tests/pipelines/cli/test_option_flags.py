@@ -1,10 +1,12 @@
 from dataclasses import dataclass
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
+from penstock.components.sources.kinds import options_type
 from penstock.pipelines.cli.option_docs import field_docs
-from penstock.pipelines.cli.option_flags import given, with_flags
+from penstock.pipelines.cli.option_flags import flag_names, given, in_flags, with_flags
 
 
 @dataclass(frozen=True)
@@ -80,3 +82,24 @@ def test_help_has_texts_and_defaults():
     assert "Options of it" in text
     assert "Rows at most. (default: 5)" in text
     assert "--kind" not in text
+
+
+FLAGS = flag_names(options_type("jsonl")) | {"delimiter": "--delimiter", "kind": "--kind"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a.csv: is empty; set `allow_empty`", "a.csv: is empty; set --allow-empty"),
+        ("did you mean `delimiter=';'`?", "did you mean --delimiter ';'?"),
+        (r"did you mean `delimiter='\t'`?", "did you mean --delimiter tab?"),
+        ("read it with `kind='binary'`", "read it with --kind binary"),
+        ("`extra_columns` must be one of reject", "--extra-columns must be one of reject"),
+        # What is the user's own stays.
+        ("/in/allow_empty/a.csv: bad", "/in/allow_empty/a.csv: bad"),
+        ("column 'allow_empty' is odd", "column 'allow_empty' is odd"),
+        ("`no_such_option` stays", "`no_such_option` stays"),
+    ],
+)
+def test_options_are_named_as_flags(text, expected):
+    assert in_flags(text, FLAGS) == expected

@@ -60,8 +60,8 @@ class JsonSample:
                 return Column(name, FeatureKind.BYTES, is_text=True)
             raise DataError(
                 f"{self._nested_in[name]}: column {name!r} holds objects or lists of lists, which "
-                "no feature can hold; set nested='json' to keep them as JSON text, or leave the "
-                "column out of a schema and set extra_columns='drop'"
+                "no feature can hold; set `nested='json'` to keep them as JSON text, or leave the "
+                "column out of a schema and set `extra_columns='drop'`"
             )
         numbers = values["integers"] + values["floats"] + values["non_finite"]
         if values["texts"] >= numbers:

@@ -134,5 +134,5 @@ def _isolate(
 
 
 def _too_long(data: bytes, path: str, line: int, max_row_bytes: int) -> RejectedRow:
-    reason = f"is longer than max_row_bytes {max_row_bytes}; set that higher if the line is right"
+    reason = f"is longer than `max_row_bytes` {max_row_bytes}; set that higher if the line is right"
     return RejectedRow(path, line, line, None, reason, data[:_KEPT_BYTES])

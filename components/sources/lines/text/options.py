@@ -52,9 +52,9 @@ class TextOptions(WholeFileOptions):
         check_whole(self, "max_row_bytes", most=MAX_ROW_BYTES)
         object.__setattr__(self, "encoding", _normal_encoding(self.encoding))
         if self.unit == "line" and self.folder_label:
-            raise UsageError("folder_label is about documents; set unit='document'")
+            raise UsageError("`folder_label` is about documents; set `unit='document'`")
         if self.unit == "document" and not self.skip_blank:
-            raise UsageError("skip_blank is about lines; of documents allow_empty decides")
+            raise UsageError("`skip_blank` is about lines; of documents `allow_empty` decides")
 
 
 def _normal_encoding(name: str) -> str:
@@ -70,11 +70,11 @@ def _normal_encoding(name: str) -> str:
         is_fit = False
     except (LookupError, TypeError):
         raise UsageError(
-            f"encoding must be one that Python knows, as utf-8 or cp1252, got {name!r}"
+            f"`encoding` must be one that Python knows, as utf-8 or cp1252, got {name!r}"
         ) from None
     if not is_fit:
         raise UsageError(
-            f"encoding must be one in which ASCII is ASCII, as utf-8 or cp1252, got {name!r}; "
+            f"`encoding` must be one in which ASCII is ASCII, as utf-8 or cp1252, got {name!r}; "
             "convert the files: iconv -t UTF-8"
         )
     return "utf-8" if usual == "utf-8-sig" else usual

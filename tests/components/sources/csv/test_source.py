@@ -135,7 +135,7 @@ def test_field_of_megabytes_and_nul_bytes_are_read(write, read_out):
 def test_line_without_end_is_refused(write):
     path = write("a,b\n1,2\n" + "x" * 5000)
     assert refusal(path, max_row_bytes=1000) == (
-        "data.csv: the line at byte 8 is longer than 1000 bytes (max_row_bytes); "
+        "data.csv: the line at byte 8 is longer than 1000 bytes (`max_row_bytes`); "
         "if this is delimited text, allow longer rows"
     )
 
@@ -211,9 +211,9 @@ def test_neighbours_read_alike_beside_a_bad_row(write, schema, read_out):
             "reject",
             [[1, 1.5]],
             [
-                "data.csv: line 3 (row 2), column 'f': nan is not finite; non_finite 'null' or "
+                "data.csv: line 3 (row 2), column 'f': nan is not finite; `non_finite` 'null' or "
                 "'keep' would let it in (FLOAT by the sample)",
-                "data.csv: line 4 (row 3), column 'f': -inf is not finite; non_finite 'null' or "
+                "data.csv: line 4 (row 3), column 'f': -inf is not finite; `non_finite` 'null' or "
                 "'keep' would let it in (FLOAT by the sample)",
             ],
         ),
@@ -277,7 +277,7 @@ def test_empty_files_and_headers_without_rows_are_named_or_allowed(write, tmp_pa
     write("a,b\n1,2\n", "d/1.csv")
     write("", "d/2.csv")
     folder = str(tmp_path / "d")
-    advice = "take it away, or set allow_empty to pass over such files"
+    advice = "take it away, or set `allow_empty` to pass over such files"
     assert refusal(folder) == f"2.csv: is empty (0 bytes); {advice}"
     write("a,b\n", "d/2.csv")
     assert refusal(folder) == f"2.csv: has a header and no rows; {advice}"
@@ -307,7 +307,7 @@ def test_nothing_but_empty_files_has_no_columns(write):
         ),
         (b"PK\x03\x04rest", "looks like a zip archive or an Excel workbook; unpack it, or export "
          "it as CSV"),
-        (b"PAR1rest", "looks like Parquet; name it .parquet, or say kind='parquet'"),
+        (b"PAR1rest", "looks like Parquet; name it .parquet, or say `kind='parquet'`"),
         ("a,b\n1,2\n".encode("utf-16"), "looks like UTF-16; convert it: iconv -f UTF-16 -t UTF-8"),
         (
             "a,b\n1,2\n".encode("utf-16-le"),
@@ -339,15 +339,15 @@ def test_what_is_not_text_is_named_by_its_looks(write, content, message):
         (
             "1,2.5,-3",
             "expected a header, found data ('1', '2.5', '-3'); if the files have none, set "
-            "column_names",
+            "`column_names`",
         ),
         (
             "paris,2.5",
             "expected a header, found data ('paris', '2.5'); if the files have none, set "
-            "column_names",
+            "`column_names`",
         ),
-        ("a;b;c", "one column, 'a;b;c', with delimiter ','; did you mean delimiter=';'?"),
-        ("a\tb", "one column, 'a\\tb', with delimiter ','; did you mean delimiter='\\t'?"),
+        ("a;b;c", "one column, 'a;b;c', with delimiter ','; did you mean `delimiter=';'`?"),
+        ("a\tb", "one column, 'a\\tb', with delimiter ','; did you mean `delimiter='\\t'`?"),
         (
             'a,"b',
             "unbalanced quote in the header, or no line end in 1048576 bytes; is this delimited "
@@ -406,7 +406,7 @@ def test_schema_names_what_is_missing_and_what_is_unknown(write, schema, read_ou
     path = write("f,x,i\n1.5,drop me,3\n")
     assert refusal(path, schema_file=schema) == (
         "data.csv: has 'x', which the schema does not name; add to the schema, or set "
-        "extra_columns='drop'"
+        "`extra_columns='drop'`"
     )
     source = open_source(path, SourceOptions(schema_file=schema, extra_columns="drop"))
     assert read_out(source).rows == [[3, 1.5, None]]

@@ -208,7 +208,7 @@ def test_images_without_label_and_labels_without_image(cars, read_images, labels
     such = "(3 such images: 'car_ims/000003.jpg', 'car_ims/000005.jpg', 'car_ims/000006.jpg')"
     assert rejected[2:] == [
         f"photos/car_ims/00000{n}.jpg: has no label in labels.csv {such}; add one, or set "
-        "unlabelled='keep' or 'drop'"
+        "`unlabelled='keep'` or 'drop'"
         for n in (3, 5, 6)
     ]
     assert len(rejected) == 5
@@ -219,9 +219,9 @@ def test_images_without_label_and_labels_without_image(cars, read_images, labels
     assert len(rows) == 3
     assert rejected == [
         "labels.csv: row 3: no image '000009.jpg' below the input (2 such rows: '000009.jpg', "
-        "'000008.jpg'); add it, or set missing_images='drop'",
+        "'000008.jpg'); add it, or set `missing_images='drop'`",
         "labels.csv: row 5: no image '000008.jpg' below the input (2 such rows: '000009.jpg', "
-        "'000008.jpg'); add it, or set missing_images='drop'",
+        "'000008.jpg'); add it, or set `missing_images='drop'`",
     ]
 
 
@@ -232,7 +232,7 @@ def test_images_in_no_folder(photos, encoded, read_images):
     assert [row["image/filename"] for row in rows] == [b"cat/b.jpg"]
     assert rejected == [
         "photos/a.jpg: has no label: it lies in no folder below the input; name the folder above, "
-        "give labels_file, or set unlabelled='keep' or 'drop'"
+        "give `labels_file`, or set `unlabelled='keep'` or 'drop'"
     ]
     (root / "cat" / "b.jpg").unlink()
     rows, _ = read_images(root, unlabelled="keep")

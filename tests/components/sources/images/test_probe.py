@@ -93,7 +93,7 @@ def test_an_extension_that_promises_another_kind(encoded):
 
 def test_a_bomb_is_refused_by_its_header():
     assert reason(png_header(60_000, 60_000)) == (
-        "60000x60000 is 3,600,000,000 pixels, more than max_pixels 89,478,485; not decoded"
+        "60000x60000 is 3,600,000,000 pixels, more than `max_pixels` 89,478,485; not decoded"
     )
     assert reason(png_header(11, 10), max_pixels=100).startswith("11x10 is 110 pixels")
     assert reason(png_header(0, 10)) == "damaged: its header says 0x10 pixels"

@@ -161,7 +161,7 @@ def test_bad_images_are_rejected_with_their_path(photos, encoded, read_images, l
         "photo.tif": (b"II*\0" + bytes(99), "is TIFF, which is not read; convert it to JPEG, PNG, "
                       "GIF, BMP or WebP"),
         "other.png": (good, "its extension says PNG but it holds JPEG; rename or convert it"),
-        "bomb.png": (bomb(), "50000x50000 is 2,500,000,000 pixels, more than max_pixels "
+        "bomb.png": (bomb(), "50000x50000 is 2,500,000,000 pixels, more than `max_pixels` "
                      "89,478,485; not decoded"),
     }  # fmt: skip
     for name, (data, _) in bad.items():

@@ -111,8 +111,8 @@ def test_values_that_do_not_fit_reject_their_row(write, read_out):
         "be kept",
         "data.parquet: row 3, column 'f': 1e+300 is beyond float32 (3.4e38); as BYTES it would be "
         "kept",
-        "data.parquet: row 4, column 'f': nan is not finite; non_finite 'null' or 'keep' would let "
-        "it in",
+        "data.parquet: row 4, column 'f': nan is not finite; `non_finite` 'null' or 'keep' would "
+        "let it in",
         "data.parquet: row 5, column 'v': value 2 of the list: null within a list, which no "
         "feature can hold",
     ]
@@ -153,7 +153,7 @@ def test_nested_types_are_named(write, array, shown):
     assert shown.split("<")[0] in message
     assert message.endswith(
         ", which no feature can hold; flatten it into columns of numbers, text or lists of those, "
-        "or leave it out of a schema and set extra_columns='drop'"
+        "or leave it out of a schema and set `extra_columns='drop'`"
     )
 
 
@@ -228,7 +228,7 @@ def test_file_without_rows_is_named_or_allowed(write, tmp_path, read_out):
     write({"a": pa.array([], pa.int64())}, "d/2.parquet")
     folder = str(tmp_path / "d")
     assert refusal(folder) == (
-        "2.parquet: has no rows; take it away, or set allow_empty to pass over such files"
+        "2.parquet: has no rows; take it away, or set `allow_empty` to pass over such files"
     )
     assert read_out(open_source(folder, SourceOptions(allow_empty=True)), 2).rows == [[1]]
 

@@ -25,7 +25,7 @@ def test_an_address_with_a_password_is_refused_and_not_repeated(address):
         parse_address(address)
     assert SECRET not in str(caught.value)
     if "://" in address:
-        assert "set PENSTOCK_SQL_PASSWORD or a credentials_file instead" in str(caught.value)
+        assert "set PENSTOCK_SQL_PASSWORD or a `credentials_file` instead" in str(caught.value)
 
 
 def test_an_address_without_one_is_taken():

@@ -101,7 +101,7 @@ def test_what_no_feature_holds(postgres, open_sql, read_out):
     assert [error.partition(": row ")[2] for error in out.errors] == [
         "1, column 'at': 'infinity' is text, expected a whole number",
         "2, column 'at': '0044-03-15 00:00:00 BC' is text, expected a whole number",
-        "3, column 'x': nan is not finite; non_finite 'null' or 'keep' would let it in",
+        "3, column 'x': nan is not finite; `non_finite` 'null' or 'keep' would let it in",
         "4, column 'x': 1e+39 is beyond float32 (3.4e38); as BYTES it would be kept",
     ]
 

@@ -181,7 +181,7 @@ def test_refusals_name_what_is_wrong(sqlite_table, open_sql, tmp_path):
     )
     assert (
         data_error(lambda: open_sql(address, query="SELECT * FROM t WHERE id < 0", key="id"))
-        == f"{place}: the query gives no rows; set allow_empty if that is fine"
+        == f"{place}: the query gives no rows; set `allow_empty` if that is fine"
     )
     missing = tmp_path / "none.db"
     assert "cannot be opened (No such file or directory)" in data_error(

@@ -58,7 +58,7 @@ def test_a_split_by_pattern(builder):
 
 
 def test_splits_do_not_mix_unasked(builder):
-    with pytest.raises(UsageError, match=r"has splits train \(20\), test \(5\); choose by dataset"):
+    with pytest.raises(UsageError, match=r"train \(20\), test \(5\); choose by `dataset"):
         open_source(str(builder), TFDSOptions())
     with pytest.raises(UsageError, match="has no split 'dev'; it has train"):
         open_source(str(builder), TFDSOptions(dataset_splits=("dev",)))

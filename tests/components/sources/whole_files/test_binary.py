@@ -111,7 +111,7 @@ def test_empty_files_are_bad_rows_or_counted_as_blank(put, read_out):
     out = read_out(open_binary(root), 2)
     assert names(out) == ["a"]
     assert out.errors == [
-        "b: is empty (0 bytes); take it away, or set allow_empty to pass over such files"
+        "b: is empty (0 bytes); take it away, or set `allow_empty` to pass over such files"
     ]
     out = read_out(open_binary(root, allow_empty=True), 2)
     assert (names(out), out.errors, out.blank) == (["a"], [], 1)
@@ -190,11 +190,11 @@ def test_the_fingerprint_follows_names_and_content(put):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_mib": 0}, "max_mib must be a whole number of at least 1, got 0"),
-        ({"max_mib": 1025}, "max_mib must be at most 1024, got 1025"),
-        ({"folder_label": "yes"}, "folder_label must be true or false, got 'yes'"),
-        ({"shuffle_seed": -1}, "shuffle_seed must be a whole number of at least 0, got -1"),
-        ({"kind": "text"}, "kind must be one of binary, got 'text'"),
+        ({"max_mib": 0}, "`max_mib` must be a whole number of at least 1, got 0"),
+        ({"max_mib": 1025}, "`max_mib` must be at most 1024, got 1025"),
+        ({"folder_label": "yes"}, "`folder_label` must be true or false, got 'yes'"),
+        ({"shuffle_seed": -1}, "`shuffle_seed` must be a whole number of at least 0, got -1"),
+        ({"kind": "text"}, "`kind` must be one of binary, got 'text'"),
     ],
 )
 def test_options_are_checked(options, message):

@@ -314,8 +314,8 @@ def test_a_cache_folder_that_cannot_be_written_is_named(source, tmp_path):
     ("changes", "message"),
     [
         ({"height": 0}, "height must be an integer of at least 1, got 0"),
-        ({"channels": 4}, "channels must be 1 or 3, got 4"),
-        ({"fit": "pad"}, "fit must be one of crop, stretch, got 'pad'"),
+        ({"channels": 4}, "`channels` must be 1 or 3, got 4"),
+        ({"fit": "pad"}, "`fit` must be one of crop, stretch, got 'pad'"),
         ({"crop": "centre"}, "crop must be one of none, random, got 'centre'"),
         ({"cache": "gpu"}, "cache must be one of none, memory, disk, got 'gpu'"),
         ({"cache": "disk"}, "cache_dir and cache 'disk' go together"),

@@ -69,7 +69,7 @@ def test_every_row_that_does_not_fit_is_named(write):
         "a.jsonl: line 106 (row 106), column 'name': '\\ud800' is not Unicode text "
         "(a lone surrogate)",
         "a.jsonl: line 107 (row 107), column 'name': {'a': 1} is nested, expected text; "
-        "nested='json' keeps it as JSON text",
+        "`nested='json'` keeps it as JSON text",
         "a.jsonl: line 108 (row 108), column 'id': 1.5 is not a whole number within 2**53; "
         "expected an integer",
         "a.jsonl: line 109 (row 109), column 'id': [1] is a list, expected a whole number",
@@ -125,8 +125,8 @@ def test_non_finite_numbers_by_policy(write):
 def test_what_is_no_json_lines(write, tmp_path):
     for text, message in (
         ('[{"a": 1}]', "begins with '[', which is one JSON array; expected one object a line"),
-        ("", "has no rows; take it away, or set allow_empty"),
-        ("\n\n", "has no rows; take it away, or set allow_empty"),
+        ("", "has no rows; take it away, or set `allow_empty`"),
+        ("\n\n", "has no rows; take it away, or set `allow_empty`"),
         ("PAR1....", "looks like Parquet"),
     ):
         (tmp_path / "b.jsonl").write_text(text)
@@ -138,7 +138,7 @@ def test_what_is_no_json_lines(write, tmp_path):
 
 def test_a_line_beyond_the_limit_is_refused(write):
     path = write({"a": "x" * 500})
-    with pytest.raises(DataError, match="is longer than max_row_bytes 100"):
+    with pytest.raises(DataError, match="is longer than `max_row_bytes` 100"):
         open_source(path, JsonLinesOptions(max_row_bytes=100))
 
 

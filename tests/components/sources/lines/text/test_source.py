@@ -118,7 +118,7 @@ def test_a_line_that_is_too_long_is_a_bad_row_and_takes_no_memory(write, read_ou
         out = read_out(open_text(path, max_row_bytes=100), parts)
         assert lines(out) == [(1, "a"), (3, "b"), (4, "f" * 100), (6, "c")]
         assert out.errors == [
-            f"a.txt: line {line} (row {line}): is longer than max_row_bytes 100; "
+            f"a.txt: line {line} (row {line}): is longer than `max_row_bytes` 100; "
             "set that higher if the line is right"
             for line in (2, 5, 7)
         ]
@@ -172,15 +172,15 @@ def test_batches_are_bounded(write, read_out):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "is empty (0 bytes); take it away, or set allow_empty to pass over such files"),
-        (b"\n \r\n", "holds only blank lines; take it away, or set allow_empty to pass over such "
+        (b"", "is empty (0 bytes); take it away, or set `allow_empty` to pass over such files"),
+        (b"\n \r\n", "holds only blank lines; take it away, or set `allow_empty` to pass over such "
          "files"),
         (gzip.compress(b"a\n", mtime=0), "looks like gzip; decompress it first (gunzip): "
          "compressed text cannot be read in parts"),
         ("a\n".encode("utf-16"), "looks like UTF-16; convert it: iconv -f UTF-16 -t UTF-8"),
         ("abc\n".encode("utf-16-le"), "looks like UTF-16 without a mark; convert it: iconv -f "
          "UTF-16LE -t UTF-8"),
-        (bytes(range(256)), "looks like binary data; read it with kind='binary'"),
+        (bytes(range(256)), "looks like binary data; read it with `kind='binary'`"),
         (b"one\rtwo\r", "its lines end in CR alone, as those of old Macs; convert it: "
          "tr '\\r' '\\n'"),
     ],
@@ -222,17 +222,17 @@ def test_a_file_that_changes_meanwhile_is_named(write, read_out):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"unit": "word"}, "unit must be one of line, document, got 'word'"),
-        ({"encoding": "utf-99"}, "encoding must be one that Python knows, as utf-8 or cp1252, "
+        ({"unit": "word"}, "`unit` must be one of line, document, got 'word'"),
+        ({"encoding": "utf-99"}, "`encoding` must be one that Python knows, as utf-8 or cp1252, "
          "got 'utf-99'"),
-        ({"encoding": "utf-16"}, "encoding must be one in which ASCII is ASCII, as utf-8 or "
+        ({"encoding": "utf-16"}, "`encoding` must be one in which ASCII is ASCII, as utf-8 or "
          "cp1252, got 'utf-16'; convert the files: iconv -t UTF-8"),
-        ({"encoding": "rot13"}, "encoding must be one that Python knows, as utf-8 or cp1252, "
+        ({"encoding": "rot13"}, "`encoding` must be one that Python knows, as utf-8 or cp1252, "
          "got 'rot13'"),
-        ({"max_row_bytes": 2**31}, "max_row_bytes must be at most 1073741824, got 2147483648"),
-        ({"folder_label": True}, "folder_label is about documents; set unit='document'"),
+        ({"max_row_bytes": 2**31}, "`max_row_bytes` must be at most 1073741824, got 2147483648"),
+        ({"folder_label": True}, "`folder_label` is about documents; set `unit='document'`"),
         ({"unit": "document", "skip_blank": False},
-         "skip_blank is about lines; of documents allow_empty decides"),
+         "`skip_blank` is about lines; of documents `allow_empty` decides"),
     ],
 )  # fmt: skip
 def test_options_are_checked(options, message):
