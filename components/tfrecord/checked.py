@@ -184,7 +184,9 @@ class _Digests:
         self._root = root
         self._known: dict[str, tuple[_State, str]] = {}
         self._is_new = False
-        with suppress(OSError, ValueError, AttributeError):  # a cache: without it, compute
+        with suppress(
+            OSError, ValueError, AttributeError, TypeError
+        ):  # a cache: without it, compute
             known = json.loads((root / DIGESTS_NAME).read_text(encoding="utf-8"))
             self._known = {file: (state, digest) for file, (state, digest) in known.items()}
 

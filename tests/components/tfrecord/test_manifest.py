@@ -7,12 +7,9 @@ from penstock.components.errors import DataError
 from penstock.components.tfrecord.manifest import (
     Manifest,
     RowAccount,
-    check_shards,
     read_manifest,
     write_manifest,
 )
-
-SHARD = "Split-train/data_tfrecord-00001-of-00002"
 
 
 def test_comes_back_as_it_was_written(artifact, tmp_path):
@@ -79,6 +76,7 @@ def test_another_version_is_named(artifact):
         {"account": {"read": 7, "written": {}}},
         {"columns": [{"name": "a", "type": "INT"}]},
         {"stranger": 1},
+        {"compression": "ZSTD"},
     ],
 )
 def test_a_damaged_manifest_is_named(artifact, damage):
@@ -87,25 +85,30 @@ def test_a_damaged_manifest_is_named(artifact, damage):
         Manifest.from_json(json.dumps({**raw, **damage}), "m.json")
 
 
-def test_sound_shards_pass_the_quick_check(artifact):
-    check_shards(artifact, read_manifest(artifact))
-
-
-def test_a_missing_shard_is_refused_by_name(artifact):
-    (artifact / SHARD).unlink()
-    with pytest.raises(DataError) as caught:
-        check_shards(artifact, read_manifest(artifact))
-    assert str(caught.value) == f"{artifact}/{SHARD}: shard is missing; the manifest lists it"
-
-
-def test_a_cut_shard_is_refused_by_name(artifact):
-    (artifact / SHARD).write_bytes(b"")
-    with pytest.raises(DataError) as caught:
-        check_shards(artifact, read_manifest(artifact))
-    assert str(caught.value) == (
-        f"{artifact}/{SHARD}: shard has 0 bytes, the manifest says 500; it was cut or altered, "
-        "ingest again"
-    )
+@pytest.mark.parametrize(
+    ("path", "value", "text"),
+    [
+        (("splits", "train", 0, "rows"), "10", "'rows' is '10', expected a whole number, 0 or"),
+        (("splits", "train", 0, "bytes"), 1.5, "'bytes' is 1.5, expected a whole number"),
+        (("splits", "train", 0, "bytes"), -1, "'bytes' is -1, expected a whole number, 0 or more"),
+        (("splits", "train", 0, "rows"), True, "'rows' is True, expected a whole number"),
+        (("splits", "train", 0, "sha256"), None, "'sha256' is None, expected text"),
+        (("account", "read"), "25", "'read' is '25', expected a whole number"),
+        (("account", "written", "train"), "20", "'written' of 'train' is '20', expected a whole"),
+        (("columns", 0, "is_list"), 1, "'is_list' is 1, expected true or false"),
+        (("source_files",), "1", "'source_files' is '1', expected a whole number"),
+        (("quarantine",), 7, "'quarantine' is 7, expected text or null"),
+        (("packed",), "yes", "'packed' is 'yes', expected an object or null"),
+    ],
+)
+def test_a_value_of_another_type_is_named(artifact, path, value, text):
+    raw = json.loads((artifact / "manifest.json").read_text())
+    place = raw
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises(DataError, match=rf"^m\.json: damaged manifest \({text}"):
+        Manifest.from_json(json.dumps(raw), "m.json")
 
 
 def test_equal_manifests_give_equal_text(artifact):

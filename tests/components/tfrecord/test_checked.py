@@ -1,0 +1,141 @@
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.components.errors import DataError
+from penstock.components.tfrecord import checked
+from penstock.components.tfrecord.checked import (
+    DIGESTS_NAME,
+    check_folder,
+    check_listed,
+    checked_manifest,
+    find_scopes,
+    shard_faults,
+)
+
+SHARD = "Split-train/data_tfrecord-00001-of-00002"
+
+
+def faults(path):
+    return [fault for scope in find_scopes(path) for fault in shard_faults(scope)]
+
+
+@pytest.fixture
+def settled(monkeypatch):
+    """Files count as settled at once."""
+    monkeypatch.setattr(checked, "_SETTLED_NS", -(10**12))
+
+
+def test_sound_shards_pass(artifact):
+    assert checked_manifest(artifact).account.read == 25
+    assert check_listed(artifact)
+    assert check_listed(artifact / "Split-train")
+    assert check_listed(f"{artifact}/Split-*/*")
+    assert check_listed(artifact / SHARD)
+
+
+def test_where_no_manifest_speaks_nothing_is_said(tmp_path, tfrecord, row):
+    tfrecord("Split-train/a", [row(0)])
+    assert not check_listed(tmp_path)
+    assert not check_listed(f"{tmp_path}/Split-train/*")
+    check_folder(str(tmp_path))
+
+
+def test_a_missing_shard_is_refused_by_name(artifact):
+    (artifact / SHARD).unlink()
+    text = f"{artifact}/{SHARD}: shard is missing; the manifest lists it with 10 rows"
+    for path in (artifact, artifact / "Split-train", f"{artifact}/Split-train/*", artifact / SHARD):
+        assert faults(path) == [text]
+    assert faults(artifact / "Split-eval") == []
+    assert faults(f"{artifact}/*/*-00000-of-*") == []
+    with pytest.raises(DataError) as caught:
+        checked_manifest(artifact)
+    assert str(caught.value) == text
+
+
+def test_a_cut_shard_is_refused_by_name(artifact):
+    (artifact / SHARD).write_bytes(b"")
+    with pytest.raises(DataError) as caught:
+        checked_manifest(artifact)
+    assert str(caught.value) == (
+        f"{artifact}/{SHARD}: shard has 0 bytes, the manifest says 500; it was cut or altered, "
+        "write it again"
+    )
+
+
+def test_a_shard_altered_at_equal_size_is_refused(artifact, frame, row):
+    (artifact / SHARD).write_bytes(b"".join(frame(row(9 - i)) for i in range(10)))
+    [fault] = faults(artifact)
+    assert fault.startswith(f"{artifact}/{SHARD}: sha256 ")
+    assert fault.endswith("...; the content was altered, write it again")
+
+
+def test_a_shard_that_is_not_listed_is_refused_by_those_who_would_read_it(artifact):
+    stray = artifact / "Split-train/data_tfrecord-00000-of-00003"
+    stray.write_bytes((artifact / SHARD).read_bytes())
+    assert faults(f"{artifact}/Split-train/*") == [
+        f"{stray}: not listed in the manifest, but readers would take it for a shard; remove it"
+    ]
+    checked_manifest(artifact)
+
+
+def test_a_folder_in_place_of_a_shard_is_named(artifact):
+    (artifact / SHARD).unlink()
+    (artifact / SHARD).mkdir()
+    assert faults(artifact) == [f"{artifact}/{SHARD}: not a file; the manifest lists it as a shard"]
+
+
+def test_digests_are_computed_once_for_each_state_of_a_file(artifact, settled, monkeypatch):
+    checked_manifest(artifact)
+    kept = json.loads((artifact / DIGESTS_NAME).read_text())
+    assert sorted(kept) == sorted(shard.file for shard in checked_manifest(artifact).shards)
+    monkeypatch.setattr(checked.hashlib, "sha256", None)
+    checked_manifest(artifact)
+
+
+def test_an_altered_file_with_its_times_put_back_is_found(artifact, settled, frame, row):
+    checked_manifest(artifact)
+    before = (artifact / SHARD).stat()
+    (artifact / SHARD).write_bytes(b"".join(frame(row(9 - i)) for i in range(10)))
+    os.utime(artifact / SHARD, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (artifact / SHARD).stat().st_mtime_ns == before.st_mtime_ns
+    assert len(faults(artifact)) == 1
+
+
+def test_a_file_that_was_written_a_moment_ago_is_not_remembered(artifact):
+    os.utime(artifact / SHARD, (time.time(), time.time()))
+    checked_manifest(artifact)
+    assert not (artifact / DIGESTS_NAME).exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', "\0"])
+def test_damaged_digests_are_computed_anew(artifact, text):
+    (artifact / DIGESTS_NAME).write_text(text)
+    checked_manifest(artifact)
+
+
+def test_a_folder_on_an_object_store_is_held_by_sizes(artifact, monkeypatch):
+    import tensorflow as tf
+
+    class Store(tf.io.gfile.__class__):
+        pass
+
+    def local(path):
+        return path.replace("mem://bucket", str(artifact))
+
+    gfile = Store("gfile")
+    gfile.GFile = lambda path: Path(local(path)).open()
+    gfile.exists = lambda path: os.path.exists(local(path))
+    gfile.stat = lambda path: tf.io.gfile.stat(local(path))
+    monkeypatch.setattr(checked, "_remote", lambda: gfile)
+    assert checked_manifest("mem://bucket").account.read == 25
+    check_folder("mem://bucket/nothing")
+    (artifact / SHARD).write_bytes(b"short")
+    with pytest.raises(DataError, match=r"^mem://bucket/Split-train/.*: shard has 5 bytes"):
+        check_folder("mem://bucket")
+    (artifact / SHARD).unlink()
+    with pytest.raises(DataError, match=r"^mem://bucket/Split-train/.*: shard is missing"):
+        check_folder("mem://bucket")

@@ -1,0 +1,82 @@
+import gzip
+import os
+
+import pytest
+from tensorflow.train import SequenceExample
+
+from penstock.components.errors import DataError
+from penstock.components.tfrecord.unlisted import check_unlisted, find_damage, require_examples
+
+RECORD_BYTES = 50
+
+
+def write(tfrecord, row, rows=(10, 5), suffix=""):
+    names = [f"a-{i:05d}-of-{len(rows):05d}{suffix}" for i in range(len(rows))]
+    return [str(tfrecord(n, map(row, range(r)))) for n, r in zip(names, rows, strict=True)]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_records_of_whole_files_are_counted(tfrecord, row, suffix):
+    assert check_unlisted(write(tfrecord, row, suffix=suffix)) == 15
+
+
+def test_a_missing_member_is_named(tfrecord, row, tmp_path):
+    first, second = write(tfrecord, row)
+    os.remove(second)
+    with pytest.raises(DataError) as caught:
+        check_unlisted([first])
+    assert str(caught.value) == (
+        f"{tmp_path}: of the 2 shards of 'a', a-00001-of-00002 is missing; "
+        "bring back the whole set, and only that"
+    )
+
+
+def test_a_file_of_zero_bytes_is_named(tfrecord, row):
+    files = write(tfrecord, row, (10, 0))
+    with pytest.raises(DataError, match="a-00001-of-00002: zero bytes; a shard that holds no rows"):
+        check_unlisted(files)
+    assert check_unlisted(write(tfrecord, row, (10, 0), ".gz")) == 10
+
+
+@pytest.mark.parametrize("left", [1, 8, 11])
+def test_a_header_that_is_cut_is_named(tfrecord, row, left):
+    files = write(tfrecord, row)
+    os.truncate(files[1], 4 * RECORD_BYTES + left)
+    text = f"a-00001-of-00002: record 4 at offset 200: the file is cut, it has {left} of the 12"
+    with pytest.raises(DataError, match=text):
+        check_unlisted(files)
+
+
+@pytest.mark.parametrize("cut", [1, 8, 9])
+def test_a_gzip_stream_without_its_end_is_named(tfrecord, row, cut):
+    files = write(tfrecord, row, suffix=".gz")
+    os.truncate(files[0], os.path.getsize(files[0]) - cut)
+    with pytest.raises(DataError, match=r"a-00000-of-00002\.gz: GZIP data is cut: it ends without"):
+        check_unlisted(files)
+
+
+def test_a_file_that_changes_is_looked_at_again(tfrecord, row):
+    files = write(tfrecord, row)
+    assert check_unlisted(files) == 15
+    os.truncate(files[1], 4 * RECORD_BYTES)
+    assert check_unlisted(files) == 14
+
+
+def test_damage_is_found_by_shard_record_and_offset(tfrecord, row, tmp_path):
+    files = write(tfrecord, row)
+    assert find_damage(files) is None
+    data = bytearray((tmp_path / "a-00001-of-00002").read_bytes())
+    data[3 * RECORD_BYTES + 20] ^= 1
+    (tmp_path / "a-00001-of-00002").write_bytes(gzip.compress(data))
+    assert "a-00001-of-00002: record 3 at offset 150: payload of 34" in find_damage(files)
+
+
+def test_sequence_examples_are_told_from_examples(row):
+    require_examples(row(0), "f")
+    message = SequenceExample()
+    message.feature_lists.feature_list["s"].feature.add().int64_list.value.append(1)
+    for context in (b"x", None):
+        if context:
+            message.context.feature["c"].bytes_list.value.append(context)
+        with pytest.raises(DataError, match=r"^f: holds SequenceExamples, of which only "):
+            require_examples(message.SerializeToString(), "f")

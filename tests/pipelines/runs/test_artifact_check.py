@@ -1,0 +1,118 @@
+"""Damaged artifacts in a run of small nodes, that read all that lies in a split as TFX's do."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.orchestration.metadata import sqlite_metadata_connection_config
+from tfx.orchestration.pipeline import Pipeline
+from tfx.types.standard_artifacts import Examples, Model
+
+from penstock.components.example_gen.ingest import ingest, plan_job
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.local_beam import local_pipeline
+from penstock.components.sources.open import open_source
+from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.pipelines.local.runner import NodeFailedError, run_locally
+
+pytestmark = pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning")
+
+SHARD = "Split-train/data_tfrecord-00001-of-00002"
+
+
+@component
+def Write(examples: OutputArtifact[Examples], source: Parameter[str]):  # noqa: N802
+    shutil.copytree(source, examples.uri, dirs_exist_ok=True)
+
+
+@component
+def Damage(examples: InputArtifact[Examples], how: Parameter[str], done: OutputArtifact[Model]):  # noqa: N802
+    shard = Path(examples.uri, SHARD)
+    if how == "move":
+        shard.unlink()
+    if how == "alter":
+        shard.write_bytes(shard.read_bytes()[::-1])
+    Path(done.uri, "done").touch()
+
+
+@component
+def Read(
+    examples: InputArtifact[Examples], done: InputArtifact[Model], rows: OutputArtifact[Model]
+):
+    files = sorted(Path(examples.uri).glob("Split-*/*"))
+    Path(rows.uri, "files").write_text(str(len(files)))
+
+
+@pytest.fixture
+def artifact(tmp_path):
+    """Examples with two shards of train; made by an ingest."""
+    (tmp_path / "a.csv").write_text("id\n" + "".join(f"{i}\n" for i in range(20)))
+    options = IngestOptions(shards=ShardOptions(shards=2))
+    job = plan_job(open_source(str(tmp_path / "a.csv")), SplitOptions((Split("train"),)), options)
+    ingest([job], tmp_path / "examples", options, lambda: local_pipeline(1))
+    return tmp_path / "examples"
+
+
+class Record:
+    def __init__(self):
+        self.ended = {}
+
+    def plan(self, nodes):
+        pass
+
+    def start(self, node):
+        pass
+
+    def end(self, node, state):
+        self.ended[node] = state
+
+
+def run(root, artifact, how=""):
+    write = Write(source=str(artifact))
+    damage = Damage(examples=write.outputs["examples"], how=how)
+    read = Read(examples=write.outputs["examples"], done=damage.outputs["done"])
+    pipeline = Pipeline(
+        pipeline_name="small",
+        pipeline_root=str(root / "pipeline"),
+        components=[write, damage, read],
+        enable_cache=True,
+        metadata_connection_config=sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
+    )
+    record = Record()
+    run_locally(pipeline, record)
+    return record.ended
+
+
+DONE = dict.fromkeys(("Write", "Damage", "Read"), "done")
+CACHED = dict.fromkeys(DONE, "cached")
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        ("move", "shard is missing; the manifest lists it with 10 rows; bring it back, or run"),
+        ("alter", r"sha256 .*, the manifest says .*; the content was altered, write it again;"),
+    ],
+)
+def test_a_node_does_not_read_a_damaged_input(tmp_path, artifact, how, text):
+    with pytest.raises(NodeFailedError, match=rf"^node 'Read' failed: /.*{SHARD}: {text}"):
+        run(tmp_path, artifact, how)
+    assert run(tmp_path, artifact) == {**DONE}
+
+
+@pytest.mark.parametrize("how", ["move", "alter", "add"])
+def test_the_cache_does_not_serve_damaged_examples(tmp_path, artifact, how):
+    assert run(tmp_path, artifact) == DONE
+    assert run(tmp_path, artifact) == CACHED
+    [written] = (tmp_path / "pipeline/Write/examples").iterdir()
+    if how == "move":
+        (written / SHARD).rename(tmp_path / "elsewhere")
+    elif how == "alter":
+        (written / SHARD).write_bytes((artifact / SHARD).read_bytes()[::-1])
+    else:
+        shutil.copy(artifact / SHARD, written / "Split-train/data_tfrecord-00000-of-00003")
+    assert run(tmp_path, artifact) == DONE
+    assert run(tmp_path, artifact) == CACHED
