@@ -88,7 +88,7 @@ def _from_folder(folder: Path) -> RowSplit:
     return RowSplit(
         folder.name.removeprefix(split_dir("")),
         files,
-        check_unlisted([str(file) for file in files]),
+        sum(check_unlisted([str(file) for file in files])),
         sum(file.stat().st_size for file in files),
         tuple(_sha256(file) for file in files),
     )

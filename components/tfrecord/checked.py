@@ -184,9 +184,8 @@ class _Digests:
         self._root = root
         self._known: dict[str, tuple[_State, str]] = {}
         self._is_new = False
-        with suppress(
-            OSError, ValueError, AttributeError, TypeError
-        ):  # a cache: without it, compute
+        # A cache: where it cannot be used, digests are computed.
+        with suppress(OSError, ValueError, AttributeError, TypeError):
             known = json.loads((root / DIGESTS_NAME).read_text(encoding="utf-8"))
             self._known = {file: (state, digest) for file, (state, digest) in known.items()}
 

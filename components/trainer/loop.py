@@ -17,6 +17,7 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.checkpoints import Checkpoints
 from penstock.components.trainer.epoch_loop import EpochLoop, OnEpoch
+from penstock.components.trainer.input.read_errors import damage_in
 from penstock.components.trainer.interrupt import interrupts
 from penstock.components.trainer.limit import measure_limits
 from penstock.components.trainer.model_setup import (
@@ -122,7 +123,7 @@ def train(
         loop = EpochLoop(model, steps, options, checkpoints, flag, meter, batch_rows=batch_rows)
         loop.resume()
         tracking.begin({**(params or {}), "train": asdict(options)}, loop.epochs)
-        stopped = _run(loop, tracking, on_epoch)
+        stopped = _run(loop, tracking, on_epoch, (train_data, eval_data))
         exported_epoch = loop.restore_best()
         loop.stop_if_interrupted()
         limits = measure_limits(
@@ -184,7 +185,12 @@ def _write(
     tracking.file(RECORD_NAME, record.to_json())
 
 
-def _run(loop: EpochLoop, tracking: Tracking, on_epoch: OnEpoch | None) -> str:
+def _run(
+    loop: EpochLoop,
+    tracking: Tracking,
+    on_epoch: OnEpoch | None,
+    data: tuple[tf.data.Dataset | None, ...],
+) -> str:
     """Run the loop, tell of each epoch, and put the input's failures in one line."""
 
     def tell(record: EpochRecord) -> None:
@@ -202,10 +208,8 @@ def _run(loop: EpochLoop, tracking: Tracking, on_epoch: OnEpoch | None) -> str:
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
         if "IteratorGetNext" not in str(error):
             raise
-        raise DataError(
-            f"the input cannot be read after step {loop.step}: {_cause(error.message)}; "
-            "`penstock verify` names the shard and the offset"
-        ) from error
+        cause = damage_in(*data) or _cause(error.message)
+        raise DataError(f"the input cannot be read after step {loop.step}: {cause}") from error
 
 
 def _check_metric(options: TrainOptions, names: list[str], *, has_eval: bool) -> None:

@@ -87,7 +87,7 @@ def count_rows(source: Source, *, split: str) -> int:
     if found.rows is not None:
         return found.rows
     if not any("://" in file for file in found.files):
-        return check_unlisted(found.files)
+        return sum(check_unlisted(found.files))
     pairs = zip(found.files, found.compressions, strict=True)
     return sum(_count_file(file, compression) for file, compression in pairs)
 

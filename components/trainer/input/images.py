@@ -38,6 +38,7 @@ from penstock.components.trainer.input.image_decode import (
     decode_whole,
 )
 from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.read_errors import keeps_source
 from penstock.components.trainer.utilisation.record import InputFacts
 
 _SIZES = (names.HEIGHT, names.WIDTH, names.CHANNELS)
@@ -49,6 +50,7 @@ LabelFn = Callable[[tf.Tensor], tf.Tensor]
 BatchFn = Callable[[tf.Tensor], tf.Tensor]
 
 
+@keeps_source
 def train_image_input_fn(
     source: Source,
     *,
@@ -113,6 +115,7 @@ def train_image_input_fn(
     return _finish(batches, label_fn, options, deterministic=options.seed is not None)
 
 
+@keeps_source
 def eval_image_input_fn(
     source: Source,
     *,

@@ -38,6 +38,7 @@ from penstock.components.trainer.input.packed_decode import (
 )
 from penstock.components.trainer.input.packed_files import find_packed
 from penstock.components.trainer.input.packed_mapped import can_map, mapped_batches
+from penstock.components.trainer.input.read_errors import keeps_source
 
 Sections = dict[str, tf.Tensor]
 
@@ -46,6 +47,7 @@ Sections = dict[str, tf.Tensor]
 _MAX_WINDOW_BYTES = 16 * 2**20
 
 
+@keeps_source
 def packed_train_input_fn(
     source: Source,
     *,
@@ -96,6 +98,7 @@ def packed_train_input_fn(
     )
 
 
+@keeps_source
 def packed_eval_input_fn(
     source: Source,
     *,

@@ -31,11 +31,13 @@ from penstock.components.trainer.input.common import (
 )
 from penstock.components.trainer.input.files import InputFiles, Source, find_input
 from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.read_errors import keeps_source
 
 # Blocks of cached rows that are mixed before windows are cut from them again: 64 Ki rows.
 _CACHED_BLOCKS_MIXED = 64
 
 
+@keeps_source
 def train_input_fn(
     source: Source,
     spec: Mapping[str, FeatureSpec],
@@ -87,6 +89,7 @@ def train_input_fn(
     return _finish(batches, label, options, deterministic=deterministic)
 
 
+@keeps_source
 def eval_input_fn(
     source: Source,
     spec: Mapping[str, FeatureSpec],

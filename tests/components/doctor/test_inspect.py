@@ -1,4 +1,5 @@
 import json
+import os
 import struct
 
 import numpy as np
@@ -245,3 +246,50 @@ def test_a_sequence_of_varying_steps(tfrecord):
     assert (feature.min_steps, feature.max_steps) == (1, 2)
     assert (feature.min_values, feature.max_values) == (1, 2)
     assert (feature.minimum, feature.maximum, feature.mean) == (1, 4, 2.5)
+
+
+SHARD = "Split-train/data_tfrecord-00001-of-00002"
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (lambda shard: shard.unlink(), "shard is missing; the manifest lists it with 10 rows"),
+        (lambda shard: shard.write_bytes(shard.read_bytes()[:450]), "shard has 450 bytes, the man"),
+        (
+            lambda shard: shard.write_bytes(shard.read_bytes()[:250] * 2),
+            "the content was altered, write it again",
+        ),
+    ],
+)
+def test_what_differs_from_the_manifest_is_a_fault(artifact, damage, text):
+    assert inspect(str(artifact)).faults == ()
+    damage(artifact / SHARD)
+    [fault] = inspect(str(artifact)).faults
+    assert fault.startswith(f"{artifact}/{SHARD}: ")
+    assert text in fault
+    assert json.loads(inspect(f"{artifact}/Split-train/*").to_json())["faults"] == [fault]
+
+
+def test_a_shard_that_is_not_there_is_named_with_what_the_manifest_says(artifact):
+    (artifact / SHARD).unlink()
+    with pytest.raises(DataError, match="shard is missing; the manifest lists it with 10 rows"):
+        inspect(str(artifact / SHARD))
+
+
+def test_a_damaged_manifest_is_a_fault_and_the_files_are_looked_into(artifact):
+    text = (artifact / "manifest.json").read_text()
+    (artifact / "manifest.json").write_text(text.replace('"rows": 5', '"rows": "5"'))
+    report = inspect(str(artifact))
+    assert report.records == 25
+    assert report.faults == (
+        f"{artifact}/manifest.json: damaged manifest ('rows' is '5', expected a whole number, 0 or "
+        "more)",
+    )
+
+
+def test_a_pipe_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(DataError, match="/pipe: not a regular file; a pipe or a"):
+            inspect(str(path))

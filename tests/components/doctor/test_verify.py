@@ -7,6 +7,7 @@ import pytest
 from penstock.components.doctor.shard_check import MAX_NAMED_RECORDS
 from penstock.components.doctor.verify import verify
 from penstock.components.errors import DataError
+from penstock.components.tfrecord.example_proto import SequenceExample
 
 NOTE = (
     "no manifest.json: an uncompressed file cut exactly between two records, or a file removed "
@@ -329,3 +330,22 @@ def test_a_gzip_shard_where_the_manifest_says_none_is_found(artifact):
     path.write_bytes(gzip.compress(path.read_bytes()))
     faults = verify(str(artifact)).faults
     assert f"{path}: compression GZIP, the manifest says none" in faults
+
+
+def test_a_sequence_example_among_examples_is_named(tfrecord, row):
+    message = SequenceExample()
+    message.feature_lists.feature_list["s"].feature.add().int64_list.value.append(1)
+    sequence = message.SerializeToString()
+    path = tfrecord("a", [row(0), row(1), sequence, row(2)])
+    assert verify(str(path)).faults == (
+        f"{path}: record 2 at offset 100: a SequenceExample among Examples (1 of 4 records are so)",
+    )
+    assert verify(str(tfrecord("b", [row(0), sequence, sequence]))).faults == ()
+
+
+def test_a_pattern_over_splits_is_held_against_the_manifest(artifact):
+    pattern = f"{artifact}/Split-*/*"
+    assert verify(pattern).manifest == f"{artifact}/manifest.json"
+    (artifact / "Split-train/data_tfrecord-00001-of-00002").unlink()
+    [fault] = verify(pattern).faults
+    assert fault.endswith("shard is missing; the manifest lists it with 10 rows")

@@ -1,3 +1,4 @@
+import gzip
 import json
 from collections import Counter
 
@@ -316,3 +317,40 @@ def test_wrong_options(wrong, text):
     with pytest.raises(UsageError) as error:
         PackOptions(**wrong)
     assert str(error.value) == text
+
+
+def test_a_sequence_example_among_examples_is_refused(tmp_path, write_rows):
+    steps = tf.train.FeatureLists(feature_list={"s": tf.train.FeatureList(feature=[])})
+    steps.feature_list["s"].feature.add().int64_list.value.append(1)
+    sequence = tf.train.SequenceExample(feature_lists=steps).SerializeToString()
+    rows = write_rows([{"id": 0}, {"id": 1}, {"id": 2}, {"id": 3}, sequence])
+    with pytest.raises(DataError, match=r"data-00000-of-00002\.gz: record 2: holds SequenceExam"):
+        pack(str(rows), tmp_path / "packed", PackOptions())
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (lambda file: file.unlink(), r"of the 2 shards of 'data', data-00001-of-00002\.gz is miss"),
+        (lambda file: file.write_bytes(file.read_bytes()[:-8]), "GZIP data is cut: it ends"),
+        (lambda file: file.write_bytes(b""), "zero bytes; a shard that holds no rows"),
+        (
+            lambda file: file.write_bytes(
+                gzip.compress(gzip.decompress(file.read_bytes()).replace(b"row", b"own"))
+            ),
+            r"data-00001-of-00002\.gz: record 0 at offset 0: payload of .* the record is damaged",
+        ),
+    ],
+)
+def test_damage_without_a_manifest_is_named(tmp_path, write_rows, damage, text):
+    rows = write_rows([{"name": b"row %d" % i} for i in range(6)])
+    damage(rows / "Split-train/data-00001-of-00002.gz")
+    with pytest.raises(DataError, match=text):
+        pack(str(rows), tmp_path / "packed", PackOptions())
+
+
+def test_a_shard_altered_at_equal_size_is_refused(tmp_path, artifact):
+    shard = artifact / "Split-train/data_tfrecord-00001-of-00002"
+    shard.write_bytes(shard.read_bytes().replace(b"water", b"later"))
+    with pytest.raises(DataError, match=f"{shard}: sha256 .*; the content was altered"):
+        pack(str(artifact), tmp_path / "packed", PackOptions())

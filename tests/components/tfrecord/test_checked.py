@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import time
@@ -127,7 +128,7 @@ def test_a_folder_on_an_object_store_is_held_by_sizes(artifact, monkeypatch):
         return path.replace("mem://bucket", str(artifact))
 
     gfile = Store("gfile")
-    gfile.GFile = lambda path: Path(local(path)).open()
+    gfile.GFile = lambda path: io.StringIO(Path(local(path)).read_text())
     gfile.exists = lambda path: os.path.exists(local(path))
     gfile.stat = lambda path: tf.io.gfile.stat(local(path))
     monkeypatch.setattr(checked, "_remote", lambda: gfile)

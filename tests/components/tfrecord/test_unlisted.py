@@ -17,7 +17,7 @@ def write(tfrecord, row, rows=(10, 5), suffix=""):
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_records_of_whole_files_are_counted(tfrecord, row, suffix):
-    assert check_unlisted(write(tfrecord, row, suffix=suffix)) == 15
+    assert check_unlisted(write(tfrecord, row, suffix=suffix)) == (10, 5)
 
 
 def test_a_missing_member_is_named(tfrecord, row, tmp_path):
@@ -35,7 +35,7 @@ def test_a_file_of_zero_bytes_is_named(tfrecord, row):
     files = write(tfrecord, row, (10, 0))
     with pytest.raises(DataError, match="a-00001-of-00002: zero bytes; a shard that holds no rows"):
         check_unlisted(files)
-    assert check_unlisted(write(tfrecord, row, (10, 0), ".gz")) == 10
+    assert check_unlisted(write(tfrecord, row, (10, 0), ".gz")) == (10, 0)
 
 
 @pytest.mark.parametrize("left", [1, 8, 11])
@@ -57,9 +57,9 @@ def test_a_gzip_stream_without_its_end_is_named(tfrecord, row, cut):
 
 def test_a_file_that_changes_is_looked_at_again(tfrecord, row):
     files = write(tfrecord, row)
-    assert check_unlisted(files) == 15
+    assert check_unlisted(files) == (10, 5)
     os.truncate(files[1], 4 * RECORD_BYTES)
-    assert check_unlisted(files) == 14
+    assert check_unlisted(files) == (10, 4)
 
 
 def test_damage_is_found_by_shard_record_and_offset(tfrecord, row, tmp_path):

@@ -39,7 +39,7 @@ def Damage(examples: InputArtifact[Examples], how: Parameter[str], done: OutputA
 
 
 @component
-def Read(
+def Read(  # noqa: N802
     examples: InputArtifact[Examples], done: InputArtifact[Model], rows: OutputArtifact[Model]
 ):
     files = sorted(Path(examples.uri).glob("Split-*/*"))
@@ -93,7 +93,7 @@ CACHED = dict.fromkeys(DONE, "cached")
 @pytest.mark.parametrize(
     ("how", "text"),
     [
-        ("move", "shard is missing; the manifest lists it with 10 rows; bring it back, or run"),
+        ("move", "shard is missing; the manifest lists it with 8 rows; bring it back, or run"),
         ("alter", r"sha256 .*, the manifest says .*; the content was altered, write it again;"),
     ],
 )

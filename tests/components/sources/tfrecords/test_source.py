@@ -1,3 +1,4 @@
+import shutil
 from importlib.resources import files
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
 from penstock.components.sources.tfrecords.options import TFRecordOptions
 from penstock.components.tfrecord.encoder import encode_examples
+from penstock.components.tfrecord.example_proto import SequenceExample
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.records import read_records
@@ -168,3 +170,68 @@ def test_a_record_with_a_feature_name_that_is_not_utf8_is_rejected(tmp_path, mis
     assert rejected[-1].endswith(
         ": TensorFlow's decoder refuses it (DATA_LOSS: Unable to parse example.); write it anew"
     )
+
+
+def two_shards(folder):
+    for index in range(2):
+        write(folder, f"a-{index:05d}-of-00002", examples(range(10 * index, 10 * index + 10)))
+    return folder / "a-00001-of-00002"
+
+
+def test_a_set_without_one_of_its_members_is_refused(tmp_path):
+    two_shards(tmp_path).unlink()
+    with pytest.raises(DataError) as caught:
+        open_source(str(tmp_path), TFRecordOptions())
+    assert str(caught.value) == (
+        f"{tmp_path}: of the 2 shards of 'a', a-00001-of-00002 is missing; bring back the whole "
+        "set, and only that"
+    )
+    one = open_source(str(tmp_path / "a-00000-of-00002"), TFRecordOptions())
+    assert one.rows == 10
+
+
+def test_two_sets_in_one_folder_are_refused(tmp_path):
+    two_shards(tmp_path)
+    for index in range(3):
+        write(tmp_path, f"a-{index:05d}-of-00003", examples(range(5)))
+    with pytest.raises(DataError, match="'a' has shards -of-00002 and -of-00003; one set is left"):
+        open_source(f"{tmp_path}/a-*", TFRecordOptions())
+
+
+SHARD = "Split-train/data_tfrecord-00001-of-00002"
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (lambda shard, frame: shard.unlink(), "shard is missing; the manifest lists it with 10"),
+        (lambda shard, frame: shard.write_bytes(shard.read_bytes()[:450]), "shard has 450 bytes, "),
+        (lambda shard, frame: shard.write_bytes(frame(b"x" * 484)), "the content was altered"),
+        (
+            lambda shard, frame: shutil.copy(shard, f"{shard.parent}/data_tfrecord-00000-of-00003"),
+            "not listed in the manifest, but readers would take it for a shard; remove it",
+        ),
+    ],
+)
+@pytest.mark.parametrize("path", ["Split-train", "Split-train/*", "Split-*/*-of-*"])
+def test_the_manifest_one_folder_up_is_heeded(artifact, frame, damage, text, path):
+    source = open_source(f"{artifact}/{path}", TFRecordOptions())
+    assert source.rows == (20 if "train" in path else 25)
+    damage(artifact / SHARD, frame)
+    with pytest.raises(DataError, match=f"^{artifact}/Split-train/data_tfrecord-0000.*{text}"):
+        open_source(f"{artifact}/{path}", TFRecordOptions())
+
+
+def test_a_sequence_example_among_examples_is_rejected(tmp_path):
+    message = SequenceExample()
+    message.context.feature["id"].int64_list.value.append(7)
+    message.feature_lists.feature_list["steps"].feature.add().int64_list.value.append(1)
+    for place in (0, 50):
+        records = examples(range(100)).to_pylist()
+        records[place] = message.SerializeToString()
+        path = write(tmp_path, "a.tfrecord", pa.array(records, pa.binary()))
+        _, taken, rejected = read(open_source(path))
+        assert len(taken) == 99
+        [line] = rejected
+        assert line.startswith(f"{path}: row {place + 1}: record {place} at offset ")
+        assert line.endswith(": a SequenceExample among Examples")

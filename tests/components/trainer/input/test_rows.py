@@ -57,7 +57,7 @@ def test_the_same_seed_gives_the_same_batches(shards, data, cache):
 
 @pytest.mark.parametrize("cache", ["none", "memory"])
 def test_fewer_rows_than_a_batch_train(tmp_path, data, cache):
-    data.write_shards(tmp_path, (1, 0, 2))
+    data.write_shards(tmp_path, (1, 2))
     options = InputOptions(batch_size=7, cache=cache)
     source = [str(tmp_path / "Split-train" / "*")]
     rows = flat(rows_of(train_input_fn(source, data.spec, options=options), 3))
@@ -171,14 +171,52 @@ def test_what_does_not_fit_is_said_at_once(shards, data, options, arguments, err
 @pytest.mark.parametrize("input_fn", [train_input_fn, eval_input_fn])
 def test_an_empty_input_is_an_error(tmp_path, data, input_fn):
     data.write_shards(tmp_path, (0, 0))
-    with pytest.raises(DataError, match=r"no records in .*00000-of-00002 and 1 other shards"):
+    with pytest.raises(DataError, match=r"-00000-of-00002: zero bytes; a shard that holds no rows"):
         input_fn(
             [str(tmp_path / "Split-train" / "*")], data.spec, options=InputOptions(batch_size=4)
+        )
+
+
+def test_sequence_examples_are_refused(tmp_path, data):
+    message = tf.train.SequenceExample()
+    message.context.feature["x"].float_list.value.append(1.0)
+    message.feature_lists.feature_list["steps"].feature.add().int64_list.value.append(1)
+    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        writer.write(message.SerializeToString())
+    spec = {"steps": tf.io.VarLenFeature(tf.int64)}
+    with pytest.raises(DataError, match=r"a\.tfrecord: holds SequenceExamples, of which only tf"):
+        train_input_fn([str(tmp_path / "a.tfrecord")], spec, options=InputOptions(batch_size=4))
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (lambda shard: shard.unlink(), r"of the 2 shards of .* data_tfrecord-00001-of-00002 is m"),
+        (lambda shard: shard.write_bytes(b""), "-00001-of-00002: zero bytes"),
+        (lambda shard: shard.write_bytes(shard.read_bytes()[:7]), "it has 7 of the 12 bytes of"),
+    ],
+)
+def test_damage_without_a_manifest_is_named_before_training(tmp_path, data, damage, text):
+    shards = data.write_shards(tmp_path, (6, 7))
+    damage(shards[1])
+    with pytest.raises(DataError, match=text):
+        train_input_fn(
+            [str(tmp_path / "Split-train" / "*")], data.spec, options=InputOptions(batch_size=4)
+        )
+
+
+def test_a_shard_altered_at_equal_size_is_refused(tmp_path, data):
+    directory = data.write_examples(tmp_path / "examples", (6, 6))
+    second = directory / "Split-train/data_tfrecord-00001-of-00002"
+    second.write_bytes(second.read_bytes()[::-1])
+    with pytest.raises(DataError, match=r"-00001-of-00002: sha256 .*; the content was altered"):
+        train_input_fn(
+            [str(directory / "Split-train" / "*")], data.spec, options=InputOptions(batch_size=4)
         )
 
 
 def test_a_file_that_is_no_tfrecord_is_named(tmp_path, data):
     path = tmp_path / "data.csv"
     path.write_text("a,b\n1,2\n" * 10)
-    with pytest.raises(DataError, match=r"data\.csv: not a readable TFRecord"):
+    with pytest.raises(DataError, match=r"data\.csv: not a TFRecord file, it looks like text"):
         train_input_fn([str(path)], data.spec, options=InputOptions(batch_size=4))
