@@ -122,7 +122,7 @@ def test_the_same_seed_cuts_the_same_parts(tmp_path):
 
 
 def test_fewer_images_than_a_batch_train(tmp_path):
-    source = write(tmp_path, [record(plain(number), number) for number in range(2)])
+    source = write(tmp_path, [record(plain(number), number) for number in range(2)], shards=2)
     drawn = list(itertools.chain(*labels_of(train_image_input_fn(source, options=options()), 2)))
     assert [sorted(drawn[i : i + 2]) for i in range(0, 10, 2)] == [[0, 1]] * 5
 
@@ -255,7 +255,7 @@ def test_records_of_something_else_are_refused(tmp_path):
 
 
 def test_shards_without_records_are_refused(tmp_path):
-    with pytest.raises(DataError, match=r"no records in .*00000-of-00003 and 2 other shards"):
+    with pytest.raises(DataError, match="zero bytes; a shard that holds no rows"):
         train_image_input_fn(write(tmp_path, []), options=options())
 
 

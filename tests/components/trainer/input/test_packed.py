@@ -263,12 +263,11 @@ def test_missing_and_cut_shards_are_named(copy):
         packed_train_input_fn(str(copy), options=options)
     assert str(error.value) == (
         f"{copy}/{FIRST}: shard has {len(data) - 1} bytes, the manifest says {len(data)}; "
-        "it was cut or altered, pack again"
+        "it was cut or altered, write it again"
     )
     (copy / FIRST).unlink()
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError, match=f"{copy}/{FIRST}: shard is missing; the manifest lists it"):
         packed_train_input_fn(str(copy), options=options)
-    assert str(error.value) == f"{copy}/{FIRST}: shard is missing; the manifest lists it"
     (copy / "manifest.json").unlink()
     with pytest.raises(DataError, match=r"no manifest.json; the shards were never finished"):
         packed_train_input_fn(str(copy), options=options)
@@ -280,7 +279,7 @@ def test_a_flipped_bit_of_a_map_is_found_before_training(images, tmp_path):
     data = bytearray(path.read_bytes())
     data[5000] ^= 1
     path.write_bytes(data)
-    with pytest.raises(DataError, match=r"00001-of-00003: record 0 at offset 0: payload of .* CRC"):
+    with pytest.raises(DataError, match=r"00001-of-00003: sha256 .*; the content was altered"):
         packed_train_input_fn(str(folder), options=InputOptions(batch_size=1))
 
 

@@ -157,7 +157,7 @@ def test_too_few_files_for_the_workers_are_refused(tmp_path, data):
             {},
             {"spec": {"absent": tf.io.FixedLenFeature([1], tf.int64)}},
             DataError,
-            "data_tfrecord-00000-of-00004: the first record does not fit the schema",
+            "data_tfrecord-00000-of-00003: the first record does not fit the schema",
         ),
     ],
 )

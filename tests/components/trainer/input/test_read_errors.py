@@ -1,0 +1,31 @@
+import pytest
+
+from penstock.components.errors import DataError
+from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.read_errors import damage_in
+from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
+from penstock.components.trainer.loop import train
+from penstock.components.trainer.options import TrainOptions
+
+
+def test_a_record_damaged_under_training_is_named_with_its_shard(tmp_path, data, toy):
+    shards = data.write_shards(tmp_path, (40, 40))
+    source = [str(tmp_path / "Split-train" / "*")]
+    spec = {name: data.spec[name] for name in ("x", "y")}
+    options = InputOptions(batch_size=8, seed=1)
+    broken = train_input_fn(source, spec, options=options, label="y")
+    whole = eval_input_fn(source, spec, options=options, label="y")
+    assert damage_in(broken, whole, None) is None
+    altered = bytearray(shards[1].read_bytes())
+    altered[-10] ^= 1
+    shards[1].write_bytes(altered)
+    with pytest.raises(DataError) as caught:
+        train(
+            toy.build_model,
+            broken,
+            options=TrainOptions(max_steps=50, steps_per_epoch=50),
+            model_run_dir=str(tmp_path / "run"),
+        )
+    assert str(caught.value).startswith("the input cannot be read after step ")
+    assert f": {shards[1]}: record 39 at offset " in str(caught.value)
+    assert str(caught.value).endswith("; the record is damaged")
