@@ -42,6 +42,9 @@ def command(
     metadata_mysql_database: Annotated[
         str, typer.Option(help="Its database.")
     ] = MySqlStore.database,
+    metadata_mysql_tls: Annotated[
+        str | None, typer.Option(help="Folder with ca.crt, tls.crt, tls.key: encrypts it.")
+    ] = None,
     kfp_executor_input: Annotated[
         str | None, typer.Option(hidden=True, help="What Kubeflow expects of this task, JSON.")
     ] = None,
@@ -58,7 +61,12 @@ def command(
     store: MetadataStore = (
         SqliteStore(metadata_sqlite)
         if metadata_sqlite is not None
-        else MySqlStore(metadata_mysql_host or "", metadata_mysql_port, metadata_mysql_database)
+        else MySqlStore(
+            metadata_mysql_host or "",
+            metadata_mysql_port,
+            metadata_mysql_database,
+            metadata_mysql_tls,
+        )
     )
     parameters = dict(_name_and_value(text) for text in parameter or [])
     # TFX takes seconds to import; a wrong option is found before.

@@ -19,7 +19,7 @@ from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
 from penstock.pipelines.kubeflow.outputs import HTML, METRICS, MODEL_URI
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import Plan, Task
-from penstock.pipelines.kubeflow.pod import place, set_retry_budgets
+from penstock.pipelines.kubeflow.pod import MYSQL_TLS, place, set_retry_budgets
 from penstock.pipelines.kubeflow.workflow_size import check_size
 
 # KFP's launcher puts JSON in its place: where it wants which outputs.
@@ -89,7 +89,9 @@ def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
 def _step(
     task: Task, plan: Plan, image: str, placement: Placement, values: Mapping[str, Any]
 ) -> dsl.PipelineTask:
-    component = _component(task, image, _arguments(task, plan, placement))
+    component = _component(
+        task, image, _command(task, placement), _arguments(task, plan, placement)
+    )
     step = component(
         run_id=dsl.PIPELINE_JOB_ID_PLACEHOLDER,
         **{parameter.kfp_name: values[parameter.name] for parameter in task.parameters},
@@ -111,12 +113,20 @@ def _arguments(task: Task, plan: Plan, placement: Placement) -> list[str]:
             *("--metadata-mysql-host", mysql.host),
             *("--metadata-mysql-port", str(mysql.port)),
             *("--metadata-mysql-database", mysql.database),
+            *(("--metadata-mysql-tls", MYSQL_TLS) if placement.mysql_secret.tls_name else ()),
         ]
     )
     return [task.node_id, "--pipeline-root", placement.root_of(plan.name), *store]
 
 
-def _component(task: Task, image: str, arguments: list[str]) -> Any:
+def _command(task: Task, placement: Placement) -> list[str]:
+    """The container's command; KFP 2.17 reads its own `active_deadline_seconds` nowhere."""
+    seconds = placement.resources_of(task.node_id).timeout_seconds
+    timeout = ["timeout", "--kill-after=60", str(seconds)] if seconds else []
+    return [*timeout, "penstock", "node"]
+
+
+def _component(task: Task, image: str, command: list[str], arguments: list[str]) -> Any:
     inputs = {"run_id": str, **{p.kfp_name: p.kind for p in task.parameters}}
 
     def container(*placeholders: Any) -> dsl.ContainerSpec:
@@ -129,7 +139,7 @@ def _component(task: Task, image: str, arguments: list[str]) -> Any:
         outputs = ["--kfp-executor-input", EXECUTOR_INPUT] if task.views else []
         return dsl.ContainerSpec(
             image=image,
-            command=["penstock", "node"],
+            command=command,
             # The IR comes last: nobody reads it, and it is long.
             args=[
                 *arguments,

@@ -18,11 +18,13 @@ from pathlib import Path
 from penstock.components.errors import UsageError
 from penstock.pipelines.config.overrides import from_mapping, load_overrides, override
 from penstock.pipelines.kubeflow.resources import (
+    Affinity,
     Gpu,
     MySqlSecret,
     Resources,
     Retry,
     Volume,
+    check_object_name,
     check_texts,
 )
 from penstock.pipelines.runs.metadata_store import MySqlStore
@@ -44,6 +46,8 @@ class Placement:
         gpu: What the Trainer gets on top; None trains on processors.
         retry: What happens when a node fails.
         run_as_user: User and group id of the containers, not 0; the image's own.
+        affinity: What the Kubernetes nodes of every pod must have, all of it.
+        image_pull_secrets: Names of the secrets that log in to the image's registry.
         pod_labels: Labels of every pod.
         pod_annotations: Its annotations, as the GCS FUSE driver wants one.
         image_paths: Folders of the image that a pipeline may name though the volume lacks them.
@@ -59,6 +63,8 @@ class Placement:
     gpu: Gpu | None = None
     retry: Retry = field(default_factory=Retry)
     run_as_user: int = 65532
+    affinity: tuple[Affinity, ...] = ()
+    image_pull_secrets: tuple[str, ...] = ()
     pod_labels: dict = field(default_factory=dict)
     pod_annotations: dict = field(default_factory=dict)
     image_paths: tuple[str, ...] = ()
@@ -75,6 +81,8 @@ class Placement:
             self.resources_of(str(node_id))
         if self.run_as_user < 1:
             raise UsageError(f"run_as_user must be 1 or more, not root, got {self.run_as_user}")
+        for name in self.image_pull_secrets:
+            check_object_name("image_pull_secrets", name)
         check_texts("pod_labels", self.pod_labels)
         check_texts("pod_annotations", self.pod_annotations)
         for path in self.image_paths:

@@ -5,6 +5,7 @@ secrets and the rest of the pod in its platform config.
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from kfp import dsl, kubernetes
@@ -13,6 +14,9 @@ from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import Task
 from penstock.pipelines.kubeflow.resources import Gpu, Retry, Toleration
 from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER
+
+# Where a container finds what encrypts its connection to MySQL.
+MYSQL_TLS = "/var/run/penstock/mysql-tls"
 
 
 def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
@@ -37,6 +41,8 @@ def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
             secret_name=secret.name,
             secret_key_to_env={secret.user_key: MYSQL_USER, secret.password_key: MYSQL_PASSWORD},
         )
+        if secret.tls_name:
+            kubernetes.use_secret_as_volume(step, secret.tls_name, MYSQL_TLS)
     gpu = placement.gpu
     if gpu is not None and not gpu.is_for(task.node_id, task.component):
         gpu = None
@@ -72,6 +78,12 @@ def _pod(placement: Placement, gpu: Gpu | None) -> dict[str, Any]:
     metadata = {"labels": placement.pod_labels, "annotations": placement.pod_annotations}
     if any(metadata.values()):
         config["podMetadata"] = {name: texts for name, texts in metadata.items() if texts}
+    if placement.image_pull_secrets:
+        names = placement.image_pull_secrets
+        config["imagePullSecret"] = [{"secretName": name} for name in names]
+    if placement.affinity:
+        terms = [{**asdict(one), "values": list(one.values)} for one in placement.affinity]
+        config["nodeAffinity"] = [{"matchExpressions": terms}]
     if gpu:
         config["tolerations"] = [_toleration(toleration) for toleration in gpu.tolerations]
     return config

@@ -36,12 +36,15 @@ class Resources:
         cpu_limit: The same.
         memory_request: Bytes, as Kubernetes writes them: `2Gi`, `512Mi`.
         memory_limit: The same.
+        timeout_seconds: When a try is stopped, by SIGTERM and a minute later by SIGKILL; None lets
+            it go on.
     """
 
     cpu_request: str = "1"
     cpu_limit: str = "4"
     memory_request: str = "2Gi"
     memory_limit: str = "8Gi"
+    timeout_seconds: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("cpu_request", "cpu_limit"):
@@ -54,6 +57,8 @@ class Resources:
             raise UsageError(
                 f"memory_request {self.memory_request} is above memory_limit {self.memory_limit}"
             )
+        if self.timeout_seconds is not None and self.timeout_seconds < 1:
+            raise UsageError(f"timeout_seconds must be 1 or more, got {self.timeout_seconds}")
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ class Volume:
     mount_path: str = "/penstock"
 
     def __post_init__(self) -> None:
-        _match(_NAME, self.claim, "volume.claim", "a name of a Kubernetes object")
+        check_object_name("volume.claim", self.claim)
         if not self.mount_path.startswith("/") or self.mount_path == "/":
             raise UsageError(
                 f"volume.mount_path must be an absolute path, not /, got {self.mount_path!r}"
@@ -113,14 +118,19 @@ class MySqlSecret:
         name: The secret's name.
         user_key: Its key for the user.
         password_key: Its key for the password.
+        tls_name: A secret with `ca.crt`, and `tls.crt` and `tls.key` where the server asks for a
+            client's certificate; the connection is not encrypted without one.
     """
 
     name: str = "penstock-mysql"
     user_key: str = "user"
     password_key: str = "password"
+    tls_name: str | None = None
 
     def __post_init__(self) -> None:
-        _match(_NAME, self.name, "mysql_secret.name", "a name of a Kubernetes object")
+        check_object_name("mysql_secret.name", self.name)
+        if self.tls_name is not None:
+            check_object_name("mysql_secret.tls_name", self.tls_name)
         for name in ("user_key", "password_key"):
             _match(_KEY, getattr(self, name), f"mysql_secret.{name}", "a key of a secret")
 
@@ -146,6 +156,28 @@ class Toleration:
         if (self.operator == "Equal") != (self.value is not None):
             raise UsageError(
                 f"toleration of {self.key}: operator Equal needs a value, Exists takes none"
+            )
+
+
+@dataclass(frozen=True)
+class Affinity:
+    """A label that Kubernetes nodes must, or must not, have.
+
+    Attributes:
+        key: The label.
+        operator: `In` or `NotIn` for `values`, `Exists` or `DoesNotExist` for the label.
+        values: Its values.
+    """
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"] = "In"
+    values: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _match(_KEY, self.key, "an affinity's key", "a label")
+        if (self.operator in ("In", "NotIn")) != bool(self.values):
+            raise UsageError(
+                f"affinity of {self.key}: In and NotIn need values, Exists and DoesNotExist none"
             )
 
 
@@ -182,6 +214,11 @@ class Gpu:
 def _match(pattern: re.Pattern[str], value: str, name: str, expected: str) -> None:
     if not pattern.match(value):
         raise UsageError(f"{name} must be {expected}, got {value!r}")
+
+
+def check_object_name(name: str, value: str) -> None:
+    """Refuse what Kubernetes takes for no name of an object."""
+    _match(_NAME, value, name, "a name of a Kubernetes object")
 
 
 def check_texts(name: str, texts: dict) -> None:

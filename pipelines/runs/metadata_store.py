@@ -65,11 +65,15 @@ class MySqlStore:
         host: Name or address of the server.
         port: Its port, 1 to 65535.
         database: Name of the database, made where there is none.
+        tls: Folder with `ca.crt`, and `tls.crt` and `tls.key` where the server asks for a client's
+            certificate; not encrypted without one. MLMD's client encrypts, and does not check
+            whose certificate the server has.
     """
 
     host: str = ""
     port: int = 3306
     database: str = "penstock"
+    tls: str | None = None
     # MLMD 1.21 gives no reason for a failed log-in; so what to look at stands in the message.
     advice: ClassVar[str] = (
         f"does the server answer, and are {MYSQL_USER} and {MYSQL_PASSWORD} right?"
@@ -101,6 +105,8 @@ class MySqlStore:
             user=environment[MYSQL_USER],
             password=environment[MYSQL_PASSWORD],
         )
+        if self.tls is not None:
+            mysql.ssl_options.CopyFrom(mlmd.MySQLDatabaseConfig.SSLOptions(**_tls(self.tls)))
         return mlmd.ConnectionConfig(mysql=mysql)
 
     def hide_secrets(self, text: str) -> str:
@@ -110,6 +116,14 @@ class MySqlStore:
 
     def __str__(self) -> str:
         return f"mysql://{self.host}:{self.port}/{self.database}"
+
+
+def _tls(folder: str) -> dict[str, str]:
+    # Not with verify_server_cert: MLMD 1.16 then refuses a right certificate too.
+    ca, cert, key = (os.path.join(folder, name) for name in ("ca.crt", "tls.crt", "tls.key"))
+    if not os.path.exists(ca):
+        raise UsageError(f"{ca}: no such file; the connection to MySQL needs it to be encrypted")
+    return {"ca": ca, **({"cert": cert, "key": key} if os.path.exists(cert) else {})}
 
 
 MetadataStore = SqliteStore | MySqlStore

@@ -18,7 +18,14 @@ from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.planner import plan_pipeline
-from penstock.pipelines.kubeflow.resources import Gpu, Resources, Retry, Toleration
+from penstock.pipelines.kubeflow.resources import (
+    Affinity,
+    Gpu,
+    MySqlSecret,
+    Resources,
+    Retry,
+    Toleration,
+)
 from penstock.pipelines.kubeflow.submitted_file import read_kubeflow_file
 from penstock.pipelines.runs.metadata_store import MySqlStore
 
@@ -264,6 +271,44 @@ def test_mysql_is_logged_in_to_by_reference(small_plan, tmp_path):
         {"secretKey": "user", "envVar": "PENSTOCK_MYSQL_USER"},
         {"secretKey": "password", "envVar": "PENSTOCK_MYSQL_PASSWORD"},
     ]
+
+
+def test_a_connection_to_mysql_is_encrypted_by_a_secret(small_plan, tmp_path):
+    placement = Placement(
+        metadata_mysql=MySqlStore("db.example"), mysql_secret=MySqlSecret(tls_name="db-tls")
+    )
+    spec, platform = _compiled(small_plan, tmp_path, placement)
+
+    args = spec["deploymentSpec"]["executors"]["exec-trainer"]["container"]["args"]
+    (volume,) = platform["exec-trainer"]["secretAsVolume"]
+    assert (volume["secretName"], volume["mountPath"]) == ("db-tls", "/var/run/penstock/mysql-tls")
+    assert args[args.index("--metadata-mysql-tls") + 1] == volume["mountPath"]
+
+
+def test_pods_pull_and_go_where_the_placement_says(small_plan, tmp_path):
+    """Fields of KFP's kubernetes_executor_config.proto; backend/src/v2/driver/k8s.go reads them."""
+    placement = Placement(
+        image_pull_secrets=("registry",), affinity=(Affinity("zone", "In", ("a", "b")),)
+    )
+    _, platform = _compiled(small_plan, tmp_path, placement)
+
+    for executor in platform.values():
+        assert executor["imagePullSecret"] == [{"secretName": "registry"}]
+        expression = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+        assert executor["nodeAffinity"] == [{"matchExpressions": [expression]}]
+
+
+def test_a_node_is_stopped_after_its_time(small_plan, tmp_path):
+    """By the image: KFP's `active_deadline_seconds` of a task is read by none of its servers."""
+    placement = Placement(nodes={"Trainer": {"timeout_seconds": 3600}})
+    spec, _ = _compiled(small_plan, tmp_path, placement)
+
+    executors = spec["deploymentSpec"]["executors"]
+    commands = {name: executor["container"]["command"] for name, executor in executors.items()}
+    assert commands.pop("exec-trainer") == [
+        *("timeout", "--kill-after=60", "3600", "penstock", "node")
+    ]
+    assert set(map(tuple, commands.values())) == {("penstock", "node")}
 
 
 def test_the_same_pipeline_gives_the_same_file_and_kfp_reads_it_back(small_plan, tmp_path):

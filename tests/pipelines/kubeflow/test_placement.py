@@ -83,6 +83,9 @@ def test_the_gpu_is_for_trainers_or_for_the_nodes_named():
         # Argo 3.5 to 4.0 reads a factor by intstr.Int32, and fails the node of another.
         ("retry: {factor: 1.5}", "retry.factor: expected a whole number, got 1.5"),
         ("retry: {max_wait_seconds: 600}", "retry.max_wait_seconds: no such option"),
+        ("nodes: {a: {timeout_seconds: 0}}", "timeout_seconds must be 1 or more, got 0"),
+        ("affinity: [{key: zone}]", "affinity of zone: In and NotIn need values"),
+        ("image_pull_secrets: [My_S]", "image_pull_secrets must be a name of a Kubernetes object"),
         ("volume: {claim: My_Claim}", "volume.claim must be a name of a Kubernetes object"),
     ],
 )
