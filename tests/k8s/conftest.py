@@ -37,8 +37,17 @@ class Objects(list):
 
     def pods(self):
         """By name of what makes it, the specification of each pod."""
-        made = [one for one in self if "template" in one.get("spec", {})]
-        return {one["metadata"]["name"]: one["spec"]["template"]["spec"] for one in made}
+        return {name: template["spec"] for name, template in self.templates().items()}
+
+    def templates(self):
+        """By name of what makes it, the template of each pod."""
+        found = {}
+        for one in self:
+            spec = one.get("spec", {})
+            spec = spec.get("jobTemplate", {}).get("spec", spec)
+            if "template" in spec:
+                found[one["metadata"]["name"]] = spec["template"]
+        return found
 
     def containers(self):
         """All containers of all pods."""

@@ -44,6 +44,8 @@ def test_every_file_is_used():
         for file in (K8S / folder).rglob("*.yaml"):
             if file.name not in ("kustomization.yaml", "placement.yaml"):
                 assert file.resolve() in used, file
+    # What a user adds to an overlay.
+    used.add(K8S / "components/internet")
     assert {path.resolve() for path in (K8S / "components").iterdir()} <= used
 
 
@@ -144,10 +146,8 @@ def test_istio_leaves_our_own_pods_alone(overlays):
     """Kubeflow's profile controller labels a namespace `istio-injection: enabled`; KFP opts run
     pods out (v2_template.go), all others must opt out themselves."""
     for objects in overlays.values():
-        for one in objects:
-            if "template" in one.get("spec", {}):
-                labels = one["spec"]["template"]["metadata"]["labels"]
-                assert labels["sidecar.istio.io/inject"] == "false", one["metadata"]["name"]
+        for name, template in objects.templates().items():
+            assert template["metadata"]["labels"]["sidecar.istio.io/inject"] == "false", name
 
 
 def test_names_are_found_where_dns_is_local_to_the_node(overlays):
@@ -158,6 +158,55 @@ def test_names_are_found_where_dns_is_local_to_the_node(overlays):
                 for rule in one["spec"].get("egress", ()):
                     if {"protocol": "UDP", "port": 53} in rule["ports"]:
                         assert {"ipBlock": {"cidr": "169.254.20.10/32"}} in rule["to"]
+
+
+def users_own(render, tmp_path, **changes):
+    """A user's kustomization of an overlay, beside the repository."""
+    (tmp_path / "penstock").symlink_to(K8S.parent)
+    kind = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    (tmp_path / "kustomization.yaml").write_text(yaml.dump({**kind, **changes}))
+    return render(tmp_path)
+
+
+def test_runs_reach_no_more_than_what_they_use(overlays, render, tmp_path):
+    """Names, KFP, the Kubernetes API in private networks; the internet where a user says so."""
+    for objects in overlays.values():
+        for one in objects:
+            if one["kind"] == "NetworkPolicy" and one["metadata"]["name"] != "bucket":
+                for rule in one["spec"].get("egress", ()):
+                    for to in rule["to"]:
+                        assert to.get("ipBlock", {}).get("cidr") != "0.0.0.0/0"
+    objects = users_own(
+        render,
+        tmp_path,
+        resources=["penstock/k8s/overlays/rwx"],
+        components=["penstock/k8s/components/internet"],
+        namespace="penstock",
+    )
+    (rule,) = objects.named("NetworkPolicy", "runs-to-internet")["spec"]["egress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": 443}]
+    assert "10.0.0.0/8" in rule["to"][0]["ipBlock"]["except"]
+
+
+def test_each_tenant_has_a_volume_and_a_database_of_its_own(render, tmp_path):
+    objects = users_own(
+        render, tmp_path, resources=["penstock/k8s/overlays/rwx"], namespace="team-a"
+    )
+    assert objects.named("Namespace", "team-a")
+    for one in objects:
+        if one["kind"] != "Namespace":
+            assert one["metadata"]["namespace"] == "team-a", one
+    for policy in (one for one in objects if one["kind"] == "NetworkPolicy"):
+        for rule in policy["spec"].get("ingress", ()):
+            # Without a namespaceSelector: of the same namespace alone.
+            assert all(peer.keys() == {"podSelector"} for peer in rule["from"])
+
+
+def test_a_pod_that_writes_owns_what_it_writes(overlays):
+    """Without fsGroup a new block volume is root's."""
+    for objects in overlays.values():
+        for spec in objects.pods().values():
+            assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsUser"]
 
 
 def test_standalone_kfp_keeps_its_namespace(overlays):
@@ -179,7 +228,15 @@ def test_the_network_lets_runs_reach_mysql_and_nobody_else(overlays):
     assert to["spec"]["podSelector"]["matchLabels"] == RUNS
     assert to["spec"]["egress"][0]["to"] == [{"podSelector": {"matchLabels": labels}}]
     assert of["spec"]["podSelector"]["matchLabels"] == service["selector"] == labels
-    assert of["spec"]["ingress"][0]["from"] == [{"podSelector": {"matchLabels": RUNS}}]
+    (backup,) = [
+        template["metadata"]["labels"]["app.kubernetes.io/name"]
+        for name, template in objects.templates().items()
+        if name == "penstock-mysql-backup"
+    ]
+    assert of["spec"]["ingress"][0]["from"] == [
+        {"podSelector": {"matchLabels": RUNS}},
+        {"podSelector": {"matchLabels": {"app.kubernetes.io/name": backup}}},
+    ]
     for rule in (to["spec"]["egress"][0], of["spec"]["ingress"][0]):
         assert rule["ports"] == [{"protocol": "TCP", "port": service["ports"][0]["port"]}]
 
