@@ -28,6 +28,7 @@ from .components.gates.gate import ValidationGate
 from .components.gates.image_checks import ImageRules
 from .components.gates.image_gate import ImageGate
 from .components.gates.pusher import Pusher
+from .components.gates.serving_check import ServingCheck
 from .components.local_beam import local_beam_args
 from .components.packing.component import Pack
 from .components.packing.options import ImageColumn, PackOptions
@@ -109,6 +110,7 @@ __all__ = [
     "PenstockError",
     "Placement",
     "Pusher",
+    "ServingCheck",
     "ShardOptions",
     "ShardedExampleGen",
     "SourceOptions",

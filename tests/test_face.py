@@ -17,7 +17,7 @@ PUBLIC = """
 ApplicationBase AugmentOptions Augmentation AvroOptions BigQueryOptions BinaryOptions ContentDriver
 CuratedSchema DataError EarlyStop IMAGE ImageColumn ImageGate ImageInputOptions ImageOptions
 ImageRules IngestOptions InputFacts InputOptions JsonLinesOptions LabelFn
-LatestOtherBlessedModelStrategy ModelCard Pack PackOptions PenstockError Placement Pusher
+LatestOtherBlessedModelStrategy ModelCard Pack PackOptions PenstockError Placement Pusher ServingCheck
 ShardOptions
 ShardedExampleGen SourceOptions SparkOptions Split SplitOptions SqlOptions TFDSOptions
 TFRecordOptions TextOptions TrackOptions TrainOptions TransformGraph UsageError ValidationGate

@@ -1,0 +1,154 @@
+"""A SavedModel loaded and asked as TensorFlow Serving does it, in this process.
+
+In: a SavedModel's folder and serialized Examples. Out: what is wrong with it, and how fast it
+answers. Serving runs the graph of one tag and no Python: so does this, in a session of its own, so
+that a model which only works beside the code that trained it is found before it is pushed.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from penstock.components.errors import UsageError, short_error
+
+_TAG = "serve"
+_PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
+# The first answers pay for memory and kernels; a server has given them before traffic comes.
+_WARM_UP_REQUESTS = 3
+
+
+@dataclass(frozen=True)
+class ServingOptions:
+    """How a model is asked.
+
+    Attributes:
+        signature: The signature that is served.
+        requests: Most rows that are sent, one a request.
+        max_p99_ms: Slowest answer that 99 of 100 may have, in milliseconds; 0 for any.
+    """
+
+    signature: str = "serving_default"
+    requests: int = 200
+    max_p99_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.requests < 1:
+            raise UsageError(f"requests must be 1 or more, got {self.requests}")
+        if self.max_p99_ms < 0:
+            raise UsageError(f"max_p99_ms must be 0 or more, got {self.max_p99_ms}")
+
+
+@dataclass(frozen=True)
+class ServingReport:
+    """What came of it.
+
+    Attributes:
+        problems: Why the model cannot be served, a line each; empty where it can.
+        signatures: Names of all signatures.
+        outputs: Type and shape of each output of the one that was asked.
+        load_seconds: How long it took to load.
+        requests: Requests that were answered, after the warm-up.
+        p50_ms: Median time of an answer, in milliseconds; None without any.
+        p99_ms: The 99th percentile.
+    """
+
+    problems: tuple[str, ...]
+    signatures: tuple[str, ...] = ()
+    outputs: Mapping[str, str] | None = None
+    load_seconds: float | None = None
+    requests: int = 0
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+
+def check_serving(model: str, rows: Sequence[bytes], options: ServingOptions) -> ServingReport:
+    """Load a model, and send it rows.
+
+    Args:
+        model: Folder of the SavedModel.
+        rows: Serialized Examples.
+        options: How.
+    """
+    began = time.perf_counter()
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
+        try:
+            loaded = tf.compat.v1.saved_model.load(session, [_TAG], model)
+        except (tf.errors.OpError, RuntimeError, OSError, ValueError) as error:
+            return ServingReport((f"does not load: {_brief(error)}",))
+        seconds = time.perf_counter() - began
+        if python := sorted(_ops(loaded.graph_def) & _PYTHON_OPS):
+            return ServingReport((f"runs Python ({', '.join(python)}), which no model server has",))
+        # Those with underscores are TensorFlow's own.
+        signatures = {n: s for n, s in loaded.signature_def.items() if not n.startswith("__")}
+        names = tuple(sorted(signatures))
+        if options.signature not in signatures:
+            known = ", ".join(names) or "none"
+            problem = f"no signature {options.signature!r}; it has: {known}"
+            return ServingReport((problem,), names, load_seconds=seconds)
+        signature = signatures[options.signature]
+        outputs = {name: _type(info) for name, info in sorted(signature.outputs.items())}
+        problems, times = _ask(session, signature, rows, options)
+    times = times[_WARM_UP_REQUESTS:] or times
+    p50, p99 = np.percentile(times, (50, 99)) if times else (None, None)
+    if p99 is not None and 0 < options.max_p99_ms < p99:
+        problems.append(f"p99 of an answer is {p99:.1f} ms; expected at most {options.max_p99_ms}")
+    return ServingReport(
+        tuple(problems),
+        names,
+        outputs,
+        seconds,
+        len(times),
+        None if p50 is None else float(p50),
+        None if p99 is None else float(p99),
+    )
+
+
+def _ask(
+    session: Any, signature: Any, rows: Sequence[bytes], options: ServingOptions
+) -> tuple[list[str], list[float]]:
+    """Problems, and the milliseconds of each answer; stops at the first row that has one."""
+    inputs = list(signature.inputs.items())
+    if len(inputs) != 1 or inputs[0][1].dtype != tf.string.as_datatype_enum:
+        taken = ", ".join(f"{name} {_type(info)}" for name, info in inputs)
+        return [
+            f"signature {options.signature!r} takes {taken}; expected one input of serialized "
+            "Examples, string (batch)"
+        ], []
+    fetches = {name: info.name for name, info in signature.outputs.items()}
+    times: list[float] = []
+    for number, row in enumerate(rows[: options.requests + _WARM_UP_REQUESTS]):
+        began = time.perf_counter()
+        try:
+            answer = session.run(fetches, {inputs[0][1].name: [row]})
+        except tf.errors.OpError as error:
+            return [f"row {number} fails: {_brief(error)}"], times
+        times.append((time.perf_counter() - began) * 1000)
+        for name, value in answer.items():
+            if np.shape(value)[:1] != (1,):
+                return [f"output {name!r} has shape {np.shape(value)} for one row"], times
+            if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():
+                return [f"output {name!r} of row {number} is not finite: {value.tolist()}"], times
+    return ([] if times else ["no rows to ask with"]), times
+
+
+def _ops(graph: Any) -> set[str]:
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    return {node.op for node in nodes}
+
+
+def _type(info: Any) -> str:
+    shape = tf.TensorShape(info.tensor_shape)
+    dims = "any" if shape.rank is None else ", ".join(str(d or "batch") for d in shape.as_list())
+    return f"{tf.dtypes.as_dtype(info.dtype).name} ({dims})"
+
+
+def _brief(error: Exception) -> str:
+    return short_error(Exception(getattr(error, "message", error)), 500)

@@ -1,0 +1,80 @@
+"""A TFX node that keeps a model which cannot be served from being pushed.
+
+In: a Model and Examples. Out: an InfraBlessing, which the stock Pusher waits for
+(`Pusher(infra_blessing=check.outputs["blessing"])`), and in it `serving_check.json`. As TFX's
+InfraValidator, which needs Docker or the right to create pods; this needs neither.
+"""
+
+import json
+import os
+
+import tensorflow as tf
+from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.dsl.io import fileio
+from tfx.types import artifact_utils
+from tfx.types.standard_artifacts import Examples, InfraBlessing, Model
+from tfx.utils import path_utils
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.gates.serving import ServingOptions, check_serving
+
+REPORT_NAME = "serving_check.json"
+# As TFX's InfraValidator says it, for its Pusher.
+_BLESSED, _FILES = "blessed", ("INFRA_NOT_BLESSED", "INFRA_BLESSED")
+_EXTRA_ROWS = 3  # for the warm-up
+
+
+@component
+def ServingCheck(  # noqa: N802 - TFX names a node after its function
+    model: InputArtifact[Model],
+    examples: InputArtifact[Examples],
+    blessing: OutputArtifact[InfraBlessing],
+    split: Parameter[str] = "eval",
+    signature: Parameter[str] = ServingOptions.signature,
+    requests: Parameter[int] = ServingOptions.requests,
+    max_p99_ms: Parameter[float] = ServingOptions.max_p99_ms,
+) -> None:
+    """Load a model as TensorFlow Serving does, ask it rows of a split, and bless it or not.
+
+    Args:
+        model: From a Trainer.
+        examples: From any ExampleGen, as the model's signature parses them.
+        blessing: Whether the model may be pushed; `serving_check.json` says why.
+        split: The split whose rows are sent.
+        signature: See `ServingOptions`.
+        requests: See `ServingOptions`.
+        max_p99_ms: See `ServingOptions`.
+
+    Raises:
+        UsageError: An option does not fit the Examples.
+        DataError: The split has no files.
+    """
+    options = ServingOptions(signature, requests, max_p99_ms)
+    rows = _rows(examples, split, requests + _EXTRA_ROWS)
+    report = check_serving(path_utils.serving_model_path(model.uri), rows, options)
+    with fileio.open(os.path.join(blessing.uri, REPORT_NAME), "w") as file:
+        file.write(json.dumps(report.to_dict(), indent=1) + "\n")
+    blessed = not report.problems
+    with fileio.open(os.path.join(blessing.uri, _FILES[blessed]), "w") as file:
+        file.write("")
+    blessing.set_int_custom_property(_BLESSED, int(blessed))
+    if blessed:
+        print(
+            f"serving check: loads in {report.load_seconds:.1f} s; {report.requests} requests, "
+            f"p50 {report.p50_ms:.1f} ms, p99 {report.p99_ms:.1f} ms"
+        )
+    else:
+        print(f"serving check: not to be pushed: {'; '.join(report.problems)}")
+
+
+def _rows(examples: Examples, split: str, count: int) -> list[bytes]:
+    splits = artifact_utils.decode_split_names(examples.split_names)
+    if split not in splits:
+        raise UsageError(f"the Examples have no split {split!r}; choices: {', '.join(splits)}")
+    folder = artifact_utils.get_split_uri([examples], split)
+    files = sorted(fileio.glob(os.path.join(folder, "*tfrecord*")))
+    if not files:
+        raise DataError(f"{folder}: no TFRecord files")
+    compression = "GZIP" if files[0].endswith(".gz") else ""
+    return list(tf.data.TFRecordDataset(files, compression).take(count).as_numpy_iterator())

@@ -1,0 +1,86 @@
+"""The node in a pipeline of stock nodes, before a Pusher, by TFX's own runner."""
+
+import json
+
+import pytest
+import tensorflow as tf
+from tfx.components import Pusher
+from tfx.dsl.components.common.importer import Importer
+from tfx.orchestration.local.local_dag_runner import LocalDagRunner
+from tfx.orchestration.metadata import sqlite_metadata_connection_config
+from tfx.orchestration.pipeline import Pipeline
+from tfx.proto import pusher_pb2
+from tfx.types.standard_artifacts import Examples, Model
+
+from penstock.components.errors import UsageError
+from penstock.components.gates.serving_check import ServingCheck
+
+ROW = tf.train.Example(
+    features=tf.train.Features(
+        feature={"x": tf.train.Feature(float_list=tf.train.FloatList(value=[1.0]))}
+    )
+).SerializeToString()
+
+
+@pytest.fixture
+def root(tmp_path):
+    module = tf.Module()
+    spec = {"x": tf.io.FixedLenFeature([1], tf.float32)}
+    module.serve = tf.function(
+        lambda examples: {"outputs": tf.io.parse_example(examples, spec)["x"]},
+        input_signature=[tf.TensorSpec([None], tf.string)],
+    )
+    tf.saved_model.save(module, f"{tmp_path}/model/Format-Serving", module.serve)
+    (tmp_path / "examples/Split-eval").mkdir(parents=True)
+    file = tmp_path / "examples/Split-eval/data_tfrecord-00000-of-00001.gz"
+    with tf.io.TFRecordWriter(str(file), tf.io.TFRecordOptions("GZIP")) as writer:
+        for _ in range(20):
+            writer.write(ROW)
+    return tmp_path
+
+
+def run(root, **options):
+    """What was pushed, and the report."""
+    model = Importer(f"{root}/model", Model).with_id("model")
+    properties = {"split_names": '["eval"]'}
+    examples = Importer(f"{root}/examples", Examples, properties=properties).with_id("examples")
+    check = ServingCheck(
+        model=model.outputs["result"], examples=examples.outputs["result"], **options
+    )
+    destination = pusher_pb2.PushDestination.Filesystem(base_directory=f"{root}/serving")
+    pusher = Pusher(
+        model=model.outputs["result"],
+        infra_blessing=check.outputs["blessing"],
+        push_destination=pusher_pb2.PushDestination(filesystem=destination),
+    )
+    LocalDagRunner().run(
+        Pipeline(
+            "p",
+            f"{root}/p",
+            components=[model, examples, check, pusher],
+            metadata_connection_config=sqlite_metadata_connection_config(f"{root}/m.sqlite"),
+        )
+    )
+    (report,) = (root / "p").rglob("serving_check.json")
+    return list((root / "serving").glob("*/saved_model.pb")), json.loads(report.read_text())
+
+
+def test_a_model_that_answers_is_pushed(root, capfd):
+    pushed, report = run(root)
+
+    assert len(pushed) == 1
+    assert report["problems"] == []
+    assert report["requests"] == 17
+    assert "serving check: loads in" in capfd.readouterr().out
+
+
+def test_a_model_that_is_too_slow_is_not_and_the_run_goes_on(root):
+    pushed, report = run(root, max_p99_ms=1e-6)
+
+    assert pushed == []
+    assert "expected at most 1e-06" in report["problems"][0]
+
+
+def test_a_split_that_is_not_there_is_an_error(root):
+    with pytest.raises(UsageError, match=r"the Examples have no split 'test'; choices: eval"):
+        run(root, split="test")
