@@ -180,12 +180,12 @@ def _facts(runs: dict[str, list[Run]]) -> list[FactTable]:
         return middle(one[key] for one in some)
 
     has_gpu = any(one["gpu_busy"] is not None for some in runs.values() for one in some)
-    headers = ["Contender", "Seconds an epoch", "Waits for input, %", "CPU busy, %"]
+    headers = ["Contender", "Seconds an epoch", "Input's of a step, %", "CPU busy, %"]
     rows = [
         [
             name,
             middle(ms for one in some for ms in one["epoch_ms"]) / 1000,
-            100 * of(some, "wait_share"),
+            100 * of(some, "input_share"),
             100 * of(some, "cpu_share"),
             *([100 * of(some, "gpu_busy")] if has_gpu else []),
         ]
@@ -232,11 +232,12 @@ def _setting(options: ImageTrainingOptions) -> list[str]:
 def _contend(name: str, job: dict[str, Any]) -> Run:
     from penstock.components.trainer.loop import train
     from penstock.components.trainer.options import TrainOptions
+    from penstock.components.trainer.utilisation.gain import input_gain
     from penstock.components.trainer.utilisation.verdict import bottleneck
 
     options = ImageTrainingOptions(**job)
     root = questions.data_folder() / f"packed-images-{options.images}"
-    batches = CONTENDERS[name](root, options.size).map(_image_and_label)
+    batches = CONTENDERS[name](root, options.size).map(image_and_label)
     steps = options.images // BATCH_SIZE
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         trained = train(
@@ -246,6 +247,7 @@ def _contend(name: str, job: dict[str, Any]) -> Run:
             model_run_dir=folder,
         )
     used = trained.utilisation
+    gain = input_gain(used)
     wall = sum(epoch.step_seconds for epoch in used.epochs)
     measured = Measured(
         BATCH_SIZE * sum(epoch.steps for epoch in used.epochs),
@@ -258,14 +260,15 @@ def _contend(name: str, job: dict[str, Any]) -> Run:
         "tracks": _tracks(used),
         "batch_ms": [1000 * seconds for seconds in used.batches.seconds],
         "epoch_ms": [1000 * e.step_seconds * steps / e.steps for e in used.epochs if e.steps],
-        "wait_share": sum(epoch.wait_seconds or 0.0 for epoch in used.epochs) / wall,
+        "input_share": gain.share if gain else 0.0,
         "cpu_share": used.cpu_share,
         "gpu_busy": used.gpu_busy_share,
         "limit": bottleneck(trained.record, used),
     }
 
 
-def _image_and_label(batch: dict[str, Any]) -> tuple[Any, Any]:
+def image_and_label(batch: dict[str, Any]) -> tuple[Any, Any]:
+    """What `train` takes, of a batch by name."""
     import tensorflow as tf
 
     return batch["image"], tf.reshape(batch["label"], [-1])

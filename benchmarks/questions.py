@@ -81,6 +81,6 @@ def answer_child(options_type: type, prepare: Prepare, contend: Contend) -> None
         os._exit(0)
 
 
-def first_line(function: Callable[..., Any]) -> str:
+def first_line(function: Callable[..., Any] | None) -> str:
     """What a contender's docstring says of it, for a page: without its marks of code."""
-    return (function.__doc__ or "").splitlines()[0].replace("`", "")
+    return (function.__doc__ or "").splitlines()[0].replace("`", "") if function else ""

@@ -122,16 +122,18 @@ def _train(name: str, root: Path, seconds: float, units: int) -> Measured:
     """The same with a network behind it; the input needs the cores that the steps take."""
     import tensorflow as tf
 
-    from penstock.benchmarks import gpu_input
+    from penstock.benchmarks import gpu_networks
     from penstock.benchmarks.trained import train_for
 
     def data() -> Any:
         if name == PACKED:
-            return gpu_input.packed(root)
+            return gpu_networks.packed_rows(root)
         batches = CONTENDERS[name](root)
-        return batches.map(gpu_input.stack, num_parallel_calls=tf.data.AUTOTUNE).prefetch(8)
+        return batches.map(gpu_networks.stack, num_parallel_calls=tf.data.AUTOTUNE).prefetch(8)
 
-    figures = train_for(seconds, lambda: gpu_input.make_model(units), data, batch_rows=BATCH_SIZE)
+    figures = train_for(
+        seconds, lambda: gpu_networks.table_model(units), data, batch_rows=BATCH_SIZE
+    )
     rows = round(figures["rows_per_second"] * seconds)
     cpu = figures["cpu_us_per_row"] * rows / 1e6
     return Measured(rows, seconds, cpu, peak_mib_now())

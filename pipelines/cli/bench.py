@@ -32,6 +32,11 @@ QUESTIONS = {
         "FormatsOptions",
         "Protobuf and JSON, compression, numbers of shards, and the formats of peers.",
     ),
+    "gpu": _Question(
+        "penstock.benchmarks.gpu",
+        "GpuOptions",
+        "Whether the device waits: inputs, networks, options, against a batch on the device.",
+    ),
     "ingest": _Question(
         "penstock.benchmarks.ingest",
         "CsvIngestOptions",

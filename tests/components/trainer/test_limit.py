@@ -26,7 +26,7 @@ def test_weights_optimizer_and_random_state_come_out_as_they_went_in(tmp_path, t
     model.compile("adam", "mse")
     model.build((None, 1))
     model.optimizer.build(model.trainable_variables)
-    before = [np.array(v) for v in (*model.variables, *model.optimizer.variables)]
+    before = [v.numpy() for v in (*model.variables, *model.optimizer.variables)]
     batches = toy.dataset().map(lambda x, y: (x["x"], y)).repeat()
     limit, _ = measured(model, batches, tmp_path)
     assert len(limit.calls) == 10

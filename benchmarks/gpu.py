@@ -1,0 +1,222 @@
+"""Whether the device waits: inputs, networks and options, each against a batch on the device.
+
+penstock bench gpu
+"""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from penstock.benchmarks import claims, packed_images, questions
+from penstock.benchmarks import packed as packed_tables
+from penstock.benchmarks.gpu_networks import (
+    IMAGE_BATCH,
+    LONG_IMAGES,
+    NETWORKS,
+    PACKED,
+    ROWS,
+    SHORT_TABLE,
+    TABLE_BATCH,
+    gpu_names,
+    image_size,
+)
+from penstock.benchmarks.outcome import Comparison, Contender, FactTable, Outcome
+from penstock.benchmarks.trained import in_turn, train_for
+from penstock.components.errors import UsageError
+
+# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+@dataclass(frozen=True)
+class GpuOptions:
+    """What is trained on, and how often.
+
+    Attributes:
+        rows: Rows of the made table of 40 columns.
+        images: Made JPEG photos of 375 x 500.
+        seconds: How long each training lasts, in steady steps.
+        rounds: How often each runs.
+    """
+
+    rows: int = 131_072
+    images: int = 512
+    seconds: float = 3.0
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        if self.rows < 1 or self.rows % TABLE_BATCH:
+            raise UsageError(f"rows must be a multiple of {TABLE_BATCH}, got {self.rows}")
+        if self.images < 1 or self.images % IMAGE_BATCH:
+            raise UsageError(f"images must be a multiple of {IMAGE_BATCH}, got {self.images}")
+        if self.rounds < 1 or self.seconds <= 0:
+            raise UsageError("rounds must be at least 1, and seconds more than 0")
+
+
+STEP_OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"mixed_precision": "bfloat16"},
+    {"xla": True},
+    {"prefetch_to_device": True},
+    {"steps_per_execution": 1},
+    {"steps_per_execution": 10},
+)
+INPUT_OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"private_threads": 1},
+    {"private_threads": len(os.sched_getaffinity(0))},
+    {"ram_budget_mib": 64},
+    {"prefetch_batches": 2},
+    {"prefetch_batches": 32},
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Trainings that are compared: the inputs of a network, or options of `train` or of one input.
+
+    Attributes:
+        title: What is compared.
+        network: On which network.
+        input: The one input; None compares all.
+        options: What is compared of it.
+    """
+
+    title: str
+    network: str
+    input: str | None = None
+    options: Sequence[dict[str, Any]] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The contenders."""
+        named = [",".join(f"{k}={v}" for k, v in one.items()) for one in self.options]
+        return [name or "as it comes" for name in named] or list(NETWORKS[self.network].inputs)
+
+
+GROUPS = (
+    *(Group(f"Inputs: {name}", name) for name in NETWORKS),
+    Group(f"Options of the step: {SHORT_TABLE}", SHORT_TABLE, PACKED, STEP_OPTIONS),
+    Group(f"Options of the step: {LONG_IMAGES}", LONG_IMAGES, PACKED, STEP_OPTIONS),
+    Group(f"Options of the input: {SHORT_TABLE}", SHORT_TABLE, ROWS, INPUT_OPTIONS),
+)
+
+
+def prepare(options: GpuOptions) -> None:
+    """Make the table and the images, unless they are there."""
+    packed_tables.prepare(questions.data_folder(), options.rows)
+    root = packed_images.prepare(questions.data_folder(), options.images)
+    packed_images.pack_images(root, image_size())
+
+
+def run(options: GpuOptions) -> Outcome:
+    """Train each group in turn."""
+    began = time.perf_counter()
+    questions.need("PIL")
+    questions.prepare(__file__, options)
+    found = []
+    for number, group in enumerate(GROUPS):
+        job = questions.job_arguments(group=number, options=asdict(options))
+        found.append(in_turn(__file__, group.names, job, options.rounds))
+    return Outcome(
+        question="gpu",
+        title="Does the device wait for its input?",
+        setting=_setting(options, found[0][PACKED]["device"]),
+        comparisons=[_comparison(g, r) for g, r in zip(GROUPS, found, strict=True)],
+        facts=[_facts(g, r) for g, r in zip(GROUPS, found, strict=True)],
+        verdicts=_verdicts(found),
+        seconds=time.perf_counter() - began,
+    )
+
+
+Results = Mapping[str, Mapping[str, Any]]
+
+
+def _comparison(group: Group, results: Results) -> Comparison:
+    network = NETWORKS[group.network]
+    notes = {} if group.input else network.inputs
+    contenders = []
+    for name, r in results.items():
+        note = questions.first_line(notes.get(name))
+        contenders.append(
+            Contender(name, r["rows_per_second"], r["cpu_us_per_row"], r["peak_mib"], note)
+        )
+    return Comparison(group.title, network.unit, contenders)
+
+
+def _facts(group: Group, results: Results) -> FactTable:
+    headers = (
+        *("Contender", "Step, ms", "On a batch on the device, ms", "Of its speed, %"),
+        *("Device idle by the profile, %", "Busy by NVML, %", "Host waits, %", "Verdict"),
+    )
+
+    def percent(share: float | None) -> float | str:
+        return "-" if share is None else round(100 * share, 1)
+
+    rows = [
+        (
+            *(name, round(r["step_ms"], 3), round(r["limit_ms"], 3)),
+            percent(r["limit_ms"] / r["step_ms"]),
+            *(percent(r[key]) for key in ("gpu_idle_share", "gpu_busy_share", "wait_share")),
+            r["verdict"],
+        )
+        for name, r in results.items()
+    ]
+    return FactTable(f"{group.title}, against a batch on the device", headers, rows)
+
+
+def _verdicts(found: Sequence[Results]) -> list[claims.Verdict]:
+    return [
+        claims.judge(
+            claims.DEVICE_NEVER_WAITS,
+            results[PACKED]["limit_ms"] / results[PACKED]["step_ms"],
+            f"{group.network}: a step on a batch on the device to one from packed records",
+        )
+        for group, results in zip(GROUPS, found, strict=True)
+        if group.input is None
+    ]
+
+
+def _setting(options: GpuOptions, device: str) -> list[str]:
+    where = f"the device: {device}"
+    if device == "CPU":
+        where = (
+            "no GPU was found: the networks are small and share the cores with their input, no "
+            "profile has an idle share, and a GPU's figures will differ"
+        )
+    return [
+        where,
+        f"{options.rows:,} made rows of 40 columns in batches of {TABLE_BATCH}, {options.images:,} "
+        f"made JPEG photos of 375 x 500 in batches of {IMAGE_BATCH}",
+        f"{options.rounds} round(s) of {options.seconds:g} s of steady steps, each training a "
+        "process of its own, in turn; files are in the page cache",
+        "each training is held against its own steps on one batch that already lies on the device",
+    ]
+
+
+def _contend(name: str, job: dict[str, Any]) -> dict[str, Any]:
+    group, options = GROUPS[job["group"]], GpuOptions(**job["options"])
+    network = NETWORKS[group.network]
+    folder = questions.data_folder()
+    roots = {
+        "rows": folder / f"packed-{options.rows}",
+        "images": folder / f"packed-images-{options.images}",
+    }
+    chosen = group.options[group.names.index(name)] if group.options else {}
+    reading, training = (chosen, {}) if group.options is INPUT_OPTIONS else ({}, chosen)
+    figures = train_for(
+        options.seconds,
+        network.make,
+        lambda: network.inputs[group.input or name](roots[network.unit], **reading),
+        batch_rows=network.batch,
+        calibration_steps=network.calibration_steps,
+        profile_seconds=0.5 if gpu_names() else 0.0,
+        **training,
+    )
+    return {**figures, "device": " and ".join(gpu_names()) or "CPU"}
+
+
+if __name__ == "__main__":
+    questions.answer_child(GpuOptions, prepare, _contend)
