@@ -52,6 +52,11 @@ QUESTIONS = {
         "TabularOptions",
         "A table from CSV, TFX's stock input, row Examples and packed records; training too.",
     ),
+    "verdict": _Question(
+        "penstock.benchmarks.verdict",
+        "VerdictOptions",
+        "What a training is told of its input, held against what the remedy gains.",
+    ),
 }
 
 

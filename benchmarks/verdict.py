@@ -1,0 +1,165 @@
+"""What a training is told of its input, held against what the remedy gains: one batch, or the knob.
+
+penstock bench verdict
+"""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.benchmarks import claims, questions
+from penstock.benchmarks import input as rows_benchmark
+from penstock.benchmarks import packed as packed_tables
+from penstock.benchmarks.make_once import make_once
+from penstock.benchmarks.outcome import FactTable, Outcome
+from penstock.benchmarks.trained import in_turn, train_for
+from penstock.benchmarks.verdict_cases import (
+    CASES,
+    GZIP,
+    SHARDS,
+    Case,
+    Training,
+    make_model,
+    open_input,
+    shards_of,
+)
+from penstock.components.errors import UsageError
+
+# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+@dataclass(frozen=True)
+class VerdictOptions:
+    """What is trained on, and how often.
+
+    Attributes:
+        rows: Rows of the made table of 40 columns.
+        seconds: How long each training lasts, in steady steps.
+        rounds: How often each runs.
+    """
+
+    rows: int = 131_072
+    seconds: float = 3.0
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        if self.rows < 1 or self.rows % rows_benchmark.BATCH_SIZE:
+            raise UsageError(
+                f"rows must be a multiple of {rows_benchmark.BATCH_SIZE}, got {self.rows}"
+            )
+        if self.rounds < 1 or self.seconds <= 0:
+            raise UsageError("rounds must be at least 1, and seconds more than 0")
+
+
+def prepare(options: VerdictOptions) -> None:
+    """Write the rows as 16 shards, as one and compressed, and packed, unless they are there."""
+    folder = questions.data_folder()
+    packed_tables.prepare(folder, options.rows)
+    rows_benchmark.shards(folder, options.rows, 1)
+    make_once(shards_of(GZIP, options.rows), lambda root: _compress(root, options.rows))
+
+
+def _compress(root: Path, rows: int) -> None:
+    import tensorflow as tf
+
+    root.mkdir()
+    for path in shards_of(SHARDS, rows).iterdir():
+        with tf.io.TFRecordWriter(str(root / f"{path.name}.gz"), "GZIP") as out:
+            for record in tf.data.TFRecordDataset(str(path)):
+                out.write(record.numpy())
+
+
+def run(options: VerdictOptions) -> Outcome:
+    """Train each case without its remedy and with it, all in turn."""
+    began = time.perf_counter()
+    questions.prepare(__file__, options)
+    job = questions.job_arguments(options=asdict(options))
+    found = in_turn(__file__, list(_trainings()), job, options.rounds)
+    results = [(case, found[_name(case.before)], found[_name(case.after)]) for case in CASES]
+    return Outcome(
+        question="verdict",
+        title="Is what a training is told of its input true?",
+        setting=_setting(options),
+        comparisons=[],
+        facts=[_table(results)],
+        verdicts=[_judge_knob(one) if one[0].knob else _judge_gain(one) for one in results],
+        seconds=time.perf_counter() - began,
+    )
+
+
+Figures = Mapping[str, Any]
+Result = tuple[Case, Figures, Figures]
+
+
+def _trainings() -> dict[str, Training]:
+    """All trainings of all cases by name, each once."""
+    named: dict[str, Training] = {}
+    for case in CASES:
+        for when, training in (("as it comes", case.before), ("with the remedy", case.after)):
+            if training not in named.values():
+                named[f"{case.name}, {when}"] = training
+    return named
+
+
+def _name(training: Training) -> str:
+    return next(name for name, one in _trainings().items() if one == training)
+
+
+def _measured(before: Figures, after: Figures) -> float:
+    gain: float = after["rows_per_second"] / before["rows_per_second"]
+    return gain
+
+
+def _range(before: Figures) -> tuple[float, float]:
+    return before["gain"] / (1 + before["noise"]), before["gain"] * (1 + before["noise"])
+
+
+def _judge_gain(result: Result) -> claims.Verdict:
+    case, before, after = result
+    (least, most), gain = _range(before), _measured(before, after)
+    nearest = min(max(gain, least), most)
+    how = f"{case.name}: told {least:.2f} to {most:.2f}, one batch gains {gain:.2f}"
+    return claims.judge(claims.GAIN_IS_TRUE, min(nearest / gain, gain / nearest), how)
+
+
+def _judge_knob(result: Result) -> claims.Verdict:
+    case, before, after = result
+    named = case.knob in before["verdict"]
+    how = f"{case.name}: {case.knob}" + ("" if named else " is not named")
+    return claims.judge(claims.KNOB_GAINS, _measured(before, after) if named else 0.0, how)
+
+
+def _table(results: Sequence[Result]) -> FactTable:
+    rows = [
+        (case.name, case.knob or "one batch", _measured(before, after), *_range(before),
+         before["verdict"])
+        for case, before, after in results
+    ]  # fmt: skip
+    headers = ("Case", "Remedy", "It gains, times", "Told, from, times", "to", "Told")
+    return FactTable("Each training, told and with its remedy", headers, rows)
+
+
+def _setting(options: VerdictOptions) -> list[str]:
+    return [
+        f"{options.rows:,} made rows of 40 columns, two layers over 32 numbers",
+        f"{options.rounds} round(s) of {options.seconds:g} s of steady steps, each training a "
+        "process of its own, in turn",
+        "a gain is told from one training alone; measured, it is the rate of another that gets its "
+        "first batch for ever, or has the knob turned",
+    ]
+
+
+def _contend(name: str, job: dict[str, Any]) -> dict[str, Any]:
+    options, training = VerdictOptions(**job["options"]), _trainings()[name]
+    data, facts, batch_rows = open_input(training, options.rows)
+    return train_for(
+        options.seconds, lambda: make_model(training), data, batch_rows=batch_rows, facts=facts
+    )
+
+
+if __name__ == "__main__":
+    questions.answer_child(VerdictOptions, prepare, _contend)
