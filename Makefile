@@ -44,10 +44,12 @@ format: setup
 setup: $(STAMP)
 
 # Bytecode is compiled at set-up: without it every start pays 15 s for TFX's imports.
-$(STAMP): pyproject.toml uv.lock .python-version
-	@test -x $(BIN)/python || python3 -m venv $(VENV)
+$(STAMP): pyproject.toml uv.lock .ci/python
+	@python=$$(.ci/python $(VENV)) && \
+	    { [ "$$python" = $(BIN)/python ] || "$$python" -m venv --clear $(VENV); }
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet "uv>=0.5"
-	UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --locked --inexact --compile-bytecode --quiet
+	UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --python $(BIN)/python --no-python-downloads \
+	    --locked --inexact --compile-bytecode --quiet
 	@touch $@
 
 # debian:trixie-slim by debootstrap, where no registry can be reached; needs root.
