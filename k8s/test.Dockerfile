@@ -17,6 +17,8 @@ RUN SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt VIRTUAL_ENV=/opt/penstock \
     --require-hashes --requirement /requirements.txt
 # Last, so that a change of the code costs a copy.
 COPY --from=project /opt/project /opt/penstock
+# Not in the wheel, and tested all the same.
+COPY --from=project /src/benchmarks /opt/penstock/lib/python3.13/site-packages/penstock/benchmarks
 ENV PATH=$PATH:/opt/uv/bin
 USER 65532
 WORKDIR /tests
