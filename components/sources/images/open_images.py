@@ -121,7 +121,7 @@ def _missing(labels: Labels, options: ImageOptions) -> list[RejectedRow]:
             line=0,
             column=None,
             reason=f"no image {name!r} below the input{others}; add it, or set "
-            "missing_images='drop'",
+            "`missing_images='drop'`",
             raw=os.fsencode(name),
         )
         for row, name in labels.missing
