@@ -101,5 +101,5 @@ def _fingerprint(properties: dict[str, Any]) -> str:
 def _add_file(digest: "hashlib._Hash", file: str) -> None:
     # A store that tells the version of an object spares reading it here.
     version = file.sure_version if isinstance(file, RemoteFile) else None
-    version = version or hash_file(file)[0].hex()
+    version = version or hash_file(file).sha256.hex()
     digest.update(os.fsencode(f"{file}\0{version}\n"))

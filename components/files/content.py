@@ -1,11 +1,14 @@
 """The content of files: one digest over many, and whether one is still as it was."""
 
+import functools
 import hashlib
 import os
-from collections.abc import Iterable
-from typing import BinaryIO
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, NamedTuple
 
 from penstock.components.errors import DataError
+from penstock.components.files.remote import RemoteFile
 from penstock.components.files.spool import local_path
 from penstock.components.tfrecord.sharding import MIB
 
@@ -32,8 +35,22 @@ def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
     return digest.hexdigest()
 
 
-def hash_file(path: str) -> tuple[bytes, int]:
-    """sha256 of a file's content, and its size in bytes.
+class Content(NamedTuple):
+    """What a file held when it was read.
+
+    Attributes:
+        sha256: Digest of all of it.
+        size: In bytes.
+        state: The file's `file_state` before it was read.
+    """
+
+    sha256: bytes
+    size: int
+    state: int
+
+
+def hash_file(path: str) -> Content:
+    """Read a file to its end.
 
     Raises:
         DataError: It cannot be opened; names it.
@@ -42,31 +59,28 @@ def hash_file(path: str) -> tuple[bytes, int]:
         stream = HashingStream(file)
         while stream.read(_HASH_BLOCK_BYTES):
             pass
-    return stream.digest(), stream.size
+    return stream.content()
 
 
 class HashingStream:
-    """Hashes and counts what is read from a file.
-
-    Attributes:
-        size: Bytes read.
-    """
+    """Hashes and counts what is read from a file."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
+        self._state = file_state(stream)
         self._digest = hashlib.sha256()
-        self.size = 0
+        self._size = 0
 
     def read(self, size: int, /) -> bytes:
         """The next `size` bytes."""
         data = self._stream.read(size)
         self._digest.update(data)
-        self.size += len(data)
+        self._size += len(data)
         return data
 
-    def digest(self) -> bytes:
-        """sha256 of all that was read."""
-        return self._digest.digest()
+    def content(self) -> Content:
+        """All that was read."""
+        return Content(self._digest.digest(), self._size, self._state)
 
 
 def open_data(path: str) -> BinaryIO:
@@ -81,15 +95,47 @@ def open_data(path: str) -> BinaryIO:
         raise DataError(f"{path}: cannot be opened ({error.strerror})") from error
 
 
-def check_size(stream: BinaryIO, size: int, path: str) -> None:
-    """Refuse an open file that is not as long as it was when the source was opened.
+def file_state(stream: BinaryIO) -> int:
+    """A number that changes when an open file is written to, or another stands in its place.
+
+    Size and time of change can be kept by whoever edits a file; the time at which the system noted
+    the edit (ctime) cannot.
+    """
+    found = os.fstat(stream.fileno())
+    return hash((found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
+
+
+@contextmanager
+def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
+    """Open a file that was scanned; what is read in the block is what was scanned.
+
+    Args:
+        path: The file.
+        content: What it held then. Digests are compared only where the state is another, as after
+            a change of the file's rights; a copy of a remote file is this machine's own.
 
     Raises:
-        DataError: Names it and both sizes.
+        DataError: It is another now, or became another while it was read; names it.
     """
-    now = os.fstat(stream.fileno()).st_size
-    if now != size:
-        raise DataError(
-            f"{path}: has {now} bytes and had {size} when it was opened first; "
-            "it was changed in between, start again"
-        )
+    with open_data(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size != content.size:
+            raise DataError(
+                f"{path}: has {size} bytes and had {content.size} when it was opened first; "
+                "it was changed in between, start again"
+            )
+        yield stream
+        now = file_state(stream)
+        if now == content.state or isinstance(path, RemoteFile):
+            return
+        if _digest_of(path, now) != content.sha256:
+            raise DataError(
+                f"{path}: its content was changed since it was opened first; start again"
+            )
+
+
+@functools.lru_cache(maxsize=1024)
+def _digest_of(path: str, state: int) -> bytes:
+    """Digest of a file in some state; read once a process where a mount has states of its own."""
+    del state
+    return hash_file(path).sha256

@@ -46,6 +46,21 @@ def feature_type(arrow_type: pa.DataType) -> tuple[FeatureKind | None, bool] | N
     return None
 
 
+def number_unit(arrow_type: pa.DataType) -> str | None:
+    """What the numbers of a type, or of lists of it, count; None where it holds none.
+
+    All types of one name count in one unit: of dates that is days, of other times microseconds.
+    """
+    value_type = arrow_type.value_type if _is_list(arrow_type) else arrow_type
+    if types.is_dictionary(value_type):
+        value_type = value_type.value_type
+    for name, holds in _UNITS.items():
+        if holds(value_type):
+            return name
+    is_number = types.is_boolean(value_type) or types.is_integer(value_type)
+    return "number" if is_number or any(h(value_type) for h in _HOLDS[FeatureKind.FLOAT]) else None
+
+
 def holds_text(arrow_type: pa.DataType) -> bool:
     """Whether the values of a type, or of lists of it, are UTF-8 text."""
     value_type = arrow_type.value_type if _is_list(arrow_type) else arrow_type
@@ -54,6 +69,12 @@ def holds_text(arrow_type: pa.DataType) -> bool:
     return types.is_string(value_type) or types.is_large_string(value_type)
 
 
+_UNITS: dict[str, Callable[[pa.DataType], bool]] = {
+    "date": types.is_date,
+    "time": types.is_time,
+    "timestamp": types.is_timestamp,
+    "duration": types.is_duration,
+}
 _HOLDS: dict[FeatureKind, tuple[Callable[[pa.DataType], bool], ...]] = {
     FeatureKind.INT: (types.is_boolean, types.is_integer, types.is_temporal),
     FeatureKind.FLOAT: (types.is_floating, types.is_decimal),

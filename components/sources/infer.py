@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.components.sources.tokens import (
     ANY_FLOAT,
+    FLOAT32_LIMIT,
     INT64_MAX,
     INT64_MIN,
     NON_FINITE,
@@ -47,7 +48,8 @@ class Tally:
     Attributes:
         integers: Integers within int64, without leading zeros or plus sign.
         long_integers: The same, but beyond int64.
-        floats: Other numbers without leading zeros or plus sign.
+        floats: Other numbers within float32, without leading zeros or plus sign.
+        long_floats: The same, but beyond float32, so that no FLOAT column takes them.
         padded: Numbers with leading zeros or a plus sign: codes and telephone numbers.
         non_finite: NaN and infinities.
         texts: Everything else.
@@ -57,6 +59,7 @@ class Tally:
     integers: int = 0
     long_integers: int = 0
     floats: int = 0
+    long_floats: int = 0
     padded: int = 0
     non_finite: int = 0
     texts: int = 0
@@ -76,6 +79,13 @@ class Tally:
             else:
                 self.long_integers += count
 
+    def add_floats(self, texts: pa.Array, counts: pa.Array) -> None:
+        """Add decimals and numbers with an exponent, by whether each is within float32."""
+        numbers = pc.utf8_trim(texts.cast(pa.string()), SPACES).cast(pa.float64())
+        large = pc.greater_equal(pc.abs(numbers), FLOAT32_LIMIT)
+        self.add("long_floats", counts.filter(large))
+        self.add("floats", counts.filter(pc.invert(large)))
+
     def kind(self) -> FeatureKind:
         """The kind that keeps most and loses nothing.
 
@@ -83,13 +93,15 @@ class Tally:
         not more than half of the values are numbers, or where most integers are beyond
         int64. Else FLOAT where there are decimals (or only NaN and infinities), else INT.
         """
-        finite = self.integers + self.long_integers + self.floats
+        finite = self.integers + self.long_integers + self.floats + self.long_floats
         numbers = finite + self.padded + self.non_finite
         if self.padded > _MAX_PADDED_SHARE * (finite + self.padded) or numbers <= self.texts:
             return FeatureKind.BYTES
         if self.floats or not finite:
             return FeatureKind.FLOAT
-        return FeatureKind.BYTES if self.long_integers > self.integers else FeatureKind.INT
+        if self.long_integers + self.long_floats > self.integers:
+            return FeatureKind.BYTES
+        return FeatureKind.INT
 
 
 class TypeSample:
@@ -131,6 +143,8 @@ class TypeSample:
             hit = pc.match_substring_regex(texts, f"^[{SPACES}]*(?:{pattern})[{SPACES}]*$")
             if label == "long_integers":
                 tally.add_integers(texts.filter(hit), counts.filter(hit))
+            elif label == "floats":
+                tally.add_floats(texts.filter(hit), counts.filter(hit))
             else:
                 tally.add(label, counts.filter(hit))
             texts, counts = texts.filter(pc.invert(hit)), counts.filter(pc.invert(hit))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from penstock.components.files.content import fingerprint
+from penstock.components.files.content import Content, fingerprint
 from penstock.components.files.listing import Listing
 from penstock.components.sources.base import Piece, Source
 from penstock.components.sources.cutting import RowStart, cut_files
@@ -16,14 +16,12 @@ class OpenedFile:
 
     Attributes:
         path: The file.
-        size: Its size in bytes.
-        sha256: Digest of the whole content.
+        content: What it held: size, digest and state.
         rows: Number of its rows, blank ones included.
     """
 
     path: str
-    size: int
-    sha256: bytes
+    content: Content
     rows: int
 
     @property
@@ -66,10 +64,10 @@ class OpenedFiles(Source, Generic[FileT]):
         """
         return cls(
             kind=kind,
-            fingerprint=fingerprint(kind, [(file.path, file.sha256) for file in files]),
+            fingerprint=fingerprint(kind, [(file.path, file.content.sha256) for file in files]),
             rows=sum(file.rows for file in files),
             files=listing.files,
-            input_bytes=sum(file.size for file in files),
+            input_bytes=sum(file.content.size for file in files),
             ignored=listing.ignored,
             scanned={file.path: file for file in files if file.rows},
             **fields,

@@ -12,7 +12,7 @@ from typing import IO, Any, BinaryIO, cast
 import fastavro
 
 from penstock.components.errors import DataError, short_error
-from penstock.components.files.content import hash_file, open_data
+from penstock.components.files.content import hash_file, open_data, open_unchanged
 from penstock.components.files.sniff import not_text
 from penstock.components.sources.opened_files import OpenedFile
 
@@ -62,7 +62,7 @@ class AvroFile(OpenedFile):
         """
         block = bisect_right(self.block_ends, start)
         row = self.block_ends[block - 1] if block else 0
-        with open_data(self.path) as stream:
+        with open_unchanged(self.path, self.content) as stream:
             header = stream.read(self.header_bytes)
             stream.seek(self.block_starts[block])
             rest = _Chained(header, stream)
@@ -104,9 +104,9 @@ def inspect_file(path: str) -> AvroFile:
     """
     with open_data(path) as stream:
         head = stream.read(512)
-    sha256, size = hash_file(path)
+    content = hash_file(path)
     if not head.startswith(_MAGIC):
-        problem = not_text(head) if size else "is empty (0 bytes)"
+        problem = not_text(head) if content.size else "is empty (0 bytes)"
         raise DataError(f"{path}: {problem or 'is no Avro file'}; expected an Avro container file")
     starts, ends, rows = [], [], 0
     with open_data(path) as stream:
@@ -128,8 +128,7 @@ def inspect_file(path: str) -> AvroFile:
         raise DataError(f"{path}: its rows are {schema!r}; expected records with named fields")
     return AvroFile(
         path=path,
-        size=size,
-        sha256=sha256,
+        content=content,
         rows=rows,
         schema=schema,
         header_bytes=header_bytes,

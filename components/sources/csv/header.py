@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import open_data
+from penstock.components.files.content import file_state, open_data
 from penstock.components.files.sniff import not_text
 from penstock.components.sources.csv.blocks import line_breaks
 from penstock.components.sources.csv.rows import RowSplitter
@@ -32,6 +32,7 @@ class Header:
         data_start: First byte after the header.
         first_line: Physical line that the data begin at, counted from 1.
         size: The file's size in bytes.
+        state: The file's `file_state`.
     """
 
     path: str
@@ -39,6 +40,7 @@ class Header:
     data_start: int
     first_line: int
     size: int
+    state: int
 
 
 def read_header(
@@ -56,18 +58,18 @@ def read_header(
         DataError: It is not text, has no header, or one that cannot name columns.
     """
     with open_data(path) as file:
-        size = os.fstat(file.fileno()).st_size
+        size, state = os.fstat(file.fileno()).st_size, file_state(file)
         head = file.read(_HEAD_BYTES)
     looks_like = not_text(head)
     if looks_like:
         raise DataError(f"{path}: {looks_like}")
     start = len(BOM) if head.startswith(BOM) else 0
     if options.column_names is not None:
-        return Header(path, options.column_names, start, 1, size)
+        return Header(path, options.column_names, start, 1, size, state)
     while head.startswith((b"\n", b"\r"), start):
         start += 1
     if start == len(head) == size:
-        return Header(path, (), size, 1, size)
+        return Header(path, (), size, 1, size, state)
     row = splitter.first_row(head[start:], last=len(head) == size)
     line = 1 + line_breaks(head[:start])
     if row is None or row.broken_at is not None:
@@ -88,7 +90,7 @@ def read_header(
         raise DataError(
             f"{path}: one column, no delimiter found: say --kind text for lines, or --kind csv"
         )
-    return Header(path, names, start + len(row.data), line + row.lines, size)
+    return Header(path, names, start + len(row.data), line + row.lines, size, state)
 
 
 def _is_table_name(path: str, names: tuple[str, ...], known_names: Collection[str]) -> bool:

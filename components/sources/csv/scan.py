@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import HashingStream, open_data
+from penstock.components.files.content import HashingStream, file_state, open_data
 from penstock.components.sources.base import Column, RejectedRow
 from penstock.components.sources.csv.blocks import RowBlock
 from penstock.components.sources.csv.header import Header
@@ -49,7 +49,7 @@ class CsvFile(OpenedFile):
     @property
     def units(self) -> int:
         """Bytes of data."""
-        return self.size - self.data_start
+        return self.content.size - self.data_start
 
     def find_row(self, units: int, splitter: RowSplitter) -> RowStart:
         """The first row that starts at byte `units` of the data or after it, or the end."""
@@ -151,17 +151,16 @@ def scan_file(
             has_data = has_data or bool(block.data.strip(b"\r\n"))
             row, line = row + block.rows, line + block.lines
             checkpoints.append((block.end, row, line))
-        if file.read(1):
+        if file.read(1) or file_state(file) != header.state:
             raise DataError(
-                f"{header.path}: grew while it was read; start again when it is complete"
+                f"{header.path}: was changed while it was read; start again when it is complete"
             )
     return CsvFile(
         path=header.path,
         names=header.names,
-        size=header.size,
         data_start=header.data_start,
         rows=row - 1,
         has_data=has_data,
-        sha256=stream.digest(),
+        content=stream.content(),
         checkpoints=np.array(checkpoints, np.int64),
     ), rejected

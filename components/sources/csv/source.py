@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import EMPTY_ADVICE, check_size, open_data
+from penstock.components.files.content import EMPTY_ADVICE, open_unchanged
 from penstock.components.files.listing import list_files
 from penstock.components.sources.base import Batch, Column, Piece
 from penstock.components.sources.batches import MAX_BATCH_ROWS, empty_batch
@@ -55,8 +55,7 @@ class CsvSource(OpenedFiles[CsvFile]):
             file = self.scanned[piece.file]
             parser = RowParser(file.names, self.columns, self.options)
             row, line = piece.first_row, piece.first_line
-            with open_data(piece.file) as stream:
-                check_size(stream, file.size, file.path)
+            with open_unchanged(piece.file, file.content) as stream:
                 stream.seek(piece.start)
                 for block in splitter.split(stream, piece.start, piece.end, piece.file):
                     yield from _batches(block, RowPlace(piece.file, row, line), parser, splitter)
@@ -158,6 +157,5 @@ def _check_rows(files: Sequence[CsvFile], options: SourceOptions) -> None:
     for file in files:
         if not file.has_data:
             what = "has a header and no rows" if file.names else "holds only blank lines"
-            raise DataError(
-                f"{file.path}: {what if file.size else 'is empty (0 bytes)'}; {EMPTY_ADVICE}"
-            )
+            what = what if file.content.size else "is empty (0 bytes)"
+            raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")

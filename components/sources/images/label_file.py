@@ -12,7 +12,7 @@ from penstock.components.sources.images.label_columns import find_file_column
 from penstock.components.sources.images.label_table import LabelTable, type_rows
 from penstock.components.sources.images.matlab import is_matlab, read_matlab
 from penstock.components.sources.images.options import ImageOptions
-from penstock.components.sources.lines.json.scan import no_duplicates
+from penstock.components.sources.lines.json.scan import check_keys, no_duplicates
 from penstock.components.sources.options import SourceOptions
 
 _CLASS_NAMES = ("class_names", "classes", "categories", "label_names")
@@ -74,11 +74,16 @@ def _read_csv(path: str) -> LabelTable:
 def _read_json(path: str) -> object:
     with open_data(path) as stream:
         try:
-            return json.loads(stream.read(), object_pairs_hook=no_duplicates)
+            return json.loads(stream.read(), object_pairs_hook=_checked)
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise DataError(f"{path}: not JSON ({error})") from error
         except ValueError as error:
-            raise DataError(f"{path}: {error}; expected it once") from error
+            raise DataError(f"{path}: {error}; expected text, once") from error
+
+
+def _checked(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    check_keys(key for key, _ in pairs)
+    return no_duplicates(pairs)
 
 
 def _from_tree(tree: object, path: str, options: ImageOptions, *, first_class: int) -> LabelTable:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from penstock.components.errors import DataError
+from penstock.components.files.content import Content
 from penstock.components.image_features import LABEL, TEXT
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.images.label_file import read_class_names, read_labels
@@ -18,7 +19,7 @@ from penstock.components.sources.images.source import DIGEST_COLUMN, IMAGE_COLUM
 from penstock.components.sources.images.tree import find_images
 from penstock.components.sources.layout import shown
 from penstock.components.sources.whole_files.rows import rejected_file, shuffled
-from penstock.components.sources.whole_files.scan import ScannedFile, for_each_file, scan_file
+from penstock.components.sources.whole_files.scan import for_each_file, scan_file
 from penstock.components.sources.whole_files.source import Listed
 from penstock.components.sources.whole_files.tree import FoundFile, Tree
 from penstock.components.tfrecord.sharding import MIB
@@ -128,7 +129,7 @@ def _missing(labels: Labels, options: ImageOptions) -> list[RejectedRow]:
     ]
 
 
-def _scan(paths: Sequence[str]) -> list[ScannedFile]:
+def _scan(paths: Sequence[str]) -> list[Content]:
     return for_each_file(lambda path: scan_file(path, MAX_FILE_BYTES), paths)
 
 

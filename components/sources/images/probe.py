@@ -9,7 +9,8 @@ from typing import NamedTuple
 from penstock.components.sources.images.jpeg import read_markers
 from penstock.components.sources.images.looks import format_by_extension, refusal
 from penstock.components.sources.images.options import ImageOptions
-from penstock.components.sources.images.png import read_chunks
+from penstock.components.sources.images.png import PngError, read_chunks
+from penstock.components.sources.images.png import check_pixels as check_png_pixels
 from penstock.components.sources.whole_files.rows import UnfitFileError
 from penstock.components.tfrecord.image_header import image_header
 
@@ -95,10 +96,13 @@ def _probe_jpeg(data: bytes) -> tuple[int, bool]:
 
 
 def _probe_png(data: bytes, options: ImageOptions) -> tuple[int, bool]:
-    chunks = read_chunks(data)
+    try:
+        chunks = read_chunks(data)
+        if chunks is not None and options.verify == "decode":
+            check_png_pixels(data)
+    except PngError as error:
+        raise UnfitFileError(f"damaged PNG: {error}; copy or write it again") from error
     if chunks is None:
-        raise UnfitFileError("damaged PNG: its header is not one")
-    if not chunks.is_whole:
         raise UnfitFileError("truncated PNG: its last chunk is missing; copy it again")
     is_plain = chunks.orientation == 1 and not (chunks.has_alpha and options.alpha != "drop")
     return (1 if chunks.is_gray else 3) if is_plain else 0, is_plain

@@ -56,7 +56,7 @@ class LineFile(OpenedFile):
     @property
     def units(self) -> int:
         """Bytes of data."""
-        return self.size - self.data_start
+        return self.content.size - self.data_start
 
     def row_start(self, at: int) -> RowStart:
         """The first line that starts at byte `at` of the data or after it, or the end."""
@@ -131,8 +131,7 @@ def scan_lines(
             raise DataError(f"{path}: grew while it was read; start again when it is complete")
     return LineFile(
         path=path,
-        size=byte,
-        sha256=stream.digest(),
+        content=stream.content(),
         rows=line - 1,
         data_start=start,
         has_data=has_data,

@@ -21,6 +21,7 @@ from penstock.components.sources.arrow_values import feature_type, holds_text
 from penstock.components.sources.base import Column
 from penstock.components.sources.layout import shown
 from penstock.components.sources.opened_files import OpenedFile
+from penstock.components.sources.parquet.int96 import wide_columns, written_by_arrow
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
@@ -31,12 +32,16 @@ class ParquetFile(OpenedFile):
     Attributes:
         schema: Names and Arrow types of its columns.
         group_ends: One past the last row of each row group, ascending.
+        int96: Columns whose timestamps may not fit nanoseconds.
+        by_arrow: Whether Arrow wrote the file.
         row_bytes: Largest mean size of a row among the groups, uncompressed
             but as encoded: its values may be far larger.
     """
 
     schema: pa.Schema
     group_ends: tuple[int, ...]
+    int96: tuple[str, ...]
+    by_arrow: bool
     row_bytes: int
 
     @property
@@ -91,8 +96,12 @@ class ParquetFile(OpenedFile):
             )
 
 
-def open_reader(path: str) -> pq.ParquetFile:
+def open_reader(path: str, int96_unit: str | None = None) -> pq.ParquetFile:
     """A reader of a file, its footer parsed; to be used as a context manager.
+
+    Args:
+        path: The file.
+        int96_unit: What timestamps of 96 bits are read as; None for nanoseconds, which wrap.
 
     Arrow opens the file itself: a Python stream that its threads let go of while the
     interpreter ends would abort the process (see `csv/parse.py`).
@@ -101,7 +110,7 @@ def open_reader(path: str) -> pq.ParquetFile:
         DataError: It is not Parquet, is damaged, or wants pickled code to be run.
     """
     try:
-        return pq.ParquetFile(local_path(path))
+        return pq.ParquetFile(local_path(path), coerce_int96_timestamp_unit=int96_unit)
     except RuntimeError as error:
         if "extension" not in str(error):
             raise
@@ -121,7 +130,7 @@ def inspect_file(path: str) -> ParquetFile:
     """
     with open_data(path) as stream:
         _check_ends(stream, os.fstat(stream.fileno()).st_size, path)
-    sha256, size = hash_file(path)
+    content = hash_file(path)
     with open_reader(path) as reader:
         schema, metadata = reader.schema_arrow, reader.metadata
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
@@ -135,11 +144,12 @@ def inspect_file(path: str) -> ParquetFile:
         row_bytes = max(row_bytes, group.total_byte_size // max(1, group.num_rows))
     return ParquetFile(
         path=path,
-        size=size,
-        sha256=sha256,
+        content=content,
         rows=rows,
         schema=schema,
         group_ends=tuple(ends),
+        int96=wide_columns(metadata),
+        by_arrow=written_by_arrow(metadata),
         row_bytes=row_bytes,
     )
 

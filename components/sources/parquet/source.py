@@ -6,15 +6,17 @@ values are refused by name, and pickled extension types without running their co
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.components.errors import DataError, short_error
-from penstock.components.files.content import EMPTY_ADVICE, check_size, open_data
+from penstock.components.files.content import EMPTY_ADVICE, open_unchanged
 from penstock.components.files.listing import list_files
-from penstock.components.sources.arrow_values import to_feature
+from penstock.components.sources.arrow_values import number_unit, to_feature
 from penstock.components.sources.base import (
     MAX_BATCH_BYTES,
     Batch,
@@ -35,6 +37,7 @@ from penstock.components.sources.layout import check_same_names, check_schema_na
 from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.parquet.file import ParquetFile, inspect_file, open_reader
+from penstock.components.sources.parquet.int96 import with_wide_timestamps
 from penstock.components.sources.python_values import row_json
 from penstock.components.sources.schema import SchemaColumn, read_schema
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -73,10 +76,11 @@ class ParquetSource(OpenedFiles[ParquetFile]):
         # below that of their values.
         rows = min(FIRST_BATCH_ROWS, most)
         names = [column.name for column in self.columns if column.name in file.names]
-        with open_data(piece.file) as stream:
-            check_size(stream, file.size, file.path)
-        with open_reader(file.path) as reader:
-            batches = reader.iter_batches(rows, groups, names, use_threads=False)
+        with (
+            open_unchanged(piece.file, file.content),
+            _RowReader(file, groups, names) as reader,
+        ):
+            batches = reader.batches(rows)
             for batch in _damage_named(batches, file.path, piece):
                 begin = max(0, piece.start - row)
                 part = batch.slice(begin, max(0, piece.end - row - begin))
@@ -89,7 +93,7 @@ class ParquetSource(OpenedFiles[ParquetFile]):
                     yield converted
                 row += batch.num_rows
                 rows = next_batch_rows(rows, row_bytes, most)
-                reader.reader.set_batch_size(rows)  # Counts from the next batch on.
+                reader.set_batch_rows(rows)
         if row < piece.end:
             raise DataError(
                 f"{piece.file}: rows end at {row}, the footer promises {piece.end}; copy it again"
@@ -110,6 +114,36 @@ class ParquetSource(OpenedFiles[ParquetFile]):
             for row, fault in faults.items()
         }
         return batch_without(table, rejected)
+
+
+class _RowReader(ExitStack):
+    """Reads row groups of a file, timestamps of 96 bits at full width."""
+
+    def __init__(self, file: ParquetFile, groups: Sequence[int], names: Sequence[str]) -> None:
+        super().__init__()
+        self._groups = groups
+        self._names = names
+        self._by_arrow = file.by_arrow
+        self._int96 = [name for name in names if name in file.int96]
+        self._readers = [self.enter_context(open_reader(file.path))]
+        if self._int96:
+            self._readers.append(self.enter_context(open_reader(file.path, "us")))
+
+    def batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows, so many at a time at first."""
+        columns = (self._names, self._int96)
+        narrow, *wide = (
+            reader.iter_batches(rows, self._groups, names, use_threads=False)
+            for reader, names in zip(self._readers, columns, strict=False)
+        )
+        if not wide:
+            return narrow
+        return map(partial(with_wide_timestamps, by_arrow=self._by_arrow), narrow, *wide)
+
+    def set_batch_rows(self, rows: int) -> None:
+        """Read so many rows at a time from the next batch on."""
+        for reader in self._readers:
+            reader.reader.set_batch_size(rows)
 
 
 def _rows_at_once(batch: pa.RecordBatch) -> int:
@@ -191,8 +225,24 @@ def _columns_by_files(files: Sequence[ParquetFile]) -> tuple[Column, ...]:
         column = Column(name, kind or FeatureKind.BYTES, is_list, is_text)
         for file in files:
             file.check_fits(column, typed.path)
+        _check_units(name, files)
         columns.append(column)
     return tuple(columns)
+
+
+def _check_units(name: str, files: Sequence[ParquetFile]) -> None:
+    """Refuse files in which the numbers of a column count different things."""
+    first: dict[str, ParquetFile] = {}
+    for file in files:
+        unit = number_unit(file.schema.field(name).type)
+        if unit is not None:
+            first.setdefault(unit, file)
+    if len(first) > 1:
+        (unit, file), (other, other_file), *_ = first.items()
+        raise DataError(
+            f"{other_file.path}: column {name!r} holds {other}s, in {file.path} {unit}s, which "
+            "are counted in different units; write them alike, or ingest the files apart"
+        )
 
 
 def _columns_by_schema(
@@ -212,5 +262,6 @@ def _columns_by_schema(
         column = Column(wanted.name, wanted.kind, is_list, is_text)
         for file in having:
             file.check_fits(column, expected_by)
+        _check_units(wanted.name, having)
         columns.append(column)
     return tuple(columns)

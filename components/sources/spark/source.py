@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,12 +11,15 @@ from penstock.components.files.content import open_data
 from penstock.components.files.remote import RemoteFile, is_remote, list_folder
 from penstock.components.files.sniff import PARQUET_MAGIC
 from penstock.components.sources.base import Column, Source
+from penstock.components.sources.layout import shown
 from penstock.components.sources.option_checks import check_flag, check_one_of, check_strings
 from penstock.components.sources.options import NON_FINITE, SourceOptions
 from penstock.components.sources.spark.crc import check_crc, name_of_sums, sums_name
 from penstock.components.sources.spark.types import parse_columns
 
 SUCCESS = "_SUCCESS"
+# What Hadoop and other tools call a file while they copy it.
+_UNFINISHED = re.compile(r"(\._COPYING_|\.tmp)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -62,11 +66,19 @@ def open_spark(inputs: Sequence[str], options: SparkOptions) -> Source:
         DataError: A folder is not complete, is partitioned, or a file of it is damaged.
         UsageError: Columns are given for Parquet, which has its own.
     """
-    paths = [part for folder in inputs for part in part_files(folder, options)]
+    parts = [part for folder in inputs for part in part_files(folder, options)]
+    paths = [path for path in parts if _size(path)]
+    empty = [path for path in parts if not _size(path)]
     is_parquet = {_is_parquet(path) for path in paths}
     if len(is_parquet) > 1:
         raise DataError(f"{inputs[0]}: holds Parquet and other part files; ingest them apart")
-    return _open_parquet(paths, options) if True in is_parquet else _open_tfrecords(paths, options)
+    if True not in is_parquet:
+        # A task without rows writes no byte; whether it had none cannot be known.
+        note = f"{len(empty)} part file(s) of 0 bytes have no rows: {shown(empty)}"
+        return replace(_open_tfrecords(paths, options), notes=(note,) if empty else ())
+    if empty:
+        raise DataError(f"{empty[0]}: is empty (0 bytes), expected Parquet; copy it again")
+    return _open_parquet(paths, options)
 
 
 def part_files(folder: str, options: SparkOptions) -> list[str]:
@@ -90,16 +102,23 @@ def part_files(folder: str, options: SparkOptions) -> list[str]:
         )
     if options.check_sums:
         _check_none_lost(folder, files)
-    found = [path for name, path in sorted(files.items()) if name.startswith("part-")]
-    filled = [path for path in found if _size(path)]
-    if not filled:
+    parts = {name: path for name, path in sorted(files.items()) if name.startswith("part-")}
+    unfinished = {name for name in parts if _UNFINISHED.search(name)}
+    for name in sorted(unfinished):
+        if _UNFINISHED.sub("", name) not in parts:
+            raise DataError(
+                f"{folder}: {name} is a copy that was not finished; wait for it, or copy the file "
+                "again"
+            )
+    found = [path for name, path in parts.items() if name not in unfinished]
+    if not any(map(_size, found)):
         raise DataError(f"{folder}: has no part file with data; expected part-00000 and so on")
     if options.check_sums:
         for name, path in files.items():
             sums = files.get(sums_name(name))
             if path in found and sums is not None:
                 check_crc(path, sums)
-    return filled
+    return found
 
 
 def _check_none_lost(folder: str, files: Mapping[str, str]) -> None:
@@ -160,6 +179,12 @@ def _open_tfrecords(paths: Sequence[str], options: SparkOptions) -> Source:
     columns = tuple(replace(column, is_text=False) for column in _columns(options))
     if not columns:
         return replace(source, kind="spark")
+    names = [column.name for column in columns]
+    if more := [column.name for column in source.columns if column.name not in names]:
+        raise DataError(
+            f"{os.path.dirname(paths[0])}: its records have {shown(more)}, which is none of the "
+            f"columns that were named, {shown(names)}; name all columns of the records"
+        )
     # The same records under other columns are other rows.
     content = f"{source.fingerprint} {columns!r}".encode()
     fingerprint = hashlib.sha256(content).hexdigest()

@@ -48,6 +48,8 @@ class Database:
 
     # Whether what `mark` names lasts only as long as the connection that it was asked on.
     mark_needs_connection = False
+    # Whether columns that differ in case only are two to it; quoted or not, to most they are one.
+    tells_case = False
 
     def __init__(self, url: URL, credentials_file: str | None) -> None:
         self.url = url

@@ -7,7 +7,7 @@ import hashlib
 import json
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,11 +159,18 @@ def _describe(
     if not description:
         raise UsageError(f"{database.shown}: the query gives no columns; expected a SELECT")
     names = tuple(str(one[0]) for one in description)
-    twice = [name for name, count in Counter(names).items() if count > 1]
+    names_seen = Counter(name if database.tells_case else name.lower() for name in names)
+    twice = [name for name, count in names_seen.items() if count > 1]
     if twice or not all(name.strip() for name in names):
         what = f"duplicate column {shown(twice)}" if twice else "a column without a name"
+        if twice and len(set(names)) == len(names):
+            what = f"columns that differ in case only ({shown(_alike(names, twice))})"
         raise DataError(f"{database.shown}: {what}; give each a name of its own (AS) in the query")
     return names, database.features(description, connection)
+
+
+def _alike(names: Sequence[str], lower: Collection[str]) -> list[str]:
+    return [name for name in names if name.lower() in lower]
 
 
 def _key(

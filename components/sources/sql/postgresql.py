@@ -50,6 +50,7 @@ class PostgresDatabase(Database):
     """A PostgreSQL server's."""
 
     mark_needs_connection = True
+    tells_case = True
 
     def _connect_args(self) -> dict[str, Any]:
         return {key: value for key, value in _DEADLINES.items() if key not in self.url.query}

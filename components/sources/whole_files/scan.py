@@ -1,13 +1,13 @@
 """Files that are read whole: their size and digest, found by several threads."""
 
-import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import BinaryIO, NamedTuple, TypeVar
+from contextlib import contextmanager
+from typing import TypeVar
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import check_size, open_data
+from penstock.components.files.content import Content, HashingStream, open_data, open_unchanged
 from penstock.components.tfrecord.sharding import MIB
 
 _BLOCK_BYTES = MIB
@@ -18,13 +18,6 @@ _FILES_AT_ONCE = 64
 T = TypeVar("T")
 
 
-class ScannedFile(NamedTuple):
-    """A file's size in bytes and the sha256 of its content; of no content where it is too large."""
-
-    size: int
-    sha256: bytes
-
-
 def for_each_file(scan: Callable[[str], T], paths: Sequence[str]) -> list[T]:
     """What `scan` gives for each path, in their order; several are at work at a time."""
     chunks = [paths[at : at + _FILES_AT_ONCE] for at in range(0, len(paths), _FILES_AT_ONCE)]
@@ -33,34 +26,34 @@ def for_each_file(scan: Callable[[str], T], paths: Sequence[str]) -> list[T]:
         return [file for chunk in done for file in chunk]
 
 
-def scan_file(path: str, max_bytes: int) -> ScannedFile:
-    """Size and digest of a file; one of more than `max_bytes` is not read.
+def scan_file(path: str, max_bytes: int) -> Content:
+    """What a file holds; of one of more than `max_bytes` nothing is read.
 
     Raises:
         DataError: It cannot be opened or read; names it.
     """
-    digest = hashlib.sha256()
-    with open_data(path) as stream:
-        size = os.fstat(stream.fileno()).st_size
+    with open_data(path) as file:
+        size, stream = os.fstat(file.fileno()).st_size, HashingStream(file)
         if size <= max_bytes:
-            while block := _read(stream, path, min(size + 1, _BLOCK_BYTES)):
-                digest.update(block)
-    return ScannedFile(size, digest.digest())
+            with _errors_named(path):
+                while stream.read(min(size + 1, _BLOCK_BYTES)):
+                    pass
+    return stream.content()._replace(size=size)
 
 
-def read_whole(path: str, size: int) -> bytes:
+def read_whole(path: str, content: Content) -> bytes:
     """All bytes of a file.
 
     Raises:
-        DataError: It cannot be read, or has no longer the size that it had.
+        DataError: It cannot be read, or is not what it was; names it.
     """
-    with open_data(path) as stream:
-        check_size(stream, size, path)
-        return _read(stream, path, -1)
+    with open_unchanged(path, content) as stream, _errors_named(path):
+        return stream.read()
 
 
-def _read(stream: BinaryIO, path: str, size: int) -> bytes:
+@contextmanager
+def _errors_named(path: str) -> Iterator[None]:
     try:
-        return stream.read(size)
+        yield
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.components.errors import DataError
+from penstock.components.files.content import Content
 from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow, Source
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
@@ -27,7 +28,6 @@ from penstock.components.sources.whole_files.rows import (
     shuffled,
 )
 from penstock.components.sources.whole_files.scan import (
-    ScannedFile,
     for_each_file,
     read_whole,
     scan_file,
@@ -58,22 +58,29 @@ class Listed:
         names: Its path below the input; binary [files].
         sizes: In bytes; int64 [files].
         digests: sha256 of each file; binary [files].
+        states: The `file_state` of each; int64 [files].
     """
 
     paths: tuple[str, ...]
     names: pa.BinaryArray
     sizes: np.ndarray
     digests: pa.BinaryArray
+    states: np.ndarray
 
     @classmethod
-    def of(cls, files: Sequence[FoundFile], scanned: Sequence[ScannedFile]) -> "Listed":
+    def of(cls, files: Sequence[FoundFile], scanned: Sequence[Content]) -> "Listed":
         """What a look at each of the files gave."""
         return cls(
             paths=tuple(file.path for file in files),
             names=pa.array([os.fsencode(file.name) for file in files], pa.binary()),
             sizes=np.array([one.size for one in scanned], np.int64),
             digests=pa.array([one.sha256 for one in scanned], pa.binary()),
+            states=np.array([one.state for one in scanned], np.int64),
         )
+
+    def content(self, at: int) -> Content:
+        """What a file held."""
+        return Content(self.digests[at].as_py(), int(self.sizes[at]), int(self.states[at]))
 
 
 @dataclass
@@ -148,11 +155,11 @@ class ListedFiles(Source):
         if at >= read:
             made.rejected.append(self.rejected_by_scan[at - read])
             return
-        path, size, data = self.listed.paths[at], int(self.listed.sizes[at]), b""
+        path, content, data = self.listed.paths[at], self.listed.content(at), b""
         try:
-            if size > self.max_bytes:
-                raise UnfitFileError(too_large(size, self.max_bytes))
-            data = read_whole(path, size)
+            if content.size > self.max_bytes:
+                raise UnfitFileError(too_large(content.size, self.max_bytes))
+            data = read_whole(path, content)
             self._add(at, data, made)
         except UnfitFileError as error:
             made.rejected.append(rejected_file(path, str(error), data[:_KEPT_BYTES]))
@@ -255,7 +262,7 @@ def open_whole_files(
     files = [tree.files[at] for at in shuffled(names, options.shuffle_seed)]
     rejected: dict[str, str] = dict(sorted(tree.refused.items()))
     digest = hashlib.sha256(kind.encode())
-    kept: dict[FoundFile, ScannedFile] = {}
+    kept: dict[FoundFile, Content] = {}
     looks = for_each_file(lambda path: _look(path, max_bytes), [file.path for file in files])
     for file, found in zip(files, looks, strict=True):
         if isinstance(found, str):
@@ -283,7 +290,7 @@ def open_whole_files(
     )
 
 
-def _look(path: str, max_bytes: int) -> ScannedFile | str:
+def _look(path: str, max_bytes: int) -> Content | str:
     """Size and digest of a file, or what is wrong with it."""
     try:
         found = scan_file(path, max_bytes)

@@ -19,7 +19,7 @@ from penstock.components.tfrecord.recovery import recover
 # systems. A leading `_` is no sign: cameras write _DSC0001.JPG.
 STRAY = re.compile(
     r"^\.|^_SUCCESS$|^__MACOSX$|^readme\b|^licen[cs]e\b|^thumbs\.db$|^desktop\.ini$|~$"
-    r"|\.(crc|tmp|swp|bak)$",
+    r"|\.(crc|tmp|swp|bak|_copying_)$",
     re.IGNORECASE,
 )
 

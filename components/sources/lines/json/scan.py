@@ -5,11 +5,13 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 from penstock.components.files.sniff import not_text
 from penstock.components.sources.tokens import beyond_float32
 
-_LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
+# What may be beyond float64: by its exponent, or by its digits alone.
+_MAYBE_LARGE = re.compile(rb"[eE]\+?\d{3}|\d{309}")
 _SHOWN_CHARACTERS = 80
 
 
@@ -21,7 +23,7 @@ def parse_line(line: bytes) -> dict[str, object]:
     """
     try:
         # Python makes infinity of what is beyond float64, and a hook for floats has its cost.
-        row = json.loads(line, parse_float=_finite if _LARGE_EXPONENT.search(line) else None)
+        row = json.loads(line, parse_float=_finite if _MAYBE_LARGE.search(line) else None)
     except UnicodeDecodeError as error:
         raise ValueError(f"byte {error.start + 1} of the line is not UTF-8") from error
     except json.JSONDecodeError as error:
@@ -36,7 +38,22 @@ def parse_line(line: bytes) -> dict[str, object]:
     # without the hook, which costs as much as the parsing.
     if line.count(b":") > len(row):
         json.loads(line, object_pairs_hook=no_duplicates)
+    if b"\\u" in line or b"\xed" in line:  # else no text has a surrogate
+        check_keys(row)
     return row
+
+
+def check_keys(row: Iterable[str]) -> None:
+    """Refuse keys that no column can be called.
+
+    Raises:
+        ValueError: A key is not Unicode text.
+    """
+    for key in row:
+        try:
+            key.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"key {key!r} is not Unicode text (a lone surrogate)") from error
 
 
 def _finite(text: str) -> float:

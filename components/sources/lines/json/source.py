@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import EMPTY_ADVICE, check_size, open_data
+from penstock.components.files.content import EMPTY_ADVICE, open_unchanged
 from penstock.components.files.listing import list_files
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_without
@@ -34,8 +34,7 @@ class JsonLinesSource(OpenedFiles[LineFile]):
         """
         converter = RowConverter(self.columns, self.options)
         for piece in pieces:
-            with open_data(piece.file) as stream:
-                check_size(stream, self.scanned[piece.file].size, piece.file)
+            with open_unchanged(piece.file, self.scanned[piece.file].content) as stream:
                 for block in read_blocks(stream, piece, self.options.max_row_bytes):
                     lines = block.data.removesuffix(b"\n").split(b"\n")
                     for at in range(0, len(lines), MAX_BATCH_ROWS):

@@ -3,13 +3,13 @@
 Most values decide what a column holds, so that no single bad one changes its type.
 """
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Column
 from penstock.components.sources.python_values import is_nested
+from penstock.components.sources.tokens import FLOAT32_LIMIT
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
@@ -17,7 +17,8 @@ def _class(value: object) -> str:
     if isinstance(value, str):
         return "texts"
     if isinstance(value, float):
-        return "floats" if math.isfinite(value) else "non_finite"
+        # What no FLOAT column takes says nothing for one.
+        return "floats" if abs(value) < FLOAT32_LIMIT else "rejected"
     return "integers"
 
 
@@ -63,7 +64,7 @@ class JsonSample:
                 "no feature can hold; set `nested='json'` to keep them as JSON text, or leave the "
                 "column out of a schema and set `extra_columns='drop'`"
             )
-        numbers = values["integers"] + values["floats"] + values["non_finite"]
+        numbers = values["integers"] + values["floats"] + values["rejected"]
         if values["texts"] >= numbers:
             kind = FeatureKind.BYTES
         else:

@@ -60,7 +60,7 @@ def _open_lines(inputs: Sequence[str], options: TextOptions) -> LineSource:
 
 def _check(file: LineFile, options: TextOptions) -> None:
     if not file.has_data and not options.allow_empty:
-        what = "holds only blank lines" if file.size else "is empty (0 bytes)"
+        what = "holds only blank lines" if file.content.size else "is empty (0 bytes)"
         raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
     if file.rows == 1:
         with open_data(file.path) as stream:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.components.files.content import check_size, open_data
+from penstock.components.files.content import open_unchanged
 from penstock.components.sources.base import Batch, Piece
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
 from penstock.components.sources.lines.file import LineFile, read_blocks
@@ -37,8 +37,7 @@ class LineSource(OpenedFiles[LineFile]):
         options = self.options
         for piece in pieces:
             name = _repeated(os.fsencode(self.names[piece.file]), MAX_BATCH_ROWS)
-            with open_data(piece.file) as stream:
-                check_size(stream, self.scanned[piece.file].size, piece.file)
+            with open_unchanged(piece.file, self.scanned[piece.file].content) as stream:
                 for block in read_blocks(stream, piece, options.max_row_bytes):
                     lines = parse_lines(
                         block,

@@ -100,7 +100,7 @@ def test_a_bomb_is_refused_by_its_header():
 
 
 def test_headers_that_no_decoder_reads(encoded):
-    assert reason(png_header(2, 2, bits=3)) == "damaged PNG: its header is not one"
+    assert reason(png_header(2, 2, bits=3)).startswith("damaged PNG: its header says what")
     twelve_bits = encoded().replace(b"\xff\xc0\x00\x11\x08", b"\xff\xc0\x00\x11\x0c")
     assert reason(twelve_bits) == (
         "JPEG of 3 x 12 bits a pixel, which is not read; convert it to 8 bits of gray or RGB"
@@ -155,3 +155,60 @@ def test_orientation_in_both_orders_of_bytes(mark):
 )
 def test_damaged_exif_is_upright(exif):
     assert orientation(exif) == 1
+
+
+def chunk(kind, body=b"", crc=None):
+    crc = zlib.crc32(kind + body) if crc is None else crc
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", crc)
+
+
+PIXELS = zlib.compress(b"\0" + bytes(12) + b"\0" + bytes(12))
+IDAT, IEND = chunk(b"IDAT", PIXELS), chunk(b"IEND")
+
+
+def png(*chunks, header=(8, 2, 0, 0, 0)):
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        (chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 2, *header)), *chunks)
+    )
+
+
+WHY = {
+    "the checksum of IDAT is wrong": png(chunk(b"IDAT", PIXELS, 1), IEND),
+    "the checksum of IEND is wrong": png(IDAT, chunk(b"IEND", crc=1)),
+    "its header says what no PNG has": png(IDAT, IEND, header=(8, 2, 1, 0, 0)),
+    "it has a second header or the unknown chunk ABCD": png(chunk(b"ABCD"), IDAT, IEND),
+    "it has a second header or the unknown chunk IHDR": png(chunk(b"IHDR"), IDAT, IEND),
+    "its pixels are in parts with something between them": png(
+        chunk(b"IDAT", PIXELS[:9]), chunk(b"tEXt", b"a\0b"), chunk(b"IDAT", PIXELS[9:]), IEND
+    ),
+    "its palette is missing": png(IDAT, IEND, header=(8, 3, 0, 0, 0)),
+    "its palette has 4 bytes": png(chunk(b"PLTE", b"rgbx"), IDAT, IEND, header=(8, 3, 0, 0, 0)),
+    "a chunk is called b'ab1d'": png(chunk(b"ab1d"), IDAT, IEND),
+}
+
+
+@pytest.mark.parametrize("why", WHY)
+def test_what_libpng_does_not_decode_is_refused_though_pillow_opens_it(why):
+    assert reason(WHY[why]) == f"damaged PNG: {why}; copy or write it again"
+
+
+@pytest.mark.parametrize(
+    ("pixels", "why"),
+    [
+        (PIXELS[:-4], "its pixels end early"),
+        (zlib.compress(bytes(25)), "its pixels end early"),
+        (zlib.compress(b"\5" + bytes(25)), "a row has a filter that there is none of"),
+        (b"\x78\x9c\xff\xff\xff\xff", "its pixels cannot be decompressed "),
+    ],
+)
+def test_pixels_are_decompressed_where_decoding_is_asked_for(pixels, why):
+    data = png(chunk(b"IDAT", pixels), IEND)
+    assert probe(data, "a", ImageOptions()).is_plain
+    assert reason(data, verify="decode").startswith(f"damaged PNG: {why}")
+
+
+def test_what_libpng_passes_over_is_taken(encoded):
+    extra = png(chunk(b"tEXt", b"a\0b", 1), chunk(b"abCd", b"x"), IDAT, IEND) + b"junk"
+    assert probe(extra, "a", ImageOptions(verify="decode")).is_plain
+    for mode in ("1", "L", "P", "RGB", "I;16"):
+        assert probe(encoded("PNG", mode=mode), "a", ImageOptions(verify="decode")).is_plain

@@ -376,3 +376,59 @@ def test_chicago_taxi(read_out):
     tracts = [row[2] for row in out.rows if row[2] is not None]
     assert source.columns[2] == Column("dropoff_census_tract", INT)
     assert all(17_031_000_000 < tract < 17_032_000_000 for tract in tracts)
+
+
+DAY = datetime.date(1970, 1, 2)
+MOMENT = datetime.datetime(1970, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "said"),
+    [
+        ([DAY], [MOMENT], "timestamps, in 1.parquet dates"),
+        ([MOMENT], [86_400], "numbers, in 1.parquet timestamps"),
+        ([[MOMENT]], [[86_400]], "numbers, in 1.parquet timestamps"),
+        ([datetime.time(1)], [datetime.timedelta(hours=1)], "durations, in 1.parquet times"),
+    ],
+)
+def test_files_whose_units_differ_are_not_mixed(write, tmp_path, one, two, said):
+    write({"t": one}, "1.parquet")
+    write({"t": two}, "2.parquet")
+    message = f"2.parquet: column 't' holds {said}, which are counted in different units; "
+    assert refusal(str(tmp_path)).startswith(message)
+    schema = tmp_path / "schema.pbtxt"
+    schema.write_text('feature { name: "t" type: INT }')
+    assert refusal(str(tmp_path), schema_file=str(schema)).startswith(message)
+
+
+def test_units_of_one_sort_and_nulls_go_together(write, tmp_path):
+    write({"t": pa.array([MOMENT], pa.timestamp("s"))}, "1.parquet")
+    write({"t": pa.array([MOMENT], pa.timestamp("ns", "UTC"))}, "2.parquet")
+    write({"t": pa.nulls(1)}, "3.parquet")
+    source = open_source(str(tmp_path))
+    values = [b.table.column(0).to_pylist() for b in source.read(source.cut(1)[0])]
+    assert values == [[86_400_000_000], [86_400_000_000], [None]]
+
+
+def test_timestamps_of_96_bits_are_read_at_full_width(write):
+    times = [
+        datetime.datetime(9999, 12, 31, 23, 59, 59, 999999),
+        datetime.datetime(1, 1, 1, 5),
+        datetime.datetime(1500, 6, 1, 12, 0, 0, 1),
+        None,
+        datetime.datetime(1969, 12, 31, 23, 59, 59, 999999),
+        datetime.datetime(2024, 2, 29, 1, 2, 3, 456789),
+        datetime.datetime(2544, 1, 1),
+    ]
+    fine = pa.array([-616, -1000, -384, None, 616, 1_000_384, 1], pa.timestamp("ns"))
+    columns = {"fine": fine, "t": pa.array(times, pa.timestamp("us"))}
+    path = write(columns, use_deprecated_int96_timestamps=True, row_group_size=3)
+    source = open_source(path)
+    batches = [b.table for run in source.cut(2) for b in source.read(run)]
+    epoch, us = datetime.datetime(1970, 1, 1), datetime.timedelta(microseconds=1)
+    assert [row["t"] for batch in batches for row in batch.to_pylist()] == [
+        None if time is None else (time - epoch) // us for time in times
+    ]
+    assert [row["fine"] for batch in batches for row in batch.to_pylist()] == [
+        -1, -1, -1, None, 0, 1000, 0,
+    ]  # fmt: skip

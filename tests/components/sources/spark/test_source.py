@@ -72,6 +72,19 @@ def test_parquet_as_spark_wrote_it(parquet):
     assert table(source)[10] == ROW_10
 
 
+def test_timestamps_that_spark_writes_as_96_bits_are_read_at_full_width(spark, tmp_path):
+    times = ("9999-12-31 23:59:59.999999", "1969-12-31 12:00:00.000001", "1900-01-01 05:00:00")
+    columns = [f"timestamp'{time}' as t{at}" for at, time in enumerate(times)]
+    spark.range(1).selectExpr("id", *columns).write.parquet(str(tmp_path / "out"))
+    [row] = table(open_source(str(tmp_path / "out"), SparkOptions()))
+    assert row == {
+        "id": 0,
+        "t0": 253402300799_999999,
+        "t1": -43199_999999,
+        "t2": -2208970800_000000,
+    }
+
+
 def test_an_unfinished_or_damaged_folder_is_refused(parquet, tmp_path):
     copy = tmp_path / "trips"
     shutil.copytree(parquet, copy)
@@ -107,14 +120,12 @@ def test_tfrecords_take_their_types_from_the_parquet_copy(trips, parquet, tmp_pa
     (folder / "_SUCCESS").touch()
     typed = open_source(str(folder), SparkOptions(schema_from=str(parquet)))
     assert typed.columns == open_source(str(parquet), SparkOptions()).columns
-    listed = open_source(
-        str(folder),
-        SparkOptions(columns=("id bigint", "fare double", "name string", "tags array<bigint>",
-                              "day date", "price decimal(6,2)", "even boolean")),
-    )  # fmt: skip
+    others = ("fare double", "name string", "tags array<bigint>", "day date",
+              "price decimal(6,2)", "even boolean")  # fmt: skip
+    listed = open_source(str(folder), SparkOptions(columns=("id bigint", *others)))
     assert listed.columns == typed.columns
     assert table(listed)[10] == ROW_10
-    wrong = open_source(str(folder), SparkOptions(columns=("id string",)))
+    wrong = open_source(str(folder), SparkOptions(columns=("id string", *others)))
     rejected = [row for run in wrong.cut(1) for b in wrong.read(run) for row in b.rejected]
     assert len(rejected) == 1000
     assert "column 'id': record 0 at offset 0: is INT, expected BYTES" in str(rejected[0])

@@ -309,3 +309,13 @@ def test_a_semicolon_in_a_text_is_kept(sqlite_table, open_sql, read_out):
     query = "SELECT id, ';--' AS x FROM t WHERE ';' <> '; -- '"
     source = open_sql(sqlite_table(TRIPS, trips(1)), query=query, key="id")
     assert read_out(source).rows == [[0, b";--"]]
+
+
+def test_columns_that_differ_in_case_only_are_refused(sqlite_table, open_sql):
+    address = sqlite_table("id INTEGER PRIMARY KEY, fare REAL", [(1, 0.5)])
+    with pytest.raises(DataError) as error:
+        open_sql(address, query="SELECT id, fare, id + 1 AS Fare FROM t", key="id")
+    assert str(error.value).endswith(
+        ": columns that differ in case only ('fare', 'Fare'); give each a name of its own (AS) in "
+        "the query"
+    )

@@ -193,3 +193,38 @@ def test_a_whole_float_that_may_be_rounded_is_no_integer(write):
         "a.jsonl: line 5 (row 5), column 'i': -9007199254740992.0 is not a whole number within "
         "2**53; expected an integer",
     ]
+
+
+def test_digits_alone_may_be_beyond_float64(write):
+    large = "9" * 309 + ".5"
+    path = write('{"x": 0.5}', f'{{"x": {large}}}', f'{{"x": -{large}}}', f'{{"x": {"9" * 309}}}')
+    rows, rejected = read(open_source(path, JsonLinesOptions(non_finite="null")))
+    assert rows == [{"x": 0.5}]
+    assert [row.partition(")")[2] for row in rejected] == [
+        f": {'9' * 80} is beyond float32 (3.4e38); as BYTES it would be kept",
+        f": -{'9' * 79} is beyond float32 (3.4e38); as BYTES it would be kept",
+        f", column 'x': {'9' * 80}... is beyond int64; as BYTES it would be kept",
+    ]
+
+
+@pytest.mark.parametrize("number", ["1e39", "-4e38", "NaN", "Infinity"])
+def test_a_number_that_is_rejected_does_not_change_the_columns_type(write, number):
+    source = open_source(write('{"id": 1}', f'{{"id": {number}}}', '{"id": 9007199254740993}'))
+    assert source.columns == (Column("id", INT),)
+    rows, rejected = read(source)
+    assert rows == [{"id": 1}, {"id": 9007199254740993}]
+    assert len(rejected) == 1
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"\\ud800": 1}', b'{"id": 1, "\\uDFFF": 1}', b'{"\xed\xa0\x80": 1}']
+)
+def test_a_key_with_a_lone_surrogate_is_a_bad_row(tmp_path, line):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"id": 1}\n' + line + '\n{"id": 2, "id\\u00e9": 3, "한": 4}\n'.encode())
+    source = open_source(str(path))
+    assert [column.name for column in source.columns] == ["id", "idé", "한"]
+    rows, [rejected] = read(source)
+    assert [row["id"] for row in rows] == [1, 2]
+    assert "is not Unicode text (a lone surrogate)" in rejected
+    rejected.encode()

@@ -1,0 +1,122 @@
+"""Inputs that change between the look at them and the end of the reading, size and mtime kept."""
+
+import os
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from penstock.components.errors import DataError
+from penstock.components.sources.avro.options import AvroOptions
+from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.lines.json.options import JsonLinesOptions
+from penstock.components.sources.lines.text.options import TextOptions
+from penstock.components.sources.open import open_source
+from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.whole_files.options import BinaryOptions
+
+
+def csv(path, first):
+    path.write_text(f"id,name\n{first},a\n" + "2,b\n" * 5000)
+
+
+def jsonl(path, first):
+    path.write_text(f'{{"id": {first}}}\n' + '{"id": 2}\n' * 5000)
+
+
+def parquet(path, first):
+    table = pa.table({"id": [first, *range(5000)]})
+    pq.write_table(table, path, compression="none", use_dictionary=False)
+
+
+def avro(path, first):
+    schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}
+    with path.open("wb") as out:
+        rows = [{"id": first}, *({"id": i} for i in range(5000))]
+        fastavro.writer(out, schema, rows, sync_marker=b"0123456789abcdef")
+
+
+def image(path, first):
+    Image.new("RGB", (8, 8), (first, 0, 0)).save(path, "BMP")
+
+
+CASES = {
+    "csv": (csv, SourceOptions(kind="csv")),
+    "jsonl": (jsonl, JsonLinesOptions()),
+    "text": (csv, TextOptions()),
+    "document": (csv, TextOptions(unit="document")),
+    "binary": (csv, BinaryOptions()),
+    "parquet": (parquet, SourceOptions(kind="parquet")),
+    "avro": (avro, AvroOptions()),
+    "images": (image, ImageOptions(unlabelled="keep")),
+}
+
+
+def edit(path, write, first):
+    before = path.stat()
+    write(path, first)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def read(source):
+    return sum(batch.rows_read for run in source.cut(2) for batch in source.read(run))
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_an_edit_that_keeps_size_and_time_ends_the_reading(tmp_path, kind):
+    write, options = CASES[kind]
+    path = tmp_path / "data"
+    write(path, 1)
+    source = open_source(str(path), options)
+    edit(path, write, 7)
+    with pytest.raises(DataError, match=r"/data: its content was changed since it was opened"):
+        read(source)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_an_edit_in_the_midst_of_the_reading_is_seen(tmp_path, kind):
+    write, options = CASES[kind]
+    path = tmp_path / "data"
+    write(path, 1)
+    source = open_source(str(path), options)
+    [run] = source.cut(1)
+    batches = source.read(run)
+    next(batches)
+    if kind in ("document", "binary", "images"):  # read whole
+        return
+    edit(path, write, 7)
+    with pytest.raises(DataError, match=r"/data: its content was changed since it was opened"):
+        list(batches)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_change_that_is_none_of_the_content_is_no_matter(tmp_path, kind):
+    write, options = CASES[kind]
+    path = tmp_path / "data"
+    write(path, 1)
+    source = open_source(str(path), options)
+    path.chmod(0o600)
+    other = tmp_path / "other"
+    other.write_bytes(path.read_bytes())
+    other.rename(path)
+    assert read(source) == source.rows
+
+
+def test_an_edit_between_a_csvs_header_and_its_rows_is_seen(tmp_path, monkeypatch):
+    from penstock.components.sources.csv import source as csv_source
+
+    path = tmp_path / "data"
+    csv(path, 1)
+    scan = csv_source.scan_file
+
+    def edited(header, *rest):
+        edit(path, csv, 7)
+        return scan(header, *rest)
+
+    monkeypatch.setattr(csv_source, "scan_file", edited)
+    with pytest.raises(DataError, match="/data: was changed while it was read; start again"):
+        open_source(str(path), SourceOptions(kind="csv"))
