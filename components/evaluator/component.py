@@ -1,0 +1,145 @@
+"""The TFX node: TFX's Evaluator, with an executor that evaluates whole batches."""
+
+import logging
+import os
+from typing import Any
+
+import tensorflow_model_analysis as tfma
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from tensorflow_model_analysis.api.types import EvalSharedModel
+from tensorflow_model_analysis.metrics import metric_specs
+from tensorflow_model_analysis.proto import config_pb2
+from tensorflow_model_analysis.utils import config_util
+from tfx import types
+from tfx.components.evaluator import component, constants, executor
+from tfx.components.util import tfxio_utils
+from tfx.dsl.components.base import executor_spec
+from tfx.proto import example_gen_pb2
+from tfx.types import artifact_utils
+from tfx.types import standard_component_specs as keys
+from tfx.utils import io_utils, json_utils, path_utils, proto_utils
+
+from penstock.components.evaluator.evaluate import evaluate, not_in_batches
+from penstock.components.trainer.input.files import find_input
+
+logger = logging.getLogger(__name__)
+
+# Runners in this process: for them TFMA's own pipeline is the slower one.
+_LOCAL_RUNNERS = {None, "DirectRunner", "FnApiRunner", "SwitchingDirectRunner"}
+
+Artifacts = dict[str, list[types.Artifact]]
+
+
+class Executor(executor.Executor):
+    """Evaluates in batches where that is known, else as TFX's executor does."""
+
+    def Do(  # noqa: N802, TFX's name
+        self,
+        input_dict: Artifacts,
+        output_dict: Artifacts,
+        exec_properties: dict[str, Any],
+    ) -> None:
+        """Write the evaluation, and the blessing where there is a threshold.
+
+        Raises:
+            DataError: A prediction is NaN, a label no probability where a metric needs numbers, or
+                a shard is missing.
+        """
+        reason = self._not_plain(input_dict, exec_properties)
+        if reason is None:
+            config = _eval_config(input_dict, exec_properties)
+            models = _models(input_dict, config)
+            reason = not_in_batches(config, models)
+        if reason is not None:
+            logger.info("not evaluated in batches but by TFMA's own pipeline: %s", reason)
+            super().Do(input_dict, output_dict, exec_properties)
+            return
+        self._log_startup(input_dict, output_dict, exec_properties)
+        splits = json_utils.loads(exec_properties.get(keys.EXAMPLE_SPLITS_KEY) or "null")
+        inputs = [
+            find_input([io_utils.all_files_pattern(uri)], split=split)
+            for split in splits or ["eval"]
+            for uri in artifact_utils.get_split_uris(input_dict[keys.EXAMPLES_KEY], split)
+        ]
+        output = artifact_utils.get_single_uri(output_dict[keys.EVALUATION_KEY])
+        evaluate(inputs, output, eval_config=config, models=models)
+        if metric_specs.metric_thresholds_from_metrics_specs(
+            config.metrics_specs, eval_config=config
+        ):
+            _bless(input_dict, output_dict, exec_properties)
+
+    def _not_plain(self, input_dict: Artifacts, exec_properties: dict[str, Any]) -> str | None:
+        """What around the evaluation is TFX's executor's alone, in words."""
+        runner = PipelineOptions(self._beam_pipeline_args).view_as(StandardOptions).runner
+        payload, _ = tfxio_utils.resolve_payload_format_and_data_view_uri(
+            input_dict[keys.EXAMPLES_KEY]
+        )
+        reasons = {
+            "no eval_config": not exec_properties.get(keys.EVAL_CONFIG_KEY),
+            "no model": not input_dict.get(keys.MODEL_KEY),
+            "a module of your own": bool(exec_properties.get(keys.MODULE_PATH_KEY)),
+            "a schema": bool(input_dict.get(keys.SCHEMA_KEY)),
+            f"runner {runner}": runner not in _LOCAL_RUNNERS,
+            "records that are no Examples": payload != example_gen_pb2.FORMAT_TF_EXAMPLE,
+        }
+        return ", ".join(name for name, found in reasons.items() if found) or None
+
+
+class BatchEvaluator(component.Evaluator):
+    """TFX's Evaluator, whose inputs, outputs and options it has, at a fraction of its time.
+
+    The result is TFMA's to a rounding, in TFMA's own files. Metrics that are not known in
+    batches are added row by row by TFMA; what else TFMA alone can do, its own pipeline does: a
+    query_key, confidence intervals, SQL and cross slices, metrics inside the model, a schema, a
+    module of your own, a runner that is not local. Which of these it was is logged.
+    """
+
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
+
+
+def _eval_config(input_dict: Artifacts, exec_properties: dict[str, Any]) -> config_pb2.EvalConfig:
+    """As TFX's executor takes it: without a baseline, there is nothing to change against."""
+    config = config_pb2.EvalConfig()
+    proto_utils.json_to_proto(exec_properties[keys.EVAL_CONFIG_KEY], config)
+    config = config_util.update_eval_config_with_defaults(
+        config, has_baseline=bool(input_dict.get(keys.BASELINE_MODEL_KEY)), rubber_stamp=True
+    )
+    config_util.verify_eval_config(config)
+    return config
+
+
+def _models(input_dict: Artifacts, config: config_pb2.EvalConfig) -> list[EvalSharedModel]:
+    found = []
+    for spec in config.model_specs:
+        key = keys.BASELINE_MODEL_KEY if spec.is_baseline else keys.MODEL_KEY
+        model = artifact_utils.get_single_instance(input_dict[key])
+        path = path_utils.serving_model_path(model.uri, path_utils.is_old_model_artifact(model))
+        found.append(
+            tfma.default_eval_shared_model(path, model_name=spec.name, eval_config=config)
+        )
+    return found
+
+
+def _bless(
+    input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
+) -> None:
+    """The blessing as TFX's executor leaves it."""
+    blessing = artifact_utils.get_single_instance(output_dict[keys.BLESSING_KEY])
+    judged = (
+        (keys.MODEL_KEY, constants.ARTIFACT_PROPERTY_CURRENT_MODEL_URI_KEY,
+         constants.ARTIFACT_PROPERTY_CURRENT_MODEL_ID_KEY),
+        (keys.BASELINE_MODEL_KEY, constants.ARTIFACT_PROPERTY_BASELINE_MODEL_URI_KEY,
+         constants.ARTIFACT_PROPERTY_BASELINE_MODEL_ID_KEY),
+    )  # fmt: skip
+    for key, uri_property, id_property in judged:
+        for model in input_dict.get(key) or ():
+            blessing.set_string_custom_property(uri_property, model.uri)
+            blessing.set_int_custom_property(id_property, model.id)
+    if "current_component_id" in exec_properties:
+        blessing.set_string_custom_property("component_id", exec_properties["current_component_id"])
+    evaluation = artifact_utils.get_single_uri(output_dict[keys.EVALUATION_KEY])
+    passed = tfma.load_validation_result(evaluation).validation_ok
+    name = constants.BLESSED_FILE_NAME if passed else constants.NOT_BLESSED_FILE_NAME
+    io_utils.write_string_file(os.path.join(blessing.uri, name), "")
+    value = constants.BLESSED_VALUE if passed else constants.NOT_BLESSED_VALUE
+    blessing.set_int_custom_property(constants.ARTIFACT_PROPERTY_BLESSED_KEY, value)

@@ -1,0 +1,96 @@
+"""Records and models in, TFMA's evaluation out: predicted, sliced and added in whole batches."""
+
+import logging
+from collections.abc import Sequence
+
+from tensorflow_model_analysis import constants
+from tensorflow_model_analysis.api.types import EvalSharedModel
+from tensorflow_model_analysis.evaluators import metrics_plots_and_validations_evaluator as tfma
+from tensorflow_model_analysis.metrics import metric_specs
+from tensorflow_model_analysis.proto import config_pb2
+from tensorflow_model_analysis.utils import model_util
+
+from penstock.components.evaluator.computations import Computations
+from penstock.components.evaluator.records import Predictor, read_batches
+from penstock.components.evaluator.results import derived, write_results
+from penstock.components.evaluator.slices import Slicer
+from penstock.components.trainer.input.files import InputFiles
+
+logger = logging.getLogger(__name__)
+
+
+def not_in_batches(
+    eval_config: config_pb2.EvalConfig, models: Sequence[EvalSharedModel]
+) -> str | None:
+    """What of an evaluation is TFMA's alone, in words; None where it can be done in batches."""
+    options = eval_config.options
+    in_model = not options.HasField("include_default_metrics") or (
+        options.include_default_metrics.value
+    )
+    kinds = {model.model_type for model in models}
+    reasons = {
+        "no model": not models,
+        "a model that is no SavedModel": bool(kinds - {constants.TF_GENERIC, constants.TF_KERAS}),
+        "metrics inside the model": in_model and constants.TF_KERAS in kinds,
+        "query_key": any(spec.query_key for spec in eval_config.metrics_specs),
+        "slice_keys_sql": any(spec.slice_keys_sql for spec in eval_config.slicing_specs),
+        "cross_slicing_specs": bool(eval_config.cross_slicing_specs),
+        "confidence intervals": options.compute_confidence_intervals.value,
+        "min_slice_size": options.min_slice_size.value > 1,
+        "disabled_outputs": bool(options.disabled_outputs.values),
+    }
+    return ", ".join(name for name, found in reasons.items() if found) or None
+
+
+def evaluate(
+    inputs: Sequence[InputFiles],
+    output: str,
+    *,
+    eval_config: config_pb2.EvalConfig,
+    models: Sequence[EvalSharedModel],
+) -> None:
+    """Evaluate as TFMA does and write what it writes.
+
+    Metrics are TFMA's to a rounding, sums being added in another order; what it does not do in
+    batches, and what of the metrics it adds row by row, is logged.
+
+    Args:
+        inputs: Files of `tf.train.Example` records.
+        output: Folder for TFMA's files.
+        eval_config: With TFMA's defaults; one for which `not_in_batches` has no word.
+        models: One, or the candidate and its baseline, as the config names them.
+
+    Raises:
+        DataError: A prediction is NaN or a label no probability where a metric needs numbers.
+    """
+    models = model_util.verify_and_update_eval_shared_models(list(models)) or []
+    separated = tfma._filter_and_separate_computations(
+        metric_specs.to_computations(list(eval_config.metrics_specs), eval_config=eval_config)
+    )
+    computations = Computations(separated.non_derived_computations)
+    if by_row := computations.by_row:
+        logger.info("added row by row by TFMA: %s", computations.names(by_row))
+    slicer = Slicer(eval_config)
+    predict = Predictor(
+        eval_config, models, slice_names=slicer.names, all_columns=bool(computations.by_row)
+    )
+    rows_read = 0
+    for found in inputs:
+        for records in read_batches(found):
+            batch = predict(records)
+            rows, slices = slicer.members(len(records), batch.column)
+            computations.add(batch.extracts, rows, slices)
+            rows_read += len(records)
+    _log_rows(rows_read, slicer, eval_config)
+    outputs = ((key, computations.outputs(number)) for number, key in enumerate(slicer.keys))
+    results = derived(outputs, separated, eval_config)
+    write_results(results, output, eval_config=eval_config, models=models)
+
+
+def _log_rows(rows: int, slicer: Slicer, eval_config: config_pb2.EvalConfig) -> None:
+    parts = [f"{rows:,} rows in {len(slicer.keys):,} slices"]
+    for spec, outside in zip(eval_config.slicing_specs, slicer.outside, strict=False):
+        if outside:
+            values = [f"{name}={value}" for name, value in spec.feature_values.items()]
+            parts.append(f"{outside:,} in none of {', '.join([*spec.feature_keys, *values])}")
+    logger.info("evaluated in batches: %s", "; ".join(parts))

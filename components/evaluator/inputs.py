@@ -1,0 +1,135 @@
+"""Labels, predictions and weights of a whole batch, as TFMA's combiners see them row by row.
+
+What `metric_util.to_label_prediction_example_weight` does to a row is done to all rows at once;
+what is not known here is left to it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tensorflow_model_analysis import constants
+from tensorflow_model_analysis.metrics import metric_util
+from tensorflow_model_analysis.utils import model_util
+
+Extracts = Mapping[str, Any]
+
+
+class ByRowError(Exception):
+    """This is not known in batches: TFMA's own combiner adds it row by row."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What one of TFMA's combiners adds of a batch.
+
+    Attributes:
+        model: Name of the model, `""` where there is one.
+        output: Name of its output, `""` where there is one.
+        label_key: Of the model's spec; names the label where labels are a dict.
+        prediction_key: The same of predictions.
+        class_id: The class that is held against the rest; None for all.
+        class_weights: A weight for each class, 0 for those not in it; None for 1 each.
+        weighted: Whether the rows' weights count.
+    """
+
+    model: str
+    output: str
+    label_key: str
+    prediction_key: str
+    class_id: int | None
+    class_weights: Mapping[int, float] | None
+    weighted: bool
+
+    @classmethod
+    def of(cls, combiner: Any, *, model: str, output: str, sub_key: Any = None) -> "Inputs":
+        """Of a combiner, whose settings have the same names in all of TFMA.
+
+        Raises:
+            ByRowError: It adds the best few predictions of a row.
+        """
+        if sub_key is not None and (sub_key.k is not None or sub_key.top_k is not None):
+            raise ByRowError
+        config = getattr(combiner, "_eval_config", None)
+        spec = model_util.get_model_spec(config, model) if config else None
+        return cls(
+            model=model,
+            output=output,
+            label_key=spec.label_key if spec else "",
+            prediction_key=spec.prediction_key if spec else "",
+            class_id=sub_key.class_id if sub_key is not None else None,
+            class_weights=getattr(combiner, "_class_weights", None) or None,
+            weighted=combiner._example_weighted,
+        )
+
+    def arrays(self, extracts: Extracts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The batch's values, row by row.
+
+        Args:
+            extracts: TFMA's, of n rows.
+
+        Returns:
+            Labels of shape [n, a] and predictions of [n, b], in the dtypes that they have; weights
+            float64 [n].
+
+        Raises:
+            ByRowError: They are ragged, texts or of more than two dimensions.
+        """
+        labels = extracts.get(constants.LABELS_KEY)
+        predictions = extracts.get(constants.PREDICTIONS_KEY)
+        labels = _numbers(_at(labels, self.label_key, self.model, self.output))
+        predictions = _numbers(_at(predictions, self.model, self.output, self.prediction_key))
+        weights = self.weights(extracts, len(predictions))
+        if self.class_id is not None:
+            labels, predictions = _one_class(self.class_id, labels, predictions)
+        return labels, predictions, weights
+
+    def weights(self, extracts: Extracts, rows: int) -> np.ndarray:
+        """Float64 [n]; 1 where rows have none."""
+        found = _at(extracts.get(constants.EXAMPLE_WEIGHTS_KEY), self.model, self.output)
+        if not self.weighted or found is None:
+            return np.ones(rows)
+        weights = _numbers(found)
+        if weights.shape[1] != 1:
+            raise ByRowError
+        return weights[:, 0].astype(np.float64)
+
+    def pairs(self, extracts: Extracts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A label, 0 or 1 where there are classes, with each prediction: three arrays [n, c]."""
+        labels, predictions, weights = self.arrays(extracts)
+        if labels.shape != predictions.shape:
+            if labels.shape[1] != 1:
+                raise ByRowError
+            labels = metric_util.one_hot(labels, predictions)
+        per_class = np.ones(predictions.shape[1])
+        if self.class_weights is not None:
+            per_class = np.array([self.class_weights.get(i, 0.0) for i in range(len(per_class))])
+        return labels, predictions, weights[:, None] * per_class
+
+
+def _at(value: Any, *names: str) -> Any:
+    """An entry of nested dicts; a name that a level does not have is passed over."""
+    for name in names:
+        if name and isinstance(value, Mapping) and name in value:
+            value = value[name]
+    return value
+
+
+def _numbers(value: Any) -> np.ndarray:
+    """A matrix of a row each."""
+    dense = isinstance(value, np.ndarray) and value.dtype.kind in "iuf" and value.ndim in (1, 2)
+    if not dense or 0 in value.shape[1:]:
+        raise ByRowError
+    return value.reshape(len(value), -1)
+
+
+def _one_class(
+    class_id: int, labels: np.ndarray, predictions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """One class against the rest, both [n, 1]."""
+    sparse = labels.shape[1] != predictions.shape[1]
+    if not 0 <= class_id < predictions.shape[1] or (sparse and labels.shape[1] != 1):
+        raise ByRowError
+    label = (labels == class_id).astype(np.int64) if sparse else labels[:, [class_id]]
+    return label, predictions[:, [class_id]]
