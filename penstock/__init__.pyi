@@ -13,6 +13,7 @@ from .components.doctor.verify import verify
 from .components.errors import DataError, PenstockError, UsageError
 
 # TFX nodes, and what a pipeline needs beside them.
+from .components.evaluator.component import BatchEvaluator
 from .components.example_gen.component import ShardedExampleGen
 from .components.example_gen.driver import ContentDriver
 
@@ -87,6 +88,7 @@ __all__ = [
     "AugmentOptions",
     "Augmentation",
     "AvroOptions",
+    "BatchEvaluator",
     "BigQueryOptions",
     "BinaryOptions",
     "ContentDriver",

@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[1]
 
 # A change here is a change for users: it belongs in CHANGELOG.md.
 PUBLIC = """
-ApplicationBase AugmentOptions Augmentation AvroOptions BigQueryOptions BinaryOptions ContentDriver
-CuratedSchema DataError EarlyStop IMAGE ImageColumn ImageGate ImageInputOptions ImageOptions
+ApplicationBase AugmentOptions Augmentation AvroOptions BatchEvaluator BigQueryOptions
+BinaryOptions ContentDriver CuratedSchema DataError EarlyStop IMAGE ImageColumn ImageGate ImageInputOptions ImageOptions
 ImageRules IngestOptions InputFacts InputOptions JsonLinesOptions LabelFn
 LatestOtherBlessedModelStrategy ModelCard Pack PackOptions PenstockError Placement Pusher ServingCheck
 ShardOptions

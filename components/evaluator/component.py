@@ -114,15 +114,11 @@ def _models(input_dict: Artifacts, config: config_pb2.EvalConfig) -> list[EvalSh
         key = keys.BASELINE_MODEL_KEY if spec.is_baseline else keys.MODEL_KEY
         model = artifact_utils.get_single_instance(input_dict[key])
         path = path_utils.serving_model_path(model.uri, path_utils.is_old_model_artifact(model))
-        found.append(
-            tfma.default_eval_shared_model(path, model_name=spec.name, eval_config=config)
-        )
+        found.append(tfma.default_eval_shared_model(path, model_name=spec.name, eval_config=config))
     return found
 
 
-def _bless(
-    input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
-) -> None:
+def _bless(input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
     """The blessing as TFX's executor leaves it."""
     blessing = artifact_utils.get_single_instance(output_dict[keys.BLESSING_KEY])
     judged = (

@@ -11,8 +11,8 @@ from tensorflow_model_analysis.evaluators import metrics_plots_and_validations_e
 from tensorflow_model_analysis.extractors import unbatch_extractor
 from tensorflow_model_analysis.metrics import metric_types
 
+from penstock.components.evaluator.class_tallies import tally_of
 from penstock.components.evaluator.inputs import ByRowError, Extracts
-from penstock.components.evaluator.tallies import tally_of
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Computations:
         if new := set(left) - self._told:
             self._told |= new
             logger.info(
-                "rows that are ragged, texts or without a label: added row by row to %s",
+                "rows that are ragged, texts or without a value: added row by row to %s",
                 self.names(sorted(new)),
             )
 

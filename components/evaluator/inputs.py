@@ -79,11 +79,21 @@ class Inputs:
         labels = extracts.get(constants.LABELS_KEY)
         predictions = extracts.get(constants.PREDICTIONS_KEY)
         labels = _numbers(_at(labels, self.label_key, self.model, self.output))
-        predictions = _numbers(_at(predictions, self.model, self.output, self.prediction_key))
+        predictions = _numbers(self._one_output(_at(predictions, self.model, self.output)))
         weights = self.weights(extracts, len(predictions))
         if self.class_id is not None:
             labels, predictions = _one_class(self.class_id, labels, predictions)
         return labels, predictions, weights
+
+    def _one_output(self, predictions: Any) -> Any:
+        """Of a model that gives a dict: TFMA knows `probabilities` and others by their names."""
+        if not isinstance(predictions, Mapping):
+            return predictions
+        try:
+            key = self.prediction_key
+            return metric_util.prepare_labels_and_predictions(None, predictions, key)[1]
+        except ValueError as error:
+            raise ByRowError from error
 
     def weights(self, extracts: Extracts, rows: int) -> np.ndarray:
         """Float64 [n]; 1 where rows have none."""

@@ -44,4 +44,3 @@ class KeyedSums:
         sums = [np.bincount(where, column, len(keys)) for column in columns]
         self._keys, self._columns = [keys], [np.array(sums)]
         self._summed, self._pending = len(keys), 0
-

@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 from tfx.components import (
-    Evaluator,
     ExampleValidator,
     SchemaGen,
     StatisticsGen,
@@ -21,6 +20,7 @@ from tfx.types import Channel
 from tfx.types.standard_artifacts import Model, ModelBlessing
 
 from penstock import (
+    BatchEvaluator,
     CuratedSchema,
     LatestOtherBlessedModelStrategy,
     Pack,
@@ -122,12 +122,12 @@ def create_pipeline(config: TaxiConfig) -> Pipeline:
     ).with_id("Baseline")
 
     # ModelEvaluation; ModelBlessing
-    evaluator = Evaluator(
+    evaluator = BatchEvaluator(
         examples=examples,
         model=model,
         baseline_model=baseline.outputs["model"],
         eval_config=eval_config(config.evaluation),
-    )
+    ).with_id("Evaluator")
 
     # PushedModel
     pusher = Pusher(

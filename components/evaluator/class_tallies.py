@@ -1,0 +1,131 @@
+"""The same of several classes, and of Keras' metrics; and which tally a computation has."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow_model_analysis.metrics import (
+    metric_types,
+    multi_class_confusion_matrix_metrics,
+    tf_metric_wrapper,
+)
+from tensorflow_model_analysis.utils.keras_lib import tf_keras
+
+from penstock.components.evaluator.inputs import ByRowError, Extracts, Inputs
+from penstock.components.evaluator.tallies import (
+    BINARY,
+    Added,
+    Tally,
+    check_extracts,
+    inputs_of_key,
+    without_buckets,
+)
+from penstock.components.evaluator.totals import TOTALS
+
+
+class _Classes(Tally):
+    """Actual against predicted class; a bucket is (threshold, actual + 1, predicted + 1)."""
+
+    def __init__(self, combiner: Any) -> None:
+        super().__init__(combiner, inputs_of_key(combiner))
+        check_extracts(combiner)
+        self._classes = 0
+
+    def added(self, extracts: Extracts) -> Added:
+        labels, predictions, weights = self.inputs.arrays(extracts)
+        classes = predictions.shape[1]
+        self._classes = self._classes or classes
+        actual = labels.argmax(axis=1) if labels.shape[1] > 1 else labels[:, 0].astype(np.int64)
+        if classes < 2 or classes != self._classes or actual.min() < -1 or actual.max() > classes:
+            raise ByRowError
+        thresholds = np.array(self.combiner._thresholds)
+        self.width = len(thresholds) * (classes + 2) * (classes + 1)
+        # Where none of the classes is predicted, none is at the thresholds that follow either.
+        none = np.logical_or.accumulate(predictions.max(axis=1)[:, None] <= thresholds, axis=1)
+        predicted = np.where(none, -1, predictions.argmax(axis=1)[:, None])
+        first = np.arange(len(thresholds)) * (classes + 2)
+        buckets = (first + actual[:, None] + 1) * (classes + 1) + predicted + 1
+        return buckets, np.broadcast_to(weights[:, None], (1, *buckets.shape)), buckets >= 0
+
+    def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:
+        found = self.combiner.create_accumulator()
+        entry = multi_class_confusion_matrix_metrics.MatrixEntryKey
+        for bucket, weight in zip(buckets.tolist(), sums.reshape(-1).tolist(), strict=True):
+            pair, predicted = divmod(bucket, self._classes + 1)
+            at, actual = divmod(pair, self._classes + 2)
+            by_threshold = found.setdefault(self.combiner._thresholds[at], {})
+            by_threshold[entry(actual - 1, predicted - 1)] = weight
+        return found
+
+
+class _KerasMeans(Tally):
+    """Keras' metrics that are the mean of a value of each row: the values by Keras, once."""
+
+    def __init__(self, combiner: Any) -> None:
+        combiner.setup()
+        if len(combiner._output_names) > 1 or combiner._loss_configs[0]:
+            raise ByRowError  # what a loss adds is its batch's mean, whatever the rows' weights
+        [output] = combiner._output_names
+        of = {"model": combiner._model_name, "output": output, "sub_key": combiner._sub_key}
+        super().__init__(combiner, Inputs.of(combiner, **of))
+        values = [_value_of(metric) for metric in combiner._metrics[output]]
+        self._values = [value for value in values if value is not None]
+        padded = combiner.create_accumulator()._pad
+        if len(self._values) < len(values) or combiner._sub_key_in_config or padded:
+            raise ByRowError
+        kind = combiner._aggregation_type
+        self._micro = bool(kind and kind.micro_average)
+
+    def added(self, extracts: Extracts) -> Added:
+        if self._micro:
+            labels, predictions, weights = self.inputs.pairs(extracts)
+            labels, predictions = labels.reshape(-1, 1), predictions.reshape(-1, 1)
+        else:
+            labels, predictions, weights = self.inputs.arrays(extracts)
+            weights = weights[:, None]
+        values = [np.asarray(value(labels, predictions), np.float64) for value in self._values]
+        if any(value.size != weights.size for value in values):
+            raise ByRowError
+        return without_buckets(*(v.reshape(weights.shape) * weights for v in values), weights)
+
+    def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:
+        accumulator = self.combiner.create_accumulator()
+        if len(buckets):
+            *totals, count = sums[:, 0].astype(np.float32)
+            for index, total in enumerate(totals):
+                accumulator.add_weights(0, index, [total, count])
+        return accumulator
+
+
+def _value_of(metric: Any) -> Callable[[np.ndarray, np.ndarray], Any] | None:
+    """What a metric is the mean of, given labels and predictions; None where it is not."""
+    keras = tf_keras.metrics
+    if type(metric) is keras.RootMeanSquaredError:
+        function, options = tf.math.squared_difference, {}
+    elif type(metric).update_state is keras.MeanMetricWrapper.update_state:
+        function, options = metric._fn, metric._fn_kwargs
+    else:
+        return None
+    cast = lambda values: tf.cast(values, metric.dtype)  # noqa: E731
+    return lambda labels, predictions: function(cast(labels), cast(predictions), **options)
+
+
+_TALLIES: dict[type, Callable[[Any], Tally]] = {
+    **BINARY,
+    **TOTALS,
+    multi_class_confusion_matrix_metrics._MultiClassConfusionMatrixCombiner: _Classes,
+    tf_metric_wrapper._CompilableMetricsCombiner: _KerasMeans,
+}
+
+
+def tally_of(computation: metric_types.MetricComputation) -> Tally | None:
+    """What adds whole batches in place of a computation's combiner; None where nothing does."""
+    kinds = {type(one) for one in computation.preprocessors or ()}
+    tally = _TALLIES.get(type(computation.combiner))
+    if tally is None or kinds - {metric_types.StandardMetricInputsPreprocessor}:
+        return None
+    try:
+        return tally(computation.combiner)
+    except ByRowError:
+        return None

@@ -1,0 +1,84 @@
+"""Models of a line or two and records made by hand, for TFMA and for evaluation in batches."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow_model_analysis import default_eval_shared_model
+from tensorflow_model_analysis.utils import config_util
+
+
+def feature(values):
+    values = values if isinstance(values, list) else [values]
+    if isinstance(values[0], str):
+        texts = [value.encode() for value in values]
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=texts))
+    if isinstance(values[0], float):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
+@pytest.fixture(scope="session")
+def write_examples():
+    """Writes rows, dicts of a value or a list each, as two files: one plain, one GZIP."""
+
+    def write(folder, rows):
+        folder.mkdir(parents=True)
+        for name, part in (("a.tfrecord", rows[::2]), ("b.tfrecord.gz", rows[1::2])):
+            packed = "GZIP" if name.endswith("gz") else ""
+            with tf.io.TFRecordWriter(str(folder / name), packed) as file:
+                for row in part:
+                    features = {k: feature(v) for k, v in row.items() if v is not None}
+                    example = tf.train.Example(features=tf.train.Features(feature=features))
+                    file.write(example.SerializeToString())
+        return folder
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def save_model():
+    """Saves a function of parsed features as a model of serialized Examples, by its names."""
+
+    def save(path, parse, **signatures):
+        spec = {name: tf.io.FixedLenFeature([], *of) for name, of in parse.items()}
+
+        def of_examples(function):
+            @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+            def call(examples):
+                return function(tf.io.parse_example(examples, spec))
+
+            return call
+
+        module = tf.Module()
+        calls = {name: of_examples(function) for name, function in signatures.items()}
+        tf.saved_model.save(module, str(path), signatures=calls)
+        return path
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def shared_models():
+    """TFMA's models and config, as TFX's Evaluator hands them over."""
+
+    def share(config, *paths):
+        config = config_util.update_eval_config_with_defaults(
+            config, has_baseline=len(paths) > 1, rubber_stamp=True
+        )
+        pairs = zip(config.model_specs, paths, strict=True)
+        models = [
+            default_eval_shared_model(str(path), model_name=spec.name, eval_config=config)
+            for spec, path in pairs
+        ]
+        return config, models
+
+    return share
+
+
+@pytest.fixture(scope="session")
+def random():
+    return np.random.default_rng(7)

@@ -1,0 +1,123 @@
+"""The node: what TFX's Evaluator takes and leaves."""
+
+import logging
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+import tensorflow_model_analysis as tfma
+from google.protobuf import text_format
+from tensorflow_model_analysis.proto import config_pb2
+from tfx.components import Evaluator
+from tfx.components.evaluator import executor as stock
+from tfx.components.util import examples_utils
+from tfx.dsl.components.base.base_beam_executor import BaseBeamExecutor
+from tfx.proto import example_gen_pb2
+from tfx.types import Channel
+from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEvaluation, Schema
+from tfx.utils import proto_utils
+
+from penstock.components.evaluator.component import BatchEvaluator, Executor
+from penstock.components.local_beam import local_beam_args
+
+CONFIG = """
+model_specs {{signature_name: "yes" label_key: "label"}}
+metrics_specs {{metrics {{class_name: "BinaryAccuracy" {threshold}}}}}
+"""
+AT_LEAST = "threshold {{value_threshold {{lower_bound {{value: {}}}}}}}"
+
+
+def artifact(kind, path):
+    made = kind()
+    made.uri, made.id = str(path), 7
+    return made
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory, save_model):
+    folder = tmp_path_factory.mktemp("model")
+    parsed = {"x": (tf.float32,), "label": (tf.int64,)}
+    save_model(folder / "Format-Serving", parsed, yes=lambda f: {"outputs": f["x"][:, None]})
+    return artifact(Model, folder)
+
+
+@pytest.fixture
+def do(tmp_path, model, write_examples):
+    """Runs the executor on three rows, two of which the model has right; gives the blessing."""
+    rows = [{"x": x, "label": label} for x, label in ((0.9, 1), (0.2, 0), (0.8, 0))]
+    write_examples(tmp_path / "examples" / "Split-eval", rows)
+    examples = artifact(Examples, tmp_path / "examples")
+    examples.split_names = '["eval"]'
+    examples_utils.set_payload_format(examples, example_gen_pb2.FORMAT_TF_EXAMPLE)
+
+    def run(threshold="", beam_args=(), **inputs):
+        config = text_format.Parse(CONFIG.format(threshold=threshold), config_pb2.EvalConfig())
+        blessing = artifact(ModelBlessing, tmp_path / "blessing")
+        context = BaseBeamExecutor.Context(beam_pipeline_args=[*local_beam_args(), *beam_args])
+        Executor(context).Do(
+            {"examples": [examples], "model": [model], **inputs},
+            {"evaluation": [artifact(ModelEvaluation, tmp_path / "out")], "blessing": [blessing]},
+            {"eval_config": proto_utils.proto_to_json(config), "example_splits": "null"},
+        )
+        return blessing
+
+    return run
+
+
+def test_the_node_is_an_evaluator_to_all_others():
+    made = [
+        kind(
+            examples=Channel(type=Examples),
+            model=Channel(type=Model),
+            baseline_model=Channel(type=Model),
+            eval_config=config_pb2.EvalConfig(),
+        )
+        for kind in (BatchEvaluator, Evaluator)
+    ]
+    ours, theirs = made
+    assert ours.exec_properties == theirs.exec_properties
+    assert ours.inputs.keys() == theirs.inputs.keys()
+    assert {k: c.type for k, c in ours.outputs.items()} == {
+        k: c.type for k, c in theirs.outputs.items()
+    }
+
+
+@pytest.mark.parametrize(("least", "file", "value"), [(0.6, "BLESSED", 1), (0.7, "NOT_BLESSED", 0)])
+def test_a_blessing_is_by_threshold(least, file, value, do, model, tmp_path):
+    blessing = do(AT_LEAST.format(least))
+    assert [path.name for path in (tmp_path / "blessing").iterdir()] == [file]
+    assert blessing.get_int_custom_property("blessed") == value
+    assert blessing.get_string_custom_property("current_model") == model.uri
+    assert blessing.get_int_custom_property("current_model_id") == 7
+    [(key, metrics)] = tfma.load_eval_result(str(tmp_path / "out")).slicing_metrics
+    assert key == ()
+    assert metrics[""][""]["binary_accuracy"]["doubleValue"] == pytest.approx(2 / 3)
+
+
+def test_a_baseline_is_named_in_the_blessing(do, model, tmp_path):
+    blessing = do(AT_LEAST.format(0.6), baseline_model=[model])
+    assert blessing.get_string_custom_property("baseline_model") == model.uri
+    assert blessing.get_int_custom_property("baseline_model_id") == 7
+
+
+def test_without_a_threshold_nothing_is_blessed(do, tmp_path):
+    do()
+    assert not (tmp_path / "blessing").exists()
+    assert sorted(path.name for path in Path(tmp_path / "out").iterdir()) == [
+        "attributions-00000-of-00001.tfrecord",
+        "eval_config.json",
+        "metrics-00000-of-00001.tfrecord",
+        "plots-00000-of-00001.tfrecord",
+        "validations.tfrecord",
+    ]
+
+
+def test_what_only_tfx_can_is_tfxs_and_said(do, monkeypatch, caplog):
+    caplog.set_level(logging.INFO, logger="penstock")
+    done = []
+    monkeypatch.setattr(stock.Executor, "Do", lambda self, *of: done.append(of))
+    do(beam_args=["--runner=DataflowRunner"], schema=[artifact(Schema, "nowhere")])
+    assert len(done) == 1
+    assert caplog.messages == [
+        "not evaluated in batches but by TFMA's own pipeline: a schema, runner DataflowRunner"
+    ]

@@ -1,0 +1,322 @@
+"""The same numbers as TFMA's own pipeline, on all that evaluation in batches knows."""
+
+import json
+import logging
+
+import pytest
+import tensorflow as tf
+import tensorflow_model_analysis as tfma
+from google.protobuf import json_format, text_format
+from tensorflow_model_analysis.proto import config_pb2
+from tfx_bsl.tfxio import tf_example_record
+
+from penstock.components.errors import DataError
+from penstock.components.evaluator import records
+from penstock.components.evaluator.evaluate import evaluate, not_in_batches
+from penstock.components.local_beam import local_pipeline
+from penstock.components.trainer.input.files import find_input
+
+PARSED = {"x": (tf.float32,), "label": (tf.int64, -1), "class": (tf.int64, 0)}
+
+
+def config(text):
+    return text_format.Parse(text, config_pb2.EvalConfig())
+
+
+def metrics(*names, **configs):
+    """A metrics_specs entry."""
+    entries = [f'metrics {{class_name: "{name}"}}' for name in names]
+    entries += [
+        f"metrics {{class_name: {json.dumps(name)} config: {json.dumps(json.dumps(value))}}}"
+        for name, value in configs.items()
+    ]
+    return " ".join(entries)
+
+
+SLICES = """
+slicing_specs {} slicing_specs {feature_keys: "town"} slicing_specs {feature_keys: "doubled"}
+slicing_specs {feature_keys: "tags" feature_values {key: "hour" value: "1"}}
+slicing_specs {feature_values {key: "town" value: "oslo"}} slicing_specs {feature_keys: "nowhere"}
+"""
+BINARY = metrics(
+    *("ExampleCount", "WeightedExampleCount", "BinaryAccuracy", "Precision", "Recall"),
+    *("MeanLabel", "MeanPrediction", "Calibration", "BinaryCrossentropy", "CalibrationPlot"),
+    "BinaryCrossEntropy",
+    AUC={"num_thresholds": 50},
+    ConfusionMatrixAtThresholds={"thresholds": [0.7, 0.2, 0.5]},
+)
+CLASSES = metrics(
+    *("ExampleCount", "SparseCategoricalAccuracy", "SparseCategoricalCrossentropy"),
+    *("MultiClassConfusionMatrixPlot",),
+    MultiClassConfusionMatrixAtThresholds={"thresholds": [0.2, 0.4, 0.6]},
+    SparseTopKCategoricalAccuracy={"k": 2},
+)
+ONE_CLASS = metrics("Precision", AUC={"num_thresholds": 50})
+REGRESSION = metrics(
+    *("ExampleCount", "MeanSquaredError", "MeanAbsoluteError", "MeanAbsolutePercentageError"),
+    *("MeanSquaredLogarithmicError", "RootMeanSquaredError", "SquaredPearsonCorrelation"),
+    "MeanPrediction",
+)
+CASES = {
+    "binary, weighted": (
+        'model_specs {signature_name: "yes" label_key: "label_xf" example_weight_key: "weight" '
+        'preprocessing_function_names: "transform"} '
+        f"metrics_specs {{{BINARY} example_weights {{weighted: true}}}} {SLICES}"
+    ),
+    "classes": (
+        f'model_specs {{signature_name: "classes" label_key: "class"}} {SLICES} '
+        f"metrics_specs {{{CLASSES}}} metrics_specs {{ {ONE_CLASS} "
+        "binarize {class_ids {values: [0, 2]}} aggregate {micro_average: true "
+        "class_weights {key: 0 value: 1} class_weights {key: 2 value: 3}}} "
+        f"metrics_specs {{{metrics('Recall')} binarize {{top_k_list {{values: 2}}}}}}"
+    ),
+    "a dict of outputs": (
+        f'model_specs {{signature_name: "dict" label_key: "class"}} metrics_specs {{{CLASSES}}} '
+        'slicing_specs {} slicing_specs {feature_keys: "town"}'
+    ),
+    "regression": (
+        'model_specs {signature_name: "number" label_key: "y" example_weight_key: "weight"} '
+        f'metrics_specs {{{REGRESSION}}} slicing_specs {{}} slicing_specs {{feature_keys: "town"}}'
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory, write_examples, random):
+    rows = []
+    for i in range(240):
+        x = random.normal()
+        rows.append(
+            {
+                "x": x,
+                "y": abs(x + random.normal()) * (i % 7 > 0),
+                "label": int(x + random.normal() > 0),
+                "class": int(random.integers(3)),
+                "weight": float(random.integers(4)) / 2 + 0.1 * (i % 3),
+                "town": [None, "oslo", "rome"][i % 3],
+                "hour": i % 5,
+                "tags": [None, "a", ["a", "b"], ["b", "c", "b"]][i % 4],
+            }
+        )
+    return write_examples(tmp_path_factory.mktemp("data") / "examples", rows)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory, save_model):
+    """A model that is right more often than the other."""
+
+    def yes(f):
+        return {"outputs": tf.sigmoid(2 * f["x"])[:, None]}
+
+    def classes(f):
+        logits = tf.stack([f["x"], 0.3 * f["x"] + 0.2, tf.cast(f["class"], tf.float32)], axis=1)
+        return {"outputs": tf.nn.softmax(logits)}
+
+    def transform(f):
+        return {"label_xf": tf.cast(f["label"], tf.float32), "doubled": f["label"] * 2}
+
+    folder = tmp_path_factory.mktemp("models")
+    better = save_model(
+        folder / "better",
+        PARSED,
+        yes=yes,
+        transform=transform,
+        classes=classes,
+        dict=lambda f: {"probabilities": classes(f)["outputs"], "more": f["x"]},
+        number=lambda f: {"outputs": tf.abs(f["x"])},
+    )
+    worse = save_model(
+        folder / "worse",
+        PARSED,
+        yes=lambda f: {"outputs": tf.sigmoid(1 - f["x"])[:, None]},
+        transform=transform,
+    )
+    return better, worse
+
+
+def stock(examples, output, eval_config, models):
+    """TFMA's own pipeline."""
+    files = tf_example_record.TFExampleRecord(
+        [f"{examples}/*"], raw_record_column_name=tfma.ARROW_INPUT_COLUMN
+    )
+    with local_pipeline() as pipeline:
+        _ = (
+            pipeline
+            | files.BeamSource()
+            | tfma.ExtractEvaluateAndWriteResults(
+                eval_config=eval_config,
+                eval_shared_model=models[0] if len(models) == 1 else models,
+                output_path=str(output),
+            )
+        )
+
+
+def in_batches(examples, output, eval_config, models):
+    found = find_input([f"{examples}/*"], split="eval")
+    evaluate([found], str(output), eval_config=eval_config, models=models)
+
+
+def values(path, message):
+    """Everything that is not a message in a message, by the names that lead there."""
+    if isinstance(message, dict):
+        return {k: v for n in message for k, v in values((*path, n), message[n]).items()}
+    if isinstance(message, list):
+        return {k: v for n, one in enumerate(message) for k, v in values((*path, n), one).items()}
+    return {path: float(message) if isinstance(message, int | float | str) else message}
+
+
+def read(messages, field):
+    """Numbers of a result by slice, key and names within."""
+    found = {}
+    for message in messages:
+        where = json_format.MessageToJson(message.slice_key)
+        for entry in getattr(message, field):
+            key = json_format.MessageToJson(entry.key, sort_keys=True)
+            found |= values((where, key), json_format.MessageToDict(entry.value))
+    return found
+
+
+def verdict(output):
+    found = json_format.MessageToDict(tfma.load_validation_result(str(output)))
+    for part in (found.get("validationDetails", {}), found):
+        for name in part:
+            if isinstance(part[name], list):
+                part[name].sort(key=str)
+    return found
+
+
+def assert_same(output, expected):
+    for load, field in (
+        (tfma.load_metrics, "metric_keys_and_values"),
+        (tfma.load_plots, "plot_keys_and_values"),
+    ):
+        ours, theirs = read(load(str(output)), field), read(load(str(expected)), field)
+        assert ours.keys() == theirs.keys()
+        # Keras sums in float32, each 1,000 rows anew.
+        assert ours == pytest.approx(theirs, rel=2e-5, abs=1e-6, nan_ok=True)
+    assert verdict(output) == verdict(expected)
+    ours, theirs = (json.loads((p / "eval_config.json").read_text()) for p in (output, expected))
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_numbers_are_tfmas(case, examples, models, shared_models, tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "_MOST_ROWS", 50)
+    eval_config, shared = shared_models(config(CASES[case]), models[0])
+    for evaluated, name in ((in_batches, "ours"), (stock, "stock")):
+        evaluated(examples, tmp_path / name, eval_config, shared)
+    assert_same(tmp_path / "ours", tmp_path / "stock")
+    assert tfma.load_eval_result(str(tmp_path / "ours")).slicing_metrics
+
+
+JUDGED = """
+model_specs {signature_name: "yes" label_key: "label_xf" preprocessing_function_names: "transform"}
+slicing_specs {} slicing_specs {feature_keys: "town"}
+metrics_specs {
+  metrics {class_name: "ExampleCount"}
+  metrics {
+    class_name: "BinaryAccuracy"
+    threshold {
+      value_threshold {lower_bound {value: 0.5}}
+      change_threshold {direction: HIGHER_IS_BETTER absolute {value: -0.01}}
+    }
+    per_slice_thresholds {
+      slicing_specs {feature_keys: "town"}
+      threshold {value_threshold {lower_bound {value: 0.7}}}
+    }
+  }
+  metrics {class_name: "Precision"}
+}
+"""
+
+
+@pytest.mark.parametrize("candidate_is_better", [True, False])
+def test_the_verdict_against_a_baseline_is_tfmas(
+    candidate_is_better, examples, models, shared_models, tmp_path
+):
+    pair = models if candidate_is_better else models[::-1]
+    eval_config, shared = shared_models(config(JUDGED), *pair)
+    for evaluated, name in ((in_batches, "ours"), (stock, "stock")):
+        evaluated(examples, tmp_path / name, eval_config, shared)
+    assert_same(tmp_path / "ours", tmp_path / "stock")
+    result = tfma.load_validation_result(str(tmp_path / "ours"))
+    assert result.validation_ok is candidate_is_better
+    failed = sum(len(part.failures) for part in result.metric_validations_per_slice)
+    # The value and the change in all three slices, the stricter value in two.
+    assert failed == (0 if candidate_is_better else 8)
+
+
+def evaluated(rows, text, model, shared_models, write_examples, tmp_path):
+    folder = write_examples(tmp_path / "examples", rows)
+    in_batches(folder, tmp_path / "out", *shared_models(config(text), model))
+    return tfma.load_eval_result(str(tmp_path / "out")).slicing_metrics
+
+
+def test_what_is_added_row_by_row_and_rows_without_a_slice_are_logged(
+    models, shared_models, write_examples, tmp_path, caplog
+):
+    caplog.set_level(logging.INFO, logger="penstock")
+    rows = [{"x": float(i), "class": 1, "town": None if i else "oslo"} for i in range(4)]
+    rows[2]["weight"], rows[3]["weight"] = 1.0, 5.0
+    [(_, overall), (key, _)] = evaluated(
+        rows,
+        'model_specs {signature_name: "classes" label_key: "class" example_weight_key: "weight"} '
+        f'metrics_specs {{{metrics("ExactMatch")} example_weights {{unweighted: true}}}} '
+        f'metrics_specs {{{metrics("ExampleCount")} example_weights {{weighted: true}}}} '
+        'slicing_specs {} slicing_specs {feature_keys: "town"}',
+        models[0], shared_models, write_examples, tmp_path,
+    )  # fmt: skip
+    assert key == (("town", "oslo"),)
+    assert overall[""][""]["example_count"] == {"doubleValue": 6.0}
+    assert [record.message for record in caplog.records if "penstock" in record.name] == [
+        "added row by row by TFMA: exact_match",
+        "rows that are ragged, texts or without a value: added row by row to example_count",
+        "evaluated in batches: 4 rows in 2 slices; 3 in none of town",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            {"x": float("nan"), "label": 1},
+            "predictions are NaN in 1 of 1 rows; expected numbers: train again with a lower "
+            "learning rate, or give the model features without NaN",
+        ),
+        (
+            {"x": 1.0, "label": 2},
+            "label 2 in 1 of 1 rows; a metric of two classes expects labels within 0..1",
+        ),
+    ],
+)
+def test_what_no_metric_can_add_is_one_line(
+    row, said, models, shared_models, write_examples, tmp_path
+):
+    rows = [{"x": 1.0, "label": 0}, row, {"x": 2.0, "label": 0}]
+    text = (
+        'model_specs {signature_name: "yes" label_key: "label"} '
+        f"metrics_specs {{{metrics('AUC')}}}"
+    )
+    with pytest.raises(DataError) as caught:
+        evaluated(rows, text, models[0], shared_models, write_examples, tmp_path)
+    assert str(caught.value) == said  # each file is a batch
+
+
+def test_what_is_tfmas_alone(models, shared_models):
+    plain = config('model_specs {signature_name: "yes" label_key: "label"}')
+    _, shared = shared_models(plain, models[0])
+    assert not_in_batches(plain, shared) is None
+    special = config(
+        'metrics_specs {query_key: "id"} slicing_specs {slice_keys_sql: "SELECT 1"} '
+        "cross_slicing_specs {} options {compute_confidence_intervals {value: true} "
+        'min_slice_size {value: 2} disabled_outputs {values: "plots"}}'
+    )
+    assert not_in_batches(special, []) == (
+        "no model, query_key, slice_keys_sql, cross_slicing_specs, confidence intervals, "
+        "min_slice_size, disabled_outputs"
+    )
+    keras = [shared[0]._replace(model_type="tf_keras")]
+    assert not_in_batches(plain, keras) == "metrics inside the model"
+    assert not_in_batches(plain, [shared[0]._replace(model_type="tf_js")]) == (
+        "a model that is no SavedModel"
+    )

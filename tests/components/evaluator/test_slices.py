@@ -1,0 +1,59 @@
+import numpy as np
+import pyarrow as pa
+from google.protobuf import text_format
+from tensorflow_model_analysis.proto import config_pb2
+
+from penstock.components.evaluator.slices import Slicer, coded_array, coded_list
+
+
+def slicer(*specs):
+    text = " ".join(f"slicing_specs {{{spec}}}" for spec in specs)
+    return Slicer(text_format.Parse(text, config_pb2.EvalConfig()))
+
+
+def members(of, rows, **columns):
+    """Slice keys of each row."""
+    found = [set() for _ in range(rows)]
+    for row, number in zip(*of.members(rows, columns.get), strict=True):
+        assert of.keys[number] not in found[row]
+        found[row].add(of.keys[number])
+    return found
+
+
+TOWN = pa.array([[b"oslo"], None, [b"rome"], [b"oslo", b"rome"]])
+HOUR = pa.array([[1], [2], [], [1]])
+
+
+def test_rows_without_one_and_with_several_values():
+    of = slicer("", 'feature_keys: "town"', 'feature_keys: ["town", "hour"]')
+    found = members(of, 4, town=coded_list(TOWN), hour=coded_list(HOUR))
+    oslo, rome, one = ("town", "oslo"), ("town", "rome"), ("hour", 1)
+    assert found == [
+        {(), (oslo,), (one, oslo)},
+        {()},
+        {(), (rome,)},
+        {(), (oslo,), (rome,), (one, oslo), (one, rome)},
+    ]
+    assert of.outside == [0, 1, 2]
+
+
+def test_a_slice_that_two_specs_lead_to_has_each_row_once():
+    of = slicer('feature_keys: "hour"', 'feature_values {key: "hour" value: "1"}')
+    assert members(of, 4, hour=coded_list(HOUR)) == [
+        {(("hour", 1),)}, {(("hour", 2),)}, set(), {(("hour", 1),)},
+    ]  # fmt: skip
+
+
+def test_keys_are_numbered_on_over_batches_and_a_column_may_be_missing():
+    of = slicer('feature_keys: "hour"')
+    assert members(of, 2) == [set(), set()]
+    assert members(of, 1, hour=coded_array(np.array([[2]]))) == [{(("hour", 2),)}]
+    both = coded_array(np.array([[1, 2], [2, 1], [1, 1]]))
+    assert members(of, 3, hour=both)[2] == {(("hour", 1),)}
+    assert of.keys == [(("hour", 2),), (("hour", 1),)]
+    assert of.outside == [2]
+
+
+def test_texts_keep_their_last_zero():
+    of = slicer('feature_keys: "town"')
+    assert members(of, 1, town=coded_list(pa.array([[b"a\0"]]))) == [{(("town", "a\0"),)}]
