@@ -47,10 +47,10 @@ BINARY = metrics(
 )
 CLASSES = metrics(
     *("ExampleCount", "SparseCategoricalAccuracy", "SparseCategoricalCrossentropy"),
-    *("MultiClassConfusionMatrixPlot",),
     MultiClassConfusionMatrixAtThresholds={"thresholds": [0.2, 0.4, 0.6]},
     SparseTopKCategoricalAccuracy={"k": 2},
 )
+PLOT = metrics("SparseCategoricalAccuracy", "MultiClassConfusionMatrixPlot")
 ONE_CLASS = metrics("Precision", AUC={"num_thresholds": 50})
 REGRESSION = metrics(
     *("ExampleCount", "MeanSquaredError", "MeanAbsoluteError", "MeanAbsolutePercentageError"),
@@ -71,7 +71,7 @@ CASES = {
         f"metrics_specs {{{metrics('Recall')} binarize {{top_k_list {{values: 2}}}}}}"
     ),
     "a dict of outputs": (
-        f'model_specs {{signature_name: "dict" label_key: "class"}} metrics_specs {{{CLASSES}}} '
+        f'model_specs {{signature_name: "dict" label_key: "class"}} metrics_specs {{{PLOT}}} '
         'slicing_specs {} slicing_specs {feature_keys: "town"}'
     ),
     "regression": (
