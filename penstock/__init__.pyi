@@ -71,8 +71,38 @@ from .components.trainer.input.packed_facts import packed_input_facts
 from .components.trainer.input.rows import eval_input_fn, train_input_fn
 from .components.trainer.loop import train
 from .components.trainer.options import EarlyStop, TrainOptions
+from .components.trainer.serving import serve_columns
 from .components.trainer.trackers.options import TrackOptions
 from .components.trainer.utilisation.record import InputFacts
+
+# Building blocks of pipelines.
+from .pipelines.blocks.config import (
+    EvaluationOptions,
+    ImageConfig,
+    ImageModelOptions,
+    TableConfig,
+    TableModelOptions,
+)
+from .pipelines.blocks.evaluation import eval_config
+from .pipelines.blocks.image_nodes import image_examples, image_gate, image_splits
+from .pipelines.blocks.models import image_model, table_model
+from .pipelines.blocks.pipeline import training_pipeline
+from .pipelines.blocks.preprocessing import (
+    CATEGORIES_XF,
+    NUMBERS_XF,
+    boolean_numbers,
+    category_ids,
+    category_sizes,
+    class_ids,
+    date_parts,
+    dense_column,
+    label_values,
+    scaled_numbers,
+    target_labels,
+)
+from .pipelines.blocks.run_images import image_classes, train_images
+from .pipelines.blocks.run_tables import TableData, train_tables
+from .pipelines.blocks.target import Target
 from .pipelines.config.code_digest import code_digest
 from .pipelines.config.overrides import from_mapping
 
@@ -83,7 +113,6 @@ from .schemas import schema_file
 
 __version__: str
 __all__ = [
-    "IMAGE",
     "ApplicationBase",
     "AugmentOptions",
     "Augmentation",
@@ -91,13 +120,18 @@ __all__ = [
     "BatchEvaluator",
     "BigQueryOptions",
     "BinaryOptions",
+    "CATEGORIES_XF",
     "ContentDriver",
     "CuratedSchema",
     "DataError",
     "EarlyStop",
+    "EvaluationOptions",
+    "IMAGE",
     "ImageColumn",
+    "ImageConfig",
     "ImageGate",
     "ImageInputOptions",
+    "ImageModelOptions",
     "ImageOptions",
     "ImageRules",
     "IngestOptions",
@@ -107,6 +141,7 @@ __all__ = [
     "LabelFn",
     "LatestOtherBlessedModelStrategy",
     "ModelCard",
+    "NUMBERS_XF",
     "Pack",
     "PackOptions",
     "PenstockError",
@@ -122,6 +157,10 @@ __all__ = [
     "SqlOptions",
     "TFDSOptions",
     "TFRecordOptions",
+    "TableConfig",
+    "TableData",
+    "TableModelOptions",
+    "Target",
     "TextOptions",
     "TrackOptions",
     "TrainOptions",
@@ -129,20 +168,33 @@ __all__ = [
     "UsageError",
     "ValidationGate",
     "augment_in_input",
+    "boolean_numbers",
+    "category_ids",
+    "category_sizes",
     "check_application",
+    "class_ids",
     "code_digest",
     "compile",
+    "date_parts",
     "decode_features",
+    "dense_column",
+    "eval_config",
     "eval_image_input_fn",
     "eval_input_fn",
     "export",
     "feature_spec",
     "from_mapping",
+    "image_classes",
+    "image_examples",
     "image_features",
+    "image_gate",
     "image_input_facts",
+    "image_model",
+    "image_splits",
     "ingest",
     "input_facts",
     "inspect",
+    "label_values",
     "local_beam_args",
     "pack",
     "packed_eval_input_fn",
@@ -151,13 +203,20 @@ __all__ = [
     "read_placement",
     "resume_dir",
     "run",
+    "scaled_numbers",
     "schema_file",
+    "serve_columns",
     "serve_images",
     "steps_per_epoch",
     "stored_images",
+    "table_model",
+    "target_labels",
     "train",
     "train_image_input_fn",
+    "train_images",
     "train_input_fn",
+    "train_tables",
+    "training_pipeline",
     "verify",
     "write_tfrecords",
 ]

@@ -6,7 +6,6 @@ words; of a regression the value.
 """
 
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,13 +14,11 @@ import keras
 import tensorflow as tf
 
 from penstock.components.errors import UsageError
+from penstock.components.served_columns import MISSING_INT, column_name
 from penstock.components.tfrecord.feature_spec import FeatureSpec
 from penstock.components.trainer.export import Signature, TransformGraph
 from penstock.components.trainer.model_setup import input_names
 
-SERVE_COLUMNS = "serve_columns"
-MISSING_INT = tf.int64.min
-"""A whole number that is missing: JSON and tensors of integers know no null."""
 _MISSING = {tf.int64: MISSING_INT, tf.float32: float("nan"), tf.string: ""}
 
 
@@ -37,12 +34,6 @@ class Served:
 
     name: str = ""
     classes: tuple[str, ...] = ()
-
-
-def column_name(feature: str) -> str:
-    """The name of a raw feature in the signature, where names are letters, digits and `_`."""
-    name = re.sub(r"\W", "_", feature, flags=re.ASCII)
-    return f"_{name}" if name[:1].isdigit() else name
 
 
 def serve_columns(

@@ -89,6 +89,23 @@ def _check_dropout(dropout: float) -> None:
 
 
 @dataclass(frozen=True)
+class EvaluationOptions:
+    """When a model may be pushed; metrics are named as in `blocks.evaluation.METRICS`.
+
+    Attributes:
+        thresholds: Of all rows together, by metric: the least of an accuracy, the most of an error.
+        max_worsening: Most by which a metric may be worse than that of the model blessed before.
+        slice_thresholds: Of every slice, by metric.
+        slices: Raw features by whose values the metrics are given as well.
+    """
+
+    thresholds: dict[str, float] = field(default_factory=dict)
+    max_worsening: dict[str, float] = field(default_factory=dict)
+    slice_thresholds: dict[str, float] = field(default_factory=dict)
+    slices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class PipelineConfig:
     """What both kinds share.
 

@@ -6,6 +6,7 @@ import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
 from penstock.components.errors import UsageError
+from penstock.pipelines.blocks.config import EvaluationOptions
 from penstock.pipelines.blocks.target import Target
 
 METRICS = {
@@ -24,35 +25,23 @@ _LOWER_IS_BETTER = (
 )
 
 
-def eval_config(
-    targets: Sequence[Target],
-    *,
-    thresholds: Mapping[str, float],
-    max_worsening: Mapping[str, float] | None = None,
-    slice_thresholds: Mapping[str, float] | None = None,
-    slices: Sequence[str] = (),
-) -> tfma.EvalConfig:
+def eval_config(targets: Sequence[Target], options: EvaluationOptions) -> tfma.EvalConfig:
     """The metrics of each target's task, overall and by slice, and the thresholds of a blessing.
-
-    A metric is named as in `METRICS`, or `target/metric` where there are several targets. A
-    threshold is the least that an accuracy may be, the most that an error may.
 
     Args:
         targets: What the model predicts.
-        thresholds: Of all rows together, by metric.
-        max_worsening: Most by which a metric may be worse than that of the model blessed before.
-        slice_thresholds: Of every slice, by metric.
-        slices: Raw features by whose values the metrics are given as well.
+        options: Thresholds and slices. A metric is named as in `METRICS`, or `target/metric`
+            where there are several targets.
 
     Raises:
         UsageError: There is no such metric; lists them.
     """
-    bounds = (thresholds, max_worsening or {}, slice_thresholds or {})
+    bounds = (options.thresholds, options.max_worsening, options.slice_thresholds)
     known = {name for target in targets for name in _names(target, targets).values()}
     for name in (name for given in bounds for name in given):
         if name not in known:
             raise UsageError(f"no metric {name!r}; choices: {', '.join(sorted(known))}")
-    by_slice = [tfma.SlicingSpec(feature_keys=[name]) for name in slices]
+    by_slice = [tfma.SlicingSpec(feature_keys=[name]) for name in options.slices]
     spec = tfma.ModelSpec(
         signature_name="serving_default", preprocessing_function_names=["transform_features"]
     )

@@ -35,7 +35,7 @@ class LabelFacts:
 
     @property
     def baseline_loss(self) -> float:
-        """The loss of the best constant: cross-entropy of the shares of classes, else variance."""
+        """The loss of the best constant: the cross-entropy of the shares, or the variance."""
         if not self.class_counts:
             return self.deviation**2
         shares = [count / self.rows for count in self.class_counts if count]

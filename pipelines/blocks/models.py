@@ -18,7 +18,7 @@ from penstock.components.trainer.input.image_options import ImageInputOptions
 from penstock.components.trainer.input.images import IMAGE
 from penstock.pipelines.blocks.config import ImageModelOptions, TableModelOptions
 from penstock.pipelines.blocks.label_facts import LabelFacts
-from penstock.pipelines.blocks.preprocessing import CATEGORIES, NUMBERS
+from penstock.pipelines.blocks.preprocessing import CATEGORIES_XF, NUMBERS_XF
 from penstock.pipelines.blocks.target import Target
 
 _LOSSES = {
@@ -50,13 +50,13 @@ def table_model(
     """
     inputs, wide, deep = {}, [], []
     if numbers:
-        inputs[NUMBERS] = keras.Input((numbers,), name=NUMBERS, dtype="float32")
-        deep.append(inputs[NUMBERS])
+        inputs[NUMBERS_XF] = keras.Input((numbers,), name=NUMBERS_XF, dtype="float32")
+        deep.append(inputs[NUMBERS_XF])
     if categories:
-        inputs[CATEGORIES] = keras.Input((len(categories),), name=CATEGORIES, dtype="int64")
+        inputs[CATEGORIES_XF] = keras.Input((len(categories),), name=CATEGORIES_XF, dtype="int64")
         # One table for all columns: each column's ids get rows of their own.
         first_row = [0, *itertools.accumulate(categories[:-1])]
-        rows = inputs[CATEGORIES] + keras.ops.convert_to_tensor(first_row, dtype="int64")
+        rows = inputs[CATEGORIES_XF] + keras.ops.convert_to_tensor(first_row, dtype="int64")
         ids = sum(categories)
         wide.append(_flat_embedding(rows, ids, 1, "zeros"))
         deep.append(_flat_embedding(rows, ids, options.embedding_size, "uniform"))

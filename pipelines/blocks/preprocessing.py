@@ -12,12 +12,14 @@ from typing import TypeAlias
 import tensorflow as tf
 import tensorflow_transform as tft
 
+from penstock.pipelines.blocks.target import Target
+
 Column: TypeAlias = "tf.Tensor | tf.SparseTensor"
 Columns: TypeAlias = Mapping[str, Column]
 
-NUMBERS = "numbers_xf"
+NUMBERS_XF = "numbers_xf"
 """float32 [batch, numbers]: what `table_model` takes as it is."""
-CATEGORIES = "categories_xf"
+CATEGORIES_XF = "categories_xf"
 """int64 [batch, categories]: what it gives an embedding each."""
 
 # A category's ids: 0 is no value, 1 what the vocabulary does not have, then the vocabulary.
@@ -112,6 +114,16 @@ def category_ids(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
 def category_sizes(sizes: Mapping[str, int]) -> list[int]:
     """How many ids each column of `category_ids` has."""
     return [size + _FIRST for size in sizes.values()]
+
+
+def target_labels(inputs: Columns, targets: Iterable[Target]) -> dict[str, tf.Tensor]:
+    """The label of each target, by its transformed name: the class's number, or the value."""
+    return {
+        target.label: class_ids(inputs[target.name], target.classes)
+        if target.classes
+        else label_values(inputs[target.name])
+        for target in targets
+    }
 
 
 def class_ids(label: Column, classes: Iterable[str]) -> tf.Tensor:

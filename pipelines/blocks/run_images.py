@@ -14,6 +14,7 @@ from tfx.components.trainer.fn_args_utils import FnArgs
 
 from penstock.components import image_features as names
 from penstock.components.errors import DataError
+from penstock.components.served_columns import SERVE_IMAGES
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.export import TransformGraph, export
 from penstock.components.trainer.images.augmentation import augment_in_input
@@ -123,7 +124,7 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
         label=names.LABEL,
         transform=transform,
         prepare=decode_features(stored_images(fn_args.train_files), images),
-        signatures={"serve_images": serve_images(trained.model, images, texts)},
+        signatures={SERVE_IMAGES: serve_images(trained.model, images, texts)},
     )
     trained.discard_checkpoints()
 

@@ -17,6 +17,7 @@ from penstock.pipelines.cli import (
     component,
     image,
     ingest,
+    init,
     inspect,
     node,
     pack,
@@ -42,6 +43,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=True,
 )
+app.command("init")(init.command)
 app.command("run")(run.command)
 app.command("report")(report.command)
 app.command("runs")(runs.command)

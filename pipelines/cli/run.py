@@ -5,14 +5,17 @@ from typing import Annotated
 
 import typer
 
-from penstock.pipelines.config.registry import PIPELINES
+from penstock.pipelines.config.registry import HERE, PIPELINES
 
 
 def command(
     pipeline: Annotated[
         str,
-        typer.Argument(help=f"{', '.join(PIPELINES)}, or your own as package.module:function."),
-    ],
+        typer.Argument(
+            help=f"{', '.join(PIPELINES)}, or your own as package.module:function; else the one "
+            "of the package in the working directory."
+        ),
+    ] = HERE,
     assignments: Annotated[
         list[str] | None,
         typer.Option(

@@ -8,10 +8,14 @@ import sys
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.config.overrides import override
+
+HERE = "."
+"""The pipeline of the package in the working directory, as `penstock init` writes it."""
 
 PIPELINES = {
     "taxi": "penstock.pipelines.taxi.pipeline:create_pipeline",
@@ -51,14 +55,14 @@ def find_pipeline(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
     """Find a pipeline and configure it.
 
     Args:
-        name: A name of `PIPELINES`, or `package.module:function` (found in the working
-            directory too), a function of one annotated config dataclass or of nothing.
+        name: A name of `PIPELINES`; `package.module:function` (found in the working directory
+            too), a function of one annotated config dataclass or of nothing; or `HERE`.
         changes: What to change in the config, see `overrides`.
 
     Raises:
         UsageError: There is no such pipeline, or `changes` do not fit its config.
     """
-    path = PIPELINES.get(name, name)
+    path = _find_here() if name == HERE else PIPELINES.get(name, name)
     if ":" not in path:
         raise UsageError(
             f"no pipeline {name!r}; choices: {', '.join(PIPELINES)}, "
@@ -71,6 +75,22 @@ def find_pipeline(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
     if changes:
         raise UsageError(f"{path} takes no config, so it has no option {next(iter(changes))!r}")
     return PipelineFactory(create, None)
+
+
+def _find_here() -> str:
+    """The dotted path of the one `create_pipeline` in a package of the working directory."""
+    found = sorted(
+        file.parent.name
+        for file in Path.cwd().glob("*/pipeline.py")
+        if file.with_name("__init__.py").exists()
+    )
+    if len(found) != 1:
+        there = f"several packages have one: {', '.join(found)}" if found else "there is none"
+        raise UsageError(
+            f"no pipeline named, and in {Path.cwd()} {there}; name one of {', '.join(PIPELINES)}, "
+            "or your own as package.module:function"
+        )
+    return f"{found[0]}.pipeline:create_pipeline"
 
 
 def _load(path: str) -> Callable[..., Any]:

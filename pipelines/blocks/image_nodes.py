@@ -1,0 +1,38 @@
+"""The nodes that pipelines of images have beside those of all."""
+
+import json
+from dataclasses import asdict
+
+from tfx.dsl.components.base.base_node import BaseNode
+from tfx.proto import example_gen_pb2
+
+from penstock.components import image_features
+from penstock.components.example_gen.component import ShardedExampleGen
+from penstock.components.gates.image_gate import ImageGate
+from penstock.pipelines.blocks.config import ImageConfig
+
+
+def image_examples(config: ImageConfig) -> ShardedExampleGen:
+    """Reads `config.data`; see `image_splits`."""
+    return ShardedExampleGen(
+        config.data, output_config=image_splits(), source=config.source, ingest=config.ingest
+    )
+
+
+def image_splits() -> example_gen_pb2.Output:
+    """Equal images share their split, so that evaluation sees none that was trained on."""
+    splits = [
+        example_gen_pb2.SplitConfig.Split(name="train", hash_buckets=2),
+        example_gen_pb2.SplitConfig.Split(name="eval", hash_buckets=1),
+    ]
+    return example_gen_pb2.Output(
+        split_config=example_gen_pb2.SplitConfig(
+            splits=splits, partition_feature_name=image_features.ENCODED
+        )
+    )
+
+
+def image_gate(config: ImageConfig, example_gen: BaseNode) -> BaseNode:
+    """verdict: String; stops the run where the images are unfit, by `config.checks`."""
+    rules = json.dumps(asdict(config.checks))
+    return ImageGate(examples=example_gen.outputs["examples"], rules=rules)

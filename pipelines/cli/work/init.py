@@ -1,0 +1,77 @@
+"""The work of `penstock init`: look, write, and say what was decided."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from penstock.components.files.remote import is_remote
+from penstock.pipelines.blocks.target import Target
+from penstock.pipelines.starter.look import ImagesLook, TableLook, look_at
+from penstock.pipelines.starter.write import check_folder, package_name, write_starter
+from penstock.pipelines.terminal.tables import console
+
+_SHOWN_CLASSES = 8
+
+
+def run_init(folder: Path, data: str, targets: Sequence[str], labels_file: str | None) -> None:
+    """Write the package of a pipeline; the arguments are those of the command.
+
+    Raises:
+        DataError: There is nothing that a pipeline could learn from; says why.
+        UsageError: The folder is there, its name is taken, or a target is none of the columns.
+    """
+    check_folder(folder)
+    package = package_name(folder)
+    place = data if is_remote(data) else os.path.abspath(data)
+    look = look_at(place, targets, os.path.abspath(labels_file) if labels_file else None)
+    files = write_starter(folder, look, place, package=package)
+    _show(console(), look, folder, package, files)
+
+
+def _show(
+    out: Console,
+    look: TableLook | ImagesLook,
+    folder: Path,
+    package: str,
+    files: Sequence[Path],
+) -> None:
+    if isinstance(look, ImagesLook):
+        by = look.labels_file or "a folder a class"
+        out.print(f"data        {look.rows:,} images, {by}")
+        out.print(f"target      {_classes(tuple(look.classes))}")
+        out.print(f"input       {look.side} x {look.side} pixels, {look.channels} channel(s)")
+    else:
+        roles = look.roles
+        out.print(f"data        {look.rows:,} rows of {len(look.columns)} columns, {look.kind}")
+        for target in roles.targets:
+            out.print(f"target      {target.name}: {_task(target)}")
+        groups = {
+            "numbers": roles.numbers,
+            "booleans": roles.booleans,
+            "dates": list(roles.dates),
+            "categories": list(roles.categories),
+        }
+        for name, columns in groups.items():
+            if columns:
+                out.print(f"{name:<12}{', '.join(columns)}")
+        for name, reason in roles.left_out.items():
+            out.print(f"left out    {name}: {reason}")
+    lines = sum(
+        len((folder / file).read_text(encoding="utf-8").splitlines())
+        for file in files
+        if file.parent == Path(package) and file.suffix == ".py"
+    )
+    out.print(f"wrote       {folder}/{package}: {lines} lines, yours to change")
+    out.print(f"next        cd {folder} && penstock run")
+
+
+def _task(target: Target) -> str:
+    return "a quantity" if target.task == "regression" else _classes(target.classes)
+
+
+def _classes(classes: Sequence[str]) -> str:
+    shown = ", ".join(classes[:_SHOWN_CLASSES])
+    more = ", ..." if len(classes) > _SHOWN_CLASSES else ""
+    return f"{len(classes)} classes ({shown}{more})"

@@ -1,0 +1,1 @@
+"""Data in, the package of a pipeline for it out: what `penstock init` writes."""

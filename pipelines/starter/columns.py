@@ -1,0 +1,175 @@
+"""A look at a table: what each column is like, from rows of all parts of the data."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.components.errors import DataError
+from penstock.components.sources.base import Source
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+# Rows that are looked at, taken from so many places of the data.
+MAX_ROWS = 100_000
+_PLACES = 20
+# Dates are text in CSV: so many values are looked at, of which most must be dates.
+_DATE_VALUES = 1000
+_MIN_DATE_SHARE = 0.95
+_YEAR_FIRST = re.compile(r"^\s*\d{4}[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ]+\d{1,2}:\d{2}.*)?\s*$")
+_YEAR_LAST = re.compile(r"^\s*(\d{1,2})[-/.](\d{1,2})[-/.]\d{4}(?:[T ]+\d{1,2}:\d{2}.*)?\s*$")
+_BOOLEAN_PAIRS = ({"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
+
+
+@dataclass(frozen=True)
+class ColumnLook:
+    """A column as the rows that were looked at have it.
+
+    Attributes:
+        name: Its name.
+        kind: INT, FLOAT or BYTES.
+        is_list: Whether a row holds several values.
+        rows: Rows that were looked at.
+        nulls: Those without a value.
+        counts: Its values and how often each came, the most frequent first.
+        mean: Of numbers; else 0.
+        deviation: The standard deviation of numbers; else 0.
+        date_format: One of `DATE_FORMATS`, or None where it is no date.
+    """
+
+    name: str
+    kind: FeatureKind
+    is_list: bool
+    rows: int
+    nulls: int = 0
+    counts: tuple[tuple[object, int], ...] = ()
+    mean: float = 0.0
+    deviation: float = 0.0
+    date_format: str | None = None
+
+    @property
+    def present(self) -> int:
+        """Rows with a value."""
+        return self.rows - self.nulls
+
+    @property
+    def distinct(self) -> int:
+        """Different values."""
+        return len(self.counts)
+
+    @property
+    def texts(self) -> list[str]:
+        """The different values as text, the most frequent first."""
+        return [_text(value) for value, _ in self.counts]
+
+    @property
+    def is_boolean(self) -> bool:
+        """Whether its two values are those of yes and no."""
+        values = {text.strip().lower() for text in self.texts}
+        if self.kind is FeatureKind.BYTES:
+            return values in _BOOLEAN_PAIRS
+        return self.kind is FeatureKind.INT and values == {"0", "1"}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is of numbers none of which has a fraction."""
+        if self.kind is FeatureKind.BYTES:
+            return False
+        return all(float(value).is_integer() for value, _ in self.counts)  # type: ignore[arg-type]
+
+
+def look_at_columns(source: Source) -> list[ColumnLook]:
+    """Look at up to `MAX_ROWS` rows of a table.
+
+    Raises:
+        DataError: No row of it can be read.
+    """
+    table = _sample(source)
+    if not table.num_rows:
+        first = next(iter(source.rejected_by_scan), None)
+        raise DataError(f"{source.files[0]}: no row can be read{f'; {first}' if first else ''}")
+    dates = _parquet_dates(source)
+    looks = []
+    for column in source.columns:
+        values = table[column.name]
+        if column.is_list:
+            looks.append(ColumnLook(column.name, column.kind, True, table.num_rows))
+            continue
+        found = pc.value_counts(values.drop_null())
+        counts = zip(
+            found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True
+        )
+        ordered = tuple(sorted(counts, key=lambda one: (-one[1], _text(one[0]))))
+        numbers = None if column.kind is FeatureKind.BYTES else values.cast(pa.float64())
+        date_format = dates.get(column.name)
+        if column.kind is FeatureKind.BYTES:
+            date_format = _date_format([_text(value) for value, _ in ordered[:_DATE_VALUES]])
+        looks.append(
+            ColumnLook(
+                column.name,
+                column.kind,
+                False,
+                table.num_rows,
+                values.null_count,
+                ordered,
+                mean=_number(pc.mean(numbers)) if numbers is not None else 0.0,
+                deviation=_number(pc.stddev(numbers)) if numbers is not None else 0.0,
+                date_format=date_format,
+            )
+        )
+    return looks
+
+
+def _sample(source: Source) -> pa.Table:
+    """Rows of all parts of the data, not only of its beginning."""
+    tables = []
+    for pieces in source.cut(_PLACES):
+        rows = 0
+        for batch in source.read(pieces):
+            tables.append(batch.table.slice(0, MAX_ROWS // _PLACES - rows))
+            rows += batch.table.num_rows
+            if rows >= MAX_ROWS // _PLACES:
+                break
+    return pa.Table.from_batches(
+        tables, pa.schema([(column.name, column.arrow_type) for column in source.columns])
+    )
+
+
+def _parquet_dates(source: Source) -> dict[str, str]:
+    """Date formats of the columns that Parquet knows to be dates; they are read as numbers."""
+    if source.kind != "parquet":
+        return {}
+    formats = {}
+    for field in pq.read_schema(source.files[0]):
+        if pa.types.is_date(field.type):
+            formats[field.name] = "days"
+        elif pa.types.is_timestamp(field.type):
+            formats[field.name] = "microseconds"
+    return formats
+
+
+def _date_format(texts: Sequence[str]) -> str | None:
+    if not texts:
+        return None
+    if _share(_YEAR_FIRST, texts) >= _MIN_DATE_SHARE:
+        return "ymd"
+    if _share(_YEAR_LAST, texts) < _MIN_DATE_SHARE:
+        return None
+    first = [int(match[1]) for match in map(_YEAR_LAST.match, texts) if match]
+    # 13.02. can only be the day first; where no day is above 12, most of the world writes so.
+    second = [int(match[2]) for match in map(_YEAR_LAST.match, texts) if match]
+    return "mdy" if max(second) > 12 and max(first) <= 12 else "dmy"
+
+
+def _share(pattern: re.Pattern[str], texts: Sequence[str]) -> float:
+    return sum(bool(pattern.match(text)) for text in texts) / len(texts)
+
+
+def _text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _number(scalar: pa.Scalar) -> float:
+    return float(scalar.as_py() or 0.0)

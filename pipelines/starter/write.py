@@ -1,0 +1,142 @@
+"""The package of a pipeline, from templates: a look at the data in, files out."""
+
+import importlib.util
+import json
+import keyword
+import re
+import shutil
+import tempfile
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from penstock.components.errors import UsageError
+from penstock.components.served_columns import MISSING_INT
+from penstock.pipelines.starter.look import ImagesLook, TableLook, schema_text
+from penstock.pipelines.starter.plan import example_request, plan_images, plan_table
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_MODULES = ("config", "features", "model", "pipeline", "preprocessing", "run_fn")
+_AROUND = {
+    "README.md": "README.md",
+    "Dockerfile": "Dockerfile",
+    "gitignore": ".gitignore",
+    "pytest.ini": "pytest.ini",
+    "ci.yml": ".github/workflows/test.yml",
+    "test_pipeline.py": "tests/test_pipeline.py",
+}
+_WIDTH = 84
+
+
+def package_name(folder: Path) -> str:
+    """The package of a starter in `folder`: the folder's name as Python takes it.
+
+    Raises:
+        UsageError: It is no name, or another module has it.
+    """
+    name = re.sub(r"\W", "_", folder.name, flags=re.ASCII).lower()
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise UsageError(f"{folder.name!r} is no name for a Python package; begin with a letter")
+    if importlib.util.find_spec(name) is not None:
+        raise UsageError(f"a Python module {name!r} is there already; choose another name")
+    return name
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that has something in it.
+
+    Raises:
+        UsageError: It does.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder}: is there already; choose another name, or remove it")
+
+
+def write_starter(
+    folder: Path, look: TableLook | ImagesLook, data: str, *, package: str
+) -> list[Path]:
+    """Write the package; all of it appears at once.
+
+    Args:
+        folder: To make; may be an empty one.
+        look: At the data.
+        data: Where the data is: an absolute path, or an address.
+        package: Its name, see `package_name`.
+
+    Returns:
+        The files, relative to `folder`.
+    """
+    texts = _render(folder.name, package, look, data)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    attempt = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        for name, text in texts.items():
+            (attempt / name).parent.mkdir(parents=True, exist_ok=True)
+            (attempt / name).write_text(text, encoding="utf-8")
+        attempt.chmod(0o755)
+        attempt.rename(folder)
+    finally:
+        shutil.rmtree(attempt, ignore_errors=True)
+    return [Path(name) for name in texts]
+
+
+def _render(name: str, package: str, look: TableLook | ImagesLook, data: str) -> dict[str, str]:
+    """The text of each file by its name."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(py=_python, comma="{:,}".format, basename=lambda p: Path(p).name)
+    images = isinstance(look, ImagesLook)
+    data_name = Path(data).name
+    values: dict[str, Any] = {
+        "name": name,
+        "package": package,
+        "look": look,
+        "images": images,
+        "data": data,
+        "data_name": data_name,
+        "missing_int": MISSING_INT,
+        "plan": plan_images(look, data_name) if images else plan_table(look, data_name),
+        "request": json.dumps(example_request(look), ensure_ascii=False).replace("'", "'\\''"),
+    }
+    kind = "images" if images else "table"
+    files = {f"{package}/__init__.py": "shared/__init__.py"}
+    files |= {f"{package}/{module}.py": f"{kind}/{module}.py" for module in _MODULES}
+    files |= {target: f"shared/{template}" for template, target in _AROUND.items()}
+    texts = {
+        file: environment.get_template(f"{template}.j2").render(values)
+        for file, template in files.items()
+    }
+    if isinstance(look, TableLook):
+        texts[f"{package}/schema.pbtxt"] = schema_text(look)
+    return texts
+
+
+def _python(value: Any, *, indent: int = 0) -> str:
+    """A value as Python has it; long ones over several lines."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):
+        items = [f"{_python(key)}: {_python(item)}" for key, item in value.items()]
+        return _listed("{", items, "}", indent)
+    if isinstance(value, Sequence):
+        items = [_python(item) for item in value]
+        return f"({items[0]},)" if len(items) == 1 else _listed("(", items, ")", indent)
+    return repr(value)
+
+
+def _listed(begin: str, items: Sequence[str], end: str, indent: int) -> str:
+    line = f"{begin}{', '.join(items)}{end}"
+    if len(line) + indent <= _WIDTH:
+        return line
+    # A space within an item is no place to break a line.
+    glued = " ".join(f"{item},".replace(" ", "\0") for item in items)
+    filled = textwrap.fill(glued, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    margin = " " * indent
+    body = textwrap.indent(filled, f"{margin}    ").replace("\0", " ")
+    return f"{begin}\n{body}\n{margin}{end}"
