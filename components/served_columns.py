@@ -1,4 +1,4 @@
-"""The signature of a model that takes columns: its name, its columns' names, and what is missing."""
+"""The signature of a model that takes columns: its name, its columns' names, missing values."""
 
 import re
 

@@ -84,8 +84,8 @@ from .pipelines.blocks.config import (
     TableModelOptions,
 )
 from .pipelines.blocks.evaluation import eval_config
-from .pipelines.blocks.image_nodes import image_examples, image_gate, image_splits
 from .pipelines.blocks.models import image_model, table_model
+from .pipelines.blocks.nodes import image_examples, image_gate, image_splits, table_examples
 from .pipelines.blocks.pipeline import training_pipeline
 from .pipelines.blocks.preprocessing import (
     CATEGORIES_XF,
@@ -98,6 +98,7 @@ from .pipelines.blocks.preprocessing import (
     dense_column,
     label_values,
     scaled_numbers,
+    table_inputs,
     target_labels,
 )
 from .pipelines.blocks.run_images import image_classes, train_images
@@ -209,6 +210,8 @@ __all__ = [
     "serve_images",
     "steps_per_epoch",
     "stored_images",
+    "table_examples",
+    "table_inputs",
     "table_model",
     "target_labels",
     "train",

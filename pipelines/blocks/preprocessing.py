@@ -50,12 +50,26 @@ def dense_column(column: Column, default: object = None) -> tf.Tensor:
     return tf.ensure_shape(tf.sparse.to_dense(one_column, default), [None, 1])
 
 
+def table_inputs(*, numbers: Sequence[tf.Tensor], categories: tf.Tensor) -> dict[str, tf.Tensor]:
+    """The inputs of `table_model`: all numbers side by side, and the categories.
+
+    Args:
+        numbers: float32 [batch, n] each, from the functions below; those of no columns fall away.
+        categories: int64 [batch, n], from `category_ids`; falls away where n is 0.
+    """
+    wide = [part for part in numbers if part.shape[1]]
+    inputs = {NUMBERS_XF: tf.concat(wide, axis=1)} if wide else {}
+    return {**inputs, CATEGORIES_XF: categories} if categories.shape[1] else inputs
+
+
 def scaled_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
     """Numbers at mean 0 and variance 1, and whether each is missing; the mean where it is.
 
     Returns:
         float32 [batch, 2 * len(names)]: first the numbers, then 1.0 where there was none.
     """
+    if not names:
+        return _nothing(inputs, tf.float32)
     return _scaled(tf.concat([_number(inputs[name]) for name in names], axis=1))
 
 
@@ -66,6 +80,8 @@ def boolean_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
         float32 [batch, 2 * len(names)]: first the values, 0.5 where there is none, then 1.0 where
         there was none.
     """
+    if not names:
+        return _nothing(inputs, tf.float32)
     values = tf.concat([_boolean(inputs[name]) for name in names], axis=1)
     missing = tf.math.is_nan(values)
     return tf.concat([tf.where(missing, 0.5, values), tf.cast(missing, tf.float32)], axis=1)
@@ -83,6 +99,8 @@ def date_parts(inputs: Columns, formats: Mapping[str, str]) -> tf.Tensor:
         float32 [batch, 8 * len(formats)]: the days at mean 0 and variance 1, whether each is
         missing, then sine and cosine of month, weekday and time of day.
     """
+    if not formats:
+        return _nothing(inputs, tf.float32)
     days = [_days(inputs[name], format_) for name, format_ in formats.items()]
     stacked = tf.concat(days, axis=1)  # float64 [batch, dates], NaN where there is none
     whole = tf.floor(tf.where(tf.math.is_nan(stacked), tf.zeros_like(stacked), stacked))
@@ -108,6 +126,8 @@ def category_ids(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
     Returns:
         int64 [batch, len(sizes)]; the ids of a column are below `category_sizes(sizes)`.
     """
+    if not sizes:
+        return _nothing(inputs, tf.int64)
     return tf.concat([_ids(inputs[name], name, size) for name, size in sizes.items()], axis=1)
 
 
@@ -138,6 +158,13 @@ def class_ids(label: Column, classes: Iterable[str]) -> tf.Tensor:
 def label_values(label: Column) -> tf.Tensor:
     """float32 [batch, 1]: the label of a regression."""
     return tf.cast(dense_column(label), tf.float32)
+
+
+def _nothing(inputs: Columns, dtype: tf.DType) -> tf.Tensor:
+    """[batch, 0]."""
+    column = next(iter(inputs.values()))
+    rows = column.dense_shape[0] if isinstance(column, tf.SparseTensor) else tf.shape(column)[0]
+    return tf.zeros(tf.stack([tf.cast(rows, tf.int32), 0]), dtype)
 
 
 def _scaled(values: tf.Tensor) -> tf.Tensor:

@@ -82,7 +82,7 @@ def plan_table(look: TableLook, data_name: str) -> Plan:
         thresholds=thresholds,
         max_worsening=worsening,
         slices=tuple(sliced[:_MAX_SLICES]),
-        why="These ask little more than a constant reaches: ask what the use needs.",
+        why="As little as a constant reaches: ask more.",
     )
 
 
@@ -119,7 +119,7 @@ def plan_images(look: ImagesLook, data_name: str) -> Plan:
         thresholds={"SparseCategoricalAccuracy": _majority(max(look.classes.values()), look.rows)},
         max_worsening={"SparseCategoricalAccuracy": 0.02},
         slices=(image_features.TEXT,) if look.has_words else (),
-        why="This asks little more than a constant reaches: ask what the use needs.",
+        why="As little as a constant reaches: ask more.",
         filters=(16, 32, 64, 96, 128)[:stages],
     )
 

@@ -1,7 +1,8 @@
-"""The nodes that pipelines of images have beside those of all."""
+"""The nodes at the beginning: those that read a table or images, and the gate of images."""
 
 import json
-from dataclasses import asdict
+import os
+from dataclasses import asdict, replace
 
 from tfx.dsl.components.base.base_node import BaseNode
 from tfx.proto import example_gen_pb2
@@ -9,7 +10,21 @@ from tfx.proto import example_gen_pb2
 from penstock.components import image_features
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.components.gates.image_gate import ImageGate
-from penstock.pipelines.blocks.config import ImageConfig
+from penstock.pipelines.blocks.config import ImageConfig, TableConfig
+
+
+def table_examples(config: TableConfig) -> ShardedExampleGen:
+    """Reads `config.data`, a file, a glob or a folder, by `config.schema` if there is one."""
+    folder, pattern = config.data, "*"
+    if "://" not in folder and not os.path.isdir(folder):
+        folder, pattern = os.path.split(folder)
+    split = example_gen_pb2.Input.Split(name="data", pattern=pattern)
+    return ShardedExampleGen(
+        folder or ".",
+        input_config=example_gen_pb2.Input(splits=[split]),
+        source=replace(config.source, schema_file=config.schema),
+        ingest=config.ingest,
+    )
 
 
 def image_examples(config: ImageConfig) -> ShardedExampleGen:
