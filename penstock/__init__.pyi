@@ -114,6 +114,9 @@ from .schemas import schema_file
 
 __version__: str
 __all__ = [
+    "CATEGORIES_XF",
+    "IMAGE",
+    "NUMBERS_XF",
     "ApplicationBase",
     "AugmentOptions",
     "Augmentation",
@@ -121,13 +124,11 @@ __all__ = [
     "BatchEvaluator",
     "BigQueryOptions",
     "BinaryOptions",
-    "CATEGORIES_XF",
     "ContentDriver",
     "CuratedSchema",
     "DataError",
     "EarlyStop",
     "EvaluationOptions",
-    "IMAGE",
     "ImageColumn",
     "ImageConfig",
     "ImageGate",
@@ -142,7 +143,6 @@ __all__ = [
     "LabelFn",
     "LatestOtherBlessedModelStrategy",
     "ModelCard",
-    "NUMBERS_XF",
     "Pack",
     "PackOptions",
     "PenstockError",

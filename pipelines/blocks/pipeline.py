@@ -9,7 +9,6 @@ import tensorflow_model_analysis as tfma
 from tfx.components import (
     Evaluator,
     ExampleValidator,
-    Pusher,
     SchemaGen,
     StatisticsGen,
     Trainer,
@@ -26,6 +25,7 @@ from tfx.types.standard_artifacts import Model, ModelBlessing
 from penstock.components.gates.baseline import LatestOtherBlessedModelStrategy
 from penstock.components.gates.curated_schema import CuratedSchema
 from penstock.components.gates.gate import ValidationGate
+from penstock.components.gates.pusher import Pusher
 from penstock.components.local_beam import local_beam_args
 from penstock.components.packing.component import Pack
 from penstock.components.packing.options import PackOptions

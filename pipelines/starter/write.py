@@ -22,7 +22,6 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _MODULES = ("config", "features", "model", "pipeline", "preprocessing", "run_fn")
 _AROUND = {
     "README.md": "README.md",
-    "Dockerfile": "Dockerfile",
     "gitignore": ".gitignore",
     "pytest.ini": "pytest.ini",
     "ci.yml": ".github/workflows/test.yml",
