@@ -109,14 +109,14 @@ from .pipelines.config.overrides import from_mapping
 
 # Kubeflow.
 from .pipelines.kubeflow.placement import Placement, read_placement
+
+# A pushed model's predictions.
+from .pipelines.prediction.predict import predict
 from .pipelines.reporting.model_card import ModelCard
 from .schemas import schema_file
 
 __version__: str
 __all__ = [
-    "CATEGORIES_XF",
-    "IMAGE",
-    "NUMBERS_XF",
     "ApplicationBase",
     "AugmentOptions",
     "Augmentation",
@@ -124,11 +124,13 @@ __all__ = [
     "BatchEvaluator",
     "BigQueryOptions",
     "BinaryOptions",
+    "CATEGORIES_XF",
     "ContentDriver",
     "CuratedSchema",
     "DataError",
     "EarlyStop",
     "EvaluationOptions",
+    "IMAGE",
     "ImageColumn",
     "ImageConfig",
     "ImageGate",
@@ -143,6 +145,7 @@ __all__ = [
     "LabelFn",
     "LatestOtherBlessedModelStrategy",
     "ModelCard",
+    "NUMBERS_XF",
     "Pack",
     "PackOptions",
     "PenstockError",
@@ -201,6 +204,7 @@ __all__ = [
     "packed_eval_input_fn",
     "packed_input_facts",
     "packed_train_input_fn",
+    "predict",
     "read_placement",
     "resume_dir",
     "run",

@@ -21,6 +21,7 @@ from penstock.pipelines.cli import (
     inspect,
     node,
     pack,
+    predict,
     report,
     run,
     runs,
@@ -45,6 +46,7 @@ app = typer.Typer(
 )
 app.command("init")(init.command)
 app.command("run")(run.command)
+app.command("predict")(predict.command)
 app.command("report")(report.command)
 app.command("runs")(runs.command)
 app.command("ingest", cls=ingest.IngestCommand)(ingest.command)

@@ -121,7 +121,7 @@ def _look_at_images(data: str, targets: Sequence[str], labels_file: str | None) 
     source = open_images([data], ImageOptions(labels_file=labels_file, label_column=column))
     if source.rejected_by_scan:
         raise DataError(str(source.rejected_by_scan[0]))
-    labels = source.catalog.labels.to_pydict()
+    labels = source.labels.to_pydict()
     words = labels.get(image_features.TEXT) or labels[image_features.LABEL]
     counts = Counter(w.decode() if isinstance(w, bytes) else str(w) for w in words)
     sides, channels = [], set()

@@ -1,0 +1,195 @@
+"""Rows or images through a model: read with the checks of an ingest, written as Parquet.
+
+Flows in: files of a table that has the model's columns, or a folder of images. Flows out: a
+Parquet file with the columns of the input and the predictions, in the order of the input; of images
+the names of the files.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from penstock.components import image_features
+from penstock.components.errors import DataError, UsageError
+from penstock.components.served_columns import MISSING_INT, column_name
+from penstock.components.sources.base import Batch, Source
+from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.open import open_source
+from penstock.components.sources.options import SourceOptions
+from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.pipelines.prediction.model import PushedModel, open_model
+
+_MISSING = {FeatureKind.INT: MISSING_INT, FeatureKind.FLOAT: float("nan"), FeatureKind.BYTES: b""}
+_DTYPES = {FeatureKind.INT: tf.int64, FeatureKind.FLOAT: tf.float32, FeatureKind.BYTES: tf.string}
+# Rows of one call of the model.
+_BATCH_ROWS, _BATCH_IMAGES = 4096, 64
+
+
+def predict(
+    model: str,
+    data: str,
+    output: str | os.PathLike[str],
+    *,
+    source: SourceOptions | None = None,
+    on_rows: Callable[[int, int | None], None] | None = None,
+) -> int:
+    """Predict every row of a table, or every image of a folder.
+
+    Args:
+        model: A pushed model, the folder of its versions, or the root of the runs that pushed it.
+        data: The table, a file, a glob or a folder; or the folder of images.
+        output: The Parquet file to make; appears whole, by rename.
+        source: How the table is read.
+        on_rows: Told how many rows are done, of how many.
+
+    Returns:
+        The rows that were predicted.
+
+    Raises:
+        DataError: A column of the model is missing, a row does not fit, or an image cannot be
+            read; names it. Nothing is left at `output`.
+        UsageError: The model has no signature for it, or `output` cannot be used.
+    """
+    target = Path(output)
+    if target.is_dir():
+        raise UsageError(f"{target}: is a folder; name a file, as predictions.parquet")
+    opened = open_model(model)
+    if opened.is_of_images:
+        tables, rows = _images(opened, data)
+    else:
+        tables, rows = _table(opened, data, source or SourceOptions())
+    done = 0
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as attempt:
+        file, writer = Path(attempt, target.name), None
+        for table in tables:
+            writer = writer or pq.ParquetWriter(file, table.schema)
+            writer.write_table(table)
+            done += table.num_rows
+            if on_rows:
+                on_rows(done, rows)
+        if writer is None:
+            raise DataError(f"{data}: no row to predict")
+        writer.close()
+        os.replace(file, target)
+    return done
+
+
+def _table(model: PushedModel, data: str, options: SourceOptions) -> tuple[Iterator[pa.Table], int]:
+    """Predictions of each batch of a table, and its rows."""
+    # What else the files hold goes along, as what it is; the model's columns are read as the model
+    # has them.
+    found = open_source(data, options)
+    names = _names(model, found)
+    with tempfile.TemporaryDirectory(prefix="penstock-predict-") as folder:
+        schema = Path(folder, "schema.pbtxt")
+        schema.write_text(_schema_text(model, found, names), encoding="utf-8")
+        source = open_source(data, replace(options, schema_file=str(schema)))
+
+    def predictions() -> Iterator[pa.Table]:
+        for batch in _good(source):
+            for start in range(0, batch.num_rows, _BATCH_ROWS):
+                rows = batch.slice(start, _BATCH_ROWS)
+                columns = {
+                    served: _tensor(rows[names[served]], kind)
+                    for served, kind in model.columns.items()
+                }
+                yield _joined(_texts(rows), model.predict(columns))
+
+    return predictions(), source.rows
+
+
+def _names(model: PushedModel, source: Source) -> dict[str, str]:
+    """The data's column for each of the model's.
+
+    Raises:
+        DataError: Names all that are missing.
+    """
+    there = {column_name(column.name): column.name for column in source.columns}
+    missing = [name for name in model.columns if name not in there]
+    if missing:
+        raise DataError(
+            f"{source.files[0]}: the model's column(s) {', '.join(missing)} are missing; the file "
+            f"has {', '.join(column.name for column in source.columns)}"
+        )
+    return {name: there[name] for name in model.columns}
+
+
+def _schema_text(model: PushedModel, source: Source, names: Mapping[str, str]) -> str:
+    kinds = {names[served]: kind for served, kind in model.columns.items()}
+    schema = schema_pb2.Schema()
+    for column in source.columns:
+        kind = kinds.get(column.name, column.kind)
+        feature = schema.feature.add(name=column.name, type=schema_pb2.FeatureType.Value(kind.name))
+        if not column.is_list:
+            feature.value_count.max = 1
+    return text_format.MessageToString(schema)
+
+
+def _images(model: PushedModel, folder: str) -> tuple[Iterator[pa.Table], int]:
+    """Predictions of each batch of images, and their number."""
+    source = open_source(folder, ImageOptions(unlabelled="keep"))
+
+    def predictions() -> Iterator[pa.Table]:
+        for batch in _good(source):
+            for start in range(0, batch.num_rows, _BATCH_IMAGES):
+                rows = batch.slice(start, _BATCH_IMAGES)
+                encoded = _tensor(rows[image_features.ENCODED], FeatureKind.BYTES)
+                names = rows[image_features.FILENAME].cast(pa.string())
+                table = pa.table({"file": names})
+                yield _joined(table, model.predict({"encoded": encoded}))
+
+    return predictions(), source.rows
+
+
+def _good(source: Source) -> Iterator[pa.Table]:
+    """The rows; the first that does not fit stops.
+
+    Raises:
+        DataError: Names the row, and why.
+    """
+    for piece in (piece for pieces in source.cut(1) for piece in pieces):
+        for batch in source.read([piece]):
+            _refuse(batch)
+            yield pa.Table.from_batches([batch.table])
+
+
+def _refuse(batch: Batch) -> None:
+    if batch.rejected:
+        raise DataError(str(batch.rejected[0]))
+
+
+def _tensor(column: pa.ChunkedArray, kind: FeatureKind) -> tf.Tensor:
+    """[rows], with what stands for a missing value in place of nulls."""
+    filled = pc.fill_null(column, _MISSING[kind])
+    if kind is FeatureKind.BYTES:
+        return tf.constant(filled.to_pylist(), tf.string)
+    return tf.constant(filled.to_numpy(), _DTYPES[kind])
+
+
+def _texts(rows: pa.Table) -> pa.Table:
+    """The columns of bytes as text where they are."""
+    for at, name in enumerate(rows.column_names):
+        if pa.types.is_binary(rows[name].type):
+            try:
+                rows = rows.set_column(at, name, rows[name].cast(pa.string()))
+            except pa.ArrowInvalid:
+                continue  # not UTF-8: stays what it is
+    return rows
+
+
+def _joined(rows: pa.Table, predictions: Mapping[str, pa.Array]) -> pa.Table:
+    """The rows with the predictions behind; a column of the same name is replaced."""
+    kept = rows.drop([name for name in predictions if name in rows.column_names])
+    for name, values in predictions.items():
+        kept = kept.append_column(name, pa.chunked_array([values]))
+    return kept
