@@ -86,7 +86,7 @@ from .pipelines.blocks.config import (
 from .pipelines.blocks.evaluation import eval_config
 from .pipelines.blocks.models import image_model, table_model
 from .pipelines.blocks.nodes import image_examples, image_gate, image_splits, table_examples
-from .pipelines.blocks.pipeline import training_pipeline
+from .pipelines.blocks.pipeline import run_root, training_pipeline
 from .pipelines.blocks.preprocessing import (
     CATEGORIES_XF,
     NUMBERS_XF,
@@ -117,6 +117,9 @@ from .schemas import schema_file
 
 __version__: str
 __all__ = [
+    "CATEGORIES_XF",
+    "IMAGE",
+    "NUMBERS_XF",
     "ApplicationBase",
     "AugmentOptions",
     "Augmentation",
@@ -124,13 +127,11 @@ __all__ = [
     "BatchEvaluator",
     "BigQueryOptions",
     "BinaryOptions",
-    "CATEGORIES_XF",
     "ContentDriver",
     "CuratedSchema",
     "DataError",
     "EarlyStop",
     "EvaluationOptions",
-    "IMAGE",
     "ImageColumn",
     "ImageConfig",
     "ImageGate",
@@ -145,7 +146,6 @@ __all__ = [
     "LabelFn",
     "LatestOtherBlessedModelStrategy",
     "ModelCard",
-    "NUMBERS_XF",
     "Pack",
     "PackOptions",
     "PenstockError",
@@ -208,6 +208,7 @@ __all__ = [
     "read_placement",
     "resume_dir",
     "run",
+    "run_root",
     "scaled_numbers",
     "schema_file",
     "serve_columns",

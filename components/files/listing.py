@@ -26,7 +26,9 @@ _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 # Files looked at for advice; a folder may have millions.
 _MAX_LOOKED_AT = 1000
 _COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
-_STRAY = re.compile(r"^[._]|^readme\b|^license\b|\.(crc|md|tmp|_copying_|swp|bak|pbtxt|json|ya?ml)$|~$", re.I)
+_STRAY = re.compile(
+    r"^[._]|^readme\b|^license\b|\.(crc|md|tmp|_copying_|swp|bak|pbtxt|json|ya?ml)$|~$", re.I
+)
 
 
 @dataclass(frozen=True)

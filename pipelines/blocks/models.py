@@ -69,7 +69,7 @@ def table_model(
     return compiled(
         keras.Model(inputs, outputs),
         targets,
-        labels if options.class_weights else {},
+        _counted(labels, class_weights=options.class_weights),
         learning_rate=options.learning_rate,
     )
 
@@ -104,7 +104,7 @@ def image_model(
         seen = keras.layers.Dense(options.hidden_units, activation="relu")(seen)
         seen = keras.layers.Dropout(options.dropout)(seen)
     model = keras.Model({IMAGE: image}, heads(seen, targets, labels or {}))
-    weights = labels if labels and options.class_weights else {}
+    weights = _counted(labels or {}, class_weights=options.class_weights)
     return compiled(model, targets, weights, learning_rate=options.learning_rate)
 
 
@@ -126,7 +126,8 @@ def compiled(
     Args:
         model: With an output a target, in their order.
         targets: What it predicts.
-        weights: The facts of labels whose classes count equally, however rare; may be none.
+        weights: The facts of labels whose classes count equally, however rare, or whose loss is in
+            units of their variance; may be none.
         learning_rate: Adam's.
     """
     losses = {t.label: _loss(t, weights.get(t.label)) for t in targets}
@@ -138,6 +139,11 @@ def compiled(
         metrics=metrics if len(targets) > 1 else metrics[only],
     )
     return model
+
+
+def _counted(labels: Mapping[str, LabelFacts], *, class_weights: bool) -> dict[str, LabelFacts]:
+    """The facts that the loss goes by: of regressions always, of classes where asked."""
+    return {name: one for name, one in labels.items() if class_weights or not one.class_counts}
 
 
 def _head(seen: Any, target: Target, facts: LabelFacts | None) -> Any:

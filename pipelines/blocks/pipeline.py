@@ -7,7 +7,6 @@ from typing import Any
 
 import tensorflow_model_analysis as tfma
 from tfx.components import (
-    Evaluator,
     ExampleValidator,
     SchemaGen,
     StatisticsGen,
@@ -22,6 +21,7 @@ from tfx.proto import pusher_pb2, trainer_pb2
 from tfx.types import Channel
 from tfx.types.standard_artifacts import Model, ModelBlessing
 
+from penstock.components.evaluator.component import BatchEvaluator
 from penstock.components.gates.baseline import LatestOtherBlessedModelStrategy
 from penstock.components.gates.curated_schema import CuratedSchema
 from penstock.components.gates.gate import ValidationGate
@@ -63,7 +63,7 @@ def training_pipeline(
             they are images.
         run_options: What `run_fn` finds in `custom_config` beside the config's own options.
     """
-    root = config.root if "://" in config.root else os.path.abspath(config.root)
+    root = run_root(config)
     examples = example_gen.outputs["examples"]
 
     # ExampleStatistics of each split
@@ -139,7 +139,7 @@ def training_pipeline(
     ).with_id("Baseline")
 
     # ModelEvaluation; ModelBlessing
-    evaluator = Evaluator(
+    evaluator = BatchEvaluator(
         examples=examples,
         model=model,
         baseline_model=baseline.outputs["model"],
@@ -174,6 +174,11 @@ def training_pipeline(
         metadata_connection_config=sqlite_metadata_connection_config(f"{root}/metadata.sqlite"),
         beam_pipeline_args=local_beam_args(),
     )
+
+
+def run_root(config: PipelineConfig) -> str:
+    """The folder of the runs: an absolute path, or an address."""
+    return config.root if "://" in config.root else os.path.abspath(config.root)
 
 
 def _training_options(config: PipelineConfig) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.config.overrides import from_mapping
 
 STORED = (names.ENCODED, names.HEIGHT, names.WIDTH)
-LABEL = "label_xf"
+LABEL = f"{names.LABEL}_xf"
 CLASSES = "classes"
 """The vocabulary of classes: number, tabulator, words."""
 
@@ -58,7 +58,7 @@ def image_classes(inputs: Columns) -> dict[str, tf.Tensor]:
         inputs: Raw features by name; [batch, 1] or sparse [batch, <=1]; int64 or string.
 
     Returns:
-        The stored image, and `label_xf` int64 [batch, 1].
+        The stored image, and the label, int64 [batch, 1], by `LABEL`.
     """
     label = dense_column(inputs[names.LABEL])
     number = tf.strings.as_string(label)
@@ -89,7 +89,7 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
     augment = from_mapping(AugmentOptions, config["augment"])
     transform = tft.TFTransformOutput(fn_args.transform_graph_path)
     texts, to_label = class_texts(transform), _label_fn(transform)
-    targets = (Target(names.LABEL, "classes", tuple(texts), LABEL),)
+    targets = (Target(names.LABEL, "classes", tuple(texts)),)
     if images.seed is not None:
         keras.utils.set_random_seed(images.seed)
     # Who is told of a training changes nothing in it: it may change between a run and the next.

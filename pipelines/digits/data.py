@@ -10,10 +10,11 @@ import tempfile
 from pathlib import Path
 
 from penstock import DataError, UsageError
+from penstock.pipelines.digits.features import WORDS
 
 IMAGES = "images"
 LABELS = "labels.mat"
-WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
 
 # Of the data set: 17 levels of gray.
 _MOST = 16

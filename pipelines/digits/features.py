@@ -1,16 +1,7 @@
-"""What Transform makes of an image's record: names, no TensorFlow.
+"""The digits' classes, as the schema has them: for metrics; training takes those of the data."""
 
-Flows in: the raw features of `components.image_features`. Flows out, to `run_fn`: the stored
-image as it is, and the label `label_xf` int64 [1], the number of the class. Images are decoded
-where they are read: decoded, they would be a copy of the data many times its size.
-"""
+from penstock import Target, image_features
 
-from penstock import image_features
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
-STORED = (image_features.ENCODED, image_features.HEIGHT, image_features.WIDTH)
-"""Taken as they are."""
-
-LABEL_XF = "label_xf"
-
-CLASSES = "classes"
-"""The vocabulary of classes: number, tabulator, words."""
+TARGET = Target(image_features.LABEL, "classes", classes=WORDS)

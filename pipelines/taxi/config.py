@@ -13,12 +13,9 @@ from pathlib import Path
 
 from penstock import (
     EarlyStop,
-    IngestOptions,
     InputOptions,
     ModelCard,
-    PackOptions,
-    SourceOptions,
-    TrackOptions,
+    TableConfig,
     TrainOptions,
     UsageError,
     schema_file,
@@ -70,57 +67,29 @@ class EvaluationOptions:
 
 
 @dataclass(frozen=True)
-class TaxiConfig:
-    """The whole pipeline.
+class TaxiConfig(TableConfig):
+    """The whole pipeline; the options that are not here are `TableConfig`'s.
 
     Attributes:
-        root: Folder of the runs: metadata, artifacts and pushed models.
-        data: Folder of the trips; by default the 15,002 that the tfx wheel ships.
-        schema: Path of a curated schema.pbtxt; None infers one from the data.
-        source: How the files are read; its schema is `schema`.
-        ingest: Shards, compression, bad rows.
+        data: The trips; by default the 15,002 that the tfx wheel ships.
         model: The model's size.
-        pack: Whether to pack the transformed Examples for training. Off: 10,000 rows are read
-            in a tenth of a second either way, and the node takes two.
-        packing: How they are packed.
-        input: How training reads its shards.
-        train: How long to train.
-        track: The tracker that is told of the training, beside TensorBoard.
         evaluation: When a model may be pushed.
-        model_card: What only a person can say of the model; shown in the report.
     """
 
     root: str = "runs/taxi"
     data: str = field(default_factory=example_data)
     schema: str | None = schema_file("taxi")
-    source: SourceOptions = field(default_factory=SourceOptions)
-    ingest: IngestOptions = field(default_factory=IngestOptions)
-    model: ModelOptions = field(default_factory=ModelOptions)
-    pack: bool = False
-    packing: PackOptions = field(default_factory=PackOptions)
+    model: ModelOptions = ModelOptions()
     # The data has 10,000 training rows: after the first pass they come from memory.
-    input: InputOptions = field(
-        default_factory=lambda: InputOptions(batch_size=256, cache="memory", seed=1)
-    )
+    input: InputOptions = InputOptions(batch_size=256, cache="memory", seed=1)
     # 160 steps of 256 are the 40,000 examples that the stock example sees.
-    train: TrainOptions = field(
-        default_factory=lambda: TrainOptions(
-            max_steps=160, steps_per_epoch=40, early_stop=EarlyStop()
-        )
+    train: TrainOptions = TrainOptions(max_steps=160, steps_per_epoch=40, early_stop=EarlyStop())
+    evaluation: EvaluationOptions = EvaluationOptions()
+    model_card: ModelCard = ModelCard(
+        summary="Whether a taxi passenger tips more than a fifth of the fare, from the trip.",
+        intended_use="An example of a pipeline; to compare input pipelines and models.",
+        limits="Cash tips are not on record: a trip paid in cash counts as one without a tip. "
+        "The default trips are of Chicago, 2013 to 2016.",
+        data="Unless `data` names others: 15,002 trips of the City of Chicago's open data, as "
+        "the tfx wheel ships them.",
     )
-    track: TrackOptions = field(default_factory=TrackOptions)
-    evaluation: EvaluationOptions = field(default_factory=EvaluationOptions)
-    model_card: ModelCard = field(
-        default_factory=lambda: ModelCard(
-            summary="Whether a taxi passenger tips more than a fifth of the fare, from the trip.",
-            intended_use="An example of a pipeline; to compare input pipelines and models.",
-            limits="Cash tips are not on record: a trip paid in cash counts as one without a tip. "
-            "The default trips are of Chicago, 2013 to 2016.",
-            data="Unless `data` names others: 15,002 trips of the City of Chicago's open data, as "
-            "the tfx wheel ships them.",
-        )
-    )
-
-    def __post_init__(self) -> None:
-        if self.source.schema_file is not None:
-            raise UsageError("source.schema_file: set schema, which all nodes go by")

@@ -5,6 +5,8 @@ Flows in: the raw features of `schemas/taxi/schema.pbtxt`. Flows out, to `prepro
 [len(category_sizes())], and the label `big_tipper_xf` int64 [1].
 """
 
+from penstock import Target
+
 NUMERIC = ("trip_miles", "fare", "trip_seconds")
 """Scaled to mean 0 and variance 1."""
 
@@ -23,13 +25,12 @@ OUT_OF_VOCABULARY_BUCKETS = 10
 COUNTED = {"trip_start_hour": 24, "trip_start_day": 8, "trip_start_month": 13}
 """Used as they are: integers 0..size - 1."""
 
-TIPS = "tips"
+TARGET = Target("tips", "binary", classes=("small tip", "big tip"), label="big_tipper_xf")
 FARE = "fare"
 BIG_TIP_SHARE_OF_FARE = 0.2
 
 NUMERIC_XF = "numeric_xf"
 CATEGORY_XF = "category_xf"
-LABEL_XF = "big_tipper_xf"
 
 
 def category_sizes() -> dict[str, int]:

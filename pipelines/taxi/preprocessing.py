@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 import tensorflow_transform as tft
 
+from penstock import dense_column
 from penstock.pipelines.taxi import features
 
 
@@ -23,7 +24,7 @@ def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[
         `numeric_xf` float32 [batch, 3], `category_xf` int64 [batch, 9] and
         `big_tipper_xf` int64 [batch, 1] in {0, 1}.
     """
-    dense = {name: _dense(tensor) for name, tensor in inputs.items()}
+    dense = {name: dense_column(tensor) for name, tensor in inputs.items()}
     categories = [
         *_bucketed(dense),
         *(_vocabulary_ids(dense[name], name) for name in features.VOCABULARY),
@@ -34,17 +35,8 @@ def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[
             _stack(dense, features.NUMERIC), elementwise=True
         ),
         features.CATEGORY_XF: tf.concat(categories, axis=1),
-        features.LABEL_XF: _big_tipper(dense[features.TIPS], dense[features.FARE]),
+        features.TARGET.label: _big_tipper(dense[features.TARGET.name], dense[features.FARE]),
     }
-
-
-def _dense(tensor: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
-    """[batch, 1]; 0 or the empty string where a trip has no value."""
-    if not isinstance(tensor, tf.SparseTensor):
-        return tensor
-    one_column = tf.SparseTensor(tensor.indices, tensor.values, [tensor.dense_shape[0], 1])
-    dense = tf.sparse.to_dense(one_column, "" if tensor.dtype == tf.string else 0)
-    return tf.ensure_shape(dense, [None, 1])
 
 
 def _stack(dense: Mapping[str, tf.Tensor], names: tuple[str, ...]) -> tf.Tensor:

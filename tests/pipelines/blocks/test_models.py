@@ -1,0 +1,113 @@
+import keras
+import numpy as np
+import pytest
+
+from penstock.components.trainer.images.augmentation_options import AugmentOptions
+from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.pipelines.blocks.config import ImageModelOptions, TableModelOptions
+from penstock.pipelines.blocks.label_facts import LabelFacts
+from penstock.pipelines.blocks.models import image_model, table_model
+from penstock.pipelines.blocks.target import Target
+
+ANIMALS = (Target("animal", "classes", classes=("cat", "dog", "hen")),)
+IMAGES = ImageInputOptions(batch_size=2, height=32, width=32)
+
+
+def predictions(options, images=IMAGES, augment=AugmentOptions()):  # noqa: B008  # frozen
+    model = image_model(ANIMALS, options, images=images, augment=augment)
+    assert model.input["image"].dtype == "uint8"
+    shape = (2, images.height, images.width, images.channels)
+    batch = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+    return model, model({"image": batch}, training=False)
+
+
+@pytest.mark.parametrize("side", [1, 8, 33])
+def test_the_small_network_takes_any_size(side):
+    images = ImageInputOptions(batch_size=2, height=side, width=side + 1, channels=1)
+    _, output = predictions(ImageModelOptions(filters=(4, 8), hidden_units=0), images)
+    assert output.shape == (2, 3)
+    np.testing.assert_allclose(np.sum(output, axis=1), 1, atol=1e-5)
+
+
+def test_a_network_of_keras_applications_is_the_base(tmp_path):
+    keras.utils.set_random_seed(1)
+    network = keras.applications.MobileNetV2(
+        weights=None, include_top=False, input_shape=(32, 32, 3)
+    )
+    network.save_weights(tmp_path / "mobilenet.weights.h5")
+    options = ImageModelOptions(
+        application="MobileNetV2", weights=str(tmp_path / "mobilenet.weights.h5"), hidden_units=0
+    )
+    model, output = predictions(options)
+    assert output.shape == (2, 3)
+    # The base is frozen: only the last layer is trained, and dropout has nothing.
+    assert [weight.shape for weight in model.trainable_weights] == [(1280, 3), (3,)]
+    base = model.get_layer("mobilenetv2").network
+    pairs = zip(network.weights, base.weights, strict=True)
+    assert all(np.array_equal(ours, theirs) for ours, theirs in pairs)
+
+
+def test_gray_images_go_into_an_application_too():
+    images = ImageInputOptions(batch_size=2, height=32, width=32, channels=1)
+    model, output = predictions(
+        ImageModelOptions(application="MobileNetV2", train_base=True),
+        images,
+        AugmentOptions(shift=0.1),
+    )
+    assert output.shape == (2, 3)
+    assert len(model.trainable_weights) > 100
+
+
+CHURNED = Target("churned", "binary", classes=("no", "yes"))
+PRICE = Target("price", "regression")
+LABELS = {
+    "churned_xf": LabelFacts(100, 0.1, 0.3, (90, 10)),
+    "price_xf": LabelFacts(100, 200_000.0, 50_000.0),
+}
+ROWS = {
+    "numbers_xf": np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32),
+    "categories_xf": np.array([[0, 4], [1, 0], [4, 1], [2, 2]]),
+}
+
+
+def table(targets, **options):
+    keras.utils.set_random_seed(1)
+    model_options = TableModelOptions(hidden_units=(4,), **options)
+    return table_model(targets, LABELS, model_options, numbers=3, categories=[5, 5])
+
+
+def test_a_model_of_one_target_has_one_output():
+    probability = table((CHURNED,))(ROWS).numpy()
+    assert probability.shape == (4, 1)
+    assert ((probability > 0) & (probability < 1)).all()
+
+
+def test_a_regression_begins_at_the_labels_mean_in_their_unit():
+    value = table((PRICE,))(ROWS).numpy()
+    assert abs(value.mean() - 200_000) < 3 * 50_000
+    assert table((PRICE,)).evaluate(ROWS, np.full((4, 1), 2e5), verbose=0)[0] < 100  # variances
+
+
+def test_several_targets_have_an_output_each():
+    model = table((CHURNED, PRICE))
+    assert {name: output.shape for name, output in model(ROWS).items()} == {
+        "churned_xf": (4, 1),
+        "price_xf": (4, 1),
+    }
+    labels = {"churned_xf": np.zeros((4, 1)), "price_xf": np.zeros((4, 1))}
+    assert model.evaluate(ROWS, labels, verbose=0, return_dict=True)["loss"] > 0
+
+
+def test_class_weights_let_rare_classes_count_as_much():
+    labels = np.array([[1], [0], [0], [0]])
+    rare, frequent = labels == 1, labels == 0
+    model, weighted = table((CHURNED,)), table((CHURNED,), class_weights=True)
+    losses = -np.log(np.where(rare, model(ROWS), 1 - model(ROWS).numpy()))
+    # 100 / (2 * 10) and 100 / (2 * 90)
+    expected = (losses[rare].sum() * 5 + losses[frequent].sum() / 1.8) / 4
+    np.testing.assert_allclose(weighted.evaluate(ROWS, labels, verbose=0)[0], expected, rtol=1e-5)
+
+
+def test_a_table_of_numbers_alone_needs_no_categories():
+    model = table_model((PRICE,), LABELS, TableModelOptions(), numbers=3)
+    assert list(model.input) == ["numbers_xf"]
