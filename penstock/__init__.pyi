@@ -34,11 +34,12 @@ from .components.local_beam import local_beam_args
 from .components.packing.component import Pack
 from .components.packing.options import ImageColumn, PackOptions
 from .components.packing.pack import pack
+from .components.sources.avro.options import AvroOptions
 from .components.sources.bigquery.options import BigQueryOptions
 from .components.sources.images.options import ImageOptions
+from .components.sources.lines.json.options import JsonLinesOptions
 from .components.sources.lines.text.options import TextOptions
 from .components.sources.options import SourceOptions
-from .components.sources.row_file_options import AvroOptions, JsonLinesOptions
 from .components.sources.spark.source import SparkOptions
 from .components.sources.sql.options import SqlOptions
 from .components.sources.tfrecords.options import TFRecordOptions

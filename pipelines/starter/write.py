@@ -100,7 +100,9 @@ def _render(name: str, package: str, look: TableLook | ImagesLook, data: str) ->
         "data": data,
         "data_name": data_name,
         "missing_int": MISSING_INT,
-        "plan": plan_images(look, data_name) if images else plan_table(look, data_name),
+        "plan": plan_images(look, data_name)
+        if isinstance(look, ImagesLook)
+        else plan_table(look, data_name),
         "request": json.dumps(example_request(look), ensure_ascii=False).replace("'", "'\\''"),
     }
     kind = "images" if images else "table"
