@@ -180,8 +180,8 @@ def open_store(store: MetadataStore) -> Iterator[Any]:
 
 
 @contextmanager
-def open_reading(store: MetadataStore) -> Iterator[Any]:
-    """The store as an `ml_metadata.MetadataStore` that is only read.
+def open_reading(store: MetadataStore, *, writable: bool = False) -> Iterator[Any]:
+    """A store that there is, as an `ml_metadata.MetadataStore`, only read unless `writable`.
 
     Raises:
         DataError: It is none, or cannot be used.
@@ -192,7 +192,7 @@ def open_reading(store: MetadataStore) -> Iterator[Any]:
     if isinstance(store, SqliteStore) and not is_metadata(store.path):
         raise DataError(f"{store}: is no metadata store of runs")
     connection = store.connection_config()
-    if connection.HasField("sqlite"):
+    if connection.HasField("sqlite") and not writable:
         connection.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
     with store_errors(store):
         yield ml_metadata.MetadataStore(connection)

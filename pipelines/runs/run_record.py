@@ -36,6 +36,7 @@ class NodeRun:
         options: Its exec properties.
         began: When, in seconds since the epoch.
         error: Why it failed, where that was noted.
+        execution_id: Its execution's id in the store, which its folders are named after.
     """
 
     node: str
@@ -46,6 +47,7 @@ class NodeRun:
     options: Mapping[str, Any] = field(default_factory=dict)
     began: float = 0.0
     error: str = ""
+    execution_id: int = 0
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,7 @@ def _node(store: Any, execution: mlmd.Execution, node: str) -> NodeRun:
         options,
         began / 1000,
         error,
+        execution.id,
     )
 
 

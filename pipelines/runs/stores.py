@@ -110,7 +110,7 @@ def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:
         raise UsageError(f"{', '.join(map(str, stores))}: there is no run in there yet")
     if not matching:
         known = ", ".join(run.run_id for _, run in found[:3]) or "none"
-        raise UsageError(f"no run {what!r}; the newest known: {known} (penstock runs lists all)")
+        raise UsageError(f"no run {what!r}; the newest known: {known} (penstock runs list has all)")
     store, run = matching[0]
     same = [r for s, r in found if s == store and r.pipeline == run.pipeline]
     return Place(store, run, same[same.index(run) + 1 :])

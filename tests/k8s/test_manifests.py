@@ -6,10 +6,12 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from penstock.pipelines.cli.main import app
 from penstock.pipelines.kubeflow.placement import Placement, read_placement
 from penstock.pipelines.kubeflow.resources import MySqlSecret, Volume
-from penstock.pipelines.runs.metadata_store import MySqlStore
+from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER, MySqlStore
 
 K8S = Path(__file__).parents[2] / "k8s"
 OVERLAYS = ("gcs", "gpu", "rwx", "s3", "single-node")
@@ -45,7 +47,7 @@ def test_every_file_is_used():
             if file.name not in ("kustomization.yaml", "placement.yaml"):
                 assert file.resolve() in used, file
     # What a user adds to an overlay.
-    used.add(K8S / "components/internet")
+    used |= {K8S / "components/internet", K8S / "components/prune"}
     assert {path.resolve() for path in (K8S / "components").iterdir()} <= used
 
 
@@ -202,6 +204,27 @@ def test_each_tenant_has_a_volume_and_a_database_of_its_own(render, tmp_path):
             assert all(peer.keys() == {"podSelector"} for peer in rule["from"])
 
 
+def test_old_runs_are_pruned_by_a_command_that_there_is(render, tmp_path):
+    objects = users_own(
+        render,
+        tmp_path,
+        resources=["penstock/k8s/overlays/rwx"],
+        components=["penstock/k8s/components/prune"],
+    )
+    for version in ("1.29", "1.36"):
+        kubernetes_validate.validate(objects.named("CronJob", "penstock-prune"), version)
+    template = objects.templates()["penstock-prune"]
+    (container,) = template["spec"]["containers"]
+    names = [variable["name"] for variable in container["env"]]
+    assert names == [MYSQL_USER, MYSQL_PASSWORD]
+    assert template["metadata"]["labels"]["penstock/mysql-client"] == "true"
+    command, *arguments = container["command"]
+    assert command == "penstock"
+    done = CliRunner().invoke(app, arguments, env=dict.fromkeys(names, ""))
+    # As far as the log-in, which the environment lacks.
+    assert str(done.exception).startswith(f"set {MYSQL_USER} in the environment to log in to mysql")
+
+
 def test_a_pod_that_writes_owns_what_it_writes(overlays):
     """Without fsGroup a new block volume is root's."""
     for objects in overlays.values():
@@ -228,14 +251,11 @@ def test_the_network_lets_runs_reach_mysql_and_nobody_else(overlays):
     assert to["spec"]["podSelector"]["matchLabels"] == RUNS
     assert to["spec"]["egress"][0]["to"] == [{"podSelector": {"matchLabels": labels}}]
     assert of["spec"]["podSelector"]["matchLabels"] == service["selector"] == labels
-    (backup,) = [
-        template["metadata"]["labels"]["app.kubernetes.io/name"]
-        for name, template in objects.templates().items()
-        if name == "penstock-mysql-backup"
-    ]
+    client = {"penstock/mysql-client": "true"}
+    backup = objects.templates()["penstock-mysql-backup"]["metadata"]
+    assert client.items() <= backup["labels"].items()
     assert of["spec"]["ingress"][0]["from"] == [
-        {"podSelector": {"matchLabels": RUNS}},
-        {"podSelector": {"matchLabels": {"app.kubernetes.io/name": backup}}},
+        {"podSelector": {"matchLabels": labels}} for labels in (RUNS, client)
     ]
     for rule in (to["spec"]["egress"][0], of["spec"]["ingress"][0]):
         assert rule["ports"] == [{"protocol": "TCP", "port": service["ports"][0]["port"]}]

@@ -1,18 +1,27 @@
-"""The runs that metadata stores know, each in a line."""
+"""What `penstock runs` does: runs in a line each, one run by node, and the removal of old ones."""
 
 import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from ml_metadata.proto import metadata_store_pb2 as mlmd
+
 from penstock.pipelines.reporting.numbers import duration
 from penstock.pipelines.reporting.pipeline_facts import gather_pipeline
 from penstock.pipelines.reporting.verdict import judge
-from penstock.pipelines.runs.metadata_store import open_reading
+from penstock.pipelines.runs.metadata_store import MetadataStore, open_reading
+from penstock.pipelines.runs.prune import (
+    PrunePlan,
+    folder_bytes,
+    new_artifacts,
+    plan_prune,
+    prune,
+)
 from penstock.pipelines.runs.run_note import read_note
 from penstock.pipelines.runs.run_record import all_runs
-from penstock.pipelines.runs.stores import find_stores
-from penstock.pipelines.terminal.tables import console, counted, print_table
+from penstock.pipelines.runs.stores import find_stores, locate
+from penstock.pipelines.terminal.tables import console, counted, human_bytes, print_table
 
 
 @dataclass(frozen=True)
@@ -28,6 +37,7 @@ class RunLine:
         sentence: Why.
         cached: Nodes that came from the cache.
         nodes: Nodes that ran or came from the cache.
+        size: Bytes of the artifacts that it made and that are still there.
         store: The metadata store that knows it.
     """
 
@@ -39,17 +49,18 @@ class RunLine:
     sentence: str
     cached: int
     nodes: int
+    size: int
     store: str
 
 
-def list_runs(where: str) -> list[RunLine]:
-    """All runs of all stores below a folder, the newest first.
+def list_runs(where: str, only: MetadataStore | None = None) -> list[RunLine]:
+    """All runs of all stores below a folder, or of one store, the newest first.
 
     Raises:
         DataError: There are none, or a store cannot be read.
     """
     found = []
-    for store in find_stores(where):
+    for store in _stores(where, only):
         with open_reading(store) as opened:
             for run in all_runs(opened):
                 note = read_note(run)
@@ -66,6 +77,7 @@ def list_runs(where: str) -> list[RunLine]:
                         verdict.sentence,
                         states.count("cached"),
                         len(states),
+                        sum(folder_bytes(artifact.uri) for artifact in new_artifacts(run)),
                         str(store),
                     )
                 )
@@ -74,14 +86,15 @@ def list_runs(where: str) -> list[RunLine]:
 
 def show_runs(runs: Sequence[RunLine]) -> None:
     """Print a line a run on stdout."""
-    headers = ("run", "pipeline", "began", "took", "cached", "outcome")
+    headers = ("run", "pipeline", "began", "took", "cached", "size", "outcome")
     rows = [
         (
             run.run_id,
             run.pipeline,
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(run.began)),
+            _when(run.began),
             duration(run.seconds),
             f"{run.cached}/{run.nodes}",
+            human_bytes(run.size),
             run.outcome,
         )
         for run in runs
@@ -92,3 +105,66 @@ def show_runs(runs: Sequence[RunLine]) -> None:
 def to_json(runs: Sequence[RunLine]) -> str:
     """The runs as a JSON list."""
     return json.dumps([asdict(run) for run in runs], indent=1)
+
+
+def show_run(what: str | None, root: str, only: MetadataStore | None = None) -> None:
+    """Print a run's nodes and their artifacts on stdout.
+
+    Raises:
+        UsageError: There is no such run, or several.
+        DataError: There is no metadata, or it cannot be read.
+    """
+    run = locate(what, root, only).run
+    rows = []
+    for node in run.nodes:
+        first = (node.node, node.state, duration(node.seconds))
+        for artifact in node.outputs:
+            size = human_bytes(folder_bytes(artifact.uri))
+            state = mlmd.Artifact.State.Name(artifact.state).lower()
+            rows.append((*first, artifact.type, size, state, artifact.uri))
+            first = ("", "", "")
+        if not node.outputs:
+            rows.append((*first, "", "", "", node.error))
+    title = f"{run.pipeline}, run {run.run_id} of {_when(run.began)}"
+    headers = ("node", "state", "took", "gave", "size", "", "where")
+    print_table(console(), title, headers, rows)
+
+
+def prune_runs(
+    where: str, only: MetadataStore | None, *, keep: int, yes: bool, interrupted: bool
+) -> None:
+    """Remove what old runs left, or say what would go.
+
+    Raises:
+        DataError: There is no metadata, or it cannot be used.
+    """
+    for store in _stores(where, only):
+        with open_reading(store, writable=yes) as opened:
+            plan = plan_prune(opened, keep=keep, interrupted=interrupted)
+            _tell(plan, str(store), yes)
+            if yes:
+                prune(opened, plan)
+
+
+def _tell(plan: PrunePlan, store: str, yes: bool) -> None:
+    folders = len(plan.artifacts) + len(plan.leftovers)
+    what = f"{counted(folders, 'folder')} of {counted(len(plan.runs), 'run')}"
+    left = f", {len(plan.leftovers)} left by interrupted tries" if plan.leftovers else ""
+    kept = f"kept: {counted(len(plan.kept), 'run')}, and what they and the blessed model rest on"
+    if not folders:
+        print(f"{store}: nothing to remove; {kept}")
+        return
+    done = "removed" if yes else "would go"
+    print(f"{store}: {done}: {what}, {human_bytes(plan.size)}{left}; {kept}")
+    for folder in (*(artifact.uri for artifact in plan.artifacts), *plan.leftovers):
+        print(f"  {folder}")
+    if not yes:
+        print("give --yes to remove them")
+
+
+def _stores(where: str, only: MetadataStore | None) -> Sequence[MetadataStore]:
+    return find_stores(where) if only is None else [only]
+
+
+def _when(began: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(began))

@@ -53,7 +53,7 @@ def test_two_runs(two):
     ("arguments", "kind", "text"),
     [
         (("nope", "--root", "{two}"), UsageError,
-         "no run 'nope'; the newest known: run-2, run-1 (penstock runs lists all)"),
+         "no run 'nope'; the newest known: run-2, run-1 (penstock runs list has all)"),
         (("{two}/nope",), UsageError,
          "{two}/nope: no such folder or file; RUN is a run's folder or its id"),
         (("{two}/statistics",), DataError,
@@ -79,7 +79,7 @@ def test_a_file_that_is_no_metadata(tmp_path):
 def test_the_newest_known_are_those_of_all_stores(two):
     shutil.copy(two / "metadata.sqlite", two / "copy.sqlite")
     assert str(call("report", "nope", "--root", two).exception) == (
-        "no run 'nope'; the newest known: run-2, run-2, run-1 (penstock runs lists all)"
+        "no run 'nope'; the newest known: run-2, run-2, run-1 (penstock runs list has all)"
     )
 
 
@@ -92,14 +92,14 @@ def test_metadata_without_a_run(runs, tmp_path):
 def test_metadata_of_a_name_of_its_own(two):
     (two / "metadata.sqlite").rename(two / "mine.sqlite")
     assert call("report", "--root", two).stdout == f"{two}/hand-report.html\n"
-    assert call("runs", two).stdout.startswith("2 runs\n")
+    assert call("runs", "list", two).stdout.startswith("2 runs\n")
 
 
 def test_the_list_of_runs(two):
-    lines = call("runs", two).stdout.splitlines()
+    lines = call("runs", "list", two).stdout.splitlines()
     assert [line.split()[0] for line in lines[2:]] == ["run-2", "run-1"]
-    assert lines[2].split()[-2:] == ["1/2", "Failed"]
-    found = json.loads(call("runs", two, "--json").stdout)
+    assert lines[2].split()[-4:] == ["1/2", "0", "B", "Failed"]
+    found = json.loads(call("runs", "list", two, "--json").stdout)
     assert [(run["run_id"], run["outcome"], run["nodes"]) for run in found] == [
         ("run-2", "Failed", 2),
         ("run-1", "Done", 1),

@@ -110,7 +110,7 @@ def test_a_second_run_and_what_it_changed(taxi):
     done = run(taxi, "train.max_steps=80")
     assert done.returncode == 0, done.stderr
     out = taxi / "both.html"
-    listed = subprocess.run([PENSTOCK, "runs", taxi, "--json"], capture_output=True, text=True)
+    listed = subprocess.run([PENSTOCK, "runs", "list", taxi, "--json"], capture_output=True, text=True)
     new, old = (run["run_id"] for run in json.loads(listed.stdout))
     command = [PENSTOCK, "report", old, new, "--root", taxi, "--out", out]
     subprocess.run(command, check=True, capture_output=True)

@@ -1,0 +1,190 @@
+"""Room won back from old runs: which artifacts nothing that is kept rests on, and their removal.
+
+In: an open metadata store. Out: a `PrunePlan`; then files gone, and their artifacts `DELETED` in
+the store, which TFX's cache and resolvers pass over. MLMD removes no record: a pruned run is still
+listed, with what it did and came to.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ml_metadata.proto import metadata_store_pb2 as mlmd
+from tfx.dsl.io import fileio
+
+from penstock.components.files.remote import find_below, is_remote
+from penstock.pipelines.runs.run_record import NodeRun, RunRecord, all_runs
+
+# What a run that was cut short in a removal left is removed by the next one.
+_PRESENT = (mlmd.Artifact.LIVE, mlmd.Artifact.MARKED_FOR_DELETION)
+
+
+@dataclass(frozen=True)
+class PrunePlan:
+    """What can go.
+
+    Attributes:
+        runs: Ids of the runs that lose something, the newest first.
+        artifacts: Artifacts whose folders go.
+        leftovers: Folders that tries which did not succeed left.
+        size: Bytes of both.
+        kept: Ids of the runs that are kept whole.
+    """
+
+    runs: tuple[str, ...]
+    artifacts: tuple[mlmd.Artifact, ...]
+    leftovers: tuple[str, ...]
+    size: int
+    kept: tuple[str, ...]
+
+
+def plan_prune(store: Any, *, keep: int, interrupted: bool = False) -> PrunePlan:
+    """Find what the newest runs of each pipeline, and its newest blessed model, do not need.
+
+    Kept is all that they were given or gave, and all that this was made from. Files that a user
+    imported, and models in a serving folder, are never touched.
+
+    Args:
+        store: An open `ml_metadata.MetadataStore`.
+        keep: Newest runs of each pipeline to keep.
+        interrupted: Take runs that are recorded as under way for interrupted; without, they are
+            kept too.
+    """
+    runs = list(all_runs(store))
+    kept = _kept(runs, keep, interrupted)
+    needed = _with_origins(_roots(runs, kept), runs)
+    gone: dict[int, mlmd.Artifact] = {}
+    leftovers: list[str] = []
+    losing: list[str] = []
+    for run in (run for run in runs if run not in kept):
+        found = [
+            artifact
+            for node in run.nodes
+            for artifact in node.outputs
+            if artifact.id not in needed | gone.keys() and _is_own(artifact, node)
+        ]
+        left = list(_leftovers(run, runs))
+        gone.update((artifact.id, artifact) for artifact in found)
+        leftovers += left
+        if found or left:
+            losing.append(run.run_id)
+    folders = [*(artifact.uri for artifact in gone.values()), *leftovers]
+    return PrunePlan(
+        tuple(losing),
+        tuple(gone.values()),
+        tuple(leftovers),
+        sum(map(folder_bytes, folders)),
+        tuple(run.run_id for run in kept),
+    )
+
+
+def prune(store: Any, plan: PrunePlan) -> None:
+    """Remove what a plan says.
+
+    Args:
+        store: An open `ml_metadata.MetadataStore`, not read-only.
+        plan: Made of it while no run of it was under way.
+    """
+    artifacts = list(plan.artifacts)
+    # Before the files: a cache must not give what is half there.
+    _set_state(store, artifacts, mlmd.Artifact.MARKED_FOR_DELETION)
+    for folder in (*(artifact.uri for artifact in artifacts), *plan.leftovers):
+        if fileio.isdir(folder):
+            fileio.rmtree(folder)
+    _set_state(store, artifacts, mlmd.Artifact.DELETED)
+
+
+def new_artifacts(run: RunRecord) -> list[mlmd.Artifact]:
+    """The artifacts that a run made itself and that are still there."""
+    return [
+        artifact
+        for node in run.nodes
+        if node.state == "done"
+        for artifact in node.outputs
+        if _is_own(artifact, node)
+    ]
+
+
+def folder_bytes(folder: str) -> int:
+    """Bytes of all files below a folder, local or remote; 0 where there is none."""
+    if is_remote(folder):
+        return sum(file.size or 0 for file in find_below(folder))
+    paths = (os.path.join(at, name) for at, _, files in os.walk(folder) for name in files)
+    return sum(os.lstat(path).st_size for path in paths)
+
+
+def _kept(runs: Sequence[RunRecord], keep: int, interrupted: bool) -> list[RunRecord]:
+    kept: list[RunRecord] = []
+    for run in runs:
+        newer = sum(other.pipeline == run.pipeline for other in kept)
+        under_way = not interrupted and any(node.state == "running" for node in run.nodes)
+        if newer < keep or under_way:
+            kept.append(run)
+    return kept
+
+
+def _roots(runs: Sequence[RunRecord], kept: Sequence[RunRecord]) -> Iterator[int]:
+    for run in kept:
+        for node in run.nodes:
+            yield from (artifact.id for artifact in (*node.inputs, *node.outputs))
+    seen: set[str] = set()
+    for run in runs:
+        for node in run.nodes:
+            if run.pipeline not in seen and any(map(_is_blessing, node.outputs)):
+                seen.add(run.pipeline)
+                yield from (artifact.id for artifact in (*node.inputs, *node.outputs))
+
+
+def _is_blessing(artifact: mlmd.Artifact) -> bool:
+    # Asked for first: a proto's map makes an entry of what is not in it, and MLMD stores none such.
+    properties = artifact.custom_properties
+    of_model = artifact.type == "ModelBlessing"
+    return of_model and "blessed" in properties and properties["blessed"].int_value == 1
+
+
+def _with_origins(roots: Iterable[int], runs: Sequence[RunRecord]) -> set[int]:
+    """The artifacts, and all that they were made from."""
+    made_from: dict[int, set[int]] = {}
+    for node in (node for run in runs for node in run.nodes):
+        for artifact in node.outputs:
+            made_from.setdefault(artifact.id, set()).update(a.id for a in node.inputs)
+    found: set[int] = set()
+    waiting = set(roots)
+    while waiting:
+        artifact_id = waiting.pop()
+        found.add(artifact_id)
+        waiting |= made_from.get(artifact_id, set()) - found
+    return found
+
+
+def _is_own(artifact: mlmd.Artifact, node: NodeRun) -> bool:
+    """Whether TFX made the folder, as `ROOT/NODE/KEY/EXECUTION`, and it is there."""
+    parts = artifact.uri.rstrip("/").split("/")
+    own = len(parts) > 3 and parts[-3] == node.node and parts[-1].isdecimal()
+    return own and artifact.state in _PRESENT
+
+
+def _leftovers(run: RunRecord, runs: Sequence[RunRecord]) -> Iterator[str]:
+    """Folders of a run's unsuccessful tries, below the roots that its pipeline was seen to have."""
+    roots = {
+        artifact.uri.rstrip("/").rsplit("/", 3)[0]
+        for other in runs
+        if other.pipeline == run.pipeline
+        for node in other.nodes
+        for artifact in node.outputs
+        if _is_own(artifact, node)
+    }
+    for node in run.nodes:
+        if node.state in ("failed", "running", "cancelled"):
+            for root in sorted(roots):
+                folder = f"{root}/{node.node}"
+                yield from fileio.glob(f"{folder}/*/{node.execution_id}")
+                yield from fileio.glob(f"{folder}/.system/*/{node.execution_id}")
+
+
+def _set_state(store: Any, artifacts: Sequence[mlmd.Artifact], state: int) -> None:
+    for artifact in artifacts:
+        artifact.state = state
+    if artifacts:
+        store.put_artifacts(artifacts)
