@@ -1,6 +1,6 @@
 """Checkpoints that survive a kill: each is one folder that appears by rename, or not at all.
 
-    resume-<digest>/step-00000400/variables.index, variables.data-*, epochs.json
+    resume-<digest>/step-00000400/variables.index, variables.data-*, state.json
 
 They hold plain lists of variables, so that they do not depend on how a version of Keras names
 and tracks them.
@@ -13,7 +13,7 @@ import os
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import keras
@@ -21,13 +21,14 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.record import EpochRecord, read_epochs
 
 logger = logging.getLogger(__name__)
 
 _STEP_DIR = re.compile(r"^step-(\d{8,})/?$")
 _VARIABLES = "variables"
-_EPOCHS = "epochs.json"
+_STATE = "state.json"
 # What TensorFlow's reader and JSON raise for files that are cut, altered or missing.
 _DAMAGED = (tf.errors.OpError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
@@ -54,33 +55,54 @@ def resume_dir(model_run_dir: str, key: Any) -> str:
     return posixpath.join(posixpath.dirname(model_run_dir.rstrip("/")), f"resume-{digest}")
 
 
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint that is whole.
+
+    Attributes:
+        path: Its folder.
+        epochs: Records of the epochs before it.
+        start: Where the input goes on.
+    """
+
+    path: str
+    epochs: tuple[EpochRecord, ...]
+    start: InputStart
+
+
 class Checkpoints:
-    """Saves and restores a model, its optimizer and the records of its epochs.
+    """Saves and restores a model, its optimizer, its metrics, and where its training stands.
 
     Args:
         directory: Where the checkpoints lie.
-        model: Built, with an optimizer that is built.
         keep: Newest checkpoints that stay.
     """
 
-    def __init__(self, directory: str, model: keras.Model, *, keep: int) -> None:
+    def __init__(self, directory: str, *, keep: int) -> None:
         self.directory = directory
         self._keep = keep
+
+    def track(self, model: keras.Model) -> None:
+        """Save and restore this model from now on: built, its optimizer and metrics, too."""
         self._tracked = tf.train.Checkpoint(
             model=[variable.value for variable in model.variables],
             optimizer=[variable.value for variable in model.optimizer.variables],
+            metrics=[variable.value for variable in model.metrics_variables],
         )
         self._model_variables = len(model.variables)
 
-    def save(self, step: int, epochs: Sequence[EpochRecord], *, best_step: int | None) -> None:
-        """Save the state after `step` steps, and drop what is old but for the best."""
-        final = self._path(step)
+    def save(
+        self, start: InputStart, epochs: Sequence[EpochRecord], *, best_step: int | None
+    ) -> None:
+        """Save the state after `start.step` steps, and drop what is old but for the best."""
+        final = self._path(start.step)
         temporary = posixpath.join(self.directory, f".{posixpath.basename(final)}.tmp")
         _remove(temporary)
         tf.io.gfile.makedirs(temporary)
         self._tracked.write(posixpath.join(temporary, _VARIABLES))
-        with tf.io.gfile.GFile(posixpath.join(temporary, _EPOCHS), "w") as file:
-            file.write(json.dumps([asdict(epoch) for epoch in epochs]))
+        state = {"epochs": [asdict(epoch) for epoch in epochs], "start": asdict(start)}
+        with tf.io.gfile.GFile(posixpath.join(temporary, _STATE), "w") as file:
+            file.write(json.dumps(state))
         _remove(final)
         tf.io.gfile.rename(temporary, final)
         kept = {*self._steps()[-self._keep :], best_step}
@@ -88,31 +110,29 @@ class Checkpoints:
             if old not in kept:
                 _remove(self._path(old))
 
-    def restore(self) -> tuple[int, tuple[EpochRecord, ...]] | None:
-        """Restore the newest checkpoint that is whole.
-
-        Returns:
-            Its step and the epochs before it; None where there is no whole checkpoint.
-
-        Raises:
-            DataError: It is whole, but not of this model.
-        """
+    def newest(self) -> Saved | None:
+        """The newest checkpoint that is whole, if there is one."""
         for step in reversed(self._steps()):
             path = self._path(step)
             try:
-                epochs = _read_whole(path)
+                return _read_whole(path)
             except _DAMAGED as error:
                 logger.warning("%s: damaged checkpoint, trying the one before (%s)", path, error)
-                continue
-            try:
-                self._tracked.read(posixpath.join(path, _VARIABLES)).assert_consumed()
-            except (AssertionError, ValueError) as error:
-                raise DataError(
-                    f"{path}: the checkpoint is of another model ({_first_line(error)}); "
-                    f"remove {self.directory} or give resume_dir a key that covers the model"
-                ) from error
-            return step, epochs
         return None
+
+    def restore(self, saved: Saved) -> None:
+        """Give the model and its optimizer what was saved.
+
+        Raises:
+            DataError: It is of another model.
+        """
+        try:
+            self._tracked.read(posixpath.join(saved.path, _VARIABLES)).assert_consumed()
+        except (AssertionError, ValueError) as error:
+            raise DataError(
+                f"{saved.path}: the checkpoint is of another model ({_first_line(error)}); "
+                f"remove {self.directory} or give resume_dir a key that covers the model"
+            ) from error
 
     def model_values(self, step: int) -> list[np.ndarray]:
         """The values of the model's variables in a checkpoint.
@@ -147,13 +167,14 @@ class Checkpoints:
         return sorted(int(match[1]) for match in names if match)
 
 
-def _read_whole(path: str) -> tuple[EpochRecord, ...]:
+def _read_whole(path: str) -> Saved:
     """Read every byte of a checkpoint, which verifies the checksum of each tensor."""
     reader = tf.train.load_checkpoint(posixpath.join(path, _VARIABLES))
     for name in reader.get_variable_to_shape_map():
         reader.get_tensor(name)
-    with tf.io.gfile.GFile(posixpath.join(path, _EPOCHS)) as file:
-        return read_epochs(json.loads(file.read()))
+    with tf.io.gfile.GFile(posixpath.join(path, _STATE)) as file:
+        state = json.loads(file.read())
+    return Saved(path, read_epochs(state["epochs"]), InputStart(**state["start"]))
 
 
 def _first_line(error: BaseException) -> str:

@@ -2,7 +2,8 @@
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -10,7 +11,8 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError
 from penstock.components.trainer.best_epoch import best_epoch, should_stop
-from penstock.components.trainer.checkpoints import Checkpoints
+from penstock.components.trainer.checkpoints import Checkpoints, Saved
+from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.interrupt import InterruptFlag, TrainingInterruptedError
 from penstock.components.trainer.options import EarlyStop, TrainOptions
 from penstock.components.trainer.record import EpochRecord
@@ -40,6 +42,7 @@ class EpochLoop:
         steps: Its training and evaluation steps.
         options: How long, when to stop, how often to save.
         checkpoints: Where to save; None saves nothing.
+        start: Where the input begins.
         flag: Goes up when the process is told to stop.
         meter: Is told how long everything takes.
         batch_rows: Rows a step, for the rate; None where batches differ.
@@ -58,6 +61,7 @@ class EpochLoop:
         steps: Steps,
         options: TrainOptions,
         checkpoints: Checkpoints | None,
+        start: InputStart,
         flag: InterruptFlag,
         meter: Meter,
         *,
@@ -67,11 +71,13 @@ class EpochLoop:
         self._steps = steps
         self._options = options
         self._checkpoints = checkpoints
+        self._start = start
         self._flag = flag
         self._meter = meter
         self._batch_rows = batch_rows
         self._call_steps = 1
         self._best_values: list[np.ndarray] | None = None
+        self._trained_metrics: list[np.ndarray] = []
         self.epochs: list[EpochRecord] = []
         self.step = 0
         self.resumed_from: int | None = None
@@ -83,13 +89,13 @@ class EpochLoop:
         """The best epoch so far."""
         return best_epoch(self.epochs, self.rule)
 
-    def resume(self) -> None:
-        """Go to where the newest whole checkpoint was saved, if there is one."""
-        restored = self._checkpoints.restore() if self._checkpoints else None
-        if restored is not None:
-            self.step, self.epochs = restored[0], list(restored[1])
-            self.resumed_from = self.step
-            logger.info("resumed at step %d of %d", self.step, self._options.total_steps)
+    def resume(self, saved: Saved) -> None:
+        """Go to where a checkpoint was saved."""
+        assert self._checkpoints is not None
+        self._checkpoints.restore(saved)
+        self.step = self.resumed_from = saved.start.step
+        self.epochs = list(saved.epochs)
+        logger.info("resumed at step %d of %d", self.step, self._options.total_steps)
 
     def run(self, on_epoch: OnEpoch, on_live: OnLive) -> str:
         """Train until the end, an early stop or an interruption.
@@ -129,8 +135,7 @@ class EpochLoop:
         if values is None:
             assert self._checkpoints is not None  # the best epoch was in a run before this one
             values = self._checkpoints.model_values(best.step)
-        for variable, value in zip(self._model.variables, values, strict=True):
-            variable.assign(value)
+        _assign(self._model.variables, values)
         return best.epoch
 
     def stop_if_interrupted(self) -> None:
@@ -144,23 +149,26 @@ class EpochLoop:
         place = f"{self._flag.name} at step {self.step} of {self._options.total_steps}"
         if self._checkpoints is None:
             raise TrainingInterruptedError(f"{place}: nothing is saved, train() has no resume_dir")
+        # An evaluation that is given up has changed the metrics of the epoch's training.
+        _assign(self._model.metrics_variables, self._trained_metrics)
         self._save()
         raise TrainingInterruptedError(
             f"{place}: saved in {self._checkpoints.directory}; run again to go on from there"
         )
 
     def _run_epoch(self, epoch: int, on_live: OnLive) -> EpochRecord:
-        began, begin = self._meter.seconds, self.step
-        end = min(epoch * self._options.epoch_steps, self._options.total_steps)
+        began = self._meter.seconds
+        begin = (epoch - 1) * self._options.epoch_steps
+        end = min(begin + self._options.epoch_steps, self._options.total_steps)
         clock = StepClock()
-        self._model.reset_metrics()
+        if self.step == begin:  # else a checkpoint has brought the metrics so far
+            self._model.reset_metrics()
         while self.step < end:
             self.stop_if_interrupted()
             self._run_call(min(end, self._next_save()), clock)
             self._tell_live(on_live, now=self.step == end)
         trained = self._meter.seconds
-        metrics = self._metrics() if self.step > begin else {}
-        metrics |= self._evaluate()
+        metrics = self._metrics() | self._evaluate()
         self._meter.add_epoch(
             EpochTimes(
                 epoch=epoch,
@@ -216,6 +224,7 @@ class EpochLoop:
     def _evaluate(self) -> dict[str, float]:
         if not self._steps.has_eval:
             return {}
+        self._trained_metrics = [variable.numpy() for variable in self._model.metrics_variables]
         self._model.reset_metrics()
         batches = self._steps.eval_batches()
         left = self._options.eval_steps or math.inf
@@ -231,6 +240,7 @@ class EpochLoop:
         metrics = {f"val_{name}": value for name, value in self._metrics().items()}
         if not math.isfinite(metrics["val_loss"]):
             self._fail(f"the evaluation loss is {metrics['val_loss']} after step {self.step}")
+        self._trained_metrics = []
         return metrics
 
     def _metrics(self) -> dict[str, float]:
@@ -261,4 +271,11 @@ class EpochLoop:
     def _save(self) -> None:
         if self._checkpoints:
             best = self.best if self._options.early_stop else None
-            self._checkpoints.save(self.step, self.epochs, best_step=best.step if best else None)
+            start = replace(self._start, step=self.step)
+            self._checkpoints.save(start, self.epochs, best_step=best.step if best else None)
+
+
+def _assign(variables: Sequence[keras.Variable], values: Sequence[np.ndarray]) -> None:
+    """Give variables their values; none where there are no values."""
+    for variable, value in zip(variables, values, strict=False):
+        variable.assign(value)

@@ -7,7 +7,7 @@ finite, tells waiting for input from computing, and runs small models three time
 import logging
 import posixpath
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.checkpoints import Checkpoints
 from penstock.components.trainer.epoch_loop import EpochLoop, OnEpoch
 from penstock.components.trainer.input.read_errors import damage_in
+from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.interrupt import interrupts
 from penstock.components.trainer.limit import measure_limits
 from penstock.components.trainer.model_setup import (
@@ -49,6 +50,9 @@ from penstock.components.trainer.utilisation.verdict import bottleneck
 
 logger = logging.getLogger(__name__)
 
+# Training batches, or a function that makes them, given `start`, to begin where it says.
+TrainData = tf.data.Dataset | Callable[..., tf.data.Dataset]
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -67,7 +71,7 @@ class Trained:
 
 def train(
     build_model: BuildModel,
-    train_data: tf.data.Dataset,
+    train_data: TrainData,
     eval_data: tf.data.Dataset | None = None,
     *,
     options: TrainOptions,
@@ -84,13 +88,15 @@ def train(
     Args:
         build_model: Makes and compiles a Keras 3 model. Called once, under the strategy's scope
             and the precision policy.
-        train_data: Endless batches of `(features, label)`, one for all replicas together.
+        train_data: Makes endless batches of `(features, label)`, one for all replicas together,
+            given `start`, an `InputStart`: `functools.partial(train_input_fn, ...)`. A training
+            that resumes goes on after the rows it had. Or a dataset, which then begins anew.
         eval_data: One pass over the evaluation rows; read at the end of each epoch.
         options: How long, when to stop, how often to save.
         model_run_dir: Gets the TensorBoard logs and, at the end, `training.json`,
             `utilisation.json` and, where there is a tracker, `tracker.json`.
         resume_dir: Keeps checkpoints until `discard_checkpoints`; a run that finds some goes on
-            from the newest whole one, with the input at the start of a new pass. See
+            from the newest whole one, and ends as if there had been no interruption. See
             `checkpoints.resume_dir()`. None saves none.
         strategy: How to share batches among devices; None takes all GPUs, or the one device.
         on_epoch: Called with the record of each epoch that this run ends.
@@ -107,7 +113,11 @@ def train(
     """
     begin = time.perf_counter()
     strategy = strategy or default_strategy(prefetch_to_device=options.prefetch_to_device)
-    model, steps = _steps(build_model, train_data, eval_data, options, strategy)
+    checkpoints = Checkpoints(resume_dir, keep=options.keep_checkpoints) if resume_dir else None
+    saved = checkpoints.newest() if checkpoints else None
+    start = saved.start if saved else InputStart()
+    data = _begun(train_data, start)
+    model, steps = _steps(build_model, data, eval_data, options, strategy)
     with (
         interrupts() as flag,
         Monitor(begin=begin) as monitor,
@@ -115,15 +125,16 @@ def train(
     ):
         names = steps.build()
         _check_metric(options, names, has_eval=steps.has_eval)
-        checkpoints = None
-        if resume_dir is not None:
-            checkpoints = Checkpoints(resume_dir, model, keep=options.keep_checkpoints)
-        meter = Meter(monitor, input_facts)
-        batch_rows = _batch_rows(train_data)
-        loop = EpochLoop(model, steps, options, checkpoints, flag, meter, batch_rows=batch_rows)
-        loop.resume()
+        meter, batch_rows = Meter(monitor, input_facts), _batch_rows(data)
+        loop = EpochLoop(
+            model, steps, options, checkpoints, start, flag, meter, batch_rows=batch_rows
+        )
+        if checkpoints:
+            checkpoints.track(model)
+        if saved:
+            loop.resume(saved)
         tracking.begin({**(params or {}), "train": asdict(options)}, loop.epochs)
-        stopped = _run(loop, tracking, on_epoch, (train_data, eval_data))
+        stopped = _run(loop, tracking, on_epoch, (data, eval_data))
         exported_epoch = loop.restore_best()
         loop.stop_if_interrupted()
         limits = measure_limits(
@@ -150,6 +161,19 @@ def train(
         _write(record, used, model_run_dir, tracking)
     logger.info("%s", bottleneck(record, used))
     return Trained(model, record, used, checkpoints)
+
+
+def _begun(train_data: TrainData, start: InputStart) -> tf.data.Dataset:
+    """The batches from where the training begins."""
+    if not isinstance(train_data, tf.data.Dataset):
+        return train_data(start=start)
+    if start.step:
+        logger.warning(
+            "train_data is a dataset and begins anew at step %d; give a function of the start, "
+            "functools.partial(train_input_fn, ...), to go on where it was",
+            start.step,
+        )
+    return train_data
 
 
 def _steps(

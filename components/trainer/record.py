@@ -21,12 +21,11 @@ class EpochRecord:
     Attributes:
         epoch: Its number, counted from 1.
         step: Steps done in all at its end.
-        steps: Steps that its training metrics cover; fewer than an epoch's where training was
-            resumed in its middle.
+        steps: Its steps, which its training metrics cover, those before a resumption included.
         metrics: Loss and metrics by name; those of the evaluation begin with `val_`.
         learning_rate: At its end.
-        seconds: Wall time of its steady steps, input included; without the first step of a
-            run, which is compiled, and without evaluation.
+        seconds: Wall time of its steady steps in the run that ended it, input included; without
+            the first step of a run, which is compiled, and without evaluation.
         seconds_per_step: Median over its steady steps; None where there were none.
         input_wait_share: Share of `seconds` spent waiting for input, 0..1; None likewise.
         examples_per_second: Rows a second of `seconds`; None likewise.

@@ -5,6 +5,7 @@ a copy of the data many times its size.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import keras
@@ -96,15 +97,19 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
     training = {name: value for name, value in config.items() if name != "track"}
     in_input = None
     if augment.is_any and augment.place == "input":
-        in_input = augment_in_input(augment, seed=images.seed, channels=images.channels)
+        in_input = augment_in_input(augment, channels=images.channels)
 
     def eval_data() -> tf.data.Dataset:
         return eval_image_input_fn(fn_args.eval_files, options=images, label_fn=to_label)
 
     trained = train(
         lambda: build_model(targets, images, augment),
-        train_image_input_fn(
-            fn_args.train_files, options=images, label_fn=to_label, augment=in_input
+        partial(
+            train_image_input_fn,
+            fn_args.train_files,
+            options=images,
+            label_fn=to_label,
+            augment=in_input,
         ),
         eval_data(),
         options=from_mapping(TrainOptions, config["train"]),

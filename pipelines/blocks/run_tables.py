@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import keras
@@ -19,6 +19,7 @@ from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.packed import packed_eval_input_fn, packed_train_input_fn
 from penstock.components.trainer.input.packed_facts import packed_input_facts
 from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
+from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.serving import Served, serve_columns
@@ -72,9 +73,13 @@ class TableData:
         spec = self._spec.get(feature)
         return int(spec.shape[-1]) if spec is not None else 0
 
-    def train(self) -> tf.data.Dataset:
-        """Endless shuffled batches of `(features, label)`."""
-        return self._open(packed_train_input_fn, train_input_fn, self.fn_args.train_files)
+    def train(self, start: InputStart | None = None) -> tf.data.Dataset:
+        """Endless shuffled batches of `(features, label)`, from where a training begins."""
+        return self._open(
+            partial(packed_train_input_fn, start=start),
+            partial(train_input_fn, start=start),
+            self.fn_args.train_files,
+        )
 
     def eval(self) -> tf.data.Dataset:
         """One pass over the evaluation rows."""
@@ -139,7 +144,7 @@ def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> Non
     training = {name: value for name, value in config.items() if name != "track"}
     trained = train(
         build_model,
-        data.train(),
+        data.train,
         data.eval(),
         options=from_mapping(TrainOptions, config["train"]),
         model_run_dir=fn_args.model_run_dir,

@@ -52,16 +52,34 @@ class Augmentation(keras.layers.Layer):
         return input_shape
 
 
+class _GivenSeed(keras.random.SeedGenerator):
+    """Seeds that follow from one that is given: they depend on no call before."""
+
+    given: Any = None
+    draws: int = 0
+
+    def next(self, ordered: bool = True) -> Any:
+        """See the base class."""
+        self.draws += 1
+        seed = tf.random.experimental.stateless_fold_in(self.given, self.draws)
+        return tf.cast(seed, self.state.dtype)
+
+
 def augment_in_input(
-    options: AugmentOptions, *, seed: int | None = None, channels: int = 3
-) -> Callable[[tf.Tensor], tf.Tensor]:
-    """A function of a batch of uint8 images to another, for `train_image_input_fn`.
+    options: AugmentOptions, *, channels: int = 3
+) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+    """A function of a batch of uint8 images and a seed to another batch.
 
-    The arguments are those of `Augmentation`.
+    For `train_image_input_fn`. The arguments are those of `Augmentation`.
     """
-    augmentation = Augmentation(options, seed=seed, channels=channels)
+    augmentation = Augmentation(options, seed=0, channels=channels)
+    seeds = _GivenSeed(0)
+    for change in augmentation.changes:
+        if hasattr(change, "generator"):
+            change.generator = seeds
 
-    def augment(images: tf.Tensor) -> tf.Tensor:
+    def augment(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        seeds.given, seeds.draws = seed, 0
         changed = augmentation(tf.cast(images, tf.float32), training=True)
         return tf.cast(tf.clip_by_value(tf.round(changed), 0.0, 255.0), tf.uint8)
 

@@ -13,25 +13,33 @@ from penstock.components.trainer.input.options import ReadOptions
 T = TypeVar("T")
 
 
-def share_of_worker(
-    files: InputFiles, options: ReadOptions, context: tf.distribute.InputContext | None
-) -> tuple[InputFiles, int]:
-    """One worker's files, and the rows of a replica's share of a batch.
+def rows_of_replica(options: ReadOptions, context: tf.distribute.InputContext | None) -> int:
+    """Rows of a replica's share of a batch.
 
     Raises:
-        DataError: There are fewer files than workers.
         UsageError: The batch cannot be divided among the replicas.
     """
-    if context is None:
-        return files, options.batch_size
-    replicas = context.num_replicas_in_sync
+    replicas = context.num_replicas_in_sync if context else 1
     if options.batch_size % replicas:
         raise UsageError(
             f"batch_size must be a multiple of the {replicas} replicas in sync, "
             f"got {options.batch_size}"
         )
-    shard = files.shard(context.num_input_pipelines, context.input_pipeline_id)
-    return shard, options.batch_size // replicas
+    return options.batch_size // replicas
+
+
+def share_of_worker(
+    files: InputFiles, options: ReadOptions, context: tf.distribute.InputContext | None
+) -> tuple[InputFiles, int]:
+    """One worker's files for evaluation, and the rows of a replica's share of a batch.
+
+    Raises:
+        DataError: There are fewer files than workers.
+        UsageError: The batch cannot be divided among the replicas.
+    """
+    if context is not None:
+        files = files.shard(context.num_input_pipelines, context.input_pipeline_id)
+    return files, rows_of_replica(options, context)
 
 
 def first_record(files: InputFiles, parse: Callable[[tf.Tensor], T], expected: str) -> T:
@@ -75,31 +83,28 @@ def interleaved(
     paths: tf.data.Dataset,
     read: Callable[..., tf.data.Dataset],
     options: ReadOptions,
-    *,
-    deterministic: bool,
 ) -> tf.data.Dataset:
     """What `read` makes of each path and compression, several files at a time."""
     return paths.interleave(
         read,
         cycle_length=min(options.interleave_files, int(paths.cardinality())),
         num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=deterministic,
+        deterministic=True,
     )
 
 
-def parallel_map(
-    dataset: tf.data.Dataset, function: Callable[..., Any], *, deterministic: bool
-) -> tf.data.Dataset:
-    """`map` in as many threads as tf.data finds good."""
-    return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic)
+def parallel_map(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
+    """`map` in as many threads as tf.data finds good, in order.
+
+    Out of order, batches of the next pass would overtake those of this one.
+    """
+    return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
-def tuned(
-    batches: tf.data.Dataset, options: ReadOptions, *, deterministic: bool
-) -> tf.data.Dataset:
+def tuned(batches: tf.data.Dataset, options: ReadOptions) -> tf.data.Dataset:
     """Keep batches ready, within the threads and the memory that the options allow."""
     tuning = tf.data.Options()
-    tuning.deterministic = deterministic
+    tuning.deterministic = True
     if options.private_threads is not None:
         tuning.threading.private_threadpool_size = options.private_threads
     if options.ram_budget_mib is not None:

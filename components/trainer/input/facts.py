@@ -51,12 +51,11 @@ def facts_of(
         columns: `InputFacts.columns`.
         fixed_length: `InputFacts.fixed_length`.
     """
-    stored = sum(tf.io.gfile.stat(file).length for file in found.files)
     return InputFacts(
         kind=kind,
         files=len(found.files),
         rows=found.rows,
-        stored_mib=stored / MIB,
+        stored_mib=sum(found.sizes) / MIB,
         compressed=any(found.compressions),
         columns=columns,
         fixed_length=fixed_length,

@@ -4,14 +4,15 @@ The chain for training, with what each link is for:
 
     files      order shuffled every pass
     records    files interleaved in threads, one image at a time
-    window     images drawn at random from those that wait, still as they are stored
+    windows    permuted, still as they are stored
     images     decoded, cut and resized, one a core at a time
     (cache)    decoded images, where there is room for them
     batches    uint8: a quarter of what float32 takes to the device; the model scales them
 
 An image is handed over by itself, unlike a row (see `input_fn`): the hand-over of 30 us is
 little beside the decoding of 1,000, while blocks would copy their bytes again at each link.
-Every pass gives every image exactly once, and every training batch is full.
+Every pass gives every image exactly once and is over before the next begins, every training
+batch is full, and a seed decides the order, so that a training goes on at any step.
 """
 
 from collections.abc import Callable
@@ -21,24 +22,33 @@ from typing import Any
 import tensorflow as tf
 
 from penstock.components import image_features as names
+from penstock.components.trainer.input.cache import cached
 from penstock.components.trainer.input.common import (
     first_record,
     interleaved,
     parallel_map,
     paths_of,
+    rows_of_replica,
     share_of_worker,
     tuned,
 )
 from penstock.components.trainer.input.facts import facts_of
-from penstock.components.trainer.input.files import InputFiles, Source, count_rows, find_input
-from penstock.components.trainer.input.image_cache import cached
+from penstock.components.trainer.input.files import InputFiles, Source, find_input
 from penstock.components.trainer.input.image_decode import (
     StoredImages,
     decode_random_part,
     decode_whole,
 )
 from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.passes import (
+    ENDLESS,
+    Passes,
+    numbered,
+    open_passes,
+    seeded_shuffle,
+)
 from penstock.components.trainer.input.read_errors import keeps_source
+from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.utilisation.record import InputFacts
 
 _SIZES = (names.HEIGHT, names.WIDTH, names.CHANNELS)
@@ -47,7 +57,7 @@ IMAGE = "image"
 """The one feature that these inputs give: uint8 [batch, height, width, channels]."""
 
 LabelFn = Callable[[tf.Tensor], tf.Tensor]
-BatchFn = Callable[[tf.Tensor], tf.Tensor]
+BatchFn = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 @keeps_source
@@ -60,6 +70,7 @@ def train_image_input_fn(
     augment: BatchFn | None = None,
     split: str = "train",
     input_context: tf.distribute.InputContext | None = None,
+    start: InputStart | None = None,
 ) -> tf.data.Dataset:
     """Endless shuffled batches for training.
 
@@ -71,48 +82,51 @@ def train_image_input_fn(
         label_fn: Makes the label, int64 [batch], of that feature, int64 [batch]; None takes it
             as it is.
         augment: Changes a batch of images, uint8 [batch, height, width, channels], to another
-            of the same kind.
+            of the same kind, by a seed, int64 [2].
         split: The split to take from a manifest.
         input_context: This worker's place among several, as `tf.distribute` gives it.
+        start: The batches that were given before, to go on after them; see `train`.
 
     Returns:
         Dataset of `({"image": uint8 [batch, height, width, channels]}, label)`. Each pass comes
         in another order and has each image once.
 
     Raises:
-        DataError: There are no images, too few files for the workers, or the records are none
-            of images.
-        UsageError: An option does not go with the data, or the cache does not fit.
+        DataError: There are no images, or the records are none of images.
+        UsageError: An option does not go with the data, the cache does not fit, or the input is
+            another one than at the start.
     """
-    found = find_input(source, split=split)
-    files, batch_size = share_of_worker(found, options, input_context)
+    files = find_input(source, split=split)
     stored = _stored_images(files, label)
-    parallel = partial(parallel_map, deterministic=options.seed is not None)
-    records = _records(paths_of(files).shuffle(len(files.files), seed=options.seed), options)
+    passes = open_passes(
+        files,
+        options,
+        block_rows=1,
+        window=options.shuffle_window_images,
+        context=input_context,
+        start=start,
+    )
+    batch_size = rows_of_replica(options, input_context)
+    whole = _parser(stored, label, partial(decode_whole, stored=stored, options=options))
+    part = _parser(stored, label, partial(decode_random_part, stored=stored, options=options))
     if options.cache != "none":
-        rows = files.rows if files.rows is not None else count_rows(files.files, split=split)
-        decode = partial(decode_whole, stored=stored, options=options)
-        images = cached(parallel(records, _parser(stored, label, decode)), rows, options)
-        # What waits in memory are references to the cache's own tensors.
-        window = rows if options.cache == "memory" else options.shuffle_window_images
-        images = images.shuffle(window, seed=options.seed).repeat()
+        decoded = parallel_map(_records(files, options), whole)
+        kept = cached(decoded, sum(files.counted()), options)
+        images = passes.numbers.flat_map(lambda n: _cached_pass(n, kept, passes, options))
+    elif options.crop == "random":
+        records = passes.numbers.flat_map(lambda n: _numbered_pass(n, passes))
+        images = parallel_map(records, lambda record, n: part(record, passes.seed_of(n)))
     else:
-        records = records.shuffle(options.shuffle_window_images, seed=options.seed).repeat()
-        if options.crop == "random":
-            # The seeds are data, not the state of an op, so that images are cut in parallel.
-            seeds = tf.data.Dataset.random(options.seed, rerandomize_each_iteration=True).batch(2)
-            records = tf.data.Dataset.zip((records, seeds))
-            decode = partial(decode_random_part, stored=stored, options=options)
-        else:
-            decode = partial(decode_whole, stored=stored, options=options)
-        images = parallel(records, _parser(stored, label, decode))
+        images = parallel_map(passes.numbers.flat_map(lambda n: _pass(n, passes)), whole)
     batches = images.batch(batch_size, drop_remainder=True)
     if augment is not None:
+        numbers = tf.data.Dataset.range(passes.step, ENDLESS)
         change = augment
-        # Its random numbers are the state of an op: one batch after another keeps their order.
-        in_parallel = tf.data.AUTOTUNE if options.seed is None else None
-        batches = batches.map(lambda x, y: (change(x), y), num_parallel_calls=in_parallel)
-    return _finish(batches, label_fn, options, deterministic=options.seed is not None)
+        batches = parallel_map(
+            tf.data.Dataset.zip((batches, numbers)),
+            lambda batch, n: (change(batch[0], passes.seed_of(n)), batch[1]),
+        )
+    return _finish(batches, label_fn, options)
 
 
 @keeps_source
@@ -129,13 +143,12 @@ def eval_image_input_fn(
 
     Arguments and errors are those of `train_image_input_fn`. Only the last batch may be short.
     """
-    found = find_input(source, split=split)
-    files, batch_size = share_of_worker(found, options, input_context)
+    files = find_input(source, split=split)
+    files, batch_size = share_of_worker(files, options, input_context)
     stored = _stored_images(files, label)
     decode = partial(decode_whole, stored=stored, options=options)
-    records = _records(paths_of(files), options, deterministic=True)
-    images = parallel_map(records, _parser(stored, label, decode), deterministic=True)
-    return _finish(images.batch(batch_size), label_fn, options, deterministic=True)
+    images = parallel_map(_records(files, options), _parser(stored, label, decode))
+    return _finish(images.batch(batch_size), label_fn, options)
 
 
 def stored_images(
@@ -148,16 +161,40 @@ def stored_images(
     return _stored_images(find_input(source, split=split), label)
 
 
-def _records(
-    paths: tf.data.Dataset, options: ImageInputOptions, *, deterministic: bool = False
-) -> tf.data.Dataset:
-    """Serialised Examples, of several files at a time."""
-    return interleaved(
-        paths,
-        tf.data.TFRecordDataset,
-        options,
-        deterministic=deterministic or options.seed is not None,
+def _records(files: InputFiles, options: ImageInputOptions) -> tf.data.Dataset:
+    """Serialised Examples, always in the same order."""
+    return interleaved(paths_of(files), tf.data.TFRecordDataset, options)
+
+
+def _pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
+    """Serialised Examples of a pass, permuted within windows without a copy of their bytes."""
+    read = passes.read(number, tf.data.TFRecordDataset)
+    size = passes.order.window
+    windows = tf.data.Dataset.zip(
+        (read.blocks.window(size), passes.seeds(number, read.window, read.drop))
     )
+    return windows.flat_map(
+        lambda window, seed_and_drop: seeded_shuffle(window, size, seed_and_drop[0])
+    ).skip(read.drop)
+
+
+def _numbered_pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
+    """The same, each with a number of its own that is the same in every run."""
+    begun = passes.begun(number)
+    places = tf.data.Dataset.range(numbered(number, begun), ENDLESS)
+    return tf.data.Dataset.zip((_pass(number, passes), places))
+
+
+def _cached_pass(
+    number: tf.Tensor, images: tf.data.Dataset, passes: Passes, options: ImageInputOptions
+) -> tf.data.Dataset:
+    """Decoded images of a pass, which come out of the cache in one order: mixed anew."""
+    # What waits in memory are references to the cache's own tensors.
+    window = options.shuffle_window_images
+    if options.cache == "memory":
+        window = sum(passes.files.counted())
+    begun = passes.begun(number)
+    return seeded_shuffle(images, window, passes.seed(number, 0)).skip(begun)
 
 
 def _parser(
@@ -174,16 +211,12 @@ def _parser(
 
 
 def _finish(
-    batches: tf.data.Dataset,
-    label_fn: LabelFn | None,
-    options: ImageInputOptions,
-    *,
-    deterministic: bool,
+    batches: tf.data.Dataset, label_fn: LabelFn | None, options: ImageInputOptions
 ) -> tf.data.Dataset:
     """Make the labels and keep batches ready."""
     to_label = label_fn or (lambda raw: raw)
     batches = batches.map(lambda images, raw: ({IMAGE: images}, to_label(raw)))
-    return tuned(batches, options, deterministic=deterministic)
+    return tuned(batches, options)
 
 
 def _stored_images(files: InputFiles, label: str) -> StoredImages:

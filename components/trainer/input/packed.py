@@ -9,22 +9,23 @@ The chain for training, with what each link is for (us a row of 40 columns on on
     features   columns split from the tensor of their type (0.08 for 40 columns)
     prefetch
 
-A pass gives every row exactly once, no row is dropped, and every training batch is full, as
-with `input_fn`, whose arguments and features these functions have, too.
+A pass gives every row exactly once, and every training batch is full, as with
+`train_input_fn`, whose arguments and features these functions have, too.
 """
 
 from collections.abc import Collection
-from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
 from penstock.components.errors import UsageError
 from penstock.components.packing.layout import PackedLayout
+from penstock.components.trainer.input.cache import check_memory
 from penstock.components.trainer.input.common import (
     interleaved,
     parallel_map,
     paths_of,
+    rows_of_replica,
     share_of_worker,
     tuned,
 )
@@ -32,13 +33,18 @@ from penstock.components.trainer.input.files import InputFiles, Source
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.packed_decode import (
     decode_blocks,
-    random_order,
-    seeded_order,
     split_columns,
 )
 from penstock.components.trainer.input.packed_files import find_packed
 from penstock.components.trainer.input.packed_mapped import can_map, mapped_batches
+from penstock.components.trainer.input.passes import (
+    Passes,
+    open_passes,
+    seeded_order,
+    seeded_shuffle,
+)
 from penstock.components.trainer.input.read_errors import keeps_source
+from penstock.components.trainer.input.start import InputStart
 
 Sections = dict[str, tf.Tensor]
 
@@ -57,6 +63,7 @@ def packed_train_input_fn(
     columns: Collection[str] | None = None,
     stacked: bool = False,
     input_context: tf.distribute.InputContext | None = None,
+    start: InputStart | None = None,
 ) -> tf.data.Dataset:
     """Endless shuffled batches for training.
 
@@ -70,7 +77,8 @@ def packed_train_input_fn(
         stacked: Whether to leave the columns of a type together, see Returns. Saves the
             handling of many small tensors where there are many columns.
         input_context: This worker's place among several, as `tf.distribute` gives it: it then
-            reads files of its own, and batches of `batch_size` / replicas rows.
+            reads rows of its own, and batches of `batch_size` / replicas rows.
+        start: The batches that were given before, to go on after them; see `train`.
 
     Returns:
         Dataset of `(features, label)`, or of `features` without a label. `features` maps names
@@ -80,22 +88,33 @@ def packed_train_input_fn(
         the label left out, and images and lists by their names.
 
     Raises:
-        DataError: There are no rows, the shards differ from the manifest, or there are too few
-            files for the workers.
-        UsageError: It is not packed, there is no such split or label, or an option does not go
-            with it.
+        DataError: There are no rows, or the shards differ from the manifest.
+        UsageError: It is not packed, there is no such split or label, an option does not go with
+            it, the cache does not fit, or the input is another one than at the start.
     """
-    files, layout, batch_size = _open(source, split, options, input_context)
+    files, layout = find_packed(source, split=split)
     wanted = _wanted(layout, columns, label)
-    deterministic = options.seed is not None
-    if can_map(files, layout):
-        batches = mapped_batches(files, layout, wanted, batch_size=batch_size, seed=options.seed)
+    if start is not None and start.order is not None:
+        is_mapped = start.order["block"] == 1  # whatever memory is free this time
     else:
-        rows = _windows(files, layout, wanted, options)
-        batches = rows.repeat().rebatch(batch_size, drop_remainder=True)
-    return _finish(
-        batches, layout, wanted, label, options, stacked=stacked, deterministic=deterministic
+        is_mapped = can_map(files, layout)
+    passes = open_passes(
+        files,
+        options,
+        block_rows=1 if is_mapped else layout.block_rows,
+        window=_window_blocks(options, layout),
+        window_in_blocks=True,
+        can_cut_blocks=False,
+        context=input_context,
+        start=start,
     )
+    batch_size = rows_of_replica(options, input_context)
+    if is_mapped:
+        batches = mapped_batches(files, layout, wanted, passes, batch_size=batch_size)
+    else:
+        rows = _rows(files, layout, wanted, options, passes)
+        batches = rows.rebatch(batch_size, drop_remainder=True)
+    return _finish(batches, layout, wanted, label, options, stacked=stacked)
 
 
 @keeps_source
@@ -114,38 +133,58 @@ def packed_eval_input_fn(
     Arguments and errors are those of `packed_train_input_fn`. Nothing is dropped: only the very
     last batch is short where the rows do not divide.
     """
-    files, layout, batch_size = _open(source, split, options, input_context)
+    files, layout = find_packed(source, split=split)
     wanted = _wanted(layout, columns, label)
-    records = interleaved(paths_of(files), tf.data.TFRecordDataset, options, deterministic=True)
-    rows = parallel_map(
-        records.batch(1),
-        lambda blocks: decode_blocks(blocks, layout, wanted),
-        deterministic=True,
-    )
-    batches = rows.rebatch(batch_size)
-    return _finish(batches, layout, wanted, label, options, stacked=stacked, deterministic=True)
+    files, batch_size = share_of_worker(files, options, input_context)
+    records = interleaved(paths_of(files), tf.data.TFRecordDataset, options)
+    rows = parallel_map(records.batch(1), lambda blocks: decode_blocks(blocks, layout, wanted))
+    return _finish(rows.rebatch(batch_size), layout, wanted, label, options, stacked=stacked)
 
 
-def _windows(
-    files: InputFiles, layout: PackedLayout, wanted: Collection[str], options: InputOptions
+def _rows(
+    files: InputFiles,
+    layout: PackedLayout,
+    wanted: Collection[str],
+    options: InputOptions,
+    passes: Passes,
 ) -> tf.data.Dataset:
-    """All rows once, permuted within windows of some blocks of several files."""
-    deterministic = options.seed is not None
-    paths = paths_of(files).shuffle(len(files.files), seed=options.seed)
-    records = interleaved(paths, tf.data.TFRecordDataset, options, deterministic=deterministic)
+    """The rows of all passes, permuted within windows of some blocks of several files."""
     if options.cache == "memory":
-        # They come out of the cache in the order of the first pass: mix them anew.
-        blocks = -(-files.rows // layout.block_rows) + len(files.files) if files.rows else 1024
-        records = records.cache().shuffle(blocks, seed=options.seed)
-    # The seeds are data, not the state of an op, so that windows may be permuted in parallel.
-    seeds = tf.data.Dataset.random(seed=options.seed, rerandomize_each_iteration=True).batch(2)
+        stored = sum(files.sizes)
+        what = f"packed shards of {stored:,} bytes"
+        check_memory(stored, what, "use cache 'none': local shards are in the page cache anyway")
+        records = interleaved(paths_of(files), tf.data.TFRecordDataset, options).cache()
+        blocks = sum(-(-rows // layout.block_rows) for rows in files.counted())
 
-    def decode(blocks: tf.Tensor, seed: tf.Tensor) -> Sections:
-        order = partial(seeded_order, seed=seed) if deterministic else random_order
-        return decode_blocks(blocks, layout, wanted, order)
+    def windows(number: tf.Tensor) -> tf.data.Dataset:
+        if options.cache == "memory":
+            # They come out of the cache in one order: mixed anew.
+            found = seeded_shuffle(records, blocks, passes.seed(number, 0))
+            seeds = passes.seeds(number, tf.constant(0, tf.int64), tf.constant(0, tf.int64))
+        else:
+            read = passes.read(number, tf.data.TFRecordDataset)
+            found, seeds = read.blocks, passes.seeds(number, read.window, read.drop)
+        return tf.data.Dataset.zip((found.batch(passes.order.window), seeds))
 
-    windows = tf.data.Dataset.zip((records.batch(_window_blocks(options, layout)), seeds))
-    return parallel_map(windows, decode, deterministic=deterministic)
+    def decode(blocks: tf.Tensor, seed_and_drop: tuple[tf.Tensor, tf.Tensor]) -> Sections:
+        seed, drop = seed_and_drop
+        return decode_blocks(blocks, layout, wanted, lambda rows: seeded_order(rows, seed)[drop:])
+
+    rows = parallel_map(passes.numbers.flat_map(windows), decode)
+    if options.cache == "memory" and passes.begin[1]:
+        rows = _without_first(rows, passes.begin[1])
+    return rows
+
+
+def _without_first(windows: tf.data.Dataset, rows: int) -> tf.data.Dataset:
+    """Windows without the first rows of all; a window without any left is left out."""
+
+    def cut(left: tf.Tensor, window: Sections) -> tuple[tf.Tensor, Sections]:
+        count = tf.shape(tf.nest.flatten(window)[0], tf.int64)[0]
+        drop = tf.minimum(left, count)
+        return left - drop, {name: tensor[drop:] for name, tensor in window.items()}
+
+    return windows.scan(tf.constant(rows, tf.int64), cut)
 
 
 def _window_blocks(options: InputOptions, layout: PackedLayout) -> int:
@@ -162,7 +201,6 @@ def _finish(
     options: InputOptions,
     *,
     stacked: bool,
-    deterministic: bool,
 ) -> tf.data.Dataset:
     """Make features of sections, split off the label and keep batches ready."""
 
@@ -170,19 +208,7 @@ def _finish(
         found, target = split_columns(sections, layout, wanted, label, stacked=stacked)
         return found if label is None else (found, target)
 
-    return tuned(batches.map(features), options, deterministic=deterministic)
-
-
-def _open(
-    source: Source,
-    split: str,
-    options: InputOptions,
-    input_context: tf.distribute.InputContext | None,
-) -> tuple[InputFiles, PackedLayout, int]:
-    """This worker's files, what is in them, and the rows of one of its batches."""
-    files, layout = find_packed(source, split=split)
-    files, batch_size = share_of_worker(files, options, input_context)
-    return files, layout, batch_size
+    return tuned(batches.map(features), options)
 
 
 def _wanted(

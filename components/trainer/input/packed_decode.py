@@ -65,17 +65,6 @@ def is_wanted(section: Section, wanted: Collection[str]) -> bool:
     return any(column.name in wanted for column in section.columns)
 
 
-def random_order(rows: tf.Tensor) -> tf.Tensor:
-    """int32 [rows], the numbers of the rows in an order that no seed decides."""
-    return tf.random.shuffle(tf.range(tf.cast(rows, tf.int32)))
-
-
-def seeded_order(rows: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """The same, decided by int64 [2]; takes half as long again."""
-    keys = tf.random.stateless_uniform([rows], seed, minval=None, maxval=None, dtype=tf.int32)
-    return tf.argsort(keys)
-
-
 def _number(records: tf.Tensor, offset: int) -> tf.Tensor:
     """int64 [blocks], a number from the header of each."""
     return tf.reshape(tf.io.decode_raw(tf.strings.substr(records, offset, 8), tf.int64), [-1])

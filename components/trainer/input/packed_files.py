@@ -35,7 +35,7 @@ def find_packed(source: Source, *, split: str) -> tuple[InputFiles, PackedLayout
     if not shards:
         raise DataError(f"{folder}: split {split!r} has no rows; pack more data or other splits")
     files = [posixpath.join(folder, shard.file) for shard in shards]
-    rows = sum(shard.rows for shard in shards)
+    rows = tuple(shard.rows for shard in shards)
     return InputFiles(tuple(files), rows), PackedLayout.from_dict(manifest.packed, path)
 
 

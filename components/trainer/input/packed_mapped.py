@@ -18,8 +18,10 @@ from penstock.components.packing.block import block_rows
 from penstock.components.packing.layout import PackedLayout, Section
 from penstock.components.tfrecord.framing import HEADER_BYTES as FRAME_HEADER_BYTES
 from penstock.components.tfrecord.records import read_records
+from penstock.components.trainer.input.common import parallel_map
 from penstock.components.trainer.input.files import InputFiles
 from penstock.components.trainer.input.packed_decode import is_wanted
+from penstock.components.trainer.input.passes import Passes
 
 # Each file is a branch of the graph that picks rows.
 _MAX_FILES = 64
@@ -43,9 +45,9 @@ def mapped_batches(
     files: InputFiles,
     layout: PackedLayout,
     wanted: Collection[str],
+    passes: Passes,
     *,
     batch_size: int,
-    seed: int | None,
 ) -> tf.data.Dataset:
     """Endless batches of sections, each pass a new permutation of all rows.
 
@@ -55,29 +57,31 @@ def mapped_batches(
         files: Of which `can_map` holds.
         layout: What is in them.
         wanted: Columns; a section with none of them is passed over.
+        passes: Of this worker, over single rows.
         batch_size: Rows of a batch.
-        seed: Any integer gives the same batches in every run.
 
     Raises:
         DataError: A shard is damaged.
     """
     shards = _Shards.open(files.files, layout, wanted)
     total = shards.first_rows[-1]
-    seeds = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True).batch(2)
-    numbers = seeds.flat_map(lambda pass_seed: _permutation(total, tf.ensure_shape(pass_seed, [2])))
-    return numbers.rebatch(batch_size, drop_remainder=True).map(
-        shards.pick, num_parallel_calls=tf.data.AUTOTUNE, deterministic=seed is not None
-    )
+
+    def one_pass(number: tf.Tensor) -> tf.data.Dataset:
+        begin, end = passes.order.even_share(number, total)
+        return _permutation(begin + passes.begun(number), end, total, passes.seed(number, 0))
+
+    numbers = passes.numbers.flat_map(one_pass)
+    return parallel_map(numbers.rebatch(batch_size, drop_remainder=True), shards.pick)
 
 
-def _permutation(total: int, seed: tf.Tensor) -> tf.data.Dataset:
-    """The numbers 0..total-1, each once, in an order that needs no memory."""
+def _permutation(begin: tf.Tensor, end: tf.Tensor, total: int, seed: tf.Tensor) -> tf.data.Dataset:
+    """Those from `begin` to `end` of a permutation of 0..total-1, which needs no memory."""
 
     def step(start: tf.Tensor) -> tf.Tensor:
-        numbers = tf.range(start, tf.minimum(start + _NUMBERS_A_STEP, total))
+        numbers = tf.range(start, tf.minimum(start + _NUMBERS_A_STEP, end))
         return tf.random.experimental.index_shuffle(numbers, seed, tf.constant(total - 1, tf.int64))
 
-    return tf.data.Dataset.range(0, total, _NUMBERS_A_STEP).map(step)
+    return tf.data.Dataset.range(begin, end, _NUMBERS_A_STEP).map(step)
 
 
 @dataclass(frozen=True)

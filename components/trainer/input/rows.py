@@ -10,8 +10,9 @@ The chain for training, with what each link is for (us a row of 40 columns on on
     prefetch
 
 Records are handed over in blocks because the hand-over of each record between threads costs
-more than reading it. Every pass gives every row exactly once; no row is dropped, however few
-there are, and every training batch is full, so that a step is traced and compiled once.
+more than reading it. Every pass gives every row exactly once, and is over before the next
+begins; every training batch is full, so that a step is traced and compiled once. A seed decides
+the order, so that a training goes on at any step (see `order.py`).
 """
 
 from collections.abc import Callable, Mapping
@@ -21,20 +22,31 @@ import tensorflow as tf
 
 from penstock.components.errors import UsageError
 from penstock.components.tfrecord.feature_spec import FeatureSpec
+from penstock.components.trainer.input.cache import check_memory
 from penstock.components.trainer.input.common import (
     first_record,
     interleaved,
     parallel_map,
     paths_of,
+    rows_of_replica,
     share_of_worker,
     tuned,
 )
 from penstock.components.trainer.input.files import InputFiles, Source, find_input
 from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.passes import (
+    Passes,
+    open_passes,
+    seeded_order,
+    seeded_shuffle,
+)
 from penstock.components.trainer.input.read_errors import keeps_source
+from penstock.components.trainer.input.start import InputStart
 
 # Blocks of cached rows that are mixed before windows are cut from them again: 64 Ki rows.
 _CACHED_BLOCKS_MIXED = 64
+# What a string takes in a tensor beside its characters, at most.
+_STRING_BYTES = 24
 
 
 @keeps_source
@@ -46,6 +58,7 @@ def train_input_fn(
     label: str | None = None,
     split: str = "train",
     input_context: tf.distribute.InputContext | None = None,
+    start: InputStart | None = None,
 ) -> tf.data.Dataset:
     """Endless shuffled batches for training.
 
@@ -57,7 +70,8 @@ def train_input_fn(
         label: The feature that is the label; None gives features only.
         split: The split to take from a manifest.
         input_context: This worker's place among several, as `tf.distribute` gives it: it then
-            reads files of its own, and batches of `batch_size` / replicas rows.
+            reads rows of its own, and batches of `batch_size` / replicas rows.
+        start: The batches that were given before, to go on after them; see `train`.
 
     Returns:
         Dataset of `(features, label)`, or of `features` without a label. `features` maps names
@@ -65,28 +79,31 @@ def train_input_fn(
         another order and has each row once.
 
     Raises:
-        DataError: There are no rows, too few files for the workers, or the records do not fit
-            `spec`.
-        UsageError: The label is not in `spec`, or an option does not go with it.
+        DataError: There are no rows, or the records do not fit `spec`.
+        UsageError: The label is not in `spec`, an option does not go with it, the cache does not
+            fit, or the input is another one than at the start.
     """
-    files, batch_size = _open(source, spec, label, split, options, input_context)
-    deterministic = options.seed is not None
-    paths = paths_of(files).shuffle(len(files.files), seed=options.seed)
-    blocks = _blocks(paths, options, deterministic=deterministic)
+    files = _open(source, spec, label, split)
+    passes = open_passes(
+        files,
+        options,
+        block_rows=options.block_rows,
+        window=options.shuffle_window_rows,
+        context=input_context,
+        start=start,
+    )
+    batch_size = rows_of_replica(options, input_context)
     parse = _parser(spec)
     if options.cache == "memory":
-        _require_fixed_length(spec)
-        # The blocks come out of the cache in the order of the first pass: mix them anew.
-        rows = parallel_map(blocks, parse, deterministic=deterministic).cache()
-        rows = rows.shuffle(_CACHED_BLOCKS_MIXED, seed=options.seed)
-        batches = _shuffled(rows, options).repeat().rebatch(batch_size, drop_remainder=True)
+        _check_cache(files, spec, options)
+        rows = parallel_map(_blocks(files, options), parse).cache()
+        batches = _permuted(passes.numbers.flat_map(lambda n: _cached_windows(n, rows, passes)))
+        batches = batches.rebatch(batch_size, drop_remainder=True)
     else:
-        serialised = _shuffled(blocks, options).repeat()
+        serialised = _permuted(passes.numbers.flat_map(lambda n: _windows(n, passes)))
         batches = serialised.rebatch(batch_size, drop_remainder=True)
-        # In order, or batches of the next pass would overtake those of this one. That costs
-        # nothing: every batch takes the same time.
-        batches = parallel_map(batches, parse, deterministic=True)
-    return _finish(batches, label, options, deterministic=deterministic)
+        batches = parallel_map(batches, parse)
+    return _finish(batches, label, options)
 
 
 @keeps_source
@@ -104,61 +121,66 @@ def eval_input_fn(
     Arguments and errors are those of `train_input_fn`. Nothing is dropped: only the very last
     batch is short where the rows do not divide.
     """
-    files, batch_size = _open(source, spec, label, split, options, input_context)
-    blocks = _blocks(paths_of(files), options, deterministic=True)
-    batches = parallel_map(blocks.rebatch(batch_size), _parser(spec), deterministic=True)
-    return _finish(batches, label, options, deterministic=True)
+    files = _open(source, spec, label, split)
+    files, batch_size = share_of_worker(files, options, input_context)
+    batches = parallel_map(_blocks(files, options).rebatch(batch_size), _parser(spec))
+    return _finish(batches, label, options)
 
 
-def _blocks(
-    paths: tf.data.Dataset, options: InputOptions, *, deterministic: bool
-) -> tf.data.Dataset:
-    """Vectors of up to `block_rows` serialised records, each of one file."""
+def _blocks(files: InputFiles, options: InputOptions) -> tf.data.Dataset:
+    """Vectors of up to `block_rows` serialised records, each of one file, always in this order."""
 
     def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
         return tf.data.TFRecordDataset(path, compression).batch(options.block_rows)
 
-    return interleaved(paths, read, options, deterministic=deterministic)
+    return interleaved(paths_of(files), read, options)
 
 
-def _shuffled(blocks: tf.data.Dataset, options: InputOptions) -> tf.data.Dataset:
-    """The rows of all blocks, permuted within windows; the last window of a pass is short."""
-    # The seeds are data, not the state of an op, so that windows may be permuted in parallel.
-    seeds = tf.data.Dataset.random(seed=options.seed, rerandomize_each_iteration=True).batch(2)
-    windows = tf.data.Dataset.zip((blocks.rebatch(options.shuffle_window_rows), seeds))
-    return parallel_map(windows, _permute, deterministic=options.seed is not None)
+def _windows(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
+    """The windows of a pass, serialised, with what `_permuted` needs."""
+    found = passes.read(
+        number,
+        lambda path, kind: tf.data.TFRecordDataset(path, kind).batch(passes.order.block_rows),
+    )
+    return tf.data.Dataset.zip((found.windows, passes.seeds(number, found.window, found.drop)))
 
 
-def _permute(rows: Any, seed: tf.Tensor) -> Any:
-    """Permute the rows of every tensor of a structure alike."""
-    count = tf.shape(tf.nest.flatten(rows)[0])[0]
-    keys = tf.random.stateless_uniform([count], seed, minval=None, maxval=None, dtype=tf.int32)
-    order = tf.argsort(keys)
-    return tf.nest.map_structure(lambda tensor: tf.gather(tensor, order), rows)
+def _cached_windows(number: tf.Tensor, rows: tf.data.Dataset, passes: Passes) -> tf.data.Dataset:
+    """The same of parsed rows, which come out of the cache in one order: mixed anew."""
+    mixed = seeded_shuffle(rows, _CACHED_BLOCKS_MIXED, passes.seed(number, 0))
+    window = passes.order.window
+    begun = passes.begun(number)
+    seeds = passes.seeds(number, begun // window, begun % window)
+    return tf.data.Dataset.zip((mixed.rebatch(window).skip(begun // window), seeds))
+
+
+def _permuted(windows: tf.data.Dataset) -> tf.data.Dataset:
+    """The rows of each window in another order; of its tensors all in the same."""
+
+    def permute(rows: Any, seed_and_drop: tuple[tf.Tensor, tf.Tensor]) -> Any:
+        seed, drop = seed_and_drop
+        count = tf.shape(tf.nest.flatten(rows)[0])[0]
+        order = seeded_order(count, seed)[drop:]
+        return tf.nest.map_structure(lambda tensor: tf.gather(tensor, order), rows)
+
+    return parallel_map(windows, permute)
 
 
 def _parser(spec: Mapping[str, FeatureSpec]) -> Callable[[tf.Tensor], dict[str, Any]]:
     return lambda serialised: tf.io.parse_example(serialised, dict(spec))
 
 
-def _finish(
-    batches: tf.data.Dataset, label: str | None, options: InputOptions, *, deterministic: bool
-) -> tf.data.Dataset:
+def _finish(batches: tf.data.Dataset, label: str | None, options: InputOptions) -> tf.data.Dataset:
     """Split off the label and keep batches ready."""
     if label is not None:
         batches = batches.map(lambda features: (features, features.pop(label)))
-    return tuned(batches, options, deterministic=deterministic)
+    return tuned(batches, options)
 
 
 def _open(
-    source: Source,
-    spec: Mapping[str, FeatureSpec],
-    label: str | None,
-    split: str,
-    options: InputOptions,
-    input_context: tf.distribute.InputContext | None,
-) -> tuple[InputFiles, int]:
-    """This worker's files and the rows of one of its batches, after a look at the first record."""
+    source: Source, spec: Mapping[str, FeatureSpec], label: str | None, split: str
+) -> InputFiles:
+    """The files, after a look at the first record."""
     if label is not None and label not in spec:
         raise UsageError(f"label {label!r} is not a feature; there are {', '.join(spec)}")
     files = find_input(source, split=split)
@@ -167,13 +189,26 @@ def _open(
         lambda record: tf.io.parse_single_example(record, dict(spec)),
         "does not fit the schema ({reason})",
     )
-    return share_of_worker(files, options, input_context)
+    return files
 
 
-def _require_fixed_length(spec: Mapping[str, FeatureSpec]) -> None:
+def _check_cache(files: InputFiles, spec: Mapping[str, FeatureSpec], options: InputOptions) -> None:
+    """Refuse features that cannot be cached, and rows that do not fit."""
     varying = [name for name, kind in spec.items() if isinstance(kind, tf.io.VarLenFeature)]
     if varying:
         raise UsageError(
             f"cache 'memory' needs features of fixed length; {', '.join(varying)} may vary: "
             "use cache 'none', or fix the length in the schema"
         )
+    records = next(iter(_blocks(files, options)))
+    each = sum(map(_tensor_bytes, _parser(spec)(records).values())) / len(records)
+    rows = sum(files.counted())
+    what = f"{rows:,} rows of about {each:,.0f} bytes"
+    check_memory(int(rows * each), what, "use cache 'none', or pack the rows")
+
+
+def _tensor_bytes(tensor: tf.Tensor) -> int:
+    """Memory that a dense tensor takes."""
+    if tensor.dtype == tf.string:
+        return _STRING_BYTES * int(tf.size(tensor)) + int(tf.reduce_sum(tf.strings.length(tensor)))
+    return int(tf.size(tensor)) * int(tensor.dtype.size)

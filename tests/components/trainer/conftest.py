@@ -121,3 +121,86 @@ class Toy:
 @pytest.fixture(scope="session")
 def toy():
     return Toy
+
+
+class Inputs:
+    """Makes training inputs of a kind; all have rows 0..102, whose numbers are the labels."""
+
+    def __init__(self, root):
+        self.root = root
+
+    @classmethod
+    def write(cls, root):
+        from penstock.components.packing.options import PackOptions
+        from penstock.components.packing.pack import pack
+
+        Data.write_examples(root / "rows")
+        pack(str(root / "rows"), root / "packed", PackOptions(block_rows=8))
+        (root / "images/Split-train").mkdir(parents=True)
+        for shard in range(3):
+            with tf.io.TFRecordWriter(str(root / f"images/Split-train/{shard}")) as out:
+                for row in range(shard, Data.rows, 3):
+                    out.write(cls._image(row))
+        return cls(root)
+
+    def __call__(self, kind, *, batch_size=10, start=None, input_context=None, **options):
+        from penstock.components.trainer.input.image_options import ImageInputOptions
+        from penstock.components.trainer.input.images import train_image_input_fn
+        from penstock.components.trainer.input.options import InputOptions
+        from penstock.components.trainer.input.packed import packed_train_input_fn
+        from penstock.components.trainer.input.rows import train_input_fn
+
+        place = {"start": start, "input_context": input_context}
+        if kind == "images":
+            chosen = ImageInputOptions(batch_size=batch_size, height=2, width=2, **options)
+            source = [str(self.root / "images/Split-train/*")]
+            return train_image_input_fn(source, options=chosen, **place)
+        chosen, source = InputOptions(batch_size=batch_size, **options), str(self.root / kind)
+        if kind == "packed":
+            return packed_train_input_fn(
+                source, options=chosen, label="row", columns=["x"], **place
+            )
+        spec = {name: Data.spec[name] for name in ("row", "x")}
+        return train_input_fn(source, spec, options=chosen, label="row", **place)
+
+    @staticmethod
+    def _image(row):
+        png = tf.io.encode_png(tf.fill([2, 2, 3], tf.cast(row, tf.uint8))).numpy()
+        feature = {
+            "image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[png])),
+            "image/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[row])),
+        }
+        return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+
+@pytest.fixture(scope="session")
+def make_input(tmp_path_factory):
+    return Inputs.write(tmp_path_factory.mktemp("inputs"))
+
+
+def counting_model():
+    """A model of any one feature that counts in `seen` how often each row came in training."""
+    import keras
+
+    class Counting(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(1)
+            self.seen = self.add_weight(
+                name="seen", shape=(Data.rows,), initializer="zeros", trainable=False
+            )
+
+        def call(self, features):
+            [feature] = features.values()
+            flat = tf.reshape(tf.cast(feature, tf.float32), [tf.shape(feature)[0], -1])
+            return self.dense(tf.reduce_mean(flat, axis=1, keepdims=True) / 100)
+
+        def train_step(self, data):
+            rows = tf.reshape(data[1], [-1])
+            self.seen.assign_add(tf.reduce_sum(tf.one_hot(rows, Data.rows), axis=0))
+            return super().train_step(data)
+
+    keras.utils.set_random_seed(0)
+    model = Counting()
+    model.compile(keras.optimizers.Adam(0.1), "mse", metrics=["mae"])
+    return model

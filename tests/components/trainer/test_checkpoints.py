@@ -4,6 +4,7 @@ import pytest
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.checkpoints import Checkpoints, resume_dir
+from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.record import EpochRecord
 
 
@@ -21,26 +22,39 @@ def epochs(count):
     ]
 
 
+def opened(directory, model=None):
+    checkpoints = Checkpoints(str(directory), keep=2)
+    checkpoints.track(model or make_model())
+    return checkpoints
+
+
+def at(step):
+    return InputStart(step, 5, {"window": 16})
+
+
 @pytest.fixture
 def saved(tmp_path):
     """Checkpoints at steps 4 and 8, at which every weight and moment was 4 and 8."""
     model = make_model()
-    checkpoints = Checkpoints(str(tmp_path / "resume"), model, keep=2)
+    checkpoints = opened(tmp_path / "resume", model)
     for step in (4, 8):
         for variable in [*model.variables, *model.optimizer.variables]:
             variable.assign(np.full(variable.shape, step))
-        checkpoints.save(step, epochs(step // 4), best_step=None)
+        checkpoints.save(at(step), epochs(step // 4), best_step=None)
     return tmp_path / "resume"
 
 
 def test_the_newest_is_restored_with_the_optimizer_and_the_epochs(saved):
     model = make_model()
-    assert Checkpoints(str(saved), model, keep=2).restore() == (8, tuple(epochs(2)))
+    checkpoints = opened(saved, model)
+    newest = checkpoints.newest()
+    assert (newest.start, newest.epochs) == (at(8), tuple(epochs(2)))
+    checkpoints.restore(newest)
     for variable in [*model.variables, *model.optimizer.variables]:
         assert (variable.numpy() == 8).all()
 
 
-@pytest.mark.parametrize("damage", ["cut", "emptied", "flipped", "missing", "index", "no epochs"])
+@pytest.mark.parametrize("damage", ["cut", "emptied", "flipped", "missing", "index", "no state"])
 def test_a_damaged_one_falls_back_to_the_one_before(saved, caplog, damage):
     newest = saved / "step-00000008"
     variables = newest / "variables.data-00000-of-00001"
@@ -56,32 +70,33 @@ def test_a_damaged_one_falls_back_to_the_one_before(saved, caplog, damage):
     elif damage == "index":
         (newest / "variables.index").write_bytes(b"not an index")
     else:
-        (newest / "epochs.json").write_text("[")
+        (newest / "state.json").write_text("[")
     model = make_model()
-    assert Checkpoints(str(saved), model, keep=2).restore() == (4, tuple(epochs(1)))
+    checkpoints = opened(saved, model)
+    found = checkpoints.newest()
+    assert (found.start, found.epochs) == (at(4), tuple(epochs(1)))
+    checkpoints.restore(found)
     assert (model.weights[0].numpy() == 4).all()
     assert f"{newest}: damaged checkpoint, trying the one before" in caplog.text
 
 
-def test_without_a_whole_one_the_model_stays_as_it_was(saved):
+def test_without_a_whole_one_there_is_none(saved):
     for data in saved.glob("*/variables.data*"):
         data.write_bytes(b"x")
-    model = make_model()
-    before = model.get_weights()[0]
-    assert Checkpoints(str(saved), model, keep=2).restore() is None
-    np.testing.assert_array_equal(model.get_weights()[0], before)
+    assert Checkpoints(str(saved), keep=2).newest() is None
 
 
 def test_one_of_another_model_is_refused(saved):
     message = r"step-00000008: the checkpoint is of another model .* remove .*resume or give"
+    checkpoints = opened(saved, make_model(units=3))
     with pytest.raises(DataError, match=message):
-        Checkpoints(str(saved), make_model(units=3), keep=2).restore()
+        checkpoints.restore(checkpoints.newest())
 
 
 def test_the_newest_and_the_best_are_kept(tmp_path):
-    checkpoints = Checkpoints(str(tmp_path), make_model(), keep=2)
+    checkpoints = opened(tmp_path)
     for step in (2, 4, 6, 8, 10):
-        checkpoints.save(step, [], best_step=4 if step >= 4 else None)
+        checkpoints.save(at(step), [], best_step=4 if step >= 4 else None)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "step-00000004",
         "step-00000008",
@@ -90,7 +105,7 @@ def test_the_newest_and_the_best_are_kept(tmp_path):
 
 
 def test_values_of_an_earlier_one_can_be_read(saved):
-    checkpoints = Checkpoints(str(saved), make_model(), keep=2)
+    checkpoints = opened(saved)
     assert [value.tolist() for value in checkpoints.model_values(4)] == [[[4.0], [4.0]], [4.0]]
     with pytest.raises(DataError, match="step-00000006: the checkpoint of the best epoch cannot"):
         checkpoints.model_values(6)
@@ -100,7 +115,7 @@ def test_a_leftover_of_a_killed_save_is_written_over(tmp_path):
     leftover = tmp_path / ".step-00000002.tmp"
     leftover.mkdir()
     (leftover / "variables.index").write_text("half")
-    Checkpoints(str(tmp_path), make_model(), keep=2).save(2, [], best_step=None)
+    opened(tmp_path).save(at(2), [], best_step=None)
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
 
 

@@ -75,13 +75,17 @@ def test_gray_images_keep_their_one_channel():
 
 
 def test_in_the_input_images_stay_uint8_and_in_range():
-    augment = augment_in_input(AugmentOptions(brightness=1.0, shift=0.3), seed=1)
+    augment = augment_in_input(AugmentOptions(brightness=1.0, shift=0.3))
     given = images().astype(np.uint8)
-    data = tf.data.Dataset.from_tensors(given).repeat(20).map(augment)
-    batches = [batch.numpy() for batch in data]
+    seeds = tf.data.Dataset.range(20).map(lambda n: tf.stack([n, n]))
+    data = tf.data.Dataset.zip((tf.data.Dataset.from_tensors(given).repeat(), seeds))
+    batches = [batch.numpy() for batch in data.map(augment)]
     assert {batch.dtype for batch in batches} == {np.dtype(np.uint8)}
     assert {0, 255} <= set(np.unique(batches).tolist())
     assert (batches[0] != batches[1]).any()
+    # A seed decides what is done, whatever was done before.
+    for again, batch in zip(data.skip(5).map(augment), batches[5:8], strict=False):
+        np.testing.assert_array_equal(again, batch)
 
 
 def test_a_model_with_it_is_saved_without_its_random_numbers(tmp_path):

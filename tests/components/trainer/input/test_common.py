@@ -1,56 +1,13 @@
+import itertools
+
 import pytest
 import tensorflow as tf
 
 from penstock.components.errors import UsageError
-from penstock.components.packing.options import PackOptions
-from penstock.components.packing.pack import pack
-from penstock.components.trainer.input.image_options import ImageInputOptions
-from penstock.components.trainer.input.images import train_image_input_fn
-from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.packed import packed_train_input_fn
-from penstock.components.trainer.input.rows import train_input_fn
+from penstock.components.trainer.input.start import InputStart
 
 KINDS = ("rows", "packed", "images")
 ROWS = 103
-
-
-@pytest.fixture(scope="module")
-def make_input(tmp_path_factory, data):
-    """A function that makes the training input of a kind; all have rows 0..102 as their labels."""
-    root = tmp_path_factory.mktemp("kinds")
-    rows = data.write_examples(root / "rows")
-    pack(str(rows), root / "packed", PackOptions(block_rows=8))
-    (root / "images/Split-train").mkdir(parents=True)
-    for shard in range(3):
-        with tf.io.TFRecordWriter(str(root / f"images/Split-train/{shard}")) as out:
-            for row in range(shard, ROWS, 3):
-                out.write(image(row))
-    patterns = [str(root / "images/Split-train/*")]
-
-    def make(kind, *, batch_size=10, **options):
-        more = {name: options.pop(name) for name in ("start", "input_context") if name in options}
-        if kind == "images":
-            chosen = ImageInputOptions(batch_size=batch_size, height=2, width=2, **options)
-            return train_image_input_fn(patterns, options=chosen, **more)
-        chosen = InputOptions(batch_size=batch_size, **options)
-        if kind == "packed":
-            folder = str(root / "packed")
-            return packed_train_input_fn(folder, options=chosen, label="row", **more)
-        return train_input_fn(str(rows), data.spec, options=chosen, label="row", **more)
-
-    return make
-
-
-def image(row):
-    feature = {
-        "image/encoded": tf.train.Feature(
-            bytes_list=tf.train.BytesList(
-                value=[tf.io.encode_png(tf.fill([2, 2, 3], tf.cast(row, tf.uint8))).numpy()]
-            )
-        ),
-        "image/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[row])),
-    }
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -65,3 +22,46 @@ def test_a_batch_that_replicas_cannot_share_is_refused(make_input, kind):
     context = tf.distribute.InputContext(1, 0, 2)
     with pytest.raises(UsageError, match="must be a multiple of the 2 replicas in sync, got 5"):
         make_input(kind, batch_size=5, input_context=context)
+
+
+def rows_of(batches, count):
+    return [batch[1].numpy().ravel().tolist() for batch in itertools.islice(batches, count)]
+
+
+WAYS = [
+    ("rows", {}),
+    ("rows", {"shuffle_window_rows": 16, "interleave_files": 3}),
+    ("rows", {"cache": "memory"}),
+    ("packed", {}),
+    ("packed", {"shuffle_window_rows": 24}),
+    ("packed", {"cache": "memory", "shuffle_window_rows": 24}),
+    ("images", {}),
+    ("images", {"shuffle_window_images": 7}),
+    ("images", {"crop": "random", "shuffle_window_images": 7}),
+    ("images", {"cache": "memory"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), WAYS)
+def test_every_pass_is_exact_and_goes_on_from_any_step(make_input, kind, options):
+    begun = InputStart()
+    batches = rows_of(make_input(kind, start=begun, **options), 31)
+    rows = list(itertools.chain(*batches))
+    passes = [rows[:ROWS], rows[ROWS : 2 * ROWS], rows[2 * ROWS : 3 * ROWS]]
+    assert [sorted(numbers) for numbers in passes] == [list(range(ROWS))] * 3
+    assert passes[0] != passes[1] != passes[2]
+    for step in (1, 11, 25):
+        start = InputStart(step, begun.seed, begun.order)
+        assert rows_of(make_input(kind, start=start, **options), 31 - step) == batches[step:]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_input_than_at_the_start_is_refused(make_input, kind):
+    begun = InputStart(seed=1)
+    window = "shuffle_window_images" if kind == "images" else "shuffle_window_rows"
+    make_input(kind, start=begun, **{window: 16})
+    message = "the input is not the one that was read up to step 4: batch was 10, is 5; train with"
+    with pytest.raises(UsageError, match=message):
+        make_input(kind, batch_size=5, start=InputStart(4, 1, begun.order), **{window: 16})
+    with pytest.raises(UsageError, match=r"step 4: .*window was "):
+        make_input(kind, start=InputStart(4, 1, begun.order), **{window: 64})

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.trainer.input import image_cache as image_input_cache
+from penstock.components.trainer.input import cache as image_input_cache
 from penstock.components.trainer.input.image_decode import (
     StoredImages,
     decode_encoded,
@@ -151,7 +151,7 @@ def test_labels_and_images_can_be_changed(source):
         source,
         options=options(),
         label_fn=lambda raw: raw[:, None] + 100,
-        augment=lambda images: 255 - images,
+        augment=lambda images, seed: 255 - images,
     )
     features, label = next(iter(data))
     assert label.shape == (5, 1)

@@ -1,4 +1,4 @@
-"""Decoded images kept after the first pass, in memory or on disk, where they fit.
+"""Rows kept after the first pass, in memory or, of images, on disk, where they fit.
 
 A cache on disk is a folder of this process alone: one of yesterday may be of other images.
 """
@@ -43,15 +43,18 @@ def cached(images: tf.data.Dataset, rows: int, options: ImageInputOptions) -> tf
         DataError: The cache's folder cannot be written.
     """
     needed = rows * (options.image_bytes + _OVERHEAD_BYTES)
+    what = f"{rows:,} images of {options.height}x{options.width}x{options.channels}"
+    others = " or ".join(f"{c!r}" for c in options.caches if c != options.cache)
+    advice = f"use cache {others}, or smaller images"
     if options.cache == "memory":
-        _check_fits(needed, _MEMORY_SHARE * free_memory_bytes(), rows, options)
+        check_memory(needed, what, advice)
         return images.cache()
     assert options.cache_dir is not None
     try:
         Path(options.cache_dir).mkdir(parents=True, exist_ok=True)
         remove_leftovers(options.cache_dir)
         free = shutil.disk_usage(options.cache_dir).free
-        _check_fits(needed, _DISK_SHARE * free, rows, options)
+        _check_fits("disk", needed, _DISK_SHARE * free, what, advice)
         return images.cache(str(_own_folder(options.cache_dir) / "images"))
     except OSError as error:
         raise DataError(
@@ -77,13 +80,25 @@ def remove_leftovers(cache_dir: str) -> None:
             continue  # in use, or another user's
 
 
-def _check_fits(needed: int, free: float, rows: int, options: ImageInputOptions) -> None:
+def check_memory(needed: int, what: str, advice: str) -> None:
+    """Refuse a cache in memory that does not fit.
+
+    Args:
+        needed: Its bytes.
+        what: What is in it, for the message.
+        advice: What to do instead, for the message.
+
+    Raises:
+        UsageError: It does not fit; says how much there is and how much is free.
+    """
+    _check_fits("memory", needed, _MEMORY_SHARE * free_memory_bytes(), what, advice)
+
+
+def _check_fits(cache: str, needed: int, free: float, what: str, advice: str) -> None:
     if needed > free:
-        others = " or ".join(f"{c!r}" for c in ("none", "disk", "memory") if c != options.cache)
         raise UsageError(
-            f"cache {options.cache!r}: {rows:,} images of {options.height}x{options.width}x"
-            f"{options.channels} take {needed / _GIB:.2f} GiB, and {free / _GIB:.2f} GiB may be "
-            f"taken of what is free; use cache {others}, or smaller images"
+            f"cache {cache!r}: {what} take {needed / _GIB:.2f} GiB, and {free / _GIB:.2f} GiB may "
+            f"be taken of what is free; {advice}"
         )
 
 

@@ -1,0 +1,50 @@
+"""Where in its input a training begins: what its checkpoints keep of the input."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.components.errors import UsageError
+
+
+def _drawn() -> int:
+    return secrets.randbits(62)
+
+
+@dataclass
+class InputStart:
+    """The place of a training in its input, for functions such as `train_input_fn`.
+
+    Attributes:
+        step: Batches that were given before; the input goes on after them.
+        seed: Decides the order where the options have no seed.
+        order: All that the order of the rows depends on, by name; the input function fills it in.
+    """
+
+    step: int = 0
+    seed: int = field(default_factory=_drawn)
+    order: dict[str, Any] | None = None
+
+    def hold(self, order: Mapping[str, Any]) -> None:
+        """Keep what the order depends on, or hold it against what was kept.
+
+        Raises:
+            UsageError: It is not what it was: rows would come twice, others never.
+        """
+        if self.order is not None and self.order != order:
+            changed = [
+                f"{name} was {_short(self.order.get(name))}, is {_short(order.get(name))}"
+                for name in sorted({*self.order, *order})
+                if self.order.get(name) != order.get(name)
+            ]
+            raise UsageError(
+                f"the input is not the one that was read up to step {self.step}: "
+                f"{'; '.join(changed)}; train with what was, or remove the checkpoints"
+            )
+        self.order = dict(order)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

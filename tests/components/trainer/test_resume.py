@@ -1,0 +1,154 @@
+"""Trainings that are killed and told to stop, against one that is left alone."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from penstock.components.trainer.checkpoints import Checkpoints
+from penstock.components.trainer.interrupt import TrainingInterruptedError
+from penstock.components.trainer.loop import train
+from penstock.components.trainer.options import EarlyStop, TrainOptions
+from tests.components.trainer.conftest import counting_model
+
+# 103 steps of 10 rows are 10 passes over 103 rows.
+OPTIONS = TrainOptions(max_steps=103, steps_per_epoch=40, checkpoint_every_steps=7)
+
+
+class Killed(Exception):  # noqa: N818
+    """Stands for SIGKILL where a process of its own would take too long."""
+
+
+def run(folder, data, *, before_save=None):
+    """The model and the record of a run; `before_save` is called with the step."""
+    save = Checkpoints.save
+
+    def saved(self, start, epochs, **best):
+        if before_save:
+            before_save(start.step)
+        save(self, start, epochs, **best)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoints, "save", saved)
+        trained = train(
+            counting_model,
+            data,
+            data().take(3),
+            options=OPTIONS,
+            model_run_dir=str(folder / "run"),
+            resume_dir=str(folder / "resume"),
+        )
+    return trained.model, trained.record
+
+
+def stopper(step, how):
+    left = [how]
+
+    def before_save(at):
+        if at == step and left:
+            left.pop()()
+
+    return before_save
+
+
+def sigterm():
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def killed():
+    raise Killed
+
+
+@pytest.mark.parametrize("kind", ["rows", "packed", "images"])
+def test_no_interruption_changes_what_a_training_comes_to(make_input, tmp_path, kind):
+    data = partial(make_input, kind, seed=3)
+    whole, record = run(tmp_path / "whole", data)
+    assert whole.seen.numpy().tolist() == [10] * 103
+    # Told to stop at a checkpoint; killed before another is there: 7 steps are lost and redone.
+    for step, how, error in ((21, sigterm, TrainingInterruptedError), (77, killed, Killed)):
+        with pytest.raises(error):
+            run(tmp_path / "cut", data, before_save=stopper(step, how))
+    model, cut = run(tmp_path / "cut", data)
+    assert cut.resumed_from == 70
+    assert model.seen.numpy().tolist() == [10] * 103
+    for ours, theirs in zip(model.get_weights(), whole.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    for ours, theirs in zip(cut.epochs, record.epochs, strict=True):
+        assert ours.metrics == pytest.approx(dict(theirs.metrics), rel=1e-6)
+
+
+def test_without_a_seed_one_is_drawn_and_kept(make_input, tmp_path):
+    data = partial(make_input, "rows")
+    with pytest.raises(Killed):
+        run(tmp_path, data, before_save=stopper(56, killed))
+    state = json.loads((tmp_path / "resume/step-00000049/state.json").read_text())
+    assert state["start"]["seed"] == state["start"]["order"]["seed"]
+    model, _ = run(tmp_path, data)
+    assert model.seen.numpy().tolist() == [10] * 103
+
+
+# A process of its own, which kills itself or tells itself to stop before it saves a step.
+PROCESS = """
+    import json, os, signal, sys
+    from functools import partial
+    from pathlib import Path
+    from tests.components.trainer.conftest import Inputs
+    from tests.components.trainer.test_resume import run, stopper
+    folder, step, name = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    stop = stopper(step, lambda: os.kill(os.getpid(), getattr(signal, name)))
+    data = partial(Inputs(folder), "rows", seed=3, batch_size=10)
+    run(folder, data, before_save=stop)
+"""
+
+
+def test_kill_9_and_sigterm_of_real_processes_change_nothing(make_input, tmp_path):
+    data = partial(make_input, "rows", seed=3)
+    (tmp_path / "rows").symlink_to(make_input.root / "rows")
+    for step, name in ((28, "SIGKILL"), (56, "SIGTERM")):
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(PROCESS), str(tmp_path), str(step), name],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=Path(__file__).parents[3],
+        )
+        if name == "SIGKILL":
+            assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+        else:
+            assert "TrainingInterruptedError: SIGTERM at step 56 of 103" in done.stderr
+    model, record = run(tmp_path, data)
+    assert record.resumed_from == 56
+    whole, _ = run(tmp_path / "whole", data)
+    assert model.seen.numpy().tolist() == whole.seen.numpy().tolist() == [10] * 103
+    for ours, theirs in zip(model.get_weights(), whole.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_an_evaluation_that_is_given_up_leaves_the_metrics_of_training(make_input, tmp_path):
+    data = partial(make_input, "rows", seed=3)
+    options = TrainOptions(
+        max_steps=60, steps_per_epoch=20, early_stop=EarlyStop(metric="mae", patience_epochs=9)
+    )
+    arguments = {"options": options, "model_run_dir": str(tmp_path / "run")}
+    whole = train(counting_model, data, data().take(3), **arguments).record
+
+    def in_evaluation():
+        sigterm()
+        yield from data().take(3).as_numpy_iterator()
+
+    evaluation = tf.data.Dataset.from_generator(in_evaluation, output_signature=data().element_spec)
+    arguments["resume_dir"] = str(tmp_path / "resume")
+    with pytest.raises(TrainingInterruptedError, match="SIGTERM at step 20 of 60"):
+        train(counting_model, data, evaluation, **arguments)
+    resumed = train(counting_model, data, data().take(3), **arguments).record
+    assert resumed.resumed_from == 20
+    assert resumed.exported_epoch == whole.exported_epoch
+    assert resumed.epochs[0].metrics == pytest.approx(dict(whole.epochs[0].metrics), rel=1e-6)
