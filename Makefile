@@ -9,21 +9,21 @@ BUILD := docker build --network host --force-rm --quiet
 # run whole pipelines begin first (tests/conftest.py). A worker holds TensorFlow: no more than four.
 PYTEST := pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-fast test-services check typecheck docs format setup clean
+.PHONY: run test test-fast test-ci check typecheck docs format setup clean
 .PHONY: base-image image image-gpu test-image test-containers
 
 run: setup
 	$(BIN)/penstock run taxi
 
 test: setup
-	$(BIN)/$(PYTEST) -m "not services and not containers"
+	$(BIN)/$(PYTEST) -m "not ci and not containers"
 
 test-fast: setup
-	$(BIN)/$(PYTEST) -m "not slow and not services and not containers"
+	$(BIN)/$(PYTEST) -m "not slow and not ci and not containers"
 
-# With servers of Debian's packages: .ci/packages.
-test-services: setup
-	$(BIN)/$(PYTEST) -m services
+# Those that need servers, Spark or a browser (.ci/packages), and the longest.
+test-ci: setup
+	$(BIN)/$(PYTEST) -m ci
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -83,7 +83,8 @@ test-image: image
 
 # The compiled pipeline in containers, by the local engine of the newest kfp.
 test-containers: setup $(KFP)/bin/kfp
-	PENSTOCK_IMAGE=$(IMAGE) KFP_PYTHON=$(abspath $(KFP))/bin/python $(BIN)/pytest -m containers
+	PENSTOCK_IMAGE=$(IMAGE) KFP_PYTHON=$(abspath $(KFP))/bin/python \
+	    $(BIN)/$(PYTEST) -m containers
 
 $(KFP)/bin/kfp:
 	python3 -m venv $(KFP)

@@ -1,12 +1,16 @@
 import importlib.util
+import os
+import shutil
 from pathlib import Path
 
 import pytest
+from penstock_process import Penstock
+from shared_runs import SharedRun, locked
 
 
 def pytest_collection_modifyitems(items):
     """Files with whole pipelines first; one begun last would keep a single worker busy alone."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    slow = {i.path for i in items if i.get_closest_marker("slow") or i.get_closest_marker("ci")}
     items.sort(key=lambda item: item.path not in slow)
 
 
@@ -20,3 +24,35 @@ def tfx_dir():
 def taxi_csv(tfx_dir):
     """15,002 real taxi trips."""
     return tfx_dir / "examples/chicago_taxi_pipeline/data/simple/data.csv"
+
+
+@pytest.fixture(scope="session")
+def penstock(tmp_path_factory):
+    """Runs `penstock` commands, each in a process that has TFX imported already."""
+    started = Penstock(tmp_path_factory.mktemp("penstock"))
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory):
+    """The folder that all workers of this session share."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def taxi_run(shared_folder, penstock, taxi_csv):
+    """The taxi pipeline on a copy of the real trips, in `taxi-data/trips.csv`."""
+    data = shared_folder / "taxi-data"
+    with locked(data):
+        if not data.exists():
+            data.mkdir()
+            shutil.copy(taxi_csv, data / "trips.csv")
+    return SharedRun(penstock, "taxi", shared_folder / "taxi", f"data={data}")
+
+
+@pytest.fixture(scope="session")
+def digits_run(shared_folder, penstock):
+    """The digits pipeline."""
+    return SharedRun(penstock, "digits", shared_folder / "digits")

@@ -2,8 +2,6 @@
 
 import importlib.util
 import json
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -17,14 +15,7 @@ from penstock.pipelines.kubeflow.plain.definitions import write_component
 from penstock.pipelines.kubeflow.plain.run import run_component
 
 ROOT = Path(__file__).parents[2]
-BIN = Path(sys.executable).parent
 IMAGE = "registry.example/penstock@sha256:" + "0" * 64
-
-
-def penstock(*arguments):
-    return subprocess.run(
-        [BIN / "penstock", *map(str, arguments)], capture_output=True, text=True, timeout=200
-    )
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +33,18 @@ def compiled(tmp_path_factory):
     return yaml.safe_load(file.read_text())
 
 
-def run_as_kfp(compiled, name, artifacts, out, parameters=None):
-    """Run a task's container command as KFP does."""
-    container = compiled["deploymentSpec"]["executors"][f"exec-{name}"]["container"]
-    assert container["image"] == IMAGE
-    assert (container["command"][0], container["args"]) == ("penstock", ["{{$}}"])
-    executor_input = fill_in(compiled, name, artifacts, out, parameters or {})
-    return penstock(*container["command"][1:], executor_input)
+@pytest.fixture(scope="module")
+def run_as_kfp(compiled, penstock):
+    """Runs a task's container command as KFP does."""
+
+    def run(name, artifacts, out, parameters=None):
+        container = compiled["deploymentSpec"]["executors"][f"exec-{name}"]["container"]
+        assert container["image"] == IMAGE
+        assert (container["command"][0], container["args"]) == ("penstock", ["{{$}}"])
+        executor_input = fill_in(compiled, name, artifacts, out, parameters or {})
+        return penstock(*container["command"][1:], executor_input)
+
+    return run
 
 
 def fill_in(compiled, name, artifacts, out, parameters):
@@ -89,12 +85,12 @@ def metrics(out):
 
 
 @pytest.fixture(scope="module")
-def shards(compiled, tmp_path_factory):
+def shards(run_as_kfp, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trips")
     (folder / "trips.csv").write_text(
         "fare,tips\n" + "".join(f"{i / 2},{i % 3}\n" for i in range(200)) + "cheap,1\n"
     )
-    done = run_as_kfp(compiled, "ingest", {"data": folder / "trips.csv"}, folder / "out")
+    done = run_as_kfp("ingest", {"data": folder / "trips.csv"}, folder / "out")
     assert done.returncode == 0, done.stderr
     return folder / "out"
 
@@ -134,10 +130,8 @@ def test_ingest_gives_shards_and_figures(shards):
 
 
 @pytest.mark.slow
-def test_validate_takes_what_ingest_gives(compiled, shards, tmp_path):
-    done = run_as_kfp(
-        compiled, "validate", {"examples": shards / "examples"}, tmp_path, {"label": "tips"}
-    )
+def test_validate_takes_what_ingest_gives(run_as_kfp, shards, tmp_path):
+    done = run_as_kfp("validate", {"examples": shards / "examples"}, tmp_path, {"label": "tips"})
 
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "fit").read_text() == "true"
@@ -148,9 +142,9 @@ def test_validate_takes_what_ingest_gives(compiled, shards, tmp_path):
 
 
 @pytest.mark.slow
-def test_pack_takes_what_ingest_gives(compiled, shards, tmp_path):
+def test_pack_takes_what_ingest_gives(run_as_kfp, shards, tmp_path):
     given = {"columns": ["fare"], "seed": 1.0}
-    done = run_as_kfp(compiled, "pack", {"examples": shards / "examples"}, tmp_path, given)
+    done = run_as_kfp("pack", {"examples": shards / "examples"}, tmp_path, given)
 
     assert done.returncode == 0, done.stderr
     manifest = read_manifest(tmp_path / "packed")
@@ -176,7 +170,7 @@ def test_unfit_data_stops_the_task_or_is_told_by_an_output(
     assert metrics(tmp_path)["problems"] == 2
 
 
-def test_ingest_takes_addresses_and_options_of_a_kind(compiled, tmp_path):
+def test_ingest_takes_addresses_and_options_of_a_kind(run_as_kfp, tmp_path):
     (tmp_path / "trips.txt").write_text("1;2\n3;4\n")
     given = {
         "inputs": [str(tmp_path / "*.txt")],
@@ -185,7 +179,7 @@ def test_ingest_takes_addresses_and_options_of_a_kind(compiled, tmp_path):
         "splits": {"all": 1.0},
         "schema": 'feature { name: "a" type: FLOAT } feature { name: "b" type: BYTES }',
     }
-    done = run_as_kfp(compiled, "ingest", {}, tmp_path / "out", given)
+    done = run_as_kfp("ingest", {}, tmp_path / "out", given)
 
     assert done.returncode == 0, done.stderr
     manifest = read_manifest(tmp_path / "out/examples")

@@ -39,9 +39,31 @@ def test_wrong_options_are_refused_before_anything_is_made(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TINY)
-def test_a_whole_question_ends_in_verdicts(name, tmp_path, monkeypatch):
+@pytest.fixture
+def warm(penstock, monkeypatch):
+    """Contenders fork from a process that has TensorFlow imported; their own import it anew."""
+
+    def run_warm(script, arguments, what):
+        done = penstock(*arguments, script=script)
+        assert done.returncode == 0, f"{what}\n{done.stderr}"
+        return done.stdout
+
+    for module in ("harness", "questions"):
+        monkeypatch.setattr(f"penstock.benchmarks.{module}.run_script", run_warm)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", [name for name in TINY if name != "ingest"])
+def test_a_whole_question_ends_in_verdicts(name, tmp_path, monkeypatch, warm):
+    check_question(name, tmp_path, monkeypatch)
+
+
+@pytest.mark.ci
+def test_a_whole_question_in_processes_of_its_own(tmp_path, monkeypatch):
+    check_question("ingest", tmp_path, monkeypatch)
+
+
+def check_question(name, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     result = run(name, *TINY[name], "--rounds", 1, "--out", tmp_path / "out")

@@ -1,4 +1,4 @@
-"""`penstock ingest` as its user runs it, in a process of its own."""
+"""`penstock ingest` as its user runs it."""
 
 import json
 import os
@@ -18,12 +18,6 @@ from penstock.pipelines.cli.main import app
 PENSTOCK = Path(sys.executable).with_name("penstock")
 
 
-def penstock(*arguments, cwd):
-    return subprocess.run(
-        [PENSTOCK, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=120
-    )
-
-
 def ingest(*arguments):
     return CliRunner().invoke(app, ["ingest", *map(str, arguments)])
 
@@ -36,7 +30,8 @@ def csv(tmp_path):
 
 
 def test_what_a_user_sees(csv, tmp_path):
-    done = penstock("ingest", "trips.csv", "out", "--delimiter", ";", "--shards", 2, cwd=tmp_path)
+    command = [PENSTOCK, "ingest", "trips.csv", "out", "--delimiter", ";", "--shards", "2"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stderr == "60 rows in 1 csv file(s); shards of each split: 2 as asked for\n"
     lines = done.stdout.splitlines()
@@ -46,7 +41,7 @@ def test_what_a_user_sees(csv, tmp_path):
     assert read_manifest(tmp_path / "out").account.read == 60
 
 
-def test_bad_data_is_one_line_and_exit_1(csv, tmp_path):
+def test_bad_data_is_one_line_and_exit_1(csv, tmp_path, penstock):
     csv.write_text(csv.read_text() + "60;cheap\n")
     done = penstock("ingest", "trips.csv", "out", "--delimiter", ";", cwd=tmp_path)
     assert done.returncode == 1
@@ -57,13 +52,13 @@ def test_bad_data_is_one_line_and_exit_1(csv, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_wrong_use_is_exit_2(csv, tmp_path):
+def test_wrong_use_is_exit_2(csv, tmp_path, penstock):
     done = penstock("ingest", "trips.csv", "out", "--split", "train", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "penstock: --split takes NAME=N, N a whole number; got 'train'\n"
 
 
-def test_the_manifest_as_json(csv, tmp_path):
+def test_the_manifest_as_json(csv, tmp_path, penstock):
     done = penstock(
         "ingest", "trips.csv", "out", "--delimiter", ";", "--json", "--split", "all=1", cwd=tmp_path
     )
@@ -159,7 +154,7 @@ def test_an_interrupt_leaves_one_line_and_nothing_else(tmp_path, taxi_csv, numbe
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
 
 
-def test_each_split_may_have_its_own_input(csv, tmp_path):
+def test_each_split_may_have_its_own_input(csv, tmp_path, penstock):
     (tmp_path / "more.csv").write_text("id;fare\n7;1.5\n")
     done = penstock("ingest", "out", "--input-split", "train=trips.csv", "--input-split",
                     "test=more.csv", "--delimiter", ";", cwd=tmp_path)  # fmt: skip
@@ -182,7 +177,7 @@ def test_inputs_are_given_in_one_way(arguments, message):
     assert message in str(result.exception)
 
 
-def test_each_kind_brings_its_own_flags(tmp_path):
+def test_each_kind_brings_its_own_flags(tmp_path, penstock):
     (tmp_path / "a.jsonl").write_text('{"a": {"b": 1}}\n')
     done = penstock("ingest", "a.jsonl", "out", "--kind", "jsonl", "--nested", "json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

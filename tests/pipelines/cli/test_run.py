@@ -1,15 +1,8 @@
-"""`penstock run` where it ends before a node begins; whole runs are in test_taxi.py."""
-
-import subprocess
-import sys
-from pathlib import Path
+"""`penstock run` where it ends before a node begins; whole runs are those of taxi and digits."""
 
 import pytest
 
-PENSTOCK = Path(sys.executable).with_name("penstock")
 
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
@@ -23,10 +16,8 @@ PENSTOCK = Path(sys.executable).with_name("penstock")
         (["taxi", "--root", "/proc/x"], 1, "pipeline 'taxi' cannot be made: /proc/x; "),
     ],
 )
-def test_one_line_and_an_exit_code(tmp_path, arguments, code, line):
-    done = subprocess.run(
-        [PENSTOCK, "run", *arguments], cwd=tmp_path, capture_output=True, text=True
-    )
+def test_one_line_and_an_exit_code(tmp_path, arguments, code, line, penstock):
+    done = penstock("run", *arguments, cwd=tmp_path)
     assert done.returncode == code
     assert done.stderr.splitlines()[-1].startswith(f"penstock: {line}")
     assert "Traceback" not in done.stderr

@@ -1,9 +1,6 @@
 """`penstock validate` as its user runs it."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -11,17 +8,9 @@ from typer.testing import CliRunner
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.cli.main import app
 
-PENSTOCK = Path(sys.executable).with_name("penstock")
-
-
-def penstock(*arguments, cwd):
-    return subprocess.run(
-        [PENSTOCK, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=200
-    )
-
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, penstock):
     folder = tmp_path_factory.mktemp("user")
     (folder / "trips.csv").write_text(
         "fare,label\n" + "".join(f"{i / 2},1\n" for i in range(60)) + "1,2,3\n"
@@ -33,7 +22,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_data_that_is_unfit_is_exit_1_and_kept_for_a_closer_look(folder):
+def test_data_that_is_unfit_is_exit_1_and_kept_for_a_closer_look(folder, penstock):
     done = penstock(
         "validate", "shards", "--label", "label", "--out", "checked", "--json",
         "--max-quarantined-share", 0.1, cwd=folder,

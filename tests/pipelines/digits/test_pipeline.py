@@ -1,48 +1,27 @@
 """The whole digits pipeline: by the command line, and a node of it as in a container."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from shared_runs import states
 from sklearn.datasets import load_digits
 
 pytestmark = pytest.mark.slow
 
-PENSTOCK = Path(sys.executable).with_name("penstock")
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
 
-def run(*arguments):
-    """Exit code, stdout, stderr."""
-    done = subprocess.run([PENSTOCK, *map(str, arguments)], capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
-
-
-def run_digits(root, *assignments):
-    """The summary of a run that succeeds."""
-    options = [option for text in assignments for option in ("--set", text)]
-    code, out, err = run("run", "digits", "--root", root, "--json", *options)
-    assert code == 0, err
-    return json.loads(out)
-
-
-def states(summary):
-    """Of all nodes but the resolver, which has nothing to compute."""
-    return {n["node"]: n["state"] for n in summary["nodes"] if n["node"] != "Baseline"}
-
-
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("runs") / "digits"
-
-
-@pytest.fixture(scope="module")
-def first(root):
+def first(digits_run):
     """The summary of the first run."""
-    return run_digits(root)
+    return digits_run.summary
+
+
+@pytest.fixture(scope="module")
+def root(digits_run):
+    return digits_run.root
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +32,7 @@ def pushed(first):
 
 
 @pytest.fixture(scope="module")
-def served(first, pushed, root):
+def served(pushed, root):
     """What `serve_images` says of all image files."""
     import tensorflow as tf
 
@@ -100,15 +79,15 @@ def test_serving_says_of_a_file_what_evaluation_says_of_its_record(first, pushed
     assert right / len(found) == pytest.approx(accuracy)
 
 
-def test_an_unchanged_run_executes_nothing(first, root):
-    second = run_digits(root)
+def test_an_unchanged_run_executes_nothing(first, digits_run):
+    second = digits_run.run_well()
     assert states(second) == dict.fromkeys(states(first), "cached")
     assert second["pushed"] == first["pushed"]
 
 
-def test_another_network_trains_on_the_same_data(first, root):
-    again = run_digits(
-        root,
+@pytest.mark.ci
+def test_another_network_trains_on_the_same_data(digits_run):
+    again = digits_run.run_well(
         *("model.application=MobileNetV2", "model.train_base=true"),
         *("input.height=32", "input.width=32", "train.max_steps=4", "train.steps_per_epoch=2"),
         "augment.place=input",
@@ -121,7 +100,7 @@ def test_another_network_trains_on_the_same_data(first, root):
     assert again["pushed"] is None
 
 
-def test_images_in_two_splits_or_of_two_classes_stop_the_run(tmp_path):
+def test_images_in_two_splits_or_of_two_classes_stop_the_run(tmp_path, penstock):
     digits = load_digits().images
     for number, pixels in enumerate(digits[:40]):
         folder = tmp_path / "images" / ("even" if number % 2 == 0 else "odd")
@@ -132,14 +111,14 @@ def test_images_in_two_splits_or_of_two_classes_stop_the_run(tmp_path):
             other = tmp_path / "images" / ("odd" if number % 2 == 0 else "even")
             other.mkdir(parents=True, exist_ok=True)
             _save(pixels, other / f"again{number}.png")
-    code, out, err = run(
+    done = penstock(
         *("run", "digits", "--root", tmp_path / "runs", "--set", f"data={tmp_path / 'images'}"),
         *("--set", "schema=null"),
     )
-    assert (code, out) == (1, "")
-    assert "node 'ImageGate' failed: the images are unfit to train on, 2 problem(s):" in err
-    assert "40 images are equal to others of another class; correct the labels" in err
-    assert "20 of 60 images are copies of others (33.3%); expected at most 5.0%" in err
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "node 'ImageGate' failed: the images are unfit to train on, 2 problem(s):" in done.stderr
+    assert "40 images are equal to others of another class; correct the labels" in done.stderr
+    assert "20 of 60 images are copies of others (33.3%); expected at most 5.0%" in done.stderr
     assert not (tmp_path / "runs/serving_model").exists()
 
 
@@ -149,7 +128,7 @@ def _save(pixels, file):
     Image.fromarray(np.round(pixels * 255 / 16).astype(np.uint8)).save(file)
 
 
-def test_a_container_writes_the_digits_itself(tmp_path):
+def test_a_container_writes_the_digits_itself(tmp_path, penstock):
     import yaml
 
     from penstock.pipelines.kubeflow import ir as irs
@@ -161,11 +140,11 @@ def test_a_container_writes_the_digits_itself(tmp_path):
         f"pipeline_root: {volume}/runs\nmetadata_sqlite: {volume}/metadata.sqlite\n"
         f"volume: {{claim: penstock, mount_path: {volume}}}\n"
     )
-    code, _, err = run(
+    done = penstock(
         *("compile", "digits", "--image", "registry.example/penstock@sha256:" + "0" * 64),
         *("--placement", tmp_path / "placement.yaml", "--out", tmp_path / "digits.yaml"),
     )
-    assert code == 0, err
+    assert done.returncode == 0, done.stderr
     assert not volume.exists()  # nothing is written where it is compiled
     compiled, _ = yaml.safe_load_all((tmp_path / "digits.yaml").read_text())
     executors = compiled["deploymentSpec"]["executors"]

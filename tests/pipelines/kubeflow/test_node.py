@@ -3,10 +3,7 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -24,41 +21,30 @@ IMAGE = "registry.example/penstock@sha256:" + "0" * 64
 NODES = ("import_schema.v1", "last_schema", "make.numbers", "Trainer", "make_numbers")
 
 
-@dataclass
-class Finished:
-    code: int
-    out: str
-    err: str
-
-
 class Nodes:
     """Runs nodes of the small pipeline below one folder."""
 
-    def __init__(self, server, ir, root):
-        self.server, self.ir, self.root = server, ir, root
+    def __init__(self, penstock, ir, root):
+        self.penstock, self.ir, self.root = penstock, ir, root
         self.faults = root / "faults"
         self.store = root / "metadata.sqlite"
 
     def start(self, node, run, *more):
-        arguments = [node, "--ir", str(self.ir), "--run-id", run]
-        arguments += ["--metadata-sqlite", str(self.store)]
-        arguments += ["--pipeline-root", str(self.root / "pipeline"), *more]
-        return self.start_with(arguments)
+        return self.start_with(
+            *(node, "--ir", self.ir, "--run-id", run, "--metadata-sqlite", self.store),
+            *("--pipeline-root", self.root / "pipeline", *more),
+        )
 
-    def start_with(self, arguments):
-        request = {"arguments": arguments, "out": str(self.root / "out")}
-        request["err"] = str(self.root / "err")
-        self.server.stdin.write(json.dumps(request) + "\n")
-        self.server.stdin.flush()
-        return int(self.server.stdout.readline())
-
-    def wait(self):
-        code = int(self.server.stdout.readline())
-        return Finished(code, (self.root / "out").read_text(), (self.root / "err").read_text())
+    def start_with(self, *arguments):
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(USER_CODE),
+            "SMALL_PIPELINE_FAULTS": str(self.faults),
+        }
+        return self.penstock.start("node", *arguments, env=environment)
 
     def run(self, node, run, *more):
-        self.start(node, run, *more)
-        return self.wait()
+        return self.start(node, run, *more).wait()
 
     def states(self, node):
         """The last known states of all executions of a node, oldest first."""
@@ -94,28 +80,6 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server(folder):
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(USER_CODE),
-        "SMALL_PIPELINE_FAULTS": str(folder / "faults"),
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-    }
-    process = subprocess.Popen(
-        [sys.executable, str(USER_CODE / "node_server.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-    )
-    yield process
-    process.stdin.close()
-    process.wait()
-    process.stdout.close()
-
-
-@pytest.fixture(scope="module")
 def pipeline(folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(USER_CODE))
@@ -135,8 +99,8 @@ def ir(folder, pipeline):
 
 
 @pytest.fixture
-def nodes(server, ir, folder):
-    yield Nodes(server, ir, folder)
+def nodes(penstock, ir, folder):
+    yield Nodes(penstock, ir, folder)
     for fault in (folder / "faults").iterdir():
         fault.unlink()
 
@@ -144,8 +108,8 @@ def nodes(server, ir, folder):
 def test_runs_a_pipeline_node_by_node(nodes):
     first = [nodes.run(node, "r1") for node in NODES]
 
-    assert [done.code for done in first] == [0, 0, 0, 0, 0]
-    assert [done.out.splitlines()[0] for done in first] == [
+    assert [done.returncode for done in first] == [0, 0, 0, 0, 0]
+    assert [done.stdout.splitlines()[0] for done in first] == [
         "import_schema.v1: done",
         "last_schema: done",
         "make.numbers: done",
@@ -158,7 +122,7 @@ def test_runs_a_pipeline_node_by_node(nodes):
     more = ("--parameter", "how-many=7.0", "--parameter", "scale=0.5")
     second = [nodes.run(node, "r2", *more) for node in NODES]
 
-    assert [done.out.splitlines()[0] for done in second] == [
+    assert [done.stdout.splitlines()[0] for done in second] == [
         "import_schema.v1: served from the cache",
         "last_schema: done",
         "make.numbers: done",
@@ -173,7 +137,7 @@ def test_runs_a_pipeline_node_by_node(nodes):
     more += ("--kfp-executor-input", json.dumps(wanted))
     third = [nodes.run(node, "r3", *more) for node in NODES]
 
-    assert [done.out.splitlines()[0] for done in third] == [
+    assert [done.stdout.splitlines()[0] for done in third] == [
         "import_schema.v1: served from the cache",
         "last_schema: done",
         "make.numbers: served from the cache",
@@ -185,16 +149,16 @@ def test_runs_a_pipeline_node_by_node(nodes):
 
 def test_says_in_one_line_why_a_node_failed_and_runs_it_again_afresh(nodes):
     for node in NODES[:3]:
-        assert nodes.run(node, "failing", "--parameter", "how-many=20").code == 0
+        assert nodes.run(node, "failing", "--parameter", "how-many=20").returncode == 0
     (nodes.faults / "fail").touch()
 
     failed = nodes.run("Trainer", "failing", "--parameter", "how-many=20")
 
-    assert failed.code == 1
-    assert failed.err.splitlines()[-1] == (
+    assert failed.returncode == 1
+    assert failed.stderr.splitlines()[-1] == (
         "penstock: node 'Trainer' failed: ValueError: the weights are NaN at step 7"
     )
-    assert "small_pipeline.py" in failed.out  # the traceback is in the log
+    assert "small_pipeline.py" in failed.stdout  # the traceback is in the log
     assert nodes.states("Trainer")[-1] == "FAILED"
     assert nodes.outcome("failing") == (
         "Failed",
@@ -202,12 +166,12 @@ def test_says_in_one_line_why_a_node_failed_and_runs_it_again_afresh(nodes):
     )
 
     (nodes.faults / "fail").unlink()
-    assert nodes.run("Trainer", "failing", "--parameter", "how-many=20").code == 0
+    assert nodes.run("Trainer", "failing", "--parameter", "how-many=20").returncode == 0
     assert nodes.states("Trainer")[-2:] == ["FAILED", "COMPLETE"]
     assert nodes.outcome("failing")[0] == "Trained"
 
     again = nodes.run("Trainer", "failing", "--parameter", "how-many=20")
-    assert again.out.splitlines()[0] == "Trainer: done by an earlier try of this run"
+    assert again.stdout.splitlines()[0] == "Trainer: done by an earlier try of this run"
     assert nodes.states("Trainer")[-2:] == ["FAILED", "COMPLETE"]
 
 
@@ -235,12 +199,13 @@ def test_runs_a_compiled_file_as_kubeflow_would(nodes, pipeline):
         for key, value in values.items():
             placeholder = f"{{{{$.inputs.parameters['{key}']}}}}"
             arguments = [text.replace(placeholder, value) for text in arguments]
-        nodes.start_with(arguments)
-        done.append(nodes.wait())
+        done.append(nodes.start_with(*arguments).wait())
         waiting.pop(name)
 
     # Done or, where other tests ran the same, from the cache.
-    assert [(d.code, d.out.partition(":")[0]) for d in done] == [(0, name) for name in NODES]
+    assert [(d.returncode, d.stdout.partition(":")[0]) for d in done] == [
+        (0, name) for name in NODES
+    ]
     (pushed,) = (nodes.root / "runs/small-pipeline/make_numbers/pushed").glob("*/saved_model")
     assert pushed.read_text().split() == [str(i * 1.5) for i in range(8)]
     assert (nodes.root / "model_uri").read_text() == str(pushed.parent)
@@ -250,28 +215,28 @@ def test_runs_a_compiled_file_as_kubeflow_would(nodes, pipeline):
 def test_a_killed_node_leaves_nothing_to_its_next_try(nodes, how):
     run, more = f"killed-{how.name}", ("--parameter", f"how-many={30 + how}")
     for node in NODES[:3]:
-        assert nodes.run(node, run, *more).code == 0
+        assert nodes.run(node, run, *more).returncode == 0
     (nodes.faults / "hang").touch()
-    pid = nodes.start("Trainer", run, *more)
+    started = nodes.start("Trainer", run, *more)
     _wait_for(nodes.faults / "hanging")
     before = nodes.outputs("Trainer", "model")
     assert ["part"] in before.values()
 
-    os.kill(pid, how)
-    killed = nodes.wait()
+    os.kill(started.pid, how)
+    killed = started.wait()
 
     if how is signal.SIGTERM:
-        assert killed.code == 1
-        assert killed.err.splitlines()[-1] == (
+        assert killed.returncode == 1
+        assert killed.stderr.splitlines()[-1] == (
             "penstock: node 'Trainer' was stopped by SIGTERM; run it again"
         )
         assert nodes.states("Trainer")[-1] == "FAILED"
     else:
-        assert killed.code == -signal.SIGKILL
+        assert killed.returncode == -signal.SIGKILL
         assert nodes.states("Trainer")[-1] == "RUNNING"
 
     (nodes.faults / "hang").unlink()
-    assert nodes.run("Trainer", run, *more).code == 0
+    assert nodes.run("Trainer", run, *more).returncode == 0
     assert nodes.states("Trainer")[-2:] == ["FAILED", "COMPLETE"]
     after = nodes.outputs("Trainer", "model")
     assert ["part"] not in after.values()
@@ -281,9 +246,9 @@ def test_a_killed_node_leaves_nothing_to_its_next_try(nodes, how):
 def test_fails_where_an_input_was_never_made(nodes):
     failed = nodes.run("Trainer", "without-inputs")
 
-    assert failed.code == 1
-    assert "node 'Trainer' failed" in failed.err.splitlines()[-1]
-    assert "inputs[numbers] has min_count = 1" in failed.err.splitlines()[-1]
+    assert failed.returncode == 1
+    assert "node 'Trainer' failed" in failed.stderr.splitlines()[-1]
+    assert "inputs[numbers] has min_count = 1" in failed.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -303,8 +268,8 @@ def test_fails_where_an_input_was_never_made(nodes):
 def test_wrong_use_is_exit_code_2(nodes, node, more, text):
     wrong = nodes.run(node, "wrong", *more)
 
-    assert wrong.code == 2
-    assert text in wrong.err.splitlines()[-1]
+    assert wrong.returncode == 2
+    assert text in wrong.stderr.splitlines()[-1]
 
 
 def _wait_for(file):

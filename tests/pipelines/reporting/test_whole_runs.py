@@ -1,7 +1,6 @@
-"""Reports of whole runs against their artifacts: taxi, a blocked run, NaN loss, TFX's own nodes."""
+"""Reports of whole runs against their artifacts: taxi, a blocked run, digits, TFX's own nodes."""
 
 import csv
-import json
 import random
 import re
 import subprocess
@@ -9,16 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from shared_runs import report_of, words
 
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.trainer.record import read_training_record
-from penstock.pipelines.reporting.gather import gather
 from penstock.pipelines.runs.evaluation_result import OVERALL, read_evaluation
-from penstock.pipelines.runs.stores import locate
 
 pytestmark = pytest.mark.slow
 
-PENSTOCK = Path(sys.executable).with_name("penstock")
 USER_CODE = Path(__file__).parents[1] / "user_code"
 PENGUIN = """
 import sys
@@ -28,62 +25,34 @@ LocalDagRunner().run(penguin_style.make_pipeline(sys.argv[1], sys.argv[2]))
 """
 
 
-def run(root, *options, name="taxi"):
-    sets = [part for option in options for part in ("--set", option)]
-    return subprocess.run(
-        [PENSTOCK, "run", name, "--root", root, *sets], capture_output=True, text=True
-    )
-
-
-def report_of(root):
-    place = locate(str(root), "runs")
-    return gather(place.run, place.earlier)
-
-
-def words(page):
-    """The page's text, without tags."""
-    return " ".join(re.sub(r"<style>.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL).split())
-
-
-@pytest.fixture(scope="module")
-def taxi(tmp_path_factory):
-    root = tmp_path_factory.mktemp("runs") / "taxi"
-    done = run(root)
-    assert done.returncode == 0, done.stderr
-    assert f"\nreport      {root}/report.html\n" in done.stdout
-    return root
-
-
-def test_taxi(taxi):
-    page = words((taxi / "report.html").read_text())
-    [manifest] = [
-        read_manifest(p) for p in (taxi / "pipeline/ShardedExampleGen/examples").iterdir()
-    ]
+def test_taxi(taxi_run):
+    page = words((taxi_run.first / "report.html").read_text())
+    summary = taxi_run.summary
+    manifest = read_manifest(summary["examples"])
     account = manifest.account
     assert "15,002 rows read = 15,002 written + 0 quarantined + 0 blank." in page
     assert f"train {account.written['train']:,} 66 % 8 " in page
 
-    [trained] = (taxi / "pipeline/Trainer/model_run").iterdir()
-    record = read_training_record(trained)
+    pipeline, number = taxi_run.root / "pipeline", Path(summary["model"]).name
+    record = read_training_record(pipeline / "Trainer/model_run" / number)
     best = next(e for e in record.epochs if e.epoch == record.best_epoch)
     assert (
         f"Best val_loss {best.metrics['val_loss']:.4f} epoch {best.epoch}, step {best.step}" in page
     )
     assert "CPU of this process" in page
 
-    [evaluation] = (taxi / "pipeline/Evaluator/evaluation").iterdir()
+    evaluation = min((pipeline / "Evaluator/evaluation").iterdir(), key=lambda p: int(p.name))
     metrics = read_evaluation(str(evaluation)).metrics
     for name in ("auc", "binary_accuracy", "precision", "recall"):
         assert f"{name} {metrics[OVERALL][name]:.4f} " in page
     assert f"payment_type=Credit Card {metrics['payment_type=Credit Card']['auc']:.4f}" in page
-    [pushed] = (taxi / "serving_model").iterdir()
-    assert f"Pushed The model is at {pushed}: every threshold is reached." in page
-    assert f"penstock run taxi --root {taxi}" in page
+    assert f"Pushed The model is at {summary['pushed']}: every threshold is reached." in page
+    assert f"penstock run taxi --root {taxi_run.root}" in page
     assert manifest.source_fingerprint in page
 
 
-def test_the_confusion_of_taxi_is_that_of_its_metrics(taxi):
-    report = report_of(taxi)
+def test_the_confusion_of_taxi_is_that_of_its_metrics(taxi_run):
+    report = report_of(taxi_run.first)
     (true_negative, false_positive), (false_negative, true_positive) = (
         report.evaluation.confusion.counts
     )
@@ -95,8 +64,8 @@ def test_the_confusion_of_taxi_is_that_of_its_metrics(taxi):
     assert true_positive / (true_positive + false_negative) == pytest.approx(overall["recall"])
 
 
-def test_the_request_of_taxi_is_answered(taxi):
-    report = report_of(taxi)
+def test_the_request_of_taxi_is_answered(taxi_run):
+    report = report_of(taxi_run.first)
     assert report.missing == []
     done = subprocess.run(
         [sys.executable, "-c", report.request.python], capture_output=True, text=True, check=True
@@ -106,25 +75,7 @@ def test_the_request_of_taxi_is_answered(taxi):
     assert "tips" not in report.request.python
 
 
-def test_a_second_run_and_what_it_changed(taxi):
-    done = run(taxi, "train.max_steps=80")
-    assert done.returncode == 0, done.stderr
-    out = taxi / "both.html"
-    listed = subprocess.run([PENSTOCK, "runs", "list", taxi, "--json"], capture_output=True, text=True)
-    new, old = (run["run_id"] for run in json.loads(listed.stdout))
-    command = [PENSTOCK, "report", old, new, "--root", taxi, "--out", out]
-    subprocess.run(command, check=True, capture_output=True)
-    page = words(out.read_text())
-    assert "Trainer custom_config.train.max_steps 160 80" in page
-    assert "steps 160 80 -80" in page
-    assert "input_fingerprint" not in page
-    report = report_of(taxi)
-    change = report.evaluation.checked[0].change
-    assert report.evaluation.result.baseline
-    assert f"{change:+.4f}" in page
-
-
-def test_a_blocked_run(tmp_path, taxi_csv):
+def test_a_blocked_run(tmp_path, taxi_csv, penstock):
     with taxi_csv.open(newline="") as file:
         header, *rows = list(csv.reader(file))[:3001]
     rows[49][header.index("trip_start_hour")] = "27"
@@ -133,7 +84,8 @@ def test_a_blocked_run(tmp_path, taxi_csv):
     with (tmp_path / "data/trips.csv").open("w", newline="") as file:
         csv.writer(file).writerows([header, *rows])
     root = tmp_path / "taxi"
-    done = run(root, f"data={tmp_path / 'data'}", "ingest.on_bad_row=quarantine")
+    options = ("--set", f"data={tmp_path / 'data'}", "--set", "ingest.on_bad_row=quarantine")
+    done = penstock("run", "taxi", "--root", root, *options)
     assert done.returncode == 1
     assert f"\n  report: {root}/report.html\n" in done.stderr
     page = words((root / "report.html").read_text())
@@ -145,28 +97,8 @@ def test_a_blocked_run(tmp_path, taxi_csv):
     assert "Pusher not reached" in page
 
 
-def test_a_run_with_nan_loss(tmp_path):
-    root = tmp_path / "taxi"
-    done = run(root, "model.learning_rate=1e30")
-    assert done.returncode == 1
-    report = report_of(root)
-    assert report.verdict.word == "Failed"
-    assert report.verdict.sentence.startswith("Trainer: the loss became nan at step ")
-    assert (report.training, report.evaluation, report.model) == (None, None, None)
-    assert report.missing == []
-    states = {node.name: node.state for node in report.pipeline.nodes}
-    assert (states["Transform"], states["Trainer"], states["Pusher"]) == (
-        "done",
-        "failed",
-        "not reached",
-    )
-
-
-def test_digits(tmp_path):
-    root = tmp_path / "digits"
-    done = run(root, "train.max_steps=60", name="digits")
-    assert done.returncode == 0, done.stderr
-    report = report_of(root)
+def test_digits(digits_run):
+    report = report_of(digits_run.first)
     assert report.missing == []
     written = report.data.manifest.account.written
     assert report.images.looked_at == dict(written)
@@ -180,7 +112,8 @@ def test_digits(tmp_path):
     right = sum(row[i] for i, row in enumerate(confusion.counts)) / written["eval"]
     overall = report.evaluation.result.metrics[OVERALL]
     assert right == pytest.approx(overall["sparse_categorical_accuracy"])
-    assert (root / "report.html").read_text().count('class="pixels" src="data:image/png') == 24
+    page = (digits_run.first / "report.html").read_text()
+    assert page.count('class="pixels" src="data:image/png') == 24
 
 
 def test_a_pipeline_of_tfx_alone(tmp_path):

@@ -4,18 +4,17 @@ import csv
 import json
 import os
 import shutil
-import subprocess
-import sys
+import signal
 import time
 from pathlib import Path
 
 import pytest
+from shared_runs import report_of, states, words
 
 import penstock.pipelines.taxi
 
 pytestmark = pytest.mark.slow
 
-PENSTOCK = Path(sys.executable).with_name("penstock")
 BEFORE_TRANSFORM = (
     "CuratedSchema",
     "ShardedExampleGen",
@@ -26,54 +25,13 @@ BEFORE_TRANSFORM = (
 FROM_TRAINER = ("Trainer", "Evaluator", "Pusher")
 
 
-def start(*arguments, cwd=None):
-    return subprocess.Popen(
-        [PENSTOCK, "run", *map(str, arguments)],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def run(*arguments, cwd=None):
-    """Exit code, stdout, stderr."""
-    process = start(*arguments, cwd=cwd)
-    out, err = process.communicate()
-    return process.returncode, out, err
-
-
-def run_well(*arguments, cwd=None):
-    """The summary of a run that succeeds."""
-    code, out, err = run(*arguments, "--json", cwd=cwd)
-    assert code == 0, err
-    return json.loads(out)
-
-
-def states(summary):
-    """Of all nodes but the resolver, which has nothing to compute."""
-    return {n["node"]: n["state"] for n in summary["nodes"] if n["node"] != "Baseline"}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory, taxi_csv):
-    folder = tmp_path_factory.mktemp("data")
-    shutil.copy(taxi_csv, folder / "trips.csv")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("runs") / "taxi"
-
-
-@pytest.fixture(scope="module")
-def first(root, data):
+@pytest.fixture
+def first(taxi_run):
     """The summary of the first run."""
-    return run_well("taxi", "--root", root, "--set", f"data={data}")
+    return taxi_run.summary
 
 
-def test_the_model_is_good_and_pushed(first, root):
+def test_the_model_is_good_and_pushed(first, taxi_run):
     assert states(first) == dict.fromkeys((*BEFORE_TRANSFORM, "Transform", *FROM_TRAINER), "done")
     assert first["data"]["account"]["read"] == 15_002
     assert first["anomalies"] == []
@@ -82,7 +40,7 @@ def test_the_model_is_good_and_pushed(first, root):
     assert overall["binary_accuracy"] > 0.88  # TFX's own example comes to 0.83
     assert overall["auc"] > 0.93
     assert first["blessed"] is True
-    assert Path(first["pushed"]).parent == root / "serving_model"
+    assert Path(first["pushed"]).parent == taxi_run.root / "serving_model"
 
 
 def test_the_pushed_model_serves_raw_trips(first, taxi_csv):
@@ -110,16 +68,51 @@ def test_the_pushed_model_serves_raw_trips(first, taxi_csv):
     assert right.mean() > 0.88
 
 
-def test_an_unchanged_run_executes_nothing(first, root, data):
-    second = run_well("taxi", "--root", root, "--set", f"data={data}")
+def test_an_unchanged_run_executes_nothing(first, taxi_run):
+    second = taxi_run.run_well()
     assert states(second) == dict.fromkeys(states(first), "cached")
     for what in ("data", "training", "evaluation", "blessed", "model", "pushed"):
         assert second[what] == first[what]
 
 
-def test_packed_records_train_a_model_as_good(first, root, data):
-    arguments = ("taxi", "--root", root, "--set", f"data={data}", "--set", "pack=true")
-    packed = run_well(*arguments)
+def test_a_second_run_and_what_it_changed(taxi_run):
+    done = taxi_run.run("train.max_steps=80")
+    assert done.returncode == 0, done.stderr
+    assert f"\nreport      {taxi_run.root}/report.html\n" in done.stdout
+    out = taxi_run.root / "both.html"
+    new, *_, old = json.loads(taxi_run.penstock("runs", taxi_run.root, "--json").stdout)
+    assert old["run_id"] == taxi_run.summary["run_id"]
+    compared = (old["run_id"], new["run_id"])
+    done = taxi_run.penstock("report", *compared, "--root", taxi_run.root, "--out", out)
+    assert done.returncode == 0, done.stderr
+    page = words(out.read_text())
+    assert "Trainer custom_config.train.max_steps 160 80" in page
+    assert "steps 160 80 -80" in page
+    assert "input_fingerprint" not in page
+    report = report_of(taxi_run.root)
+    change = report.evaluation.checked[0].change
+    assert report.evaluation.result.baseline
+    assert f"{change:+.4f}" in page
+
+
+def test_a_run_with_nan_loss(taxi_run):
+    done = taxi_run.run("model.learning_rate=1e30")
+    assert done.returncode == 1
+    report = report_of(taxi_run.root)
+    assert report.verdict.word == "Failed"
+    assert report.verdict.sentence.startswith("Trainer: the loss became nan at step ")
+    assert (report.training, report.evaluation, report.model) == (None, None, None)
+    assert report.missing == []
+    found = {node.name: node.state for node in report.pipeline.nodes}
+    assert (found["Transform"], found["Trainer"], found["Pusher"]) == (
+        "cached",
+        "failed",
+        "not reached",
+    )
+
+
+def test_packed_records_train_a_model_as_good(first, taxi_run):
+    packed = taxi_run.run_well("pack=true")
     before = dict.fromkeys((*BEFORE_TRANSFORM, "Transform"), "cached")
     assert states(packed) == before | dict.fromkeys(("Pack", *FROM_TRAINER), "done")
     for metric in ("binary_accuracy", "auc"):
@@ -127,25 +120,26 @@ def test_packed_records_train_a_model_as_good(first, root, data):
             summary["evaluation"]["metrics"]["overall"][metric] for summary in (first, packed)
         )
         assert abs(from_packed - from_rows) < 0.02
-    assert set(states(run_well(*arguments)).values()) == {"cached"}
+    assert set(states(taxi_run.run_well("pack=true")).values()) == {"cached"}
 
 
-def test_a_changed_byte_is_seen_whatever_size_and_date_say(first, root, data):
-    file = data / "trips.csv"
+def test_a_changed_byte_is_seen_whatever_size_and_date_say(taxi_run):
+    file = taxi_run.root.with_name("taxi-data") / "trips.csv"
     before, content = file.stat(), file.read_bytes()
     try:
         # The fare of the first trip.
         file.write_bytes(content.replace(b"\n,12.45,", b"\n,12x45,", 1))
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
         assert (file.stat().st_size, file.stat().st_mtime_ns) == (len(content), before.st_mtime_ns)
-        code, _, err = run("taxi", "--root", root, "--set", f"data={data}")
+        done = taxi_run.run()
     finally:
         file.write_bytes(content)
-    assert code == 1
-    assert f"node 'ShardedExampleGen' failed: {file}: line 2 (row 1), column 'fare': '12x45'" in err
+    assert done.returncode == 1
+    line = f"node 'ShardedExampleGen' failed: {file}: line 2 (row 1), column 'fare': '12x45'"
+    assert line in done.stderr
 
 
-def test_unfit_data_stops_at_the_gate(tmp_path, taxi_csv):
+def test_unfit_data_stops_at_the_gate(tmp_path, taxi_csv, penstock):
     lines = taxi_csv.read_text().splitlines()[:2000]
     columns = lines[0].split(",")
     rows = [dict(zip(columns, line.split(","), strict=True)) for line in lines[1:]]
@@ -158,19 +152,19 @@ def test_unfit_data_stops_at_the_gate(tmp_path, taxi_csv):
         writer.writeheader()
         writer.writerows(rows)
     root = tmp_path / "runs"
-    code, out, err = run("taxi", "--root", root, "--set", f"data={tmp_path / 'data'}")
-    assert (code, out) == (1, "")
+    done = penstock("run", "taxi", "--root", root, "--set", f"data={tmp_path / 'data'}")
+    assert (done.returncode, done.stdout) == (1, "")
     assert (
         "penstock: node 'ValidationGate' failed: the data is unfit to train on, 4 problem(s):"
-        in err
+        in done.stderr
     )
-    assert "  - split 'train', feature 'fare': Unexpectedly high value: " in err
+    assert "  - split 'train', feature 'fare': Unexpectedly high value: " in done.stderr
     assert (
         "  - split 'eval', label 'tips': has one value in all rows; expected at least two classes"
-    ) in err
-    assert "Traceback" not in err
+    ) in done.stderr
+    assert "Traceback" not in done.stderr
     [log] = (root / "logs").iterdir()
-    assert f"  log: {log}\n" in err
+    assert f"  log: {log}\n" in done.stderr
     assert "DataError: the data is unfit to train on" in log.read_text()
     assert not (root / "serving_model").exists()
     assert not (root / "pipeline/Transform").exists()
@@ -186,9 +180,9 @@ def my_taxi(tmp_path):
     return tmp_path
 
 
-def test_an_edit_reruns_what_depends_on_it_even_after_a_kill(first, root, data, my_taxi):
-    arguments = ("my_taxi.pipeline:create_pipeline", "--root", root, "--set", f"data={data}")
-    own = run_well(*arguments, cwd=my_taxi)
+def test_an_edit_reruns_what_depends_on_it_even_after_a_kill(taxi_run, my_taxi):
+    name = "my_taxi.pipeline:create_pipeline"
+    own = taxi_run.run_well(name=name, cwd=my_taxi)
     assert states(own) == {
         **dict.fromkeys(BEFORE_TRANSFORM, "cached"),
         **dict.fromkeys(("Transform", *FROM_TRAINER), "done"),
@@ -196,23 +190,23 @@ def test_an_edit_reruns_what_depends_on_it_even_after_a_kill(first, root, data, 
     preprocessing = my_taxi / "my_taxi/preprocessing.py"
     preprocessing.write_text(preprocessing.read_text().replace("epsilon=0.01", "epsilon=0.02"))
 
-    models = root / "pipeline/Trainer/model"
+    models = taxi_run.root / "pipeline/Trainer/model"
     before = set(models.iterdir())
-    killed = start(*arguments, cwd=my_taxi)
+    killed = taxi_run.penstock.start(*taxi_run.command(name=name), cwd=my_taxi)
     try:
         deadline = time.monotonic() + 120
         while not set(models.iterdir()) - before:
-            assert killed.poll() is None
+            assert killed.is_running()
             assert time.monotonic() < deadline
             time.sleep(0.02)
     finally:
-        killed.kill()
-        _, err = killed.communicate()
-    done = [line.split()[1] for line in err.splitlines()[1:]]
+        os.kill(killed.pid, signal.SIGKILL)
+        ended = killed.wait()
+    done = [line.split()[1] for line in ended.stderr.splitlines()[1:]]
     assert done == ["cached"] * len(BEFORE_TRANSFORM) + ["done"]
     [left] = set(models.iterdir()) - before
 
-    again = run_well(*arguments, cwd=my_taxi)
+    again = taxi_run.run_well(name=name, cwd=my_taxi)
     assert states(again) == {
         **dict.fromkeys((*BEFORE_TRANSFORM, "Transform"), "cached"),
         **dict.fromkeys(FROM_TRAINER, "done"),

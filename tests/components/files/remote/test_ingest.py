@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,17 +17,14 @@ CSV = b"id,n\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(1000))
 
 
 @pytest.fixture
-def penstock(tmp_path):
-    """Starts `penstock ingest` as a user does, in a process, with temporary files in `tmp`."""
+def ingest(penstock, tmp_path):
+    """Starts `penstock ingest` with temporary files in `tmp`."""
     (tmp_path / "tmp").mkdir()
 
     def start(*arguments):
         environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
         del environment["PENSTOCK_SPOOL"]
-        command = (Path(sys.executable).with_name("penstock"), "ingest", *map(str, arguments))
-        return subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        return penstock.start("ingest", *arguments, env=environment)
 
     return start
 
@@ -38,16 +33,15 @@ def spools(tmp_path):
     return list((tmp_path / "tmp").glob("penstock-spool*"))
 
 
-def test_the_command_line(s3, penstock, tmp_path):
+def test_the_command_line(s3, ingest, tmp_path):
     for i in range(3):
         s3.put_object(Bucket="bucket", Key=f"d/{i}.csv", Body=CSV)
     out = tmp_path / "shards"
-    run = penstock(
+    done = ingest(
         *("s3://bucket/d", out, "--split", "train=3", "--split", "eval=1"),
         *("--workers", "2", "--shards", "4", "--parquet-copy"),
-    )
-    stdout, stderr = run.communicate(timeout=120)
-    assert run.returncode == 0, stderr
+    ).wait()
+    assert done.returncode == 0, done.stderr
     manifest = read_manifest(out)
     assert manifest.account.read == 3000
     assert sum(manifest.account.written.values()) == 3000
@@ -58,49 +52,46 @@ def test_the_command_line(s3, penstock, tmp_path):
     texts = [file.read_bytes() for file in out.rglob("*") if file.is_file()]
     assert len(texts) > 8
     assert not any(b"3f9c" in text for text in texts)
-    assert "3f9c" not in stdout + stderr
+    assert "3f9c" not in done.stdout + done.stderr
 
 
-def test_bad_rows_are_named_by_address_and_leave_nothing(s3, penstock, tmp_path):
+def test_bad_rows_are_named_by_address_and_leave_nothing(s3, ingest, tmp_path):
     s3.put_object(Bucket="bucket", Key="bad.csv", Body=CSV + b"1,2,3\n")
-    run = penstock("s3://bucket/bad.csv", tmp_path / "out")
-    stderr = run.communicate(timeout=120)[1]
-    assert run.returncode == 1
-    assert "s3://bucket/bad.csv: line 1002 (row 1001): " in stderr
-    assert "Traceback" not in stderr
+    done = ingest("s3://bucket/bad.csv", tmp_path / "out").wait()
+    assert done.returncode == 1
+    assert "s3://bucket/bad.csv: line 1002 (row 1001): " in done.stderr
+    assert "Traceback" not in done.stderr
     assert spools(tmp_path) == []
     assert not (tmp_path / "out").exists()
 
 
-def test_an_output_in_a_bucket_is_refused(s3, penstock, tmp_path):
+def test_an_output_in_a_bucket_is_refused(s3, ingest, tmp_path):
     s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV)
-    run = penstock("s3://bucket/a.csv", "s3://bucket/out")
-    stderr = run.communicate(timeout=120)[1]
-    assert run.returncode == 2
-    assert "output must be a local or mounted path; mount the bucket" in stderr
+    done = ingest("s3://bucket/a.csv", "s3://bucket/out").wait()
+    assert done.returncode == 2
+    assert "output must be a local or mounted path; mount the bucket" in done.stderr
     assert spools(tmp_path) == []
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
-def test_a_signal_while_objects_are_copied(s3, proxy, penstock, tmp_path, sent):
+def test_a_signal_while_objects_are_copied(s3, proxy, ingest, tmp_path, sent):
     s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV)
     proxy.faults += ["stall"] * 3
-    run = penstock("s3://bucket/a.csv", tmp_path / "out")
+    run = ingest("s3://bucket/a.csv", tmp_path / "out")
     until = time.monotonic() + 60
     while len(proxy.faults) == 3:
         assert time.monotonic() < until
         time.sleep(0.02)
     assert len(spools(tmp_path)) == 1
-    run.send_signal(sent)
-    stderr = run.communicate(timeout=60)[1]
-    assert run.returncode != 0
+    os.kill(run.pid, sent)
+    done = run.wait()
+    assert done.returncode != 0
     if sent == signal.SIGKILL:  # the next run removes what no one can
         proxy.faults.clear()
-        again = penstock("s3://bucket/a.csv", tmp_path / "out")
-        stderr = again.communicate(timeout=120)[1]
-        assert again.returncode == 0, stderr
+        done = ingest("s3://bucket/a.csv", tmp_path / "out").wait()
+        assert done.returncode == 0, done.stderr
     assert spools(tmp_path) == []
-    assert "Traceback" not in stderr
+    assert "Traceback" not in done.stderr
     assert (tmp_path / "out").exists() == (sent == signal.SIGKILL)
 
 

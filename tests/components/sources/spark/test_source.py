@@ -15,7 +15,7 @@ from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.records import read_records
 
-pytestmark = pytest.mark.services
+pytestmark = pytest.mark.ci
 
 ONE_SPLIT = SplitOptions((Split("train"),))
 

@@ -2,9 +2,6 @@
 
 import logging
 import sqlite3
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from tfx.orchestration import metadata, pipeline
@@ -89,7 +86,7 @@ def test_an_address_with_a_password_never_becomes_a_node():
         ShardedExampleGen("postgresql://me:pw-3f9c@host/db", source=SqlOptions(table="t"))
 
 
-@pytest.mark.services
+@pytest.mark.ci
 def test_a_password_is_nowhere_after_a_run(tmp_path, postgres, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     with postgres.connect() as connection:
@@ -110,17 +107,7 @@ def test_a_password_is_nowhere_after_a_run(tmp_path, postgres, caplog, capfd):
     assert postgres.password not in caplog.text + written.out + written.err + str(caught.value)
 
 
-def penstock(*arguments):
-    return subprocess.run(
-        [Path(sys.executable).with_name("penstock"), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-
-
-@pytest.mark.slow
-def test_the_command_line(tmp_path, sqlite_table):
+def test_the_command_line(tmp_path, sqlite_table, penstock):
     address = sqlite_table("id INTEGER PRIMARY KEY, n REAL", [(i, i / 2) for i in range(100)])
     out = tmp_path / "shards"
     query = "SELECT * FROM t WHERE id < CAST(:n AS INTEGER)"
@@ -133,7 +120,7 @@ def test_the_command_line(tmp_path, sqlite_table):
     assert "60 rows read = " in done.stdout
 
 
-def test_errors_on_the_command_line_are_one_line(tmp_path, sqlite_table):
+def test_errors_on_the_command_line_are_one_line(tmp_path, sqlite_table, penstock):
     address = sqlite_table("id INTEGER", [(1,)])
     ingest = ("ingest", address, tmp_path / "out", "--kind", "sql", "--key", "id")
     done = penstock(*ingest, "--table", "gone")

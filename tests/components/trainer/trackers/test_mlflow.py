@@ -19,7 +19,7 @@ from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.components.trainer.trackers.record import TrackerRecord, read_tracker_record
 
-pytestmark = pytest.mark.services
+pytestmark = pytest.mark.ci
 
 TOKEN = "planted-mlflow-token-0123456789"
 

@@ -2,10 +2,7 @@
 
 import json
 import os
-import subprocess
-import sys
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -13,15 +10,14 @@ KEY = "planted-comet-key-0123456789"
 
 
 @pytest.mark.slow
-def test_no_key_is_in_any_artifact_log_or_metadata_of_a_pipeline(tmp_path):
+def test_no_key_is_in_any_artifact_log_or_metadata_of_a_pipeline(tmp_path, penstock):
     root = tmp_path / "taxi"
-    command = [
-        *(str(Path(sys.executable).with_name("penstock")), "run", "taxi", "--set", f"root={root}"),
+    done = penstock(
+        *("run", "taxi", "--set", f"root={root}"),
         *("--set", "train.max_steps=40", "--set", "train.steps_per_epoch=40"),
         *("--set", "track.kind=comet", "--set", "track.offline=true"),
-    ]
-    environment = {**os.environ, "COMET_API_KEY": KEY, "MLFLOW_TRACKING_TOKEN": KEY}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        env={**os.environ, "COMET_API_KEY": KEY, "MLFLOW_TRACKING_TOKEN": KEY},
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert KEY not in done.stdout + done.stderr
     (record,) = root.glob("pipeline/Trainer/model_run/*/tracker.json")

@@ -1,0 +1,151 @@
+"""`penstock` commands in processes that need not import TensorFlow and TFX: forks of one that has.
+
+A command has its own process, working directory, environment, output and exit code, as from a
+shell, and begins in milliseconds where a shell's takes five seconds of a core.
+"""
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import subprocess
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+WARM = (
+    "matplotlib.figure",
+    "penstock.pipelines.cli.work.run",
+    "penstock.pipelines.kubeflow.node",
+    "penstock.pipelines.local.runner",
+    "penstock.pipelines.reporting.after_run",
+    "penstock.pipelines.reporting.page",
+    "penstock.pipelines.runs.summary_text",
+    "penstock.pipelines.taxi.pipeline",
+    "penstock.pipelines.taxi.run_fn",
+    "penstock.pipelines.digits.pipeline",
+    "penstock.pipelines.digits.run_fn",
+)
+
+
+class Started:
+    """A command at work.
+
+    Attributes:
+        pid: Of its process.
+    """
+
+    def __init__(self, request, answers):
+        self._request, self._answers = request, answers
+        self.pid = int(answers.readline())
+
+    def is_running(self):
+        """Whether it has not ended yet."""
+        return not select.select([self._answers], [], [], 0)[0]
+
+    def wait(self):
+        """Its exit code, negative where a signal ended it, stdout and stderr."""
+        code = int(self._answers.readline())
+        out, err = (Path(self._request[key]).read_text() for key in ("out", "err"))
+        return subprocess.CompletedProcess(self._request["arguments"], code, out, err)
+
+
+class Penstock:
+    """Runs commands, one at a time: `penstock("ingest", "trips.csv", "shards", cwd=folder)`."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._server = None
+
+    def __call__(self, *arguments, **more):
+        return self.start(*arguments, **more).wait()
+
+    def start(self, *arguments, cwd=None, env=None, script=None):
+        """Start a command.
+
+        Args:
+            arguments: Of the command.
+            cwd: Its working directory, by default this process' own.
+            env: Its whole environment, by default this process' own.
+            script: A Python file that is run in place of `penstock`.
+        """
+        if self._server is None:
+            self._server = subprocess.Popen(
+                [sys.executable, "-W", "ignore", __file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+            )
+        request = {
+            "arguments": [str(argument) for argument in arguments],
+            "script": script,
+            "cwd": str(cwd or Path.cwd()),
+            "env": dict(env or os.environ),
+            "out": str(self._folder / "out"),
+            "err": str(self._folder / "err"),
+        }
+        self._server.stdin.write(json.dumps(request) + "\n")
+        self._server.stdin.flush()
+        return Started(request, self._server.stdout)
+
+    def close(self):
+        """End the server."""
+        if self._server is not None:
+            self._server.stdin.close()
+            self._server.wait()
+            self._server.stdout.close()
+
+
+def _serve():
+    """Requests are JSON lines on stdin; answers two lines: the process id, then the exit code."""
+    sys.path.pop(0)  # the folder of this file
+    for module in WARM:
+        importlib.import_module(module)
+    gc.freeze()  # so that a collection in a fork leaves the pages it shares alone
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(_run(json.loads(line)))
+        print(pid, flush=True)
+        _, status = os.waitpid(pid, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _run(request):
+    """Be a new process that runs the command; its exit code."""
+    for number, key in ((1, "out"), (2, "err")):
+        os.dup2(os.open(request[key], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    sys.path[:0] = filter(None, request["env"].get("PYTHONPATH", "").split(os.pathsep))
+    sys.argv = [request["script"] or "penstock", *request["arguments"]]
+    try:
+        if request["script"]:
+            runpy.run_path(request["script"], run_name="__main__")
+        else:
+            main()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code or 0
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    # What the interpreter's end does, less two seconds of tearing down every module.
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code
+
+
+if __name__ == "__main__":
+    from penstock.pipelines.cli.main import main
+
+    _serve()

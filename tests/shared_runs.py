@@ -1,0 +1,76 @@
+"""Whole runs that many tests look at, made once a session whatever the number of its workers."""
+
+import fcntl
+import json
+import re
+import shutil
+from contextlib import contextmanager
+
+
+@contextmanager
+def locked(root):
+    """Keep other workers out while a folder is made."""
+    with root.with_suffix(".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def report_of(root):
+    """The facts in the report of the newest run in a folder."""
+    from penstock.pipelines.reporting.gather import gather
+    from penstock.pipelines.runs.stores import locate
+
+    place = locate(str(root), "runs")
+    return gather(place.run, place.earlier)
+
+
+def words(page):
+    """A page's text, without tags."""
+    return " ".join(re.sub(r"<style>.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL).split())
+
+
+def states(summary):
+    """Of all nodes but the resolver, which has nothing to compute."""
+    return {n["node"]: n["state"] for n in summary["nodes"] if n["node"] != "Baseline"}
+
+
+class SharedRun:
+    """The first run of a pipeline, to look at; one file of tests may run it again.
+
+    Attributes:
+        root: Of the pipeline.
+        assignments: Of the first run, as `key=value`.
+        first: Folder with the metadata and the report as the first run left them.
+    """
+
+    def __init__(self, penstock, name, root, *assignments):
+        self.root, self.assignments = root, assignments
+        self.first = root.with_name(f"{root.name}-first")
+        self.penstock, self.name = penstock, name
+        with locked(root):
+            if not self.first.exists():
+                summary = self.run_well()
+                self.first.mkdir()
+                for file in (root / "report.html", root / "metadata.sqlite"):
+                    shutil.copy(file, self.first)
+                (self.first / "summary.json").write_text(json.dumps(summary))
+
+    @property
+    def summary(self):
+        """Of the first run."""
+        return json.loads((self.first / "summary.json").read_text())
+
+    def command(self, *assignments, name=None):
+        """The command that runs it again, or another pipeline like it, with more assignments."""
+        sets = [part for text in (*self.assignments, *assignments) for part in ("--set", text)]
+        return ("run", name or self.name, "--root", self.root, *sets)
+
+    def run(self, *assignments):
+        """Run it again in text; a finished process."""
+        return self.penstock(*self.command(*assignments))
+
+    def run_well(self, *assignments, name=None, cwd=None):
+        """Run it again, which must succeed; its summary."""
+        done = self.penstock(*self.command(*assignments, name=name), "--json", cwd=cwd)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
