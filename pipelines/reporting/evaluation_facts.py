@@ -111,6 +111,7 @@ class EvaluationFacts:
         checked: Each threshold and how the model stands against it.
         slices: Names of all slices, the worst first; those without the deciding metric last.
         worst: Names of the worst that have enough examples.
+        small: Names of those that have not, the worst first.
         confusion: Of all examples; None where neither plots nor metrics give it.
         calibration: Likewise, by rising prediction; empty where it was not plotted.
         decisions: Of a binary model, by falling threshold; empty where calibration was not plotted.
@@ -120,6 +121,7 @@ class EvaluationFacts:
     checked: Sequence[CheckedThreshold]
     slices: Sequence[str]
     worst: Sequence[str]
+    small: Sequence[str]
     confusion: Confusion | None
     calibration: Sequence[CalibrationPoint]
     decisions: Sequence[Decision] = ()
@@ -155,6 +157,7 @@ def gather_evaluation(uri: str) -> EvaluationFacts:
         [_check(threshold, result) for threshold in result.thresholds],
         _slices(result),
         result.worst_slices(_WORST, min_examples=MIN_SLICE_EXAMPLES),
+        result.small_slices(MIN_SLICE_EXAMPLES),
         _plotted_confusion(plots) or _confusion_of(result.metrics.get(OVERALL, {})),
         _calibration(plots),
         _decisions(plots),

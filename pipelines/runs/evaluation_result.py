@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.components.tfrecord.records import read_records
+from penstock.pipelines.runs import slices
 
-OVERALL = "overall"
-EXAMPLE_COUNT = "example_count"
+OVERALL, EXAMPLE_COUNT = slices.OVERALL, slices.EXAMPLE_COUNT
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class EvaluationResult:
     """An evaluation of one model.
 
     Attributes:
-        metrics: Values by metric name, by slice (`OVERALL`, `trip_start_hour=14`).
+        metrics: Values by metric name, by slice (`OVERALL`, `trip_start_hour=14`), rows that lack
+            the feature as `trip_start_hour missing`; a metric that means nothing there is left out.
         failures: What kept the model from being blessed, one line each.
         deciding_metric: A metric with a threshold, else one of `metrics`; None without any.
         higher_is_better: Whether more of it is better.
@@ -57,16 +58,24 @@ class EvaluationResult:
 
     def worst_slices(self, count: int, *, min_examples: int) -> list[str]:
         """Names of the slices where the deciding metric is worst, those with few rows left out."""
-        metric = self.deciding_metric
-        slices = [
+        few = self.small_slices(min_examples)
+        return [name for name in self._worst_first() if name not in few][:count]
+
+    def small_slices(self, min_examples: int) -> list[str]:
+        """Names of the slices with fewer rows, the worst first, those without the metric last."""
+        ordered = dict.fromkeys((*self._worst_first(), *self.metrics))
+        return [
             name
-            for name, values in self.metrics.items()
+            for name in ordered
             if name != OVERALL
-            and metric in values
-            and values.get(EXAMPLE_COUNT, min_examples) >= min_examples
+            and self.metrics[name].get(EXAMPLE_COUNT, min_examples) < min_examples
         ]
+
+    def _worst_first(self) -> list[str]:
+        metric = str(self.deciding_metric)
+        known = [name for name, of in self.metrics.items() if name != OVERALL and metric in of]
         sign = 1 if self.higher_is_better else -1
-        return sorted(slices, key=lambda name: sign * self.metrics[name][str(metric)])[:count]
+        return sorted(known, key=lambda name: sign * self.metrics[name][metric])
 
 
 def read_evaluation(directory: str) -> EvaluationResult:
@@ -76,14 +85,23 @@ def read_evaluation(directory: str) -> EvaluationResult:
 
     metrics: dict[str, dict[str, float]] = {}
     baseline: dict[str, dict[str, float]] = {}
+    features: dict[str, tuple[str, ...]] = {}
     for name in sorted(os.listdir(directory)):
         if name.startswith("metrics"):
             for record in read_records(os.path.join(directory, name)):
                 message = metrics_for_slice_pb2.MetricsForSlice.FromString(record.payload)
                 where = slice_name(message.slice_key)
+                if where != OVERALL:
+                    features[where] = tuple(k.column for k in message.slice_key.single_slice_keys)
                 metrics.setdefault(where, {}).update(_values(message, ("", "candidate")))
                 if of_baseline := dict(_values(message, ("baseline",))):
                     baseline.setdefault(where, {}).update(of_baseline)
+    metrics, baseline = (
+        slices.meaningful(
+            {**found, **slices.rows_in_no_slice(found, features)}, lambda: _positives(directory)
+        )
+        for found in (metrics, baseline)
+    )
     validation = _read_validation(directory)
     thresholds = tuple(_thresholds(directory))
     deciding, higher = _deciding_metric(thresholds, metrics.get(OVERALL, {}))
@@ -109,6 +127,23 @@ def _values(message: Any, models: tuple[str, ...]) -> Iterator[tuple[str, float]
         if kind in ("double_value", "bounded_value"):
             value = getattr(entry.value, kind).value
             yield key.name, value.value if hasattr(value, "value") else value
+
+
+def _positives(directory: str) -> dict[str, tuple[float, float]]:
+    """Positive rows and all rows of each slice, from the plots of calibration."""
+    from tensorflow_model_analysis.proto import metrics_for_slice_pb2
+
+    found = {}
+    for name in sorted(os.listdir(directory)):
+        for record in read_records(os.path.join(directory, name)) if "plots" in name else ():
+            message = metrics_for_slice_pb2.PlotsForSlice.FromString(record.payload)
+            for entry in message.plot_keys_and_values:
+                if buckets := entry.value.calibration_histogram_buckets.buckets:
+                    found[slice_name(message.slice_key)] = (
+                        sum(bucket.total_weighted_label.value for bucket in buckets),
+                        sum(bucket.num_weighted_examples.value for bucket in buckets),
+                    )
+    return found
 
 
 def _read_validation(directory: str) -> Any:

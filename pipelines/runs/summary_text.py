@@ -7,8 +7,9 @@ from rich.console import Console
 
 from penstock.components.trainer.record import EpochRecord, TrainingRecord
 from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, OVERALL, EvaluationResult
+from penstock.pipelines.runs.slices import MISSING
 from penstock.pipelines.runs.summary import RunSummary
-from penstock.pipelines.terminal.tables import console, print_table
+from penstock.pipelines.terminal.tables import console, counted, print_table
 
 _BARS = "▁▂▃▄▅▆▇█"
 _INDENT = 12  # what a line says begins there, after its name
@@ -93,15 +94,32 @@ def _curve(values: Sequence[float]) -> str:
 
 def _print_evaluation(out: Console, evaluation: EvaluationResult) -> None:
     worst = evaluation.worst_slices(_WORST_SLICES, min_examples=_MIN_SLICE_EXAMPLES)
+    missing = [name for name in evaluation.metrics if name.endswith(MISSING)]
     names = sorted(evaluation.metrics.get(OVERALL, {}))
     rows = [
         [name, *(_cell(metric, evaluation.metrics[name].get(metric)) for metric in names)]
-        for name in (OVERALL, *worst)
+        for name in dict.fromkeys((OVERALL, *worst, *missing))
         if name in evaluation.metrics
     ]
     print_table(
         out, f"evaluation  worst slices by {evaluation.deciding_metric}", ["", *names], rows
     )
+    if few := evaluation.small_slices(_MIN_SLICE_EXAMPLES):
+        out.print(
+            f"            and {counted(len(few), 'slice')} of fewer than {_MIN_SLICE_EXAMPLES} "
+            f"rows: {_small(evaluation, few)}"
+        )
+
+
+def _small(evaluation: EvaluationResult, names: Sequence[str]) -> str:
+    """Slices with their metric and rows, the worst first."""
+    metric = str(evaluation.deciding_metric)
+    texts = []
+    for name in names[:_WORST_SLICES]:
+        values = evaluation.metrics[name]
+        of_rows = f"of {counted(round(values[EXAMPLE_COUNT]), 'row')}"
+        texts.append(f"{name} {_cell(metric, values.get(metric))} {of_rows}".replace("  ", " "))
+    return ", ".join(texts) + (", ..." if len(names) > _WORST_SLICES else "")
 
 
 def _cell(metric: str, value: float | None) -> str:

@@ -59,6 +59,17 @@ def test_worst_slices_leave_out_those_with_few_rows(folder):
     assert result.worst_slices(1, min_examples=1) == ["hour=9"]
 
 
+def test_small_slices_and_rows_in_no_slice_are_there_too(folder):
+    tfrecord(
+        folder / "metrics-00000-of-00001.tfrecord",
+        [metrics(0.9, 100), metrics(1.0, 60, 7), metrics(1.0, 2, 8), metrics(0.5, 6, 9)],
+    )
+    result = read_evaluation(str(folder))
+    assert result.small_slices(30) == ["hour=9", "hour=8"]
+    assert result.metrics["hour missing"] == {"example_count": 32.0, "binary_accuracy": 0.78125}
+    assert result.worst_slices(1, min_examples=30) == ["hour missing"]
+
+
 def test_worst_means_largest_where_less_is_better():
     values = {OVERALL: {"loss": 1.0}, "a": {"loss": 2.0}, "b": {"loss": 3.0}}
     result = EvaluationResult(values, (), "loss", higher_is_better=False)

@@ -1,0 +1,89 @@
+"""What an Evaluator does not say of its slices: rows that are in none, metrics that mean nothing.
+
+TFMA leaves a row out of the slices of a feature that it does not have, and gives an area under a
+curve as 0 where all rows are of one class.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+
+EXAMPLE_COUNT = "example_count"
+OVERALL = "overall"
+MISSING = " missing"  # what the slice of rows without a feature is called, after the feature
+
+_AREAS = ("auc", "AUC")
+# Means over the rows: what the rows in no slice have follows from all rows and the slices.
+_MEANS = {
+    "accuracy",
+    "binary_accuracy",
+    "categorical_accuracy",
+    "sparse_categorical_accuracy",
+    "binary_crossentropy",
+    "categorical_crossentropy",
+    "sparse_categorical_crossentropy",
+    "mean_absolute_error",
+    "mean_squared_error",
+}
+
+Metrics = Mapping[str, Mapping[str, float]]
+
+
+def meaningful(
+    metrics: Metrics, positives: Callable[[], Mapping[str, tuple[float, float]]]
+) -> dict[str, dict[str, float]]:
+    """The metrics without those that are not a number, or an area of one class.
+
+    Args:
+        metrics: Values by name, by slice.
+        positives: Gives positive rows and all rows of each slice that has plots; called only where
+            an area is 0, which it may rightly be.
+    """
+    known: Mapping[str, tuple[float, float]] | None = None
+    kept: dict[str, dict[str, float]] = {}
+    for where, values in metrics.items():
+        kept[where] = {name: value for name, value in values.items() if not math.isnan(value)}
+        for name in values.keys() & _AREAS:
+            if values[name] == 0:
+                known = positives() if known is None else known
+                if _has_one_class(values, known.get(where)):
+                    del kept[where][name]
+    return kept
+
+
+def _has_one_class(values: Mapping[str, float], counted: tuple[float, float] | None) -> bool:
+    if counted is not None:
+        return counted[0] in (0, counted[1])
+    return math.isnan(values.get("recall", 0.0)) or values.get(EXAMPLE_COUNT) == 1
+
+
+def rows_in_no_slice(
+    metrics: Metrics, features: Mapping[str, tuple[str, ...]]
+) -> dict[str, dict[str, float]]:
+    """The rows that lack a feature that others are sliced by, as slices of their own.
+
+    Args:
+        metrics: Values by name, by slice, with the number of examples.
+        features: What each slice but `OVERALL` is a slice by; each with one value a row.
+
+    Returns:
+        `payment_type missing` and the like, with their number of examples and the metrics that
+        are means over rows.
+    """
+    overall = metrics.get(OVERALL, {})
+    total = overall.get(EXAMPLE_COUNT)
+    found: dict[str, dict[str, float]] = {}
+    for by in dict.fromkeys(features.values()):
+        slices = [metrics[f] for f, columns in features.items() if columns == by and f in metrics]
+        if total is None or any(EXAMPLE_COUNT not in values for values in slices):
+            continue
+        rows = total - sum(values[EXAMPLE_COUNT] for values in slices)
+        if rows < 0.5:  # none, or features of several values
+            continue
+        name = ", ".join(by) + MISSING
+        found[name] = {EXAMPLE_COUNT: rows}
+        for metric in overall.keys() & _MEANS:
+            if all(metric in values for values in slices):
+                elsewhere = sum(values[metric] * values[EXAMPLE_COUNT] for values in slices)
+                # To nine digits, which is what float sums of so many rows keep.
+                found[name][metric] = round((overall[metric] * total - elsewhere) / rows, 9) + 0.0
+    return found
