@@ -5,13 +5,16 @@ what it is silent about: no rows, one class, a label that is missing, values tha
 numbers, rows that were put aside.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
+from penstock.components.errors import UsageError
 from penstock.components.gates.anomalies import DATA_SET, list_anomalies
+from penstock.components.gates.drift import Statistics, distances, feature_name, largest_share
 from penstock.components.tfrecord.manifest import (
     MAX_QUARANTINED_SHARE,
     Manifest,
@@ -28,13 +31,28 @@ class GateOptions:
             row and to have more than one value; the empty string where there is none.
         max_quarantined_share: Most rows that may have been put aside, as a share of the
             rows that are not blank, 0..1.
+        max_label_share: Largest share of the label's values that one of them may have, 0..1, of
+            words and of few whole numbers; 1 lets any through.
+        max_drift: Largest distance of a feature in a split to the same split of the baseline,
+            0..1, see `drift.py`; 1 lets any through. Numbers have noise up to 0.1: 0.2 is a sound
+            threshold.
+        max_skew: Largest distance of a feature in a split to the first split, likewise.
+
+    Raises:
+        UsageError: A share or a distance is not within 0..1.
     """
 
     label: str = ""
     max_quarantined_share: float = MAX_QUARANTINED_SHARE
+    max_label_share: float = 1.0
+    max_drift: float = 1.0
+    max_skew: float = 1.0
 
     def __post_init__(self) -> None:
         check_quarantined_share(self.max_quarantined_share)
+        for name in ("max_label_share", "max_drift", "max_skew"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UsageError(f"{name} must be within 0..1, got {getattr(self, name)}")
 
 
 def find_problems(
@@ -42,6 +60,7 @@ def find_problems(
     anomalies: Mapping[str, anomalies_pb2.Anomalies],
     manifest: Manifest | None,
     options: GateOptions,
+    baseline: Mapping[str, statistics_pb2.DatasetFeatureStatistics] | None = None,
 ) -> list[str]:
     """List all that is wrong with the data, one line each; an empty list lets it through.
 
@@ -50,6 +69,7 @@ def find_problems(
         anomalies: What the ExampleValidator found in each split.
         manifest: The account of rows; None where another ExampleGen wrote the Examples.
         options: What to let through.
+        baseline: Statistics of each split of the data to compare with; None where there is none.
     """
     problems = [*_row_problems(manifest, options)] if manifest else []
     for split, split_statistics in statistics.items():
@@ -60,13 +80,26 @@ def find_problems(
         problems += _anomaly_problems(split, anomalies.get(split))
         problems += _feature_problems(split, split_statistics, options.label)
         if options.label:
-            problems += _label_problems(split, split_statistics, options.label)
+            problems += _label_problems(split, split_statistics, options)
+    filled = {split: found for split, found in statistics.items() if found.num_examples}
+    for split, found in filled.items():
+        before = (baseline or {}).get(split)
+        if before is not None and before.num_examples:
+            problems += _far(split, found, before, options.max_drift, "in the baseline's data")
+    for first, split in itertools.product(list(filled)[:1], list(filled)[1:]):
+        where = f"in split '{first}'"
+        problems += _far(split, filled[split], filled[first], options.max_skew, where)
     return problems
 
 
-def feature_name(feature: statistics_pb2.FeatureNameStatistics) -> str:
-    """The feature's name, its steps joined by dots where it is nested."""
-    return feature.name or ".".join(feature.path.step)
+def _far(split: str, now: Statistics, before: Statistics, most: float, where: str) -> Iterator[str]:
+    """Features whose values differ too much from others."""
+    for name, distance in distances(before, now) if most < 1 else ():
+        if distance > most:
+            yield (
+                f"split '{split}', feature '{name}': its values are {distance:.2f} from those "
+                f"{where}; expected at most {most:g}"
+            )
 
 
 def _row_problems(manifest: Manifest, options: GateOptions) -> Iterator[str]:
@@ -110,8 +143,9 @@ def _feature_problems(
 
 
 def _label_problems(
-    split: str, statistics: statistics_pb2.DatasetFeatureStatistics, label: str
+    split: str, statistics: statistics_pb2.DatasetFeatureStatistics, options: GateOptions
 ) -> Iterator[str]:
+    label = options.label
     where = f"split '{split}', label '{label}'"
     feature = next((f for f in statistics.features if feature_name(f) == label), None)
     if feature is None:
@@ -122,6 +156,11 @@ def _label_problems(
         yield f"{where}: missing in {missing} of {statistics.num_examples} rows; expected it in all"
     if missing < statistics.num_examples and _has_one_value(feature):
         yield f"{where}: has one value in all rows; expected at least two classes"
+    elif (share := largest_share(feature)) > options.max_label_share:
+        yield (
+            f"{where}: one value has {share:.2%} of the rows; expected at most "
+            f"{options.max_label_share:.2%}"
+        )
 
 
 def _present(feature: statistics_pb2.FeatureNameStatistics) -> int:

@@ -7,7 +7,7 @@ this node acts on it.
 
 import json
 import os
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from tfx.components.statistics_gen.stats_artifact_utils import load_statistics
 from tfx.dsl.component.experimental.annotations import InputArtifact, Parameter
@@ -35,6 +35,10 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
     examples: InputArtifact[Examples],
     label: Parameter[str] = "",
     max_quarantined_share: Parameter[float] = GateOptions.max_quarantined_share,
+    max_label_share: Parameter[float] = GateOptions.max_label_share,
+    max_drift: Parameter[float] = GateOptions.max_drift,
+    max_skew: Parameter[float] = GateOptions.max_skew,
+    baseline: InputArtifact[ExampleStatistics] = None,
 ) -> GateOutputs:
     """Let the run go on, or stop it with a list of all that is wrong.
 
@@ -44,6 +48,11 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
         examples: From any ExampleGen; rows are accounted for where there is a manifest.
         label: See `GateOptions`.
         max_quarantined_share: See `GateOptions`.
+        max_label_share: See `GateOptions`.
+        max_drift: See `GateOptions`.
+        max_skew: See `GateOptions`.
+        baseline: Statistics to measure drift against, from a Resolver of
+            `LatestBlessedStatisticsStrategy`; without any nothing drifts.
 
     Returns:
         `verdict`, see `GateOutputs`.
@@ -51,15 +60,19 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
     Raises:
         DataError: The data is unfit; lists why.
     """
-    by_split = {
-        split: load_statistics(statistics, split).proto().datasets[0]
-        for split in artifact_utils.decode_split_names(statistics.split_names)
-    }
+    by_split = _by_split(statistics)
     problems = find_problems(
         by_split,
         read_anomalies(anomalies.uri),
         _read_manifest(examples),
-        GateOptions(label=label, max_quarantined_share=max_quarantined_share),
+        GateOptions(
+            label=label,
+            max_quarantined_share=max_quarantined_share,
+            max_label_share=max_label_share,
+            max_drift=max_drift,
+            max_skew=max_skew,
+        ),
+        _by_split(baseline) if baseline is not None else None,
     )
     if problems:
         raise DataError(
@@ -68,6 +81,13 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
         )
     rows = {split: statistics.num_examples for split, statistics in by_split.items()}
     return {"verdict": json.dumps({"rows": rows})}
+
+
+def _by_split(statistics: ExampleStatistics) -> dict[str, Any]:
+    return {
+        split: load_statistics(statistics, split).proto().datasets[0]
+        for split in artifact_utils.decode_split_names(statistics.split_names)
+    }
 
 
 def _read_manifest(examples: Examples) -> Manifest | None:

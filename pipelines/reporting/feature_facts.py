@@ -9,7 +9,7 @@ from typing import Any
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from penstock.components.errors import DataError
-from penstock.components.gates.checks import feature_name
+from penstock.components.gates.drift import feature_name
 from penstock.pipelines.reporting.artifact_files import read_bytes, split_folder, splits_in
 from penstock.pipelines.reporting.histograms import (
     BINS,

@@ -1,14 +1,14 @@
 """The columns of the taxi data and what each becomes: names and sizes, no TensorFlow.
 
 Flows in: the raw features of `schemas/taxi/schema.pbtxt`. Flows out, to `preprocessing` and
-`model`: two tensors a trip, `numeric_xf` float32 [len(NUMERIC)] and `category_xf` int64
+`model`: two tensors a trip, `numeric_xf` float32 [2 * len(NUMERIC)] and `category_xf` int64
 [len(category_sizes())], and the label `big_tipper_xf` int64 [1].
 """
 
 from penstock import Target
 
 NUMERIC = ("trip_miles", "fare", "trip_seconds")
-"""Scaled to mean 0 and variance 1."""
+"""Scaled to mean 0 and variance 1; the mean where there is none, which a column of its own says."""
 
 BUCKETED = ("pickup_latitude", "pickup_longitude", "dropoff_latitude", "dropoff_longitude")
 """Replaced by the number of the quantile, 0..BUCKETS - 1."""

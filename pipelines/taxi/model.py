@@ -13,11 +13,11 @@ def build_model(
 ) -> keras.Model:
     """Build and compile the model; the arguments are those of `config.ModelOptions`.
 
-    Inputs: `numeric_xf` float32 [batch, 3] and `category_xf` int64 [batch, 9].
+    Inputs: `numeric_xf` float32 [batch, 6] and `category_xf` int64 [batch, 9].
     Output: float32 [batch, 1], the probability that the passenger tips well.
     """
     sizes = list(features.category_sizes().values())
-    numeric = keras.Input((len(features.NUMERIC),), name=features.NUMERIC_XF, dtype="float32")
+    numeric = keras.Input((2 * len(features.NUMERIC),), name=features.NUMERIC_XF, dtype="float32")
     category = keras.Input((len(sizes),), name=features.CATEGORY_XF, dtype="int64")
 
     # One table for all columns: each column's values get rows of their own.

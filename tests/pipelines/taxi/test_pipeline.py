@@ -80,7 +80,7 @@ def test_a_second_run_and_what_it_changed(taxi_run):
     assert done.returncode == 0, done.stderr
     assert f"\nreport      {taxi_run.root}/report.html\n" in done.stdout
     out = taxi_run.root / "both.html"
-    new, *_, old = json.loads(taxi_run.penstock("runs", taxi_run.root, "--json").stdout)
+    new, *_, old = json.loads(taxi_run.penstock("runs", "list", taxi_run.root, "--json").stdout)
     assert old["run_id"] == taxi_run.summary["run_id"]
     compared = (old["run_id"], new["run_id"])
     done = taxi_run.penstock("report", *compared, "--root", taxi_run.root, "--out", out)

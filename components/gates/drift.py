@@ -1,0 +1,137 @@
+"""How far a feature's values are from those of other data: two TFDV statistics in, 0..1 out.
+
+Of words the distance is the greatest difference of one value's share, of numbers the greatest
+difference of their cumulative distributions; a change in the share of rows without a value counts
+as much. 0 is equal, 1 has nothing in common. TFDV keeps ten quantiles of numbers, so distances of
+numbers below 0.1 say nothing.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+Statistics = statistics_pb2.DatasetFeatureStatistics
+_Feature = statistics_pb2.FeatureNameStatistics
+
+
+def feature_name(feature: _Feature) -> str:
+    """The feature's name, its steps joined by dots where it is nested."""
+    return feature.name or ".".join(feature.path.step)
+
+
+def distances(before: Statistics, now: Statistics) -> Iterator[tuple[str, float]]:
+    """The distance of each feature; 1 of one that only one of both has.
+
+    Args:
+        before: The data to compare with; has rows.
+        now: The data; has rows.
+    """
+    old, new = _by_name(before), _by_name(now)
+    for name in sorted(old.keys() | new.keys()):
+        if name in old and name in new:
+            yield name, _distance(old[name], new[name])
+        else:
+            yield name, 1.0
+
+
+def largest_share(feature: _Feature) -> float:
+    """The share of the most frequent value, of the values that are there.
+
+    Of whole numbers that span ten or more, and of fractions, only 0 is counted.
+    """
+    if feature.HasField("string_stats"):
+        shares = _shares(feature)
+        return max(shares.values(), default=0.0)
+    numbers = feature.num_stats
+    total = numbers.common_stats.tot_num_values
+    zeros = numbers.num_zeros / total if total else 0.0
+    is_whole = feature.type == _Feature.INT
+    # TFDV's ten equal buckets then have a number each.
+    if not is_whole or numbers.max - numbers.min >= 10:
+        return float(zeros)
+    counts = [
+        bucket.sample_count
+        for histogram in numbers.histograms
+        if histogram.type == statistics_pb2.Histogram.STANDARD
+        for bucket in histogram.buckets
+    ]
+    return max(counts, default=0.0) / total if total else 0.0
+
+
+def _by_name(statistics: Statistics) -> Mapping[str, _Feature]:
+    return {feature_name(feature): feature for feature in statistics.features}
+
+
+def _distance(old: _Feature, new: _Feature) -> float:
+    missing = abs(_missing(old) - _missing(new))
+    if not _present(old) or not _present(new):
+        return missing
+    if old.HasField("string_stats") and new.HasField("string_stats"):
+        before, now = _shares(old), _shares(new)
+        words = (abs(before.get(w, 0.0) - now.get(w, 0.0)) for w in before.keys() | now.keys())
+        return max(missing, *words, 0.0)
+    if old.HasField("num_stats") and new.HasField("num_stats"):
+        return max(missing, _apart(_quantiles(old), _quantiles(new)))
+    return 1.0  # another type
+
+
+def _common(feature: _Feature) -> statistics_pb2.CommonStatistics:
+    return getattr(feature, feature.WhichOneof("stats")).common_stats
+
+
+def _present(feature: _Feature) -> int:
+    return int(_common(feature).num_non_missing)
+
+
+def _missing(feature: _Feature) -> float:
+    common = _common(feature)
+    rows = common.num_non_missing + common.num_missing
+    return float(common.num_missing / rows) if rows else 1.0
+
+
+def _shares(feature: _Feature) -> dict[str, float]:
+    buckets = feature.string_stats.rank_histogram.buckets
+    total = feature.string_stats.common_stats.tot_num_values or sum(b.sample_count for b in buckets)
+    return {bucket.label: bucket.sample_count / total for bucket in buckets} if total else {}
+
+
+_Steps = list[tuple[float, float, float]]
+
+
+def _quantiles(feature: _Feature) -> _Steps:
+    """(from, to, share) of each bucket of equal counts."""
+    for histogram in feature.num_stats.histograms:
+        total = sum(bucket.sample_count for bucket in histogram.buckets)
+        if histogram.type == statistics_pb2.Histogram.QUANTILES and total:
+            return [
+                (bucket.low_value, bucket.high_value, bucket.sample_count / total)
+                for bucket in histogram.buckets
+            ]
+    return []
+
+
+def _apart(old: _Steps, new: _Steps) -> float:
+    """The greatest difference of two cumulative distributions."""
+    if not old or not new:
+        return 0.0 if old == new else 1.0
+    edges = {edge for low, high, _ in (*old, *new) for edge in (low, high) if math.isfinite(edge)}
+    return max(
+        (
+            abs(_up_to(old, edge, including=side) - _up_to(new, edge, including=side))
+            for edge in edges
+            for side in (False, True)
+        ),
+        default=0.0,
+    )
+
+
+def _up_to(steps: _Steps, edge: float, *, including: bool) -> float:
+    """The share of values below an edge, or up to it; even within a bucket."""
+    total = 0.0
+    for low, high, share in steps:
+        if high < edge or (high == edge and (including or low < high)):
+            total += share
+        elif low < edge:
+            total += share * (edge - low) / (high - low)
+    return total

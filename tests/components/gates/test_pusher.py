@@ -1,0 +1,90 @@
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from tfx.types.standard_artifacts import PushedModel
+
+from penstock.components.errors import DataError
+from penstock.components.gates import pusher
+from penstock.components.gates.pusher import check_served, folder_digest, publish
+
+
+def model(folder, text="a model"):
+    (folder / "variables").mkdir(parents=True)
+    (folder / "saved_model.pb").write_text(text)
+    (folder / "variables/variables.data").write_bytes(b"weights " * 1000)
+    return str(folder)
+
+
+@pytest.fixture
+def serving(tmp_path):
+    return str(tmp_path / "serving")
+
+
+def pushed(version, digest=""):
+    artifact = PushedModel()
+    artifact.set_string_custom_property("pushed_destination", str(version))
+    artifact.set_string_custom_property("pushed_version", version.name)
+    artifact.set_string_custom_property("pushed_sha256", digest)
+    return artifact
+
+
+def test_the_newest_version_is_the_one_pushed_last(tmp_path, serving, monkeypatch):
+    first, second = model(tmp_path / "a"), model(tmp_path / "b", "another")
+    versions = [publish(path, serving)[0] for path in (first, second, first, second)]
+    assert [int(v.name) - int(versions[0].name) for v in versions] == [0, 1, 2, 3]
+    monkeypatch.setattr(time, "time", lambda: 0.0)  # a clock that was set back
+    newest, digest = publish(first, serving)
+    assert int(newest.name) == int(versions[-1].name) + 1
+    assert folder_digest(str(newest)) == digest == folder_digest(first)
+    assert sorted(os.listdir(serving)) == sorted(v.name for v in (*versions, newest))
+
+
+def test_a_model_that_is_the_newest_already_stays(tmp_path, serving):
+    version, _ = publish(model(tmp_path / "a"), serving)
+    assert publish(str(tmp_path / "a"), serving)[0] == version
+    assert os.listdir(serving) == [version.name]
+
+
+def test_pushed_means_served(tmp_path, serving):
+    version, digest = publish(model(tmp_path / "a"), serving)
+    check_served(pushed(version, digest))
+    newer, _ = publish(model(tmp_path / "b", "another"), serving)
+    with pytest.raises(DataError, match=f"{version}: was pushed, but {newer.name} is the newest"):
+        check_served(pushed(version, digest))
+    shutil.rmtree(newer)
+    (version / "saved_model.pb").write_text("A model")
+    with pytest.raises(DataError, match=f"{version}: the pushed model was altered"):
+        check_served(pushed(version, digest))
+    shutil.rmtree(version)
+    with pytest.raises(DataError, match=f"{version}: the pushed model is not there any more"):
+        check_served(pushed(version, digest))
+    check_served(PushedModel())  # was not pushed
+
+
+def test_a_full_disk_leaves_no_half_version(tmp_path, serving, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pusher, "_flush", full)
+    with pytest.raises(DataError, match=r"cannot be pushed \(No space left on device\)"):
+        publish(model(tmp_path / "a"), serving)
+    assert os.listdir(serving) == []
+
+
+def test_a_push_that_is_killed_leaves_no_version_and_the_next_one_cleans_up(tmp_path, serving):
+    path = model(tmp_path / "a")
+    code = (
+        "import os, signal, sys\n"
+        "from penstock.components.gates import pusher\n"
+        "pusher._flush = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "pusher.publish(*sys.argv[1:])\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, path, serving], check=False)
+    assert killed.returncode == -9
+    assert [name for name in os.listdir(serving) if name.isdecimal()] == []
+    version, _ = publish(path, serving)
+    assert os.listdir(serving) == [version.name]
