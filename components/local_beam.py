@@ -8,6 +8,8 @@ from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+from penstock.components import beam_workers  # noqa: F401 - a killed worker ends the work
+
 # Beam's own, but Ctrl-C is left to the process that started it: a worker would print a traceback.
 # What Google's clients warn of at every import is of no use to a person either.
 _WORKER_COMMAND = (

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import apache_beam as beam
 
+from penstock.components.beam_workers import WORKER_LOST
 from penstock.components.errors import DataError, UsageError, one_line
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.parquet_copy import PARQUET_DIR
@@ -188,6 +189,9 @@ def _run(
     except RuntimeError as error:
         if str(error).startswith("KeyboardInterrupt"):
             raise KeyboardInterrupt from error  # as it was before Beam's worker wrapped it
+        _, lost, how = str(error).partition(WORKER_LOST)
+        if lost:
+            raise DataError(f"{lost}{how}") from error
         raise
     stopped_by = board.first_error()
     if stopped_by:

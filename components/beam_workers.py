@@ -1,0 +1,111 @@
+"""Beam's worker processes, watched: one that is killed ends the work with a line that says so.
+
+Beam's own runner waits for ever for the answer of a process that is gone. The system kills one
+where memory runs out.
+"""
+
+import logging
+import signal
+import threading
+import time
+from contextlib import suppress
+
+import grpc
+import psutil
+from apache_beam.portability import python_urns
+from apache_beam.portability.api import beam_fn_api_pb2
+from apache_beam.runners.portability.fn_api_runner.worker_handlers import (
+    SubprocessSdkWorkerHandler,
+    WorkerHandler,
+)
+from apache_beam.runners.portability.local_job_service import SubprocessSdkWorker
+
+WORKER_LOST = "Beam worker lost:"
+_ADVICE = "the system kills a process where memory runs out; use fewer workers, or give more memory"
+# Long enough for a process to be started on a busy machine.
+_START_SECONDS = 10.0
+_LOOK_SECONDS = 0.02
+
+
+@WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
+class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
+    """Starts a worker; answers in its place when it dies, and ends the others of its pipeline."""
+
+    _is_closing = False
+    _process: psutil.Process | None = None
+
+    def start_worker(self) -> None:
+        """Start the process, and two threads: one waits for its end, as Beam's own does."""
+        self.worker = SubprocessSdkWorker(
+            self._worker_command_line, self.control_address, self.provision_info, self.worker_id
+        )
+        self.worker_thread = threading.Thread(name="run_worker", target=self._run)
+        self.worker_thread.start()
+        until = time.monotonic() + _START_SECONDS
+        while self._process is None and self.worker_thread.is_alive() and time.monotonic() < until:
+            self._process = next(iter(self._processes(self.worker_id)), None)
+            time.sleep(_LOOK_SECONDS)
+
+    def close(self) -> None:
+        """Let the process end."""
+        self._is_closing = True
+        super().close()
+
+    def _run(self) -> None:
+        status = "its process ended"
+        try:
+            self.worker.run()
+        except RuntimeError as error:
+            status = _status(int(str(error).rpartition(" ")[2]))
+        if not self._is_closing:
+            place = f"process {self._process.pid}" if self._process else str(self.worker_id)
+            _quiet_broken_connections()
+            self._answer(f"{WORKER_LOST} {place} {status}; {_ADVICE}")
+            for process in self._processes():
+                process.kill()
+
+    def _answer(self, error: str) -> None:
+        """Answer every question that waits, and all that follow."""
+        connection = self.control_conn
+        push = connection.push
+
+        def failed(request: beam_fn_api_pb2.InstructionRequest) -> object:
+            future = push(request)
+            if future is not None:
+                future.set(beam_fn_api_pb2.InstructionResponse(error=error))
+            return future
+
+        connection.push = failed
+        for future in list(connection._futures_by_id.values()):
+            future.set(beam_fn_api_pb2.InstructionResponse(error=error))
+
+    def _processes(self, worker_id: str | None = None) -> list[psutil.Process]:
+        """The worker processes of this pipeline; only that of an id if one is given."""
+        found = []
+        for child in psutil.Process().children():
+            with suppress(psutil.Error):
+                told = child.environ()
+                address = told.get("CONTROL_API_SERVICE_DESCRIPTOR", "")
+                if self.control_address in address and worker_id in (None, told["WORKER_ID"]):
+                    found.append(child)
+        return found
+
+
+def _quiet_broken_connections() -> None:
+    """Keep from the user the tracebacks of Beam's threads that wait for a process that is gone."""
+    logging.getLogger("apache_beam.runners.worker.data_plane").setLevel(logging.CRITICAL)
+    hook = threading.excepthook
+
+    def excepthook(found: threading.ExceptHookArgs) -> None:
+        if not issubclass(found.exc_type, grpc.RpcError):
+            hook(found)
+
+    threading.excepthook = excepthook
+
+
+def _status(code: int) -> str:
+    """What an exit status says; a shell adds 128 to the number of the signal."""
+    number = -code if code < 0 else code - 128
+    with suppress(ValueError):
+        return f"was killed by {signal.Signals(number).name}"
+    return f"ended with status {code}"
