@@ -2,12 +2,14 @@
 
 import functools
 import hashlib
+import io
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
 from penstock.components.errors import DataError
+from penstock.components.files.patience import PatientFile
 from penstock.components.files.remote import RemoteFile
 from penstock.components.files.spool import local_path
 from penstock.components.tfrecord.sharding import MIB
@@ -86,11 +88,13 @@ class HashingStream:
 def open_data(path: str) -> BinaryIO:
     """Open a data file for reading; of a remote one its local copy.
 
+    What fails for a moment, opening or reading, is tried again (`patience.py`).
+
     Raises:
         DataError: It cannot be; names it and the reason.
     """
     try:
-        return open(local_path(path), "rb")
+        return io.BufferedReader(PatientFile(local_path(path), path))
     except OSError as error:
         raise DataError(f"{path}: cannot be opened ({error.strerror})") from error
 

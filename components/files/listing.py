@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.files.patience import patiently
 from penstock.components.files.remote import RemoteFile, find_files, has_glob, is_remote
 from penstock.components.tfrecord.recovery import recover
 
@@ -89,7 +90,9 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
     elif os.path.isfile(pattern):
         return Listing((pattern,), ())
     elif os.path.isdir(pattern):
-        found = (os.path.join(pattern, name) for name in os.listdir(pattern))
+        found = (
+            os.path.join(pattern, name) for name in patiently(pattern, lambda: os.listdir(pattern))
+        )
         listing = _by_extension(_without_stray(filter(os.path.isfile, found)), kind)
     elif glob.has_magic(pattern):
         listing = _without_stray(filter(os.path.isfile, glob.glob(pattern, recursive=True)))

@@ -15,6 +15,7 @@ import pyarrow_hotfix  # noqa: F401 - CVE-2023-47248: Arrow 10 runs pickled code
 
 from penstock.components.errors import DataError, short_error
 from penstock.components.files.content import hash_file, open_data
+from penstock.components.files.patience import patiently
 from penstock.components.files.sniff import PARQUET_MAGIC, not_text
 from penstock.components.files.spool import local_path
 from penstock.components.sources.arrow_values import feature_type, holds_text
@@ -110,7 +111,10 @@ def open_reader(path: str, int96_unit: str | None = None) -> pq.ParquetFile:
         DataError: It is not Parquet, is damaged, or wants pickled code to be run.
     """
     try:
-        return pq.ParquetFile(local_path(path), coerce_int96_timestamp_unit=int96_unit)
+        return patiently(
+            path,
+            lambda: pq.ParquetFile(local_path(path), coerce_int96_timestamp_unit=int96_unit),
+        )
     except RuntimeError as error:
         if "extension" not in str(error):
             raise

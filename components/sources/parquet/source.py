@@ -7,7 +7,7 @@ values are refused by name, and pickled extension types without running their co
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from penstock.components.errors import DataError, short_error
 from penstock.components.files.content import EMPTY_ADVICE, open_unchanged
 from penstock.components.files.listing import list_files
+from penstock.components.files.patience import is_transient, wait_or_give_up, waits
 from penstock.components.sources.arrow_values import number_unit, to_feature
 from penstock.components.sources.base import (
     MAX_BATCH_BYTES,
@@ -65,7 +66,14 @@ class ParquetSource(OpenedFiles[ParquetFile]):
             DataError: A file is damaged, or has changed since it was inspected.
         """
         for piece in pieces:
-            yield from self._read_piece(self.scanned[piece.file], piece)
+            left, rest = waits(), piece
+            while rest.start < rest.end:
+                try:
+                    for batch in self._read_piece(self.scanned[piece.file], rest):
+                        yield batch
+                        rest = replace(rest, start=rest.start + batch.rows_read)
+                except OSError as error:
+                    wait_or_give_up(piece.file, error, left)
 
     def _read_piece(self, file: ParquetFile, piece: Piece) -> Iterator[Batch]:
         ends = file.group_ends
@@ -162,6 +170,8 @@ def _damage_named(
     try:
         yield from batches
     except (pa.ArrowException, OSError) as error:
+        if is_transient(error):
+            raise
         raise DataError(
             f"{path}: damaged within rows {piece.start + 1} to {piece.end} "
             f"({short_error(error)}); copy or write it again"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from penstock.components.errors import DataError, one_line
 from penstock.components.files import remote
 from penstock.components.files.listing import identity
+from penstock.components.files.patience import patiently
 from penstock.components.tfrecord.recovery import recover
 
 # What is no data whatever the kind: hidden files, markers, checksums, leftovers of editors and
@@ -197,7 +198,11 @@ class _Folder:
 
 def _entries(folder: str) -> list[os.DirEntry]:
     try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
+        return patiently(folder, lambda: _sorted_entries(folder))
     except OSError as error:
         raise DataError(f"cannot be listed: {one_line(error)}") from error
+
+
+def _sorted_entries(folder: str) -> list[os.DirEntry]:
+    with os.scandir(folder) as entries:
+        return sorted(entries, key=lambda entry: entry.name)

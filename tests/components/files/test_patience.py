@@ -1,0 +1,122 @@
+import errno
+import io
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.components.errors import DataError
+from penstock.components.files import patience
+from penstock.components.files.content import hash_file, open_data
+from penstock.components.files.listing import list_files
+from penstock.components.sources.open import open_source
+from penstock.components.sources.parquet import source as parquet_source
+
+
+@pytest.fixture
+def waited(monkeypatch):
+    """The seconds that were waited, without waiting."""
+    seconds = []
+    monkeypatch.setattr("time.sleep", seconds.append)
+    return seconds
+
+
+@pytest.fixture
+def faulty(monkeypatch):
+    """Lets reads fail: `faulty(n, code)` every read but the first n, each once with that error."""
+
+    def make(good, code, times=1):
+        state = {"reads": 0, "failed": 0}
+
+        def readinto(file, buffer):
+            state["reads"] += 1
+            if state["reads"] > good and state["failed"] < times:
+                state["failed"] += 1
+                raise OSError(code, os.strerror(code))
+            return io.FileIO.readinto(file, buffer)
+
+        monkeypatch.setattr(patience, "_readinto", readinto)
+        return state
+
+    return make
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE])
+@pytest.mark.parametrize("times", [1, 4])
+def test_a_read_that_fails_for_a_moment_goes_on_where_it_was(tmp_path, faulty, waited, code, times):
+    path = tmp_path / "a.csv"
+    path.write_text("id,name\n" + "".join(f"{i},x\n" for i in range(50_000)))
+    faulty(3, code, times)
+    source = open_source(str(path))
+    batches = [batch for run in source.cut(3) for batch in source.read(run)]
+    ids = [i for batch in batches for i in batch.table.column(0).to_pylist()]
+    assert ids == list(range(50_000))
+    assert waited == [0.5, 2.0, 8.0, 30.0][:times]
+
+
+def test_after_some_patience_the_file_is_named(tmp_path, faulty, waited):
+    (tmp_path / "a").write_bytes(bytes(100))
+    faulty(0, errno.EIO, times=99)
+    with pytest.raises(DataError) as error:
+        hash_file(str(tmp_path / "a"))
+    assert str(error.value) == (
+        f"{tmp_path}/a: cannot be read, 5 tries failed (Input/output error); look after the disk "
+        "or the mount, then start again"
+    )
+    assert len(waited) == 4
+
+
+def test_what_is_no_fault_of_the_moment_is_not_tried_again(tmp_path, waited):
+    with pytest.raises(DataError, match=r"/a: cannot be opened \(No such file"):
+        open_data(str(tmp_path / "a"))
+    assert waited == []
+
+
+def test_a_file_read_whole_is_read_anew(tmp_path, monkeypatch, waited):
+    (tmp_path / "a").write_bytes(b"abc")
+    file = patience.PatientFile(str(tmp_path / "a"), "a")
+    assert file.read(1) == b"a"
+    at = file.tell()
+    error = OSError(errno.ESTALE, "Stale file handle")
+    assert file._again(error, at, lambda: io.FileIO.readall(file)) == b"bc"
+    assert waited == [0.5]
+
+
+def test_a_folder_that_cannot_be_listed_for_a_moment(tmp_path, monkeypatch, waited):
+    (tmp_path / "a.csv").write_text("x")
+    listdir, errors = os.listdir, [OSError(errno.ESTALE, "Stale file handle")]
+
+    def stale(path):
+        if errors:
+            raise errors.pop()
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", stale)
+    assert len(list_files(str(tmp_path), "csv").files) == 1
+    assert waited == [0.5]
+
+
+def test_parquet_goes_on_behind_the_rows_that_were_read(tmp_path, monkeypatch, waited):
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"id": list(range(20_000))}), path, row_group_size=3000)
+    reader, batches = parquet_source._RowReader, [4]
+
+    class Faulty(reader):
+        def batches(self, rows):
+            for batch in super().batches(rows):
+                batches[0] -= 1
+                if not batches[0]:
+                    raise OSError(errno.EIO, "Input/output error")
+                yield batch
+
+    monkeypatch.setattr(parquet_source, "_RowReader", Faulty)
+    source = open_source(path)
+    found = [b.table for run in source.cut(1) for b in source.read(run)]
+    assert [i for table in found for i in table.column(0).to_pylist()] == list(range(20_000))
+    assert waited == [0.5]
+    batches[0] = 2
+    monkeypatch.setattr(patience, "waits", lambda: iter(()))
+    monkeypatch.setattr(parquet_source, "waits", lambda: iter(()))
+    with pytest.raises(DataError, match=r"a.parquet: cannot be read, 5 tries failed"):
+        list(source.read(source.cut(1)[0]))
