@@ -88,7 +88,7 @@ class PatientFile(io.FileIO):
         except OSError as error:
             return self._again(error, self.tell(), lambda: _readinto(self, buffer))
 
-    def readall(self) -> bytes | None:
+    def readall(self) -> bytes:
         """Read to the end."""
         start = self.tell()
         try:

@@ -8,11 +8,12 @@ numbers below 0.1 say nothing.
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-Statistics = statistics_pb2.DatasetFeatureStatistics
-_Feature = statistics_pb2.FeatureNameStatistics
+Statistics: TypeAlias = statistics_pb2.DatasetFeatureStatistics
+_Feature: TypeAlias = statistics_pb2.FeatureNameStatistics
 
 
 def feature_name(feature: _Feature) -> str:

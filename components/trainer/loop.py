@@ -9,7 +9,7 @@ import posixpath
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -51,7 +51,7 @@ from penstock.components.trainer.utilisation.verdict import bottleneck
 logger = logging.getLogger(__name__)
 
 # Training batches, or a function that makes them, given `start`, to begin where it says.
-TrainData = tf.data.Dataset | Callable[..., tf.data.Dataset]
+TrainData: TypeAlias = tf.data.Dataset | Callable[..., tf.data.Dataset]
 
 
 @dataclass(frozen=True)

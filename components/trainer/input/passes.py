@@ -110,8 +110,8 @@ class Passes:
             np.array([p for lane in plan.lanes for p in lane], np.int64).reshape(-1, 3),
             np.array([len(lane) for lane in plan.lanes], np.int64),
             self._sizes(plan),
-            np.int64(plan.window),
-            np.int64(plan.drop),
+            np.array(plan.window, np.int64),
+            np.array(plan.drop, np.int64),
         ]
 
     def _sizes(self, plan: PassPlan) -> np.ndarray:
