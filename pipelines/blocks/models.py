@@ -213,7 +213,8 @@ def _small(seen: Any, options: ImageModelOptions) -> Any:
     for filters in options.filters:
         for _ in range(2):
             seen = layers.Conv2D(filters, 3, padding="same", use_bias=False)(seen)
-            seen = layers.BatchNormalization()(seen)
+            # Keras' 0.99 takes some hundred steps to forget its start: longer than small data trains.
+            seen = layers.BatchNormalization(momentum=0.9)(seen)
             seen = layers.Activation("relu")(seen)
         seen = layers.MaxPooling2D(padding="same")(seen)
     return layers.Flatten()(seen)

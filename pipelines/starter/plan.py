@@ -14,6 +14,8 @@ _CACHED_ROWS, _CACHED_IMAGE_BYTES = 1_000_000, 1 << 30
 # The most steps of a first run: minutes, not hours, on a few cores.
 _MAX_STEPS_TABLE, _MAX_STEPS_IMAGES = 20_000, 3_000
 _EPOCHS = 30
+# Of small data an epoch is several passes: its end is a judgement of the model, which costs time.
+_MIN_STEPS_PER_EPOCH = 20
 # A model that says the same of each row has an AUC of 0.5; 0.55 is one that learned something.
 _MIN_AUC = 0.55
 _MAX_SLICE_VALUES, _MAX_SLICES = 12, 2
@@ -52,7 +54,7 @@ class Plan:
     @property
     def epochs(self) -> int:
         """Passes over the training rows, at most."""
-        return math.ceil(self.max_steps / self.steps_per_epoch)
+        return math.ceil(self.max_steps * self.batch_size / self.train_rows)
 
 
 def plan_table(look: TableLook, data_name: str) -> Plan:
@@ -60,7 +62,7 @@ def plan_table(look: TableLook, data_name: str) -> Plan:
     roles, columns = look.roles, {column.name: column for column in look.columns}
     train_rows = max(1, int(look.rows * _TRAIN_SHARE))
     batch_size = 32 if train_rows < 3_000 else 128 if train_rows < 30_000 else 512
-    steps = max(1, train_rows // batch_size)
+    steps = max(_MIN_STEPS_PER_EPOCH, train_rows // batch_size)
     thresholds, worsening = {}, {}
     for target in roles.targets:
         prefix = f"{target.name}/" if len(roles.targets) > 1 else ""
@@ -105,7 +107,7 @@ def plan_images(look: ImagesLook, data_name: str) -> Plan:
     """The plan of images."""
     train_rows = max(1, int(look.rows * _TRAIN_SHARE))
     batch_size = 32
-    steps = max(1, train_rows // batch_size)
+    steps = max(_MIN_STEPS_PER_EPOCH, train_rows // batch_size)
     # Each stage halves the image, down to about 4 pixels.
     stages = max(1, round(math.log2(look.side / 4)))
     decoded = train_rows * look.side**2 * look.channels

@@ -1,0 +1,126 @@
+"""`serve_columns` as TensorFlow Serving calls it, and as Python does."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import predict_pb2
+
+from penstock.components.errors import UsageError
+from penstock.components.served_columns import MISSING_INT, column_name
+from penstock.components.trainer.serving import Served, serve_columns
+
+SPEC = {
+    "age": tf.io.VarLenFeature(tf.int64),
+    "monthly fee": tf.io.FixedLenFeature([1], tf.float32, 0.0),
+    "plan": tf.io.VarLenFeature(tf.string),
+}
+
+
+class Graph(tf.Module):
+    """In place of Transform's: age or 100, the fee, and whether the plan is `pro`."""
+
+    def __call__(self, raw):
+        age = tf.sparse.to_dense(raw["age"], 100)
+        plan = tf.sparse.to_dense(raw["plan"], "")
+        columns = [tf.cast(age, tf.float32), raw["monthly fee"], tf.cast(plan == "pro", tf.float32)]
+        return {"x": tf.concat([tf.reshape(c, [-1, 1]) for c in columns], axis=1)}
+
+
+def model_of(outputs):
+    x = keras.Input((3,), name="x")
+    return keras.Model({"x": x}, outputs(x))
+
+
+def save(folder, model, served):
+    signature = serve_columns(model, Graph(), SPEC, served)
+    module = tf.Module()
+    module.model = model
+    tf.saved_model.save(module, str(folder), signatures={"serve_columns": signature})
+    return tf.saved_model.load(str(folder))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    # The probability of `yes` is that of being a hundred years old, or of no known age.
+    model = model_of(lambda x: keras.layers.Lambda(lambda x: x[:, :1] / 100)(x))
+    return folder, save(folder, model, {"left_xf": Served(classes=("no", "yes"))})
+
+
+def test_classes_have_probabilities_a_number_and_words(saved):
+    answer = saved[1].signatures["serve_columns"](
+        age=tf.constant([20, 90], tf.int64),
+        monthly_fee=tf.constant([1.0, 2.0]),
+        plan=tf.constant(["pro", "basic"]),
+    )
+    np.testing.assert_allclose(answer["probabilities"], [[0.8, 0.2], [0.1, 0.9]], atol=1e-6)
+    assert answer["label"].numpy().tolist() == [0, 1]
+    assert answer["text"].numpy().tolist() == [b"no", b"yes"]
+
+
+def serve(folder, request):
+    """What TensorFlow Serving does with a PredictRequest: feeds, by the signature, what is given.
+
+    The server fills what is not given from the signature's defaults; so does the graph.
+    """
+    signature = saved_model_pb2.SavedModel()
+    signature.ParseFromString((folder / "saved_model.pb").read_bytes())
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        graph = tf.compat.v1.saved_model.loader.load(session, ["serve"], str(folder))
+        chosen = graph.signature_def[request.model_spec.signature_name]
+        feeds = {
+            chosen.inputs[name].name: tf.make_ndarray(value)
+            for name, value in request.inputs.items()
+        }
+        outputs = {name: tensor.name for name, tensor in chosen.outputs.items()}
+        return session.run(outputs, feeds), chosen
+
+
+def request_of(**columns):
+    request = predict_pb2.PredictRequest()
+    request.model_spec.signature_name = "serve_columns"
+    for name, (values, dtype) in columns.items():
+        request.inputs[name].CopyFrom(tf.make_tensor_proto(values, dtype))
+    return request
+
+
+def test_a_request_without_a_column_is_one_of_rows_without_it(saved):
+    answer, signature = serve(saved[0], request_of(monthly_fee=([1.0, 2.0], tf.float32)))
+    np.testing.assert_allclose(answer["probabilities"], [[0, 1], [0, 1]], atol=1e-6)
+    assert set(signature.inputs) == {"age", "monthly_fee", "plan"}
+    assert set(signature.defaults) == {"age", "monthly_fee", "plan"}
+    assert [dim.size for dim in signature.inputs["age"].tensor_shape.dim] == [-1]
+
+
+def test_one_row_may_lack_a_value(saved):
+    request = request_of(age=([50, MISSING_INT], tf.int64), plan=(["", "pro"], tf.string))
+    answer, _ = serve(saved[0], request)
+    np.testing.assert_allclose(answer["probabilities"][:, 1], [0.5, 1.0], atol=1e-6)
+    assert answer["text"].tolist() == [b"no", b"yes"]
+
+
+def test_values_of_several_targets_are_named(tmp_path):
+    model = model_of(lambda x: {"a_xf": x[:, 1:2] * 2, "b_xf": keras.ops.softmax(x)})
+    served = {"a_xf": Served("a"), "b_xf": Served("b", ("p", "q", "r"))}
+    answer = save(tmp_path / "model", model, served).signatures["serve_columns"](
+        age=tf.constant([], tf.int64),
+        monthly_fee=tf.constant([1.5]),
+        plan=tf.constant([], tf.string),
+    )
+    assert set(answer) == {"a/value", "b/probabilities", "b/label", "b/text"}
+    assert answer["a/value"].numpy().tolist() == [3.0]
+    assert answer["b/text"].numpy().tolist() == [b"p"]
+
+
+def test_columns_that_are_served_under_one_name_are_refused():
+    spec = {"a b": SPEC["age"], "a_b": SPEC["age"]}
+    with pytest.raises(UsageError, match="columns cannot be told apart when served: a b; rename"):
+        serve_columns(model_of(lambda x: x + 0), Graph(), spec, {})
+
+
+def test_names_are_letters_digits_and_underscores():
+    assert [column_name(name) for name in ("monthly fee", "2nd", "größe", "ok_1")] == [
+        *("monthly_fee", "_2nd", "gr__e", "ok_1")
+    ]

@@ -1,0 +1,72 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from penstock.components.errors import DataError
+from penstock.pipelines.blocks.baseline import (
+    compare_with_baseline,
+    require_beaten,
+    write_baseline,
+)
+from penstock.pipelines.blocks.target import Target
+
+LEFT = Target("left", "binary", classes=("no", "yes"))
+PRICE = Target("price", "regression")
+X = np.array([[0.0], [0.0], [0.0], [1.0]], np.float32)
+
+
+def model_of(function):
+    x = keras.Input((1,), name="x")
+    return keras.Model({"x": x}, keras.layers.Lambda(function)(x))
+
+
+def data(labels):
+    return tf.data.Dataset.from_tensor_slices(({"x": X}, labels)).batch(3)
+
+
+def test_a_model_that_knows_the_rows_beats_the_shares_of_the_classes():
+    [compared] = compare_with_baseline(
+        model_of(lambda x: 0.1 + 0.8 * x), data(np.array([[0], [0], [0], [1]])), [LEFT]
+    )
+    assert compared.model == pytest.approx(-np.log(0.9))
+    assert compared.baseline == pytest.approx(0.5623351)
+    assert compared.constant == "'no' with 0.750"
+    assert compared.rows == 4
+    require_beaten([compared])
+
+
+def test_a_model_that_says_the_mean_is_no_better():
+    values = np.array([[1.0], [2.0], [3.0], [6.0]], np.float32)
+    compared = compare_with_baseline(model_of(lambda x: 3 + 0 * x), data(values), [PRICE])
+    with pytest.raises(DataError) as caught:
+        require_beaten(compared)
+    assert str(caught.value) == (
+        "the model is no better than a constant (price: mean squared error 3.5, of always saying 3 "
+        "3.5); train longer, give it other features, or set must_beat_baseline=false"
+    )
+
+
+def test_several_targets_and_several_classes(tmp_path):
+    x = keras.Input((1,), name="x")
+    colour = Target("colour", "classes", classes=("r", "g", "b"))
+    outputs = {
+        "colour_xf": keras.layers.Lambda(
+            lambda x: keras.ops.softmax(keras.ops.concatenate([1 - x, x, 0 * x], axis=1) * 9)
+        )(x),
+        "price_xf": keras.layers.Lambda(lambda x: 2 * x)(x),
+    }
+    labels = {
+        "colour_xf": np.array([[0], [0], [0], [1]]),
+        "price_xf": np.array([[0.0], [0.0], [0.0], [2.0]]),
+    }
+    compared = compare_with_baseline(keras.Model({"x": x}, outputs), data(labels), [colour, PRICE])
+    assert [one.is_beaten for one in compared] == [True, True]
+    write_baseline(str(tmp_path), compared)
+    written = json.loads((tmp_path / "baseline.json").read_text())
+    assert [(one["target"], one["metric"]) for one in written] == [
+        ("colour", "cross-entropy"),
+        ("price", "mean squared error"),
+    ]

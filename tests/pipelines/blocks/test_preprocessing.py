@@ -1,0 +1,127 @@
+import math
+
+import pytest
+import tensorflow as tf
+import tensorflow_transform.beam as tft_beam
+from tensorflow_transform.tf_metadata import dataset_metadata, schema_utils
+
+from penstock.pipelines.blocks.preprocessing import (
+    boolean_numbers,
+    category_ids,
+    category_sizes,
+    date_parts,
+    dense_column,
+    scaled_numbers,
+    table_inputs,
+    target_labels,
+)
+from penstock.pipelines.blocks.target import Target
+
+SPEC = {
+    "age": tf.io.VarLenFeature(tf.int64),
+    "fee": tf.io.FixedLenFeature([1], tf.float32),
+    "news": tf.io.VarLenFeature(tf.string),
+    "since": tf.io.VarLenFeature(tf.string),
+    "seen": tf.io.VarLenFeature(tf.int64),
+    "plan": tf.io.VarLenFeature(tf.string),
+    "left": tf.io.VarLenFeature(tf.string),
+}
+DAY = 86_400_000_000
+ROWS = [
+    {"age": [20], "fee": [1.0], "news": ["Yes"], "since": ["2024-02-29"], "seen": [0],
+     "plan": ["a"], "left": ["no"]},
+    {"age": [40], "fee": [3.0], "news": ["false"], "since": ["1969-12-31T12:00"], "seen": [DAY],
+     "plan": ["a"], "left": ["yes"]},
+    {"age": [], "fee": [2.0], "news": [], "since": ["yesterday"], "seen": [],
+     "plan": ["b"], "left": ["no"]},
+    {"age": [30], "fee": [2.0], "news": ["perhaps"], "since": [], "seen": [2 * DAY],
+     "plan": [], "left": ["no"]},
+]  # fmt: skip
+
+
+def preprocess(inputs):
+    return {
+        "numbers": scaled_numbers(inputs, ["age", "fee"]),
+        "booleans": boolean_numbers(inputs, ["news"]),
+        "dates": date_parts(inputs, {"since": "ymd", "seen": "microseconds"}),
+        "categories": category_ids(inputs, {"plan": 1, "news": 5}),
+        **target_labels(inputs, [Target("left", "binary", classes=("no", "yes"))]),
+        **table_inputs(
+            numbers=[scaled_numbers(inputs, ["fee"]), boolean_numbers(inputs, [])],
+            categories=category_ids(inputs, {}),
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Rows as `preprocess` makes them, by column."""
+    metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(SPEC))
+    with tft_beam.Context(temp_dir=str(tmp_path_factory.mktemp("tft"))):
+        (rows, _), _ = (ROWS, metadata) | tft_beam.AnalyzeAndTransformDataset(preprocess)
+    return {name: [row[name].tolist() for row in rows] for name in rows[0]}
+
+
+def test_numbers_are_scaled_and_the_missing_one_is_the_mean_and_marked(made):
+    assert made["numbers"] == [
+        pytest.approx(row)
+        for row in (
+            [-(1.5**0.5), -(2**0.5), 0, 0],
+            [1.5**0.5, 2**0.5, 0, 0],
+            [0, 0, 1, 0],
+            [0, 0, 0, 0],
+        )
+    ]
+
+
+def test_booleans_are_read_in_any_words(made):
+    assert made["booleans"] == [[1, 0], [0, 0], [0.5, 1], [0.5, 1]]
+
+
+def test_dates_are_taken_apart(made):
+    first, second, third, _ = made["dates"]
+    # Days, missing; then sine and cosine of month, weekday and time of day, two dates each.
+    assert [row[2:4] for row in made["dates"]] == [[0, 0], [0, 0], [1, 1], [1, 0]]
+    february, thursday = 2 * math.pi / 12, 2 * math.pi * 4 / 7
+    assert first[4] == pytest.approx(math.sin(february), abs=1e-6)
+    assert first[8] == pytest.approx(math.sin(thursday), abs=1e-6)  # 29 February 2024
+    assert second[12] == pytest.approx(math.sin(math.pi), abs=1e-6)  # noon
+    assert second[14] == pytest.approx(math.cos(math.pi), abs=1e-6)
+    assert third[4::2] == [0] * 6
+
+
+def test_categories_have_an_id_for_no_value_and_one_for_rare_values(made):
+    assert [row[0] for row in made["categories"]] == [2, 2, 1, 0]
+    assert category_sizes({"plan": 1, "news": 5}) == [3, 7]
+
+
+def test_labels_are_the_numbers_of_the_classes(made):
+    assert made["left_xf"] == [[0], [1], [0], [0]]
+
+
+def test_inputs_of_no_columns_fall_away(made):
+    assert "categories_xf" not in made
+    assert len(made["numbers_xf"][0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "format_", "days"),
+    [
+        ("1970-01-01", "ymd", 0),
+        ("2000/03/01 06:00:00Z", "ymd", 11017.25),
+        ("31.12.1999", "dmy", 10956),
+        ("2/28/2100", "mdy", 47540),
+        ("2024-13-01", "ymd", math.nan),
+        ("", "dmy", math.nan),
+    ],
+)
+def test_days_since_1970(text, format_, days):
+    from penstock.pipelines.blocks.preprocessing import _days
+
+    found = _days(tf.constant([[text]]), format_).numpy()[0, 0]
+    assert found == pytest.approx(days, nan_ok=True)
+
+
+def test_a_feature_with_an_empty_list_is_dense_too():
+    column = tf.SparseTensor(tf.zeros([0, 2], tf.int64), tf.constant([], tf.string), [3, 0])
+    assert dense_column(column).numpy().tolist() == [[b""], [b""], [b""]]

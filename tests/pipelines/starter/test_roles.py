@@ -1,0 +1,111 @@
+"""Tables in, what each column is for out."""
+
+import pytest
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.tfrecord.schema_features import parse_schema
+from penstock.pipelines.starter.look import look_at, schema_text
+
+ROWS = 100
+
+
+def table(tmp_path, **columns):
+    """A CSV of `ROWS` rows; each column by a function of the row's number."""
+    lines = [",".join(columns)]
+    lines += [",".join(str(of(row)) for of in columns.values()) for row in range(ROWS)]
+    file = tmp_path / "rows.csv"
+    file.write_text("\n".join(lines) + "\n")
+    return str(file)
+
+
+def roles(tmp_path, target="y", **columns):
+    return look_at(table(tmp_path, **{"x": lambda i: i % 7, **columns}), [target]).roles
+
+
+@pytest.mark.parametrize(
+    ("of", "task", "classes"),
+    [
+        (lambda i: "yes" if i % 2 else "no", "binary", ("no", "yes")),
+        (lambda i: "stay" if i % 3 else "leave", "binary", ("stay", "leave")),  # the rarer is 1
+        (lambda i: i % 2 + 1, "binary", ("1", "2")),
+        (lambda i: f"{i % 2}.0", "binary", ("0", "1")),
+        (lambda i: "cba"[i % 3], "classes", ("a", "b", "c")),
+        (lambda i: i % 11, "classes", tuple(map(str, range(11)))),
+        (lambda i: i % 30, "regression", ()),
+        (lambda i: i % 3 + 0.5, "regression", ()),
+    ],
+)
+def test_the_target_tells_the_task(tmp_path, of, task, classes):
+    [target] = roles(tmp_path, y=of).targets
+    assert (target.task, target.classes) == (task, classes)
+
+
+def test_columns_are_told_by_their_values(tmp_path):
+    found = roles(
+        tmp_path,
+        y=lambda i: i % 2,
+        customer_id=lambda i: f"C{i}",
+        row=lambda i: 1000 + i,
+        income=lambda i: i * 37,
+        fee=lambda i: i / 3 if i % 5 else "",
+        since=lambda i: f"2020-01-{i % 28 + 1:02d}",
+        paid=lambda i: f"{i % 28 + 1}/3/2021",
+        sold=lambda i: f"3/{i % 28 + 1}/2021 10:00",
+        news=lambda i: "TRUE" if i % 2 else "false",
+        flag=lambda i: i % 2,
+        plan=lambda i: "abc"[i % 3],
+        place=lambda i: "here" if i < 90 else f"there{i}",
+        country=lambda i: "NL",
+        empty=lambda i: "",
+    )
+    assert found.numbers == ["x", "income", "fee"]
+    assert found.booleans == ["news", "flag"]
+    assert found.dates == {"since": "ymd", "paid": "dmy", "sold": "mdy"}
+    assert found.categories == {"plan": 3, "place": 1}
+    assert found.left_out == {
+        "customer_id": "looks like an id or free text: 100 different values in 100 rows",
+        "row": "looks like an id: 100 different values in 100 rows",
+        "country": "'NL' in all rows",
+        "empty": "no value in any row",
+    }
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "message"),
+    [
+        ({"z": lambda i: i}, UsageError, "no column 'y'; the data has x, z"),
+        (
+            {"y": lambda i: i % 2 if i else ""},
+            DataError,
+            "target 'y': has no value in 1 of the 100 rows looked at; remove these",
+        ),
+        ({"y": lambda i: "a"}, DataError, "target 'y': 'a' in all rows; expected at least two"),
+        (
+            {"y": lambda i: f"t{i}"},
+            DataError,
+            "target 'y': 100 different texts in 100 rows are no classes",
+        ),
+        (
+            {"y": lambda i: i % 2, "x": lambda i: 1},
+            DataError,
+            r"no column to predict y from \(x: '1' in all rows\)",
+        ),
+    ],
+)
+def test_data_that_nothing_can_be_learned_from_is_refused(tmp_path, columns, error, message):
+    with pytest.raises(error, match=message):
+        roles(tmp_path, **columns)
+
+
+def test_the_schema_has_the_types_and_the_classes(tmp_path):
+    look = look_at(table(tmp_path, x=lambda i: i / 2, y=lambda i: f"{i % 2}.0"), ["y"])
+    x, y = parse_schema(schema_text(look), "schema.pbtxt").feature
+    assert (x.type, x.value_count.max, x.presence.min_fraction) == (schema_pb2.FLOAT, 1, 0)
+    assert (y.type, y.value_count.max, y.presence.min_fraction) == (schema_pb2.INT, 1, 1)
+    assert (y.int_domain.min, y.int_domain.max) == (0, 1)
+
+
+def test_a_table_needs_a_target(tmp_path):
+    with pytest.raises(UsageError, match="a table needs --target, the column to predict"):
+        look_at(table(tmp_path, x=lambda i: i), [])

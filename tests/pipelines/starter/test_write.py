@@ -1,0 +1,121 @@
+"""`penstock init`: what it writes, and what it refuses; whole runs are in test_first_model.py."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from PIL import Image
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.cli.work.init import run_init
+from penstock.pipelines.starter.look import look_at
+from penstock.pipelines.starter.write import package_name
+
+
+@pytest.fixture(scope="module")
+def csv(tmp_path_factory):
+    file = tmp_path_factory.mktemp("data") / 'it\'s "mine".csv'
+    rows = [f"C{i},{i % 9},{i % 7}.5,{'abc'[i % 3]},{'yes' if i % 4 else 'no'}" for i in range(300)]
+    file.write_text("\n".join(["id,x,monthly fee,plan,left", *rows]) + "\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("photos")
+    for number in range(12):
+        place = folder / ["cat", "dog"][number % 2]
+        place.mkdir(exist_ok=True)
+        Image.new("L", (40, 33), number * 20).save(place / f"{number}.png")
+    return folder
+
+
+def python(folder, code):
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_a_table_gives_a_package_whose_options_are_good(tmp_path, csv, capsys):
+    run_init(tmp_path / "My-Churn", str(csv), ["left"], None)
+    package = tmp_path / "My-Churn" / "my_churn"
+    modules = sorted(path.name for path in package.glob("*.py"))
+    assert modules == [
+        *("__init__.py", "config.py", "features.py", "model.py", "pipeline.py"),
+        *("preprocessing.py", "run_fn.py"),
+    ]
+    assert sum(len(path.read_text().splitlines()) for path in package.glob("*.py")) < 150
+    told = capsys.readouterr().out
+    assert "target      left: 2 classes (no, yes)" in told
+    assert "left out    id: looks like an id or free text: 300 different values in 300 rows" in told
+    assert f"next        cd {tmp_path / 'My-Churn'} && penstock run" in told
+    code = """
+import json
+from my_churn.config import Config
+from my_churn import features
+c = Config()
+print(json.dumps([c.data, c.root, c.evaluation.thresholds, c.train.steps_per_epoch,
+                  features.NUMBERS, features.CATEGORIES, c.model_card.limits]))
+"""
+    assert json.loads(python(tmp_path / "My-Churn", code)) == [
+        *(str(csv), "runs", {"AUC": 0.55}, 20, ["x", "monthly fee"], {"plan": 3}),
+        "DRAFT: where it must not be used, and what it is known to get wrong.",
+    ]
+
+
+def test_the_request_of_the_readme_is_one(tmp_path, csv):
+    run_init(tmp_path / "churn", str(csv), ["left"], None)
+    readme = (tmp_path / "churn" / "README.md").read_text()
+    request = readme.partition("-d '")[2].partition("'\n")[0]
+    assert json.loads(request) == {
+        "signature_name": "serve_columns",
+        "inputs": {"x": [0], "monthly_fee": [0.5], "plan": ["a"]},
+    }
+
+
+def test_images_in_folders_give_a_package(tmp_path, photos):
+    run_init(tmp_path / "pets", str(photos), [], None)
+    code = """
+from pets.config import Config
+from pets.features import TARGETS
+c = Config()
+print(c.input.height, c.input.channels, c.model.filters, TARGETS[0].classes, c.evaluation.slices)
+"""
+    assert python(tmp_path / "pets", code) == (
+        "32 1 (16, 32, 64) ('cat', 'dog') ('image/class/text',)"
+    )
+
+
+def test_a_label_file_beside_flat_images_is_found(tmp_path, photos):
+    (tmp_path / "all").mkdir()
+    lines = ["file,label,kind"]
+    for path in sorted(photos.rglob("*.png")):
+        (tmp_path / "all" / path.name).write_bytes(path.read_bytes())
+        lines.append(f"{path.name},{path.parent.name},{path.parent.name}")
+    (tmp_path / "labels.csv").write_text("\n".join(lines) + "\n")
+    look = look_at(str(tmp_path / "all"), ["kind"])
+    assert look.labels_file == str(tmp_path / "labels.csv")
+    assert look.classes == {"cat": 6, "dog": 6}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("json", "a Python module 'json' is there already; choose another name"),
+        ("1st", "'1st' is no name for a Python package; begin with a letter"),
+        ("class", "'class' is no name for a Python package"),
+    ],
+)
+def test_names_that_are_no_packages_are_refused(tmp_path, name, message):
+    with pytest.raises(UsageError, match=message):
+        package_name(tmp_path / name)
+
+
+def test_a_folder_that_is_there_is_left_alone(tmp_path, csv):
+    (tmp_path / "churn").mkdir()
+    (tmp_path / "churn" / "mine").touch()
+    with pytest.raises(UsageError, match="churn: is there already; choose another name"):
+        run_init(tmp_path / "churn", str(csv), ["left"], None)
+    assert [path.name for path in tmp_path.iterdir()] == ["churn"]
