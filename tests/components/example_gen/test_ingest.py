@@ -18,7 +18,8 @@ from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
-from penstock.components.tfrecord.manifest import RowAccount, check_shards, read_manifest
+from penstock.components.tfrecord.checked import checked_manifest
+from penstock.components.tfrecord.manifest import RowAccount, read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 
 ONE = SplitOptions((Split("all"),))
@@ -73,7 +74,7 @@ def test_the_manifest_read_back_is_the_one_that_was_returned(tmp_path):
         ("fare", "FLOAT"),
         ("name", "BYTES"),
     ]
-    check_shards(tmp_path / "out", manifest)
+    assert checked_manifest(tmp_path / "out") == manifest
     assert len(records(tmp_path / "out", manifest, "all")) == 10
 
 

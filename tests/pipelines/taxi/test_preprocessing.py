@@ -12,7 +12,7 @@ from penstock.pipelines.taxi.preprocessing import preprocessing_fn
 
 SPEC = {
     **dict.fromkeys((*features.NUMERIC, *features.BUCKETED), tf.io.VarLenFeature(tf.float32)),
-    **dict.fromkeys((features.TIPS, "fare"), tf.io.VarLenFeature(tf.float32)),
+    **dict.fromkeys((features.TARGET.name, "fare"), tf.io.VarLenFeature(tf.float32)),
     **dict.fromkeys(features.COUNTED, tf.io.VarLenFeature(tf.int64)),
     **dict.fromkeys(features.VOCABULARY, tf.io.VarLenFeature(tf.string)),
     "trip_seconds": tf.io.VarLenFeature(tf.int64),
