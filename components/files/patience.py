@@ -79,7 +79,10 @@ class PatientFile(io.FileIO):
     def __init__(self, path: str, shown: str) -> None:
         self._shown = shown
         self._path = path
-        patiently(shown, lambda: super(PatientFile, self).__init__(path, "rb"))
+        try:
+            super().__init__(path, "rb")
+        except OSError as error:
+            self._again(error, 0, lambda: None)
 
     def readinto(self, buffer: Any, /) -> int | None:
         """Read up to the buffer's length."""

@@ -1,9 +1,8 @@
 """Files that are read whole: their size and digest, found by several threads."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TypeVar
 
 from penstock.components.errors import DataError
@@ -34,10 +33,11 @@ def scan_file(path: str, max_bytes: int) -> Content:
     """
     with open_data(path) as file:
         size, stream = os.fstat(file.fileno()).st_size, HashingStream(file)
-        if size <= max_bytes:
-            with _errors_named(path):
-                while stream.read(min(size + 1, _BLOCK_BYTES)):
-                    pass
+        try:
+            while size <= max_bytes and stream.read(min(size + 1, _BLOCK_BYTES)):
+                pass
+        except OSError as error:
+            raise _unreadable(path, error) from error
     return stream.content()._replace(size=size)
 
 
@@ -47,13 +47,12 @@ def read_whole(path: str, content: Content) -> bytes:
     Raises:
         DataError: It cannot be read, or is not what it was; names it.
     """
-    with open_unchanged(path, content) as stream, _errors_named(path):
-        return stream.read()
+    with open_unchanged(path, content) as stream:
+        try:
+            return stream.read()
+        except OSError as error:
+            raise _unreadable(path, error) from error
 
 
-@contextmanager
-def _errors_named(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+def _unreadable(path: str, error: OSError) -> DataError:
+    return DataError(f"{path}: cannot be read ({error.strerror})")
