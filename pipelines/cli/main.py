@@ -25,6 +25,7 @@ from penstock.pipelines.cli import (
     report,
     run,
     runs,
+    schedules,
     submit,
     validate,
     verify,
@@ -57,6 +58,7 @@ app.command("validate")(validate.command)
 app.command("compile")(compile_.command)
 app.command("image")(image.command)
 app.command("submit")(submit.command)
+app.add_typer(schedules.app, name="schedules", help="List, pause, resume and delete schedules.")
 app.command("node")(node.command)
 app.add_typer(bench.app, name="bench", help="Measure what it gains on this machine; a page each.")
 app.command("component", hidden=True)(component.command)

@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+from penstock.components.errors import UsageError
+from penstock.pipelines.kubeflow.extra import needs_kubeflow
+
 
 def command(
     file: Annotated[Path, typer.Argument(help="File that penstock compile wrote.")],
@@ -15,7 +18,7 @@ def command(
         str, typer.Option(help="Experiment that the run belongs to; made where there is none.")
     ] = "penstock",
     run_name: Annotated[
-        str | None, typer.Option(help="Name of the run; else the pipeline's and the time.")
+        str | None, typer.Option(help="Name of the run or schedule; else the pipeline's.")
     ] = None,
     parameter: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Once a pipeline parameter.")
@@ -27,6 +30,14 @@ def command(
         str | None,
         typer.Option(help="Kubernetes account of the run's pods; else the server's default."),
     ] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CRON",
+            help='Start it again and again: five fields of cron, as "0 3 * * *", in UTC unless '
+            "the server says another zone. See penstock schedules.",
+        ),
+    ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Show each node's progress; exit 1 if the run fails.")
     ] = False,
@@ -35,19 +46,29 @@ def command(
         typer.Option(min=0.01, metavar="SECONDS", help="How often to look while waiting."),
     ] = 5.0,
 ) -> None:
-    """Start a run on Kubeflow Pipelines, and print its id.
+    """Start a run on Kubeflow Pipelines, or a schedule of runs, and print its id.
 
     Example: penstock submit taxi.yaml --host http://localhost:8080 --wait
     """
-    from penstock.components.errors import UsageError
-
-    try:
-        # kfp takes a second to import; --help does not need it.
+    # kfp takes a second to import; --help does not need it.
+    with needs_kubeflow():
+        from penstock.pipelines.cli.work.schedules import create_schedule
         from penstock.pipelines.cli.work.submit import submit
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"no module {error.name!r}; install the extra: pip install 'penstock[kubeflow]'"
-        ) from error
+    if schedule is not None:
+        if wait:
+            raise UsageError("--wait follows one run; leave it out with --schedule")
+        made = create_schedule(
+            file,
+            schedule,
+            host=host,
+            experiment=experiment,
+            name=run_name,
+            parameters=parameter or [],
+            namespace=namespace,
+            service_account=service_account,
+        )
+        typer.echo(made)
+        return
     run_id = submit(
         file,
         host=host,

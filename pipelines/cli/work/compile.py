@@ -5,15 +5,14 @@ the pipeline's root is moved to the placement's, and what only this machine has 
 """
 
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tfx.proto.orchestration import pipeline_pb2
 
-from penstock.components.errors import UsageError
 from penstock.pipelines.config.registry import find_pipeline
+from penstock.pipelines.kubeflow.extra import needs_kubeflow
 from penstock.pipelines.kubeflow.ir import compile_ir
 from penstock.pipelines.kubeflow.machine_paths import check_paths
 from penstock.pipelines.kubeflow.names import pipeline_name
@@ -44,7 +43,7 @@ def compile_pipeline(
     Raises:
         UsageError: The pipeline, the image or the placement cannot be used.
     """
-    with _needs_kfp():
+    with needs_kubeflow():
         from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
     ir = _compile(name, changes, placement)
     own = _own_packages(name)
@@ -69,19 +68,9 @@ def compile_component(name: str, out: Path, *, image: str, allow_mutable_tag: bo
     Raises:
         UsageError: The image or the file cannot be used.
     """
-    with _needs_kfp():
+    with needs_kubeflow():
         from penstock.pipelines.kubeflow.plain.definitions import write_component
     write_component(name, out, image=image, allow_mutable_tag=allow_mutable_tag)
-
-
-@contextmanager
-def _needs_kfp() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"no module {error.name!r}; install the extra: pip install 'penstock[kubeflow]'"
-        ) from error
 
 
 def _compile(name: str, changes: Mapping[str, Any], placement: Placement) -> pipeline_pb2.Pipeline:

@@ -1,0 +1,69 @@
+"""`penstock schedules`: what `penstock submit --schedule` made, listed, paused and deleted."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from penstock.pipelines.kubeflow.extra import needs_kubeflow
+
+app = typer.Typer(no_args_is_help=True)
+
+Schedule = Annotated[str, typer.Argument(help="Its id or its name.")]
+Host = Annotated[
+    str, typer.Option(help="Address of the server; PENSTOCK_KFP_TOKEN holds a bearer token.")
+]
+Namespace = Annotated[
+    str | None, typer.Option(help="Your namespace, where a server has several users.")
+]
+_LOCAL = "http://localhost:8080"
+
+
+@app.command("list")
+def list_command(host: Host = _LOCAL, namespace: Namespace = None) -> None:
+    """List the schedules of a Kubeflow Pipelines server.
+
+    Example: penstock schedules list --host http://localhost:8080
+    """
+    with needs_kubeflow():
+        from penstock.pipelines.cli.work.schedules import show_schedules
+
+    show_schedules(host, namespace)
+
+
+@app.command("pause")
+def pause_command(schedule: Schedule, host: Host = _LOCAL, namespace: Namespace = None) -> None:
+    """Start no more runs until it is resumed.
+
+    Example: penstock schedules pause taxi
+    """
+    typer.echo(f"{_change(schedule, 'disable', host, namespace)}: paused")
+
+
+@app.command("resume")
+def resume_command(schedule: Schedule, host: Host = _LOCAL, namespace: Namespace = None) -> None:
+    """Start runs again.
+
+    Example: penstock schedules resume taxi
+    """
+    typer.echo(f"{_change(schedule, 'enable', host, namespace)}: resumed")
+
+
+@app.command("delete")
+def delete_command(schedule: Schedule, host: Host = _LOCAL, namespace: Namespace = None) -> None:
+    """Delete a schedule; the runs that it started stay.
+
+    Example: penstock schedules delete taxi
+    """
+    typer.echo(f"{_change(schedule, 'delete', host, namespace)}: deleted")
+
+
+def _change(
+    schedule: str,
+    action: Literal["enable", "disable", "delete"],
+    host: str,
+    namespace: str | None,
+) -> str:
+    with needs_kubeflow():
+        from penstock.pipelines.cli.work.schedules import change_schedule
+
+    return change_schedule(schedule, action, host, namespace)

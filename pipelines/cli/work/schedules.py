@@ -1,0 +1,130 @@
+"""What `penstock submit --schedule` and `penstock schedules` do: runs that KFP starts by itself."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.kubeflow.server import connect, server_errors
+from penstock.pipelines.kubeflow.submitted_file import read_kubeflow_file
+from penstock.pipelines.terminal.tables import console, counted, print_table
+
+_FIELDS = re.compile(r"[\w*/,?-]+( [\w*/,?-]+){4}")
+_PAGE = 100
+
+
+def check_cron(text: str) -> str:
+    """The schedule as KFP has it, with seconds before the five fields of cron.
+
+    Raises:
+        UsageError: It has not five fields.
+    """
+    fields = " ".join(text.split())
+    if not _FIELDS.fullmatch(fields):
+        raise UsageError(
+            f'--schedule takes the five fields of cron, as "0 3 * * *" (minute, hour, day, month, '
+            f"weekday), got {text!r}"
+        )
+    return f"0 {fields}"
+
+
+def create_schedule(
+    path: Path,
+    cron: str,
+    *,
+    host: str,
+    experiment: str,
+    name: str | None,
+    parameters: Sequence[str],
+    namespace: str | None,
+    service_account: str | None,
+) -> str:
+    """Have KFP start a compiled pipeline again and again; the schedule's id.
+
+    One run at a time; of those that a pause or a long run let pass, the last alone is made up for:
+    a run takes the newest span by itself.
+
+    Args:
+        path: The compiled file.
+        cron: When, five fields.
+        host: Address of the server.
+        experiment: Name of the experiment, made where there is none.
+        name: Name of the schedule; the pipeline's where None.
+        parameters: `NAME=VALUE` texts.
+        namespace: The user's namespace, where a server has several users.
+        service_account: Kubernetes account of the pods; the server's default where None.
+
+    Raises:
+        DataError: There is no server, or it refuses.
+        UsageError: The schedule or a parameter does not fit.
+    """
+    expression = check_cron(cron)
+    file = read_kubeflow_file(path)
+    arguments = file.arguments(parameters)
+    client = connect(host, namespace)
+    with server_errors(host):
+        made = client.create_recurring_run(
+            experiment_id=client.create_experiment(experiment, namespace=namespace).experiment_id,
+            job_name=name or file.name,
+            cron_expression=expression,
+            max_concurrency=1,
+            no_catchup=True,
+            params=arguments,
+            pipeline_package_path=str(path),
+            service_account=service_account,
+        )
+    return str(made.recurring_run_id)
+
+
+def show_schedules(host: str, namespace: str | None) -> None:
+    """Print the schedules of a server on stdout.
+
+    Raises:
+        DataError: There is no server, or it refuses.
+    """
+    rows = [
+        (one.recurring_run_id, one.display_name, _cron(one), str(one.status).lower())
+        for one in _all(connect(host, namespace), host, namespace)
+    ]
+    print_table(console(), counted(len(rows), "schedule"), ("id", "name", "when", "state"), rows)
+
+
+def change_schedule(
+    what: str, action: Literal["enable", "disable", "delete"], host: str, namespace: str | None
+) -> str:
+    """Enable, disable or delete a schedule by its id or name; its name.
+
+    Raises:
+        DataError: There is no server, or it refuses.
+        UsageError: There is no such schedule, or several of the name.
+    """
+    client = connect(host, namespace)
+    known = _all(client, host, namespace)
+    found = [one for one in known if what in (one.recurring_run_id, one.display_name)]
+    if len(found) != 1:
+        names = ", ".join(f"{one.display_name} ({one.recurring_run_id})" for one in found or known)
+        problem = "several schedules are called" if found else "no schedule"
+        raise UsageError(f"{problem} {what!r}; choices: {names or 'there are none'}")
+    with server_errors(host):
+        getattr(client, f"{action}_recurring_run")(found[0].recurring_run_id)
+    return str(found[0].display_name)
+
+
+def _all(client: Any, host: str, namespace: str | None) -> list[Any]:
+    found: list[Any] = []
+    token = ""
+    while True:
+        with server_errors(host):
+            answer = client.list_recurring_runs(
+                page_token=token, page_size=_PAGE, namespace=namespace
+            )
+        found += answer.recurring_runs or []
+        token = answer.next_page_token or ""
+        if not token:
+            return found
+
+
+def _cron(schedule: Any) -> str:
+    cron = getattr(schedule.trigger, "cron_schedule", None)
+    return str(cron.cron).removeprefix("0 ") if cron else "every so often"

@@ -1,0 +1,71 @@
+"""Schedules on the server of conftest.py, a stand-in on loopback."""
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.cli.main import app
+from penstock.pipelines.cli.work.schedules import check_cron
+
+
+def call(*arguments):
+    done = CliRunner().invoke(app, [str(a) for a in arguments])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.stdout
+
+
+@pytest.fixture
+def schedule(server, file):
+    """The id of one of every night."""
+    options = (
+        "--parameter",
+        "note=x",
+        "--service-account",
+        "penstock-runner",
+        "--run-name",
+        "nightly",
+    )
+    return call("submit", file, "--host", server.host, "--schedule", "0 3 * * *", *options).strip()
+
+
+def test_kfp_is_asked_for_one_run_at_a_time_without_catching_up(server, schedule):
+    assert schedule == "schedule-1"
+    (made,) = server.schedules
+    # KFP's cron is robfig's, which has seconds first (kfp Client.create_recurring_run).
+    assert made["trigger"] == {"cron_schedule": {"cron": "0 0 3 * * *"}}
+    assert (made["max_concurrency"], made["no_catchup"]) == (1, True)
+    assert made["runtime_config"]["parameters"] == {"note": "x"}
+    assert (made["display_name"], made["service_account"]) == ("nightly", "penstock-runner")
+    tasks = made["pipeline_spec"]["pipeline_spec"]["root"]["dag"]["tasks"]
+    assert tasks.keys() == {"make-numbers", "trainer"}
+
+
+def test_schedules_are_listed_paused_resumed_and_deleted(server, schedule):
+    def state():
+        lines = call("schedules", "list", "--host", server.host).splitlines()
+        return [" ".join(line.split()) for line in lines[2:]]
+
+    assert state() == ["schedule-1 nightly 0 3 * * * enabled"]
+    assert call("schedules", "pause", "nightly", "--host", server.host) == "nightly: paused\n"
+    assert state() == ["schedule-1 nightly 0 3 * * * disabled"]
+    assert call("schedules", "resume", schedule, "--host", server.host) == "nightly: resumed\n"
+    assert state() == ["schedule-1 nightly 0 3 * * * enabled"]
+    assert call("schedules", "delete", "nightly", "--host", server.host) == "nightly: deleted\n"
+    assert state() == []
+
+
+def test_one_that_is_not_there_is_named(server, schedule):
+    with pytest.raises(UsageError, match=r"no schedule 'daily'; choices: nightly \(schedule-1\)"):
+        call("schedules", "pause", "daily", "--host", server.host)
+
+
+@pytest.mark.parametrize("text", ["0 0 3 * * *", "daily", "", "0 3 * *"])
+def test_cron_has_five_fields(text):
+    with pytest.raises(UsageError, match=r"--schedule takes the five fields of cron"):
+        check_cron(text)
+
+
+def test_a_schedule_is_not_waited_for(server, file):
+    with pytest.raises(UsageError, match="--wait follows one run"):
+        call("submit", file, "--host", server.host, "--schedule", "0 3 * * *", "--wait")

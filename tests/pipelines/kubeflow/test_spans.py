@@ -1,0 +1,47 @@
+"""What each run of a schedule reads: its node as compiled, run again as new days of data come."""
+
+import pytest
+from tfx.orchestration.pipeline import Pipeline
+from tfx.proto import example_gen_pb2
+
+from penstock.components.example_gen.component import ShardedExampleGen
+from penstock.components.local_beam import local_beam_args
+from penstock.pipelines.kubeflow import ir as irs
+from penstock.pipelines.kubeflow.node import State, launch_node
+from penstock.pipelines.kubeflow.planner import plan_pipeline
+from penstock.pipelines.runs.metadata_store import SqliteStore
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_run_takes_the_newest_day_and_the_cache_an_old_one(tmp_path):
+    def add(day, rows):
+        folder = tmp_path / "data" / day
+        folder.mkdir(parents=True)
+        lines = [f"{day.replace('-', '')},{number}" for number in range(rows)]
+        (folder / "trips.csv").write_text("\n".join(["day,number", *lines]))
+
+    def run(run_id):
+        result = launch_node(
+            ir,
+            "ShardedExampleGen",
+            run_id=run_id,
+            store=SqliteStore(str(tmp_path / "metadata.sqlite")),
+            pipeline_root=str(tmp_path / "root"),
+        )
+        (examples,) = result.outputs["examples"]
+        return result.state, examples.get_int_custom_property("span")
+
+    add("2026-11-20", 30)
+    split = {"name": "all", "pattern": "{YYYY}-{MM}-{DD}/*.csv"}
+    node = ShardedExampleGen(
+        str(tmp_path / "data"), input_config=example_gen_pb2.Input(splits=[split])
+    ).with_beam_pipeline_args(local_beam_args(1))
+    plan = plan_pipeline(Pipeline("p", str(tmp_path / "x"), components=[node], enable_cache=True))
+    ir = irs.decode(plan.tasks[0].inline_ir)
+    first = 20777  # days from 1970-01-01 to 2026-11-20
+    assert run("night-1") == (State.DONE, first)
+    assert run("night-2") == (State.CACHED, first)
+    add("2026-11-22", 40)
+    assert run("night-3") == (State.DONE, first + 2)
+    assert run("night-4") == (State.CACHED, first + 2)
