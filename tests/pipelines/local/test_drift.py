@@ -1,0 +1,104 @@
+"""Data that drifts from that of the last blessed run stops a run, through TFX's own resolver."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import tensorflow_data_validation as tfdv
+from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.dsl.components.common.resolver import Resolver
+from tfx.orchestration.metadata import sqlite_metadata_connection_config
+from tfx.orchestration.pipeline import Pipeline
+from tfx.types import Channel
+from tfx.types.standard_artifacts import (
+    ExampleAnomalies,
+    Examples,
+    ExampleStatistics,
+    ModelBlessing,
+)
+
+from penstock.components.gates.baseline import LatestBlessedStatisticsStrategy
+from penstock.components.gates.gate import ValidationGate
+from penstock.pipelines.local.runner import NodeFailedError, run_locally
+
+pytestmark = pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning")
+
+
+@component
+def Describe(  # noqa: N802
+    cash: Parameter[int],
+    statistics: OutputArtifact[ExampleStatistics],
+    anomalies: OutputArtifact[ExampleAnomalies],
+    examples: OutputArtifact[Examples],
+):
+    rows = pd.DataFrame({"payment": ["cash"] * cash + ["card"] * (100 - cash)})
+    found = tfdv.generate_statistics_from_dataframe(rows)
+    folder = Path(statistics.uri, "Split-train")
+    folder.mkdir()
+    (folder / "FeatureStats.pb").write_bytes(found.SerializeToString())
+    statistics.split_names = '["train"]'
+
+
+@component
+def Bless(  # noqa: N802
+    statistics: InputArtifact[ExampleStatistics],
+    blessed: Parameter[int],
+    blessing: OutputArtifact[ModelBlessing],
+):
+    blessing.set_int_custom_property("blessed", blessed)
+
+
+class Record:
+    def __init__(self):
+        self.ended = {}
+
+    def plan(self, nodes):
+        pass
+
+    def start(self, node):
+        pass
+
+    def end(self, node, state):
+        self.ended[node] = state
+
+
+def run(root, cash, blessed=1):
+    describe = Describe(cash=cash)
+    statistics = describe.outputs["statistics"]
+    before = Resolver(
+        strategy_class=LatestBlessedStatisticsStrategy,
+        statistics=Channel(type=ExampleStatistics),
+        model_blessing=Channel(type=ModelBlessing),
+        candidate=statistics,
+    ).with_id("Before")
+    gate = ValidationGate(
+        statistics=statistics,
+        anomalies=describe.outputs["anomalies"],
+        examples=describe.outputs["examples"],
+        max_drift=0.2,
+        baseline=before.outputs["statistics"],
+    )
+    bless = Bless(statistics=statistics, blessed=blessed)
+    bless.add_upstream_node(gate)
+    pipeline = Pipeline(
+        pipeline_name="drift",
+        pipeline_root=str(root / "pipeline"),
+        components=[describe, before, gate, bless],
+        enable_cache=True,
+        metadata_connection_config=sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
+    )
+    record = Record()
+    run_locally(pipeline, record)
+    return record.ended["ValidationGate"]
+
+
+def test_drift_is_measured_against_the_last_blessed_runs_data(tmp_path):
+    assert run(tmp_path, 50) == "done"  # nothing to compare with
+    assert run(tmp_path, 50) == "cached"
+    assert run(tmp_path, 65, blessed=0) == "done"
+    text = "'payment': its values are 0.30 from those in the baseline's data; expected at most 0.2"
+    with pytest.raises(NodeFailedError, match=text):
+        run(tmp_path, 80)  # from 50, which was blessed; not from 65, which was not
+    assert run(tmp_path, 64) == "done"
+    assert run(tmp_path, 80) == "done"  # from 64
