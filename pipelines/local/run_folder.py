@@ -10,6 +10,7 @@ from typing import Any
 
 from tfx.dsl.compiler import constants
 from tfx.orchestration import metadata
+from tfx.orchestration.pipeline import Pipeline
 from tfx.orchestration.portable import runtime_parameter_utils
 from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import pipeline_pb2
@@ -20,6 +21,7 @@ from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
 
 # A reader such as a notebook holds the lock for milliseconds.
 _LOCK_WAIT_SECONDS = 2.0
+_LOST = "put a copy of it back, or begin anew with another --root"
 
 
 def metadata_file(connection: Any) -> Path:
@@ -59,18 +61,24 @@ def only_run(folder: Path) -> Iterator[None]:
         yield
 
 
-def check_store(file: Path) -> None:
-    """Look whether the metadata can be written; TFX itself would retry for five minutes.
+def check_store(file: Path, pipeline: Pipeline) -> None:
+    """Look whether the metadata is there, whole, and can be written.
+
+    TFX itself would retry for five minutes, or begin a new store, whose outputs then meet those
+    of the old one.
 
     Raises:
-        DataError: Another process holds the file locked, or it is no metadata store.
+        DataError: Another process holds the file locked, it is no metadata store or a damaged
+            one, or it is gone and the outputs that it knows are not.
     """
-    if not file.exists():
+    if not file.exists() or not file.stat().st_size:
+        _refuse_unknown_outputs(file, pipeline)
         return
     store = sqlite3.connect(file, timeout=_LOCK_WAIT_SECONDS)
     try:
         store.execute("begin immediate")
         store.rollback()
+        [(found,), *_] = store.execute("pragma quick_check(1)").fetchall()
     except sqlite3.DatabaseError as error:
         raise DataError(
             f"{file}: the metadata store cannot be written ({error}); if another process "
@@ -78,6 +86,20 @@ def check_store(file: Path) -> None:
         ) from error
     finally:
         store.close()
+    if found != "ok":
+        raise DataError(
+            f"{file}: the metadata store is damaged ({' '.join(found.split())}); {_LOST}"
+        )
+
+
+def _refuse_unknown_outputs(file: Path, pipeline: Pipeline) -> None:
+    root = Path(pipeline.pipeline_info.pipeline_root)
+    for node in pipeline.components:
+        if (root / node.id).is_dir():
+            raise DataError(
+                f"{file}: the metadata store is gone, and nothing else knows the outputs in "
+                f"{root / node.id}; {_LOST}"
+            )
 
 
 def clean_up(ir: pipeline_pb2.Pipeline, connection: Any) -> None:
@@ -94,6 +116,7 @@ def clean_up(ir: pipeline_pb2.Pipeline, connection: Any) -> None:
         for node in bound.nodes:
             abandoned = _abandoned(handle, ir.pipeline_info.id, node.pipeline_node)
             attempts.close_attempts(handle, abandoned, node.pipeline_node, bound.runtime_spec)
+            attempts.remove_stateful(node.pipeline_node, bound.runtime_spec)
 
 
 def _abandoned(

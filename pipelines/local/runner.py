@@ -40,7 +40,7 @@ def run_locally(pipeline: Pipeline, progress: Progress) -> None:
     """
     file = metadata_file(pipeline.metadata_connection_config)
     with only_run(file.parent):
-        check_store(file)
+        check_store(file, pipeline)
         _WatchedRunner(pipeline.metadata_connection_config, progress).run(pipeline)
 
 

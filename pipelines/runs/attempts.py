@@ -66,6 +66,14 @@ def close_attempts(
         _remove_leftovers(handle, execution.id, node, runtime_spec)
 
 
+def remove_stateful(
+    node: pipeline_pb2.PipelineNode, runtime_spec: pipeline_pb2.PipelineRuntimeSpec
+) -> None:
+    """Remove what failed tries left for others of the same execution, of which there are none."""
+    node_dir = outputs_utils.get_node_dir(runtime_spec, node.node_info.id)
+    _remove(f"{node_dir}/.system/stateful_working_dir")
+
+
 def note_failure(handle: metadata.Metadata, node: pipeline_pb2.PipelineNode, reason: str) -> None:
     """Keep with the node's newest execution why it failed, for reports."""
     executions = executions_of(handle, node)

@@ -207,6 +207,37 @@ def test_a_file_that_is_no_metadata_store_is_one_line(tmp_path):
         run(tmp_path)
 
 
+@pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_bytes(b"")])
+def test_a_metadata_store_that_is_gone_is_named_with_the_outputs_that_it_knew(tmp_path, damage):
+    run(tmp_path)
+    damage(tmp_path / "metadata.sqlite")
+    with pytest.raises(DataError) as error:
+        run(tmp_path)
+    assert str(error.value) == (
+        f"{tmp_path}/metadata.sqlite: the metadata store is gone, and nothing else knows the "
+        f"outputs in {tmp_path}/pipeline/MakeNumbers; put a copy of it back, or begin anew with "
+        "another --root"
+    )
+    assert run(tmp_path / "other").ended["Publish"] == "done"
+
+
+@pytest.mark.parametrize("left", [0.9, 0.5, 0.1])
+def test_a_metadata_store_that_is_cut_is_named(tmp_path, left):
+    run(tmp_path)
+    file = tmp_path / "metadata.sqlite"
+    os.truncate(file, int(left * file.stat().st_size))
+    with pytest.raises(DataError, match=f"^{file}: the metadata store (is damaged|cannot be writ)"):
+        run(tmp_path)
+
+
+def test_what_failed_nodes_left_does_not_pile_up(tmp_path):
+    for fault in ("data", "code"):
+        with pytest.raises(NodeFailedError):
+            run(tmp_path, fault=fault)
+    run(tmp_path)
+    assert not any((tmp_path / "pipeline/Check/.system/stateful_working_dir").glob("*"))
+
+
 def test_the_metadata_must_lie_in_a_file():
     with pytest.raises(UsageError, match=r"must keep its metadata in an sqlite file"):
         run_locally(Pipeline(pipeline_name="x", pipeline_root="x", components=[]), Record())
