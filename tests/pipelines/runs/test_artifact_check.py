@@ -8,11 +8,13 @@ from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArti
 from tfx.dsl.component.experimental.decorators import component
 from tfx.orchestration.metadata import sqlite_metadata_connection_config
 from tfx.orchestration.pipeline import Pipeline
+from tfx.proto import pusher_pb2
 from tfx.types.standard_artifacts import Examples, Model
 
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.gates.pusher import Pusher
 from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.sharding import ShardOptions
@@ -116,3 +118,50 @@ def test_the_cache_does_not_serve_damaged_examples(tmp_path, artifact, how):
         shutil.copy(artifact / SHARD, written / "Split-train/data_tfrecord-00000-of-00003")
     assert run(tmp_path, artifact) == DONE
     assert run(tmp_path, artifact) == CACHED
+
+
+@component
+def Make(words: Parameter[str], model: OutputArtifact[Model]):  # noqa: N802
+    folder = Path(model.uri, "Format-Serving")
+    folder.mkdir()
+    (folder / "saved_model.pb").write_text(words)
+
+
+def push(root, words):
+    """State of the Pusher, what a model server takes, and its folder."""
+    make = Make(words=words)
+    destination = pusher_pb2.PushDestination.Filesystem(base_directory=str(root / "serving"))
+    pusher = Pusher(
+        model=make.outputs["model"],
+        push_destination=pusher_pb2.PushDestination(filesystem=destination),
+    )
+    pipeline = Pipeline(
+        pipeline_name="push",
+        pipeline_root=str(root / "pipeline"),
+        components=[make, pusher],
+        enable_cache=True,
+        metadata_connection_config=sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
+    )
+    record = Record()
+    run_locally(pipeline, record)
+    newest = max((root / "serving").iterdir(), key=lambda version: int(version.name))
+    return record.ended["Pusher"], (newest / "saved_model.pb").read_text(), newest
+
+
+def test_the_model_pushed_last_is_the_one_that_is_served(tmp_path):
+    assert [push(tmp_path, words)[:2] for words in ("A", "B", "A", "B", "B")] == [
+        ("done", "A"), ("done", "B"), ("done", "A"), ("done", "B"), ("cached", "B"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "damage", [shutil.rmtree, lambda version: (version / "saved_model.pb").write_text("half")]
+)
+def test_a_pushed_model_that_is_gone_or_altered_is_pushed_again(tmp_path, damage):
+    _, _, version = push(tmp_path, "A")
+    (tmp_path / "serving/1").mkdir()
+    (tmp_path / "serving/1/saved_model.pb").write_text("older")
+    assert push(tmp_path, "A")[0] == "cached"
+    damage(version)
+    assert push(tmp_path, "A")[:2] == ("done", "A")
+    assert push(tmp_path, "A")[0] == "cached"
