@@ -165,7 +165,7 @@ def train(
 
 def _begun(train_data: TrainData, start: InputStart) -> tf.data.Dataset:
     """The batches from where the training begins."""
-    if not isinstance(train_data, tf.data.Dataset):
+    if callable(train_data):
         return train_data(start=start)
     if start.step:
         logger.warning(

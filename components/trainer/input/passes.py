@@ -171,11 +171,13 @@ def open_passes(
         start: Where to begin; None begins at the beginning.
 
     Raises:
-        UsageError: The replicas cannot share a batch, the input is another one than at the
-            start, or there is a cache and several workers.
+        UsageError: The input is another one than at the start, or there are several workers and
+            a cache or no seed.
     """
-    start = start or InputStart()
     workers = context.num_input_pipelines if context else 1
+    if workers > 1 and start is None and options.seed is None:
+        raise UsageError(f"{workers} workers need a seed that is the same for all, got None")
+    start = start or InputStart()
     if workers > 1 and options.cache != "none":
         raise UsageError(
             f"cache {options.cache!r} is for one worker, there are {workers}: use cache 'none'"

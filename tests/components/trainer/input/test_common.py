@@ -65,3 +65,11 @@ def test_another_input_than_at_the_start_is_refused(make_input, kind):
         make_input(kind, batch_size=5, start=InputStart(4, 1, begun.order), **{window: 16})
     with pytest.raises(UsageError, match=r"step 4: .*window was "):
         make_input(kind, start=InputStart(4, 1, begun.order), **{window: 64})
+
+
+def test_several_workers_need_the_same_seed_and_no_cache(make_input):
+    context = tf.distribute.InputContext(2, 0, 2)
+    with pytest.raises(UsageError, match="2 workers need a seed that is the same for all"):
+        make_input("rows", input_context=context)
+    with pytest.raises(UsageError, match="cache 'memory' is for one worker, there are 2: use"):
+        make_input("rows", cache="memory", seed=1, input_context=context)

@@ -161,7 +161,7 @@ def test_labels_and_images_can_be_changed(source):
 
 def test_the_facts_of_an_input(source):
     facts = image_input_facts(source, options=options(cache="memory"))
-    assert (facts.kind, facts.files, facts.rows, facts.columns) == ("images", 3, None, 2)
+    assert (facts.kind, facts.files, facts.rows, facts.columns) == ("images", 3, 23, 2)
     assert (facts.batch_rows, facts.cache, facts.compressed) == (5, "memory", False)
 
 
@@ -314,8 +314,8 @@ def test_a_cache_folder_that_cannot_be_written_is_named(source, tmp_path):
     ("changes", "message"),
     [
         ({"height": 0}, "height must be an integer of at least 1, got 0"),
-        ({"channels": 4}, "`channels` must be 1 or 3, got 4"),
-        ({"fit": "pad"}, "`fit` must be one of crop, stretch, got 'pad'"),
+        ({"channels": 4}, "channels must be 1 or 3, got 4"),
+        ({"fit": "pad"}, "fit must be one of crop, stretch, got 'pad'"),
         ({"crop": "centre"}, "crop must be one of none, random, got 'centre'"),
         ({"cache": "gpu"}, "cache must be one of none, memory, disk, got 'gpu'"),
         ({"cache": "disk"}, "cache_dir and cache 'disk' go together"),

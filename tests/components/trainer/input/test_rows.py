@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.input import cache
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
 
@@ -119,22 +120,40 @@ def test_workers_share_the_files(tmp_path, data):
     ]
     assert sorted(parts[0]) == [*range(6), *range(13, 21)]
     assert sorted(parts[0] + parts[1]) == list(range(30))
-    batch = rows_of(
-        train_input_fn(source, data.spec, options=options, input_context=worker(2, 1)), 1
-    )[0]
-    assert len(batch) == 2
-    assert set(batch) <= set(parts[1])
 
 
-def test_too_few_files_for_the_workers_are_refused(tmp_path, data):
+@pytest.mark.parametrize("shards", [(6, 7, 8, 9), (30,)])
+def test_workers_share_each_pass_whatever_the_number_of_files(tmp_path, data, shards):
+    data.write_shards(tmp_path, shards)
+    source = [str(tmp_path / "Split-train" / "*")]
+    options = InputOptions(batch_size=9, seed=1)
+    given = [
+        flat(rows_of(train_input_fn(source, data.spec, options=options, input_context=context), 20))
+        for context in (worker(3, 0), worker(3, 1), worker(3, 2))
+    ]
+    for begin in range(0, 60, 10):
+        assert sorted(flat(rows[begin : begin + 10] for rows in given)) == list(range(30))
+
+
+def test_too_few_files_for_the_workers_of_an_evaluation_are_refused(tmp_path, data):
     data.write_shards(tmp_path, (6, 7))
     with pytest.raises(DataError, match=r"2 file\(s\) for 4 workers: write at least 4 shards"):
-        train_input_fn(
+        eval_input_fn(
             [str(tmp_path / "Split-train" / "*")],
             data.spec,
             options=InputOptions(batch_size=4),
             input_context=worker(4, 0),
         )
+
+
+def test_a_cache_that_does_not_fit_is_refused_with_the_numbers(shards, data, monkeypatch):
+    monkeypatch.setattr(cache, "free_memory_bytes", lambda: 3000)
+    with pytest.raises(UsageError) as error:
+        train_input_fn(shards, data.spec, options=InputOptions(batch_size=4, cache="memory"))
+    assert str(error.value) == (
+        "cache 'memory': 103 rows of about 46 bytes take 0.00 GiB, and 0.00 GiB may be taken of "
+        "what is free; use cache 'none', or pack the rows"
+    )
 
 
 @pytest.mark.parametrize(
