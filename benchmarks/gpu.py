@@ -39,12 +39,14 @@ class GpuOptions:
         images: Made JPEG photos of 375 x 500.
         seconds: How long each training lasts, in steady steps.
         rounds: How often each runs.
+        only: Comparisons whose titles have this in them; nothing takes all.
     """
 
     rows: int = 131_072
     images: int = 512
     seconds: float = 3.0
     rounds: int = 1
+    only: str = ""
 
     def __post_init__(self) -> None:
         if self.rows < 1 or self.rows % TABLE_BATCH:
@@ -53,6 +55,14 @@ class GpuOptions:
             raise UsageError(f"images must be a multiple of {IMAGE_BATCH}, got {self.images}")
         if self.rounds < 1 or self.seconds <= 0:
             raise UsageError("rounds must be at least 1, and seconds more than 0")
+        if not self.groups:
+            titles = "; ".join(group.title for group in GROUPS)
+            raise UsageError(f"no comparison has {self.only!r} in its title: there are {titles}")
+
+    @property
+    def groups(self) -> dict[int, "Group"]:
+        """The comparisons, by their place in `GROUPS`."""
+        return {i: group for i, group in enumerate(GROUPS) if self.only in group.title}
 
 
 STEP_OPTIONS: tuple[dict[str, Any], ...] = (
@@ -105,10 +115,13 @@ GROUPS = (
 
 
 def prepare(options: GpuOptions) -> None:
-    """Make the table and the images, unless they are there."""
-    packed_tables.prepare(questions.data_folder(), options.rows)
-    root = packed_images.prepare(questions.data_folder(), options.images)
-    packed_images.pack_images(root, image_size())
+    """Make the table and the images that are read, unless they are there."""
+    units = {NETWORKS[group.network].unit for group in options.groups.values()}
+    if "rows" in units:
+        packed_tables.prepare(questions.data_folder(), options.rows)
+    if "images" in units:
+        root = packed_images.prepare(questions.data_folder(), options.images)
+        packed_images.pack_images(root, image_size())
 
 
 def run(options: GpuOptions) -> Outcome:
@@ -116,17 +129,18 @@ def run(options: GpuOptions) -> Outcome:
     began = time.perf_counter()
     questions.need("PIL")
     questions.prepare(__file__, options)
-    found = []
-    for number, group in enumerate(GROUPS):
+    found: list[tuple[Group, Results]] = []
+    for number, group in options.groups.items():
         job = questions.job_arguments(group=number, options=asdict(options))
-        found.append(in_turn(__file__, group.names, job, options.rounds))
+        found.append((group, in_turn(__file__, group.names, job, options.rounds)))
+    (device,) = {one["device"] for _, results in found for one in results.values()}
     return Outcome(
         question="gpu",
         title="Does the device wait for its input?",
-        setting=_setting(options, found[0][PACKED]["device"]),
-        comparisons=[_comparison(g, r) for g, r in zip(GROUPS, found, strict=True)],
-        facts=[_facts(g, r) for g, r in zip(GROUPS, found, strict=True)],
-        verdicts=_verdicts(found),
+        setting=_setting(options, device),
+        comparisons=[_comparison(*one) for one in found],
+        facts=[_facts(*one) for one in found],
+        verdicts=[_verdict(*one) for one in found if one[0].input is None],
         seconds=time.perf_counter() - began,
     )
 
@@ -167,16 +181,10 @@ def _facts(group: Group, results: Results) -> FactTable:
     return FactTable(f"{group.title}, against a batch on the device", headers, rows)
 
 
-def _verdicts(found: Sequence[Results]) -> list[claims.Verdict]:
-    return [
-        claims.judge(
-            claims.DEVICE_NEVER_WAITS,
-            results[PACKED]["limit_ms"] / results[PACKED]["step_ms"],
-            f"{group.network}: a step on a batch on the device to one from packed records",
-        )
-        for group, results in zip(GROUPS, found, strict=True)
-        if group.input is None
-    ]
+def _verdict(group: Group, results: Results) -> claims.Verdict:
+    fed = results[PACKED]
+    how = f"{group.network}: a step on a batch on the device to one from packed records"
+    return claims.judge(claims.DEVICE_NEVER_WAITS, fed["limit_ms"] / fed["step_ms"], how)
 
 
 def _setting(options: GpuOptions, device: str) -> list[str]:

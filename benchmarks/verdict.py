@@ -40,11 +40,13 @@ class VerdictOptions:
         rows: Rows of the made table of 40 columns.
         seconds: How long each training lasts, in steady steps.
         rounds: How often each runs.
+        only: Cases whose names have this in them; nothing takes all.
     """
 
     rows: int = 131_072
     seconds: float = 3.0
     rounds: int = 1
+    only: str = ""
 
     def __post_init__(self) -> None:
         if self.rows < 1 or self.rows % rows_benchmark.BATCH_SIZE:
@@ -53,6 +55,14 @@ class VerdictOptions:
             )
         if self.rounds < 1 or self.seconds <= 0:
             raise UsageError("rounds must be at least 1, and seconds more than 0")
+        if not self.cases:
+            names = "; ".join(case.name for case in CASES)
+            raise UsageError(f"no case has {self.only!r} in its name: there are {names}")
+
+    @property
+    def cases(self) -> list[Case]:
+        """The cases that are tried."""
+        return [case for case in CASES if self.only in case.name]
 
 
 def prepare(options: VerdictOptions) -> None:
@@ -78,8 +88,12 @@ def run(options: VerdictOptions) -> Outcome:
     began = time.perf_counter()
     questions.prepare(__file__, options)
     job = questions.job_arguments(options=asdict(options))
-    found = in_turn(__file__, list(_trainings()), job, options.rounds)
-    results = [(case, found[_name(case.before)], found[_name(case.after)]) for case in CASES]
+    wanted = [one for case in options.cases for one in (case.before, case.after)]
+    names = [name for name, one in _trainings().items() if one in wanted]
+    found = in_turn(__file__, names, job, options.rounds)
+    results = [
+        (case, found[_name(case.before)], found[_name(case.after)]) for case in options.cases
+    ]
     return Outcome(
         question="verdict",
         title="Is what a training is told of its input true?",

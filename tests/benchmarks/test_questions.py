@@ -4,11 +4,13 @@ import pytest
 
 from penstock.benchmarks.format_messages import write_penstock
 from penstock.benchmarks.formats import FormatsOptions
+from penstock.benchmarks.gpu import GpuOptions
 from penstock.benchmarks.harness import run_script
 from penstock.benchmarks.image_training import ImageTrainingOptions
 from penstock.benchmarks.ingest import CsvIngestOptions
 from penstock.benchmarks.ladder import LadderOptions, run
 from penstock.benchmarks.questions import first_line, job_arguments, need, prepare
+from penstock.benchmarks.verdict import VerdictOptions
 from penstock.components.errors import DataError, UsageError
 
 
@@ -104,6 +106,15 @@ def test_a_note_is_the_first_line_of_the_docstring_without_marks():
             "filters, epochs and rounds must be at least 1 and size at least 16, "
             "got 16, 5, 3 and 8",
         ),
+        (lambda: GpuOptions(rows=1000), "rows must be a multiple of 1024, got 1000"),
+        (
+            lambda: GpuOptions(only="tabels"),
+            "no comparison has 'tabels' in its title: there are Inputs: a table, short steps; "
+            "Inputs: a table, long steps; Inputs: images, short steps; Inputs: images, long "
+            "steps; Options of the step: a table, short steps; Options of the step: images, long "
+            "steps; Options of the input: a table, short steps",
+        ),
+        (lambda: VerdictOptions(seconds=0), "rounds must be at least 1, and seconds more than 0"),
         (
             lambda: CsvIngestOptions(rounds=0),
             "rows, slow_rows and rounds must be at least 1 and memory_rows at least 0, "

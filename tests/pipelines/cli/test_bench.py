@@ -7,13 +7,17 @@ from penstock.components.errors import UsageError
 from penstock.pipelines.cli.bench import QUESTIONS, app
 
 TINY = {
+    "gpu": ["--rows", 2048, "--images", 32, "--seconds", 0.1, "--only", "Inputs: a table, short"],
     "ingest": ["--rows", 2000, "--slow-rows", 200, "--memory-rows", 3000],
     "formats": ["--users", 2000, "--rows", 2048, "--images", 32, "--seconds", 0.1],
     "images": ["--images", 64, "--size", 32, "--epochs", 2],
     "ladder": ["--rows", 2048, "--images", 32, "--seconds", 0.1],
     "tabular": ["--rows", 2048, "--seconds", 0.1],
+    "verdict": ["--rows", 2048, "--seconds", 0.1, "--only", "one shard"],
 }
-VERDICTS = {"ingest": 3, "formats": 5, "images": 6, "ladder": 11, "tabular": 5}
+VERDICTS = {
+    "ingest": 3, "formats": 5, "gpu": 1, "images": 6, "ladder": 11, "tabular": 5, "verdict": 1,
+}  # fmt: skip
 
 
 def run(*arguments):
@@ -22,7 +26,7 @@ def run(*arguments):
 
 def test_help_lists_the_questions():
     shown = run("--help").output
-    assert {"ladder", "images", "tabular", "formats", "ingest"} == set(QUESTIONS)
+    assert set(VERDICTS) == set(QUESTIONS)
     assert all(f" {name} " in shown for name in QUESTIONS)
 
 
