@@ -213,7 +213,7 @@ def _small(seen: Any, options: ImageModelOptions) -> Any:
     for filters in options.filters:
         for _ in range(2):
             seen = layers.Conv2D(filters, 3, padding="same", use_bias=False)(seen)
-            # Keras' 0.99 takes some hundred steps to forget its start: longer than small data trains.
+            # Keras' 0.99 forgets its start after hundreds of steps: more than small data gets.
             seen = layers.BatchNormalization(momentum=0.9)(seen)
             seen = layers.Activation("relu")(seen)
         seen = layers.MaxPooling2D(padding="same")(seen)

@@ -1,0 +1,110 @@
+"""A small model, pushed by hand, and rows for it."""
+
+import keras
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.serving import Served, serve_columns
+from penstock.pipelines.prediction.predict import predict
+
+SPEC = {
+    "age": tf.io.VarLenFeature(tf.int64),
+    "monthly fee": tf.io.VarLenFeature(tf.float32),
+    "plan": tf.io.VarLenFeature(tf.string),
+}
+
+
+class Graph(tf.Module):
+    """In place of Transform's: a tenth of the age, or 1.0."""
+
+    def __call__(self, raw):
+        return {"x": tf.cast(tf.reshape(tf.sparse.to_dense(raw["age"], 100), [-1, 1]), tf.float32)}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The root of runs that pushed two versions; the second says yes to the old."""
+    root = tmp_path_factory.mktemp("runs")
+    for version, scale in (("9", 0.0), ("10", 0.01)):
+        x = keras.Input((1,), name="x")
+        model = keras.Model({"x": x}, keras.layers.Rescaling(scale)(x))
+        module = tf.Module()
+        module.model = model
+        signature = serve_columns(model, Graph(), SPEC, {"left_xf": Served(classes=("no", "yes"))})
+        tf.saved_model.save(
+            module, str(root / "serving_model" / version), {"serve_columns": signature}
+        )
+    return root
+
+
+def rows_of(tmp_path, *lines, header="id,age,monthly fee,plan"):
+    file = tmp_path / "rows.csv"
+    file.write_text("\n".join([header, *lines]) + "\n")
+    return str(file)
+
+
+def test_the_rows_come_back_with_predictions(tmp_path, runs):
+    out = tmp_path / "out" / "predictions.parquet"
+    data = rows_of(tmp_path, "a1,20,1.5,pro", "b2,,,", "c3,70,2,basic")
+    assert predict(str(runs), data, out) == 3
+    table = pq.read_table(out)
+    probabilities = pytest.approx([0.8, 0.2])
+    assert table.to_pylist()[0] == {
+        **{"id": "a1", "age": 20, "monthly fee": 1.5, "plan": "pro"},
+        **{"prediction": "no", "probability": pytest.approx(0.8), "probabilities": probabilities},
+    }
+    assert table["id"].to_pylist() == ["a1", "b2", "c3"]
+    assert table["age"].to_pylist() == [20, None, 70]
+    assert table["prediction"].to_pylist() == ["no", "yes", "yes"]
+    assert [path.name for path in out.parent.iterdir()] == ["predictions.parquet"]
+
+
+def test_parquet_and_a_version_of_the_model(tmp_path, runs):
+    table = pa.table({"age": [20, 70], "monthly fee": [1.0, None], "plan": ["a", None]})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    out = tmp_path / "p.parquet"
+    assert predict(str(runs / "serving_model" / "9"), str(tmp_path / "rows.parquet"), out) == 2
+    assert pq.read_table(out)["prediction"].to_pylist() == ["no", "no"]
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "message"),
+    [
+        (
+            "id,age,plan",
+            "a,1,b",
+            r"the model's column\(s\) monthly_fee are missing; the file has id, age, plan",
+        ),
+        (
+            "id,age,monthly fee,plan",
+            "a,1.5,2,b",
+            r"rows.csv: line 3 \(row 2\), column 'age': '1.5' is not an integer",
+        ),
+        ("id,age,monthly fee,plan", "a,1", r"rows.csv: line 3 \(row 2\): 2 fields"),
+    ],
+)
+def test_rows_that_do_not_fit_are_one_line(tmp_path, runs, header, line, message):
+    ok = ",".join("1" for _ in header.split(","))
+    data = rows_of(tmp_path, ok, line, header=header)
+    with pytest.raises(DataError, match=message):
+        predict(str(runs), data, tmp_path / "p.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
+
+
+def test_what_is_no_model_is_refused(tmp_path, runs):
+    data = rows_of(tmp_path, "a,1,1,b")
+    with pytest.raises(DataError, match="no model; expected a folder with saved_model"):
+        predict(str(tmp_path), data, tmp_path / "p.parquet")
+    with pytest.raises(UsageError, match="is a folder; name a file"):
+        predict(str(runs), data, tmp_path)
+
+
+def test_a_model_without_a_signature_of_columns_is_refused(tmp_path):
+    module = tf.Module()
+    module.f = tf.function(lambda x: x, input_signature=[tf.TensorSpec([], tf.float32)])
+    tf.saved_model.save(module, str(tmp_path / "model"), {"other": module.f})
+    with pytest.raises(UsageError, match="no signature serve_columns or serve_images, it has"):
+        predict(str(tmp_path / "model"), "rows.csv", tmp_path / "p.parquet")
