@@ -70,7 +70,7 @@ class Executor(executor.Executor):
 
     def _not_plain(self, input_dict: Artifacts, exec_properties: dict[str, Any]) -> str | None:
         """What around the evaluation is TFX's executor's alone, in words."""
-        runner = PipelineOptions(self._beam_pipeline_args).view_as(StandardOptions).runner
+        runner = PipelineOptions(self._beam_pipeline_args or []).view_as(StandardOptions).runner
         payload, _ = tfxio_utils.resolve_payload_format_and_data_view_uri(
             input_dict[keys.EXAMPLES_KEY]
         )
