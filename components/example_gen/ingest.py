@@ -13,13 +13,16 @@ the output folder does the same work and writes the same bytes.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
 import apache_beam as beam
+from apache_beam.runners.direct import DirectRunner
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from penstock.components.beam_workers import WORKER_LOST
 from penstock.components.errors import DataError, UsageError, one_line
@@ -49,6 +52,9 @@ from penstock.components.tfrecord.sharding import ShardPlan, plan_shards
 # equal bytes favour long rows: of a file whose second half is long rows, 1.4 times too much.
 _SAMPLED_PLACES = 4
 _SAMPLED_ROWS = 1000
+
+# These try nothing again, and what a task raises they print with its traceback.
+_LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
 
 MakePipeline = Callable[[], AbstractContextManager[beam.Pipeline]]
 Watch = Callable[[TaskBoard], AbstractContextManager[object]]
@@ -85,37 +91,52 @@ class WriteShards(beam.PTransform):
     ) -> None:
         super().__init__()
         self._tasks = shard_tasks(jobs)
-        self._work = _RunTask(sources, options, folder)
+        self._work = partial(_RunTask, sources, options, folder)
+        self._folder = folder
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> beam.PCollection:
-        """The numbers of the tasks that were done; what they did is on the `TaskBoard`."""
+        """One element when all tasks are done; what they did is on the `TaskBoard`."""
+        is_local = isinstance(pbegin.pipeline.runner, _LOCAL_RUNNERS)
+        work = self._work(engine_retries=not is_local)
         return (
             pbegin
             | "Tasks" >> beam.Create(self._tasks)
             | "Spread" >> beam.Reshuffle()
-            | "Write" >> beam.ParDo(self._work)
+            | "Write" >> beam.ParDo(work)
+            | "As one" >> beam.GroupBy(lambda _: 0)
+            | "Report" >> beam.Map(_report_all, folder=self._folder)
         )
 
 
+def _report_all(found: tuple[int, Iterable[TaskResult]], folder: Path) -> None:
+    TaskBoard(folder).store_results(found[1])
+
+
 class _RunTask(beam.DoFn):
-    def __init__(self, sources: SharedSources, options: IngestOptions, folder: Path) -> None:
+    def __init__(
+        self, sources: SharedSources, options: IngestOptions, folder: Path, *, engine_retries: bool
+    ) -> None:
         self._sources = sources
         self._options = options
         self._folder = folder
+        self._engine_retries = engine_retries
 
-    def process(self, task: ShardTask) -> list[int]:
+    def process(self, task: ShardTask) -> list[TaskResult]:
         source, splits = self._sources[task.source]
         board = TaskBoard(self._folder)
-        if board.first_error():
+        if board.is_stopped:
             return []
         try:
-            result = run_task(task, source, splits, self._options, self._folder)
-        except (DataError, OSError) as error:
-            # Not raised: Beam would log it as a crash, retry it, and pass on only a text.
-            board.store_error(task.number, one_line(error))
-            return []
-        board.store_result(task.number, result)
-        return [task.number]
+            return [run_task(task, source, splits, self._options, self._folder)]
+        except DataError as error:
+            # A value: an engine that tries again would meet the same data.
+            board.stop()
+            return [TaskResult(task.number, {}, error=str(error))]
+        except OSError as error:
+            if self._engine_retries:
+                raise
+            board.stop()
+            return [TaskResult(task.number, {}, error=one_line(error))]
 
 
 def shard_tasks(jobs: Sequence[Job]) -> list[ShardTask]:
@@ -166,6 +187,7 @@ def ingest(
         _check_all_read(manifest, jobs)
         _check_account(manifest, options, folder)
         board.clear()
+        _remove_leftovers(folder)
         write_manifest(folder, manifest)
     return manifest
 
@@ -193,9 +215,12 @@ def _run(
         if lost:
             raise DataError(f"{lost}{how}") from error
         raise
-    stopped_by = board.first_error()
-    if stopped_by:
-        raise stopped_by
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what tries left whose worker was killed; what counts has a name without a dot."""
+    for path in folder.glob("*/**/.*"):
+        path.unlink(missing_ok=True)
 
 
 def _record_bytes(source: Source) -> float:

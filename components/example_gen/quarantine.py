@@ -2,6 +2,7 @@
 
 import base64
 import json
+import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,7 +12,9 @@ QUARANTINE_DIR = "quarantine"
 
 
 class QuarantineWriter:
-    """Appends rejected rows to one file, which exists only if there are any.
+    """Writes rejected rows to one file, which exists only if there are any; a context manager.
+
+    Each try at a task writes a file of its own, and `finish` gives it the name.
 
     Each line is an object with `file`, `line`, `row`, `column`, `reason` and the row as it
     stood in the file: `raw`, or `raw_base64` where it is not UTF-8.
@@ -19,6 +22,7 @@ class QuarantineWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         self.rows = 0
 
     def write(self, rejected: Iterable[RejectedRow]) -> None:
@@ -27,9 +31,20 @@ class QuarantineWriter:
         if not lines:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("w" if self.rows == 0 else "a", encoding="utf-8") as out:
+        with self._temporary.open("a", encoding="utf-8") as out:
             out.writelines(lines)
         self.rows += len(lines)
+
+    def finish(self) -> None:
+        """Complete the file under its name."""
+        if self.rows:
+            self._temporary.rename(self._path)
+
+    def __enter__(self) -> "QuarantineWriter":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._temporary.unlink(missing_ok=True)
 
 
 def _as_json(row: RejectedRow) -> dict[str, object]:

@@ -93,11 +93,12 @@ def run_task(
         StrictError: A row does not fit, in strict mode.
     """
     name = shard_name(task.index, task.count, compression=options.compression)
-    quarantine = QuarantineWriter(folder / QUARANTINE_DIR / f"rejected-{task.number:05d}.jsonl")
+    rejected = folder / QUARANTINE_DIR / f"rejected-{task.number:05d}.jsonl"
     board = TaskBoard(folder)
     read = blank = 0
     next_said = 0.0
     with ExitStack() as stack:
+        quarantine = stack.enter_context(QuarantineWriter(rejected))
         writers = [
             stack.enter_context(
                 ShardWriter(
@@ -120,10 +121,11 @@ def run_task(
                 next_said = time.monotonic() + _SAID_EVERY_SECONDS
         board.store_rows(task.number, read)
         names = [split.name for split in splits.splits]
+        quarantine.finish()
         for copy in copies:
             copy.finish()
         shards = {n: w.finish() for n, w in zip(names, writers, strict=True)}
-    return TaskResult(shards, read, quarantine.rows, blank)
+    return TaskResult(task.number, shards, read, quarantine.rows, blank)
 
 
 def _copies(

@@ -1,13 +1,14 @@
-"""Where tasks leave what they did for the process that started them.
+"""What tasks return, and where they leave word while they are at work.
 
-Workers may be threads, processes or containers of any Beam runner; what they share with
-the process that started them is the output folder. So results, errors and progress are
-small files there, each replaced in one step, and gone before the output is published.
+A task's result is an element of the Beam pipeline, whatever its worker is; the last stage writes
+all of them where the process that started them finds them. On the way there is a board in the
+output folder: how many rows were read, and that a task was stopped, so that others need not begin.
 """
 
 import json
-import os
 import shutil
+import uuid
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from penstock.components.tfrecord.manifest import Shard
 
 # File names need not be UTF-8, and errors name files.
 _TEXT = {"encoding": "utf-8", "errors": "surrogateescape"}
+_RESULTS = "results.json"
+_STOPPED = "stopped"
 
 
 @dataclass(frozen=True)
@@ -23,22 +26,20 @@ class TaskResult:
     """What a task did.
 
     Attributes:
+        number: The task's.
         shards: The shard that it wrote of each split.
         read: Rows that it read, blank ones included.
         quarantined: Rows that it set aside.
         blank: Blank lines that it passed over.
+        error: What of the data stopped it, in one line; None if nothing did.
     """
 
+    number: int
     shards: dict[str, Shard]
-    read: int
-    quarantined: int
-    blank: int
-
-    @classmethod
-    def from_json(cls, text: str) -> "TaskResult":
-        """Parse what `json.dumps(asdict(result))` wrote."""
-        raw = json.loads(text)
-        return cls(**{**raw, "shards": {k: Shard(**v) for k, v in raw["shards"].items()}})
+    read: int = 0
+    quarantined: int = 0
+    blank: int = 0
+    error: str | None = None
 
 
 class TaskBoard:
@@ -48,38 +49,51 @@ class TaskBoard:
         self._folder = folder / ".tasks"
         self._folder.mkdir(exist_ok=True)
 
-    def store_result(self, task: int, result: TaskResult) -> None:
-        """Say that a task is done."""
-        self._replace(f"{task:05d}.json", json.dumps(asdict(result)))
+    def stop(self) -> None:
+        """Say that a task was stopped."""
+        self._replace(_STOPPED, "")
 
-    def store_error(self, task: int, error: str) -> None:
-        """Say what stopped a task, in one line."""
-        self._replace(f"{task:05d}.error", error)
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a task was."""
+        return (self._folder / _STOPPED).exists()
 
     def store_rows(self, task: int, rows: int) -> None:
         """Say how many rows a task has read until now."""
         self._replace(f"{task:05d}.rows", str(rows))
 
-    def results(self, tasks: int) -> list[TaskResult]:
-        """The results of all tasks, in order."""
-        return [
-            TaskResult.from_json((self._folder / f"{i:05d}.json").read_text()) for i in range(tasks)
-        ]
-
-    def first_error(self) -> DataError | None:
-        """What stopped the first of the tasks that were stopped, if any was."""
-        errors = sorted(self._folder.glob("*.error"))
-        return DataError(errors[0].read_text(**_TEXT)) if errors else None
-
     def rows_done(self) -> int:
         """Rows that all tasks have read until now."""
         return sum(int(file.read_text()) for file in self._folder.glob("*.rows"))
+
+    def store_results(self, results: Iterable[TaskResult]) -> None:
+        """Say what all tasks did."""
+        # Of a task that an engine ran twice either result will do.
+        by_number = {result.number: result for result in results}
+        self._replace(_RESULTS, json.dumps([asdict(by_number[i]) for i in sorted(by_number)]))
+
+    def results(self, tasks: int) -> list[TaskResult]:
+        """The results of all tasks, in order.
+
+        Raises:
+            DataError: The data stopped one; says what the first of them was stopped by.
+        """
+        raw = json.loads((self._folder / _RESULTS).read_text(**_TEXT))
+        results = [
+            TaskResult(**{**one, "shards": {k: Shard(**v) for k, v in one["shards"].items()}})
+            for one in raw
+        ]
+        for result in results:
+            if result.error is not None:
+                raise DataError(result.error)
+        assert [result.number for result in results] == list(range(tasks)), "a task is missing"
+        return results
 
     def clear(self) -> None:
         """Remove the board from the output."""
         shutil.rmtree(self._folder)
 
     def _replace(self, name: str, text: str) -> None:
-        temporary = self._folder / f".{name}.{os.getpid()}"
+        temporary = self._folder / f".{name}.{uuid.uuid4().hex}"
         temporary.write_text(text, **_TEXT)
         temporary.rename(self._folder / name)

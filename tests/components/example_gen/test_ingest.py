@@ -3,16 +3,18 @@ import multiprocessing
 import os
 import resource
 import signal
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.example_gen.ingest import ingest, plan_job
+from penstock.components.example_gen.ingest import Job, ingest, plan_job, shard_tasks
 from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.shard_task import StrictError
+from penstock.components.example_gen.shard_task import StrictError, run_task
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.base import RejectedRow
@@ -20,7 +22,7 @@ from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
 from penstock.components.tfrecord.checked import checked_manifest
 from penstock.components.tfrecord.manifest import RowAccount, read_manifest
-from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.components.tfrecord.sharding import ShardOptions, ShardPlan
 
 ONE = SplitOptions((Split("all"),))
 
@@ -106,6 +108,47 @@ def test_quarantine_keeps_the_row_and_its_reason(tmp_path):
         (702, 701, "fare"),
     ]
     assert kept[0]["raw"].rstrip("\n") == "40,not a number,name 40"
+
+
+def test_two_tries_of_one_task_at_the_same_moment_never_mix(tmp_path):
+    path = write_csv(tmp_path / "a.csv", 20_000, bad=range(0, 20_000, 40))
+    source = open_source(str(path), SourceOptions())
+    options = IngestOptions(on_bad_row="quarantine")
+    [task] = shard_tasks([Job(source, ONE, ShardPlan(1, ""))])
+    out = tmp_path / "out"
+    out.mkdir()
+    both = threading.Barrier(2)
+
+    class InStep:
+        columns = source.columns
+
+        def read(self, pieces):
+            for batch in source.read(pieces):
+                both.wait(10)
+                yield batch
+
+    def work(_):
+        return run_task(task, InStep(), ONE, options, out)
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(work, range(2))
+    assert first == second
+    assert first.quarantined == 500
+    [kept] = (out / "quarantine").iterdir()
+    assert [json.loads(line)["row"] for line in kept.open()] == list(range(1, 20_000, 40))
+
+
+def test_what_a_try_left_whose_worker_was_killed_is_not_published(tmp_path, monkeypatch):
+    from penstock.components.example_gen import ingest as module
+
+    def left_behind(task, source, splits, options, folder):
+        result = run_task(task, source, splits, options, folder)
+        (folder / "Split-all" / ".data_tfrecord-00000-of-00003.1").write_text("half")
+        return result
+
+    monkeypatch.setattr(module, "run_task", left_behind)
+    run(write_csv(tmp_path / "a.csv", 10), tmp_path / "out")
+    assert not list((tmp_path / "out").rglob(".*"))
 
 
 def test_too_many_bad_rows_stop_it(tmp_path):

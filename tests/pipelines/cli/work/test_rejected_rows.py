@@ -17,6 +17,12 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
+def write_rejected(path, rows):
+    with QuarantineWriter(path) as writer:
+        writer.write(rows)
+        writer.finish()
+
+
 @pytest.fixture
 def quarantine(tmp_path):
     folder = tmp_path / "quarantine"
@@ -24,12 +30,12 @@ def quarantine(tmp_path):
         RejectedRow("t.csv", 8, 9, "a", "'x7' is not an integer", b"x7,1.5"),
         RejectedRow("t.csv", 51, 52, None, "2 fields, expected 3", b"1,2"),
     ]
-    QuarantineWriter(folder / "rejected-00000.jsonl").write(rows)
+    write_rejected(folder / "rejected-00000.jsonl", rows)
     more = [
         RejectedRow("u.parquet", row, 0, "a", f"'x{row}' is not an integer", b"\xff" + b"y" * 90)
         for row in range(10, 40)
     ]
-    QuarantineWriter(folder / "rejected-00003.jsonl").write(more)
+    write_rejected(folder / "rejected-00003.jsonl", more)
     return folder
 
 
