@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tfx.dsl.compiler.compiler import Compiler
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
 from tfx.orchestration.metadata import sqlite_metadata_connection_config
@@ -11,6 +12,7 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import pusher_pb2
 from tfx.types.standard_artifacts import Examples, Model
 
+from penstock.components.errors import PenstockError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
@@ -18,7 +20,9 @@ from penstock.components.gates.pusher import Pusher
 from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.pipelines.kubeflow.node import State, launch_node
 from penstock.pipelines.local.runner import NodeFailedError, run_locally
+from penstock.pipelines.runs.metadata_store import SqliteStore
 
 pytestmark = pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning")
 
@@ -72,19 +76,22 @@ class Record:
         self.ended[node] = state
 
 
-def run(root, artifact, how=""):
+def small(root, artifact, how=""):
     write = Write(source=str(artifact))
     damage = Damage(examples=write.outputs["examples"], how=how)
     read = Read(examples=write.outputs["examples"], done=damage.outputs["done"])
-    pipeline = Pipeline(
+    return Pipeline(
         pipeline_name="small",
         pipeline_root=str(root / "pipeline"),
         components=[write, damage, read],
         enable_cache=True,
         metadata_connection_config=sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
     )
+
+
+def run(root, artifact, how=""):
     record = Record()
-    run_locally(pipeline, record)
+    run_locally(small(root, artifact, how), record)
     return record.ended
 
 
@@ -103,6 +110,18 @@ def test_a_node_does_not_read_a_damaged_input(tmp_path, artifact, how, text):
     with pytest.raises(NodeFailedError, match=rf"^node 'Read' failed: /.*{SHARD}: {text}"):
         run(tmp_path, artifact, how)
     assert run(tmp_path, artifact) == {**DONE}
+
+
+def test_a_node_by_itself_does_not_read_a_damaged_input(tmp_path, artifact):
+    ir = Compiler().compile(small(tmp_path, artifact, "move"))
+    store = SqliteStore(str(tmp_path / "metadata.sqlite"))
+    for node in ("Write", "Damage"):
+        assert launch_node(ir, node, run_id="1", store=store).state is State.DONE
+    text = f"^node 'Read' failed: /.*/{SHARD}: shard is missing; the manifest lists it with 8 rows"
+    with pytest.raises(PenstockError, match=text):
+        launch_node(ir, "Read", run_id="1", store=store)
+    # The next run's Write does not come from the cache either.
+    assert launch_node(ir, "Write", run_id="2", store=store).state is State.DONE
 
 
 @pytest.mark.parametrize("how", ["move", "alter", "add"])
