@@ -23,7 +23,10 @@ from .components.example_gen.options import IngestOptions
 # Sources: how each kind of outside data is read.
 from .components.example_gen.spark_writer import write_tfrecords
 from .components.example_gen.split_options import Split, SplitOptions
-from .components.gates.baseline import LatestOtherBlessedModelStrategy
+from .components.gates.baseline import (
+    LatestBlessedStatisticsStrategy,
+    LatestOtherBlessedModelStrategy,
+)
 from .components.gates.curated_schema import CuratedSchema
 from .components.gates.gate import ValidationGate
 from .components.gates.image_checks import ImageRules
@@ -145,6 +148,7 @@ __all__ = [
     "InputOptions",
     "JsonLinesOptions",
     "LabelFn",
+    "LatestBlessedStatisticsStrategy",
     "LatestOtherBlessedModelStrategy",
     "ModelCard",
     "Pack",

@@ -17,7 +17,8 @@ PUBLIC = """
 ApplicationBase AugmentOptions Augmentation AvroOptions BatchEvaluator BigQueryOptions
 BinaryOptions CATEGORIES_XF ContentDriver CuratedSchema DataError EarlyStop EvaluationOptions IMAGE
 ImageColumn ImageConfig ImageGate ImageInputOptions ImageModelOptions ImageOptions ImageRules
-IngestOptions InputFacts InputOptions JsonLinesOptions LabelFn LatestOtherBlessedModelStrategy
+IngestOptions InputFacts InputOptions JsonLinesOptions LabelFn LatestBlessedStatisticsStrategy
+LatestOtherBlessedModelStrategy
 ModelCard NUMBERS_XF Pack PackOptions PenstockError Placement Pusher ServingCheck ShardOptions
 ShardedExampleGen SourceOptions SparkOptions Split SplitOptions SqlOptions TFDSOptions
 TFRecordOptions TableConfig TableData TableModelOptions Target TextOptions TrackOptions

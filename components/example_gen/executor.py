@@ -13,6 +13,7 @@ from penstock.components.example_gen.ingest import Job, ingest, plan_job
 from penstock.components.example_gen.node_options import NodeOptions, node_inputs
 from penstock.components.files.spool import remove_copies
 from penstock.components.sources.open import open_source
+from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):
@@ -44,6 +45,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         finally:
             remove_copies()  # this process may go on to train for days
         examples.split_names = artifact_utils.encode_split_names(list(manifest.splits))
+        examples.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)
         has_sequences = any(job.source.has_sequences for job in jobs)
         examples_utils.set_payload_format(
             examples,

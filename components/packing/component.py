@@ -14,6 +14,7 @@ from penstock.components.errors import UsageError
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.packing.stated_columns import stated_columns
+from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 
 _TRANSFORMED_SCHEMA = os.path.join("transformed_metadata", "schema.pbtxt")
 _SCHEMA = "schema.pbtxt"
@@ -55,6 +56,7 @@ class Executor(base_executor.BaseExecutor):
         options = PackOptions.from_json(exec_properties["options"])
         manifest = pack(examples.uri, packed.uri, options, stated=stated)
         packed.split_names = artifact_utils.encode_split_names(list(manifest.splits))
+        packed.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)
         # Stock readers of rows refuse protos that they have no DataView for: they say so, where
         # as Examples the blocks would fail to parse one by one.
         examples_utils.set_payload_format(packed, example_gen_pb2.FORMAT_PROTO)

@@ -72,19 +72,31 @@ def checked_manifest(folder: str | os.PathLike[str]) -> Manifest:
     return manifest
 
 
-def check_folder(folder: str) -> None:
+def check_folder(folder: str, manifest_sha256: str = "") -> None:
     """Hold a folder of Examples against its manifest, for readers that take all that lies there.
 
     Args:
         folder: Any folder; nothing is known of one without a manifest.
+        manifest_sha256: Digest of the manifest that was written there; empty where none is known.
 
     Raises:
-        DataError: The manifest is damaged, or the folder differs from it; names the first shard.
+        DataError: The manifest is gone, another or damaged, or the folder differs from it; names
+            the first shard.
     """
+    if manifest_sha256:
+        _check_manifest(posixpath.join(folder, MANIFEST_NAME), manifest_sha256)
     if "://" not in folder:
         check_listed(folder)
     elif _remote().exists(posixpath.join(folder, MANIFEST_NAME)):
         _checked_remote(folder)
+
+
+def _check_manifest(path: str, sha256: str) -> None:
+    if not (_remote().exists(path) if "://" in path else os.path.isfile(path)):
+        raise DataError(f"{path}: the manifest is gone, and with it what the shards must be")
+    with _remote().GFile(path, "rb") if "://" in path else open(path, "rb") as file:
+        if hashlib.sha256(file.read()).hexdigest() != sha256:
+            raise DataError(f"{path}: not the manifest that was written here; it was altered")
 
 
 def check_listed(path: str | os.PathLike[str]) -> bool:

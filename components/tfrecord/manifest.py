@@ -4,6 +4,7 @@
 commit. Without it there are no shards, whatever files lie there.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,9 @@ from penstock.components.tfrecord.recovery import recover
 
 MANIFEST_NAME = "manifest.json"
 MANIFEST_VERSION = 1
+# The custom property of a TFX artifact that has the manifest's digest: of an artifact without a
+# manifest nothing is known, so one that is taken away must be missed.
+MANIFEST_PROPERTY = "manifest_sha256"
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,11 @@ class Manifest:
     def to_json(self) -> str:
         """The manifest as the text of `manifest.json`; equal manifests give equal text."""
         return json.dumps({"version": MANIFEST_VERSION, **asdict(self)}, indent=1) + "\n"
+
+    @property
+    def sha256(self) -> str:
+        """Digest (hex) of `to_json`: of the file `manifest.json`."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     @classmethod
     def from_json(cls, text: str, path: str) -> "Manifest":

@@ -17,6 +17,7 @@ from tfx.orchestration.portable.input_resolution import exceptions
 from penstock.components.errors import DataError
 from penstock.components.gates.pusher import check_served
 from penstock.components.tfrecord.checked import check_folder
+from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ def artifacts_checked() -> Iterator[None]:
 
 def _check_examples(artifacts: _Artifacts) -> None:
     for artifact in _of_type(artifacts, "Examples"):
-        check_folder(artifact.uri)
+        check_folder(artifact.uri, artifact.get_string_custom_property(MANIFEST_PROPERTY))
 
 
 def _check_pushed(artifacts: _Artifacts) -> None:

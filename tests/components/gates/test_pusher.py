@@ -1,4 +1,5 @@
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -8,7 +9,6 @@ import pytest
 from tfx.types.standard_artifacts import PushedModel
 
 from penstock.components.errors import DataError
-from penstock.components.gates import pusher
 from penstock.components.gates.pusher import check_served, folder_digest, publish
 
 
@@ -65,13 +65,19 @@ def test_pushed_means_served(tmp_path, serving):
     check_served(PushedModel())  # was not pushed
 
 
-def test_a_full_disk_leaves_no_half_version(tmp_path, serving, monkeypatch):
-    def full(_):
-        raise OSError(28, "No space left on device")
+@pytest.fixture
+def file_limit():
+    """Brings back the greatest size that a file may have; gives its hard limit."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield before[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
-    monkeypatch.setattr(pusher, "_flush", full)
-    with pytest.raises(DataError, match=r"cannot be pushed \(No space left on device\)"):
-        publish(model(tmp_path / "a"), serving)
+
+def test_a_write_that_fails_leaves_no_half_version(tmp_path, serving, file_limit):
+    path = model(tmp_path / "a")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, file_limit))
+    with pytest.raises(DataError, match=r"cannot be pushed \(.*File too large.*\); nothing of it"):
+        publish(path, serving)
     assert os.listdir(serving) == []
 
 

@@ -19,6 +19,7 @@ from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.gates.pusher import Pusher
 from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.open import open_source
+from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY, read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.kubeflow.node import State, launch_node
 from penstock.pipelines.local.runner import NodeFailedError, run_locally
@@ -32,6 +33,7 @@ SHARD = "Split-train/data_tfrecord-00001-of-00002"
 @component
 def Write(examples: OutputArtifact[Examples], source: Parameter[str]):  # noqa: N802
     shutil.copytree(source, examples.uri, dirs_exist_ok=True)
+    examples.set_string_custom_property(MANIFEST_PROPERTY, read_manifest(source).sha256)
 
 
 @component
@@ -124,7 +126,7 @@ def test_a_node_by_itself_does_not_read_a_damaged_input(tmp_path, artifact):
     assert launch_node(ir, "Write", run_id="2", store=store).state is State.DONE
 
 
-@pytest.mark.parametrize("how", ["move", "alter", "add"])
+@pytest.mark.parametrize("how", ["move", "alter", "add", "no manifest", "another manifest"])
 def test_the_cache_does_not_serve_damaged_examples(tmp_path, artifact, how):
     assert run(tmp_path, artifact) == DONE
     assert run(tmp_path, artifact) == CACHED
@@ -133,6 +135,11 @@ def test_the_cache_does_not_serve_damaged_examples(tmp_path, artifact, how):
         (written / SHARD).rename(tmp_path / "elsewhere")
     elif how == "alter":
         (written / SHARD).write_bytes((artifact / SHARD).read_bytes()[::-1])
+    elif how == "no manifest":
+        (written / "manifest.json").unlink()
+    elif how == "another manifest":
+        text = (written / "manifest.json").read_text()
+        (written / "manifest.json").write_text(text.replace('"csv"', '"sql"'))
     else:
         shutil.copy(artifact / SHARD, written / "Split-train/data_tfrecord-00000-of-00003")
     assert run(tmp_path, artifact) == DONE
