@@ -73,6 +73,7 @@ from .components.trainer.input.options import InputOptions
 from .components.trainer.input.packed import packed_eval_input_fn, packed_train_input_fn
 from .components.trainer.input.packed_facts import packed_input_facts
 from .components.trainer.input.rows import eval_input_fn, train_input_fn
+from .components.trainer.input.start import InputStart
 from .components.trainer.loop import train
 from .components.trainer.options import EarlyStop, TrainOptions
 from .components.trainer.serving import serve_columns
@@ -121,9 +122,6 @@ from .schemas import schema_file
 
 __version__: str
 __all__ = [
-    "CATEGORIES_XF",
-    "IMAGE",
-    "NUMBERS_XF",
     "ApplicationBase",
     "AugmentOptions",
     "Augmentation",
@@ -131,11 +129,13 @@ __all__ = [
     "BatchEvaluator",
     "BigQueryOptions",
     "BinaryOptions",
+    "CATEGORIES_XF",
     "ContentDriver",
     "CuratedSchema",
     "DataError",
     "EarlyStop",
     "EvaluationOptions",
+    "IMAGE",
     "ImageColumn",
     "ImageConfig",
     "ImageGate",
@@ -146,11 +146,13 @@ __all__ = [
     "IngestOptions",
     "InputFacts",
     "InputOptions",
+    "InputStart",
     "JsonLinesOptions",
     "LabelFn",
     "LatestBlessedStatisticsStrategy",
     "LatestOtherBlessedModelStrategy",
     "ModelCard",
+    "NUMBERS_XF",
     "Pack",
     "PackOptions",
     "PenstockError",

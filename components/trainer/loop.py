@@ -27,6 +27,7 @@ from penstock.components.trainer.model_setup import (
     check_numbers,
     default_strategy,
     make_model,
+    refuse_cluster,
 )
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.record import (
@@ -108,10 +109,12 @@ def train(
     Raises:
         DataError: The loss is not finite, the input cannot be read, or the tracker does not open.
         UsageError: The model is not compiled or takes other features, a metric does not exist,
-            XLA is asked for on several devices, or `train_data` ends.
+            XLA is asked for on several devices, `train_data` ends, the input is not the one that
+            the checkpoint was saved with, or TF_CONFIG names several workers.
         TrainingInterruptedError: SIGTERM or Ctrl-C; the state is saved in `resume_dir`.
     """
     begin = time.perf_counter()
+    refuse_cluster()
     strategy = strategy or default_strategy(prefetch_to_device=options.prefetch_to_device)
     checkpoints = Checkpoints(resume_dir, keep=options.keep_checkpoints) if resume_dir else None
     saved = checkpoints.newest() if checkpoints else None

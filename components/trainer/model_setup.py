@@ -1,5 +1,7 @@
 """Makes the model in the right strategy scope and arithmetic."""
 
+import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +26,24 @@ def default_strategy(*, prefetch_to_device: bool) -> tf.distribute.Strategy:
     if prefetch_to_device:
         return tf.distribute.OneDeviceStrategy("GPU:0" if gpus else "CPU:0")
     return tf.distribute.get_strategy()
+
+
+def refuse_cluster() -> None:
+    """Refuse to train as one of several workers, each of which would train a model alone.
+
+    Raises:
+        UsageError: TF_CONFIG names several tasks, or is no JSON.
+    """
+    text = os.environ.get("TF_CONFIG") or "{}"
+    try:
+        tasks = [task for tasks in json.loads(text).get("cluster", {}).values() for task in tasks]
+    except (AttributeError, ValueError) as error:
+        raise UsageError(f"TF_CONFIG is not a JSON mapping with a cluster, got {text}") from error
+    if len(tasks) > 1:
+        raise UsageError(
+            f"TF_CONFIG names {len(tasks)} tasks ({', '.join(map(str, tasks))}), train() runs on "
+            "one machine with all its GPUs: start it once, without TF_CONFIG"
+        )
 
 
 def make_model(

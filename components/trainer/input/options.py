@@ -18,8 +18,8 @@ class ReadOptions:
     Attributes:
         batch_size: Rows a step, over all replicas and workers together.
         interleave_files: Files that are read at the same time; at least 1.
-        seed: Any integer gives the same batches in every run, at the cost of waiting for the
-            slowest file; None hands over whatever file is ready first.
+        seed: Any integer gives the same batches in every run; None draws one, which a training's
+            checkpoints keep.
         cache: `none`, or where training keeps its rows after the first pass.
         prefetch_batches: Batches that wait, ready, for the training step; at least 1.
         private_threads: Threads for the input alone; None shares TensorFlow's, one a core.
