@@ -112,16 +112,11 @@ class TableData:
         return len(self.targets) > 1
 
     def _open(self, packed: Any, rows: Any, files: Sequence[str]) -> tf.data.Dataset:
-        label = None if self._has_several else self.targets[0].label
-        if self._is_packed:
-            data = packed(files, label=label, options=self.reading)
-        else:
-            data = rows(files, self._spec, label=label, options=self.reading)
-        if not self._has_several:
-            return data
         names = [target.label for target in self.targets]
-        apart = data.map(lambda row: (row, {name: row.pop(name) for name in names}))
-        return apart.prefetch(self.reading.prefetch_batches)
+        label = names if self._has_several else names[0]
+        if self._is_packed:
+            return packed(files, label=label, options=self.reading)
+        return rows(files, self._spec, label=label, options=self.reading)
 
 
 def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> None:

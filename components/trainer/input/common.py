@@ -1,7 +1,7 @@
 """The links that rows, packed rows and images have in common: open, look, interleave, tune."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import tensorflow as tf
 
@@ -11,6 +11,31 @@ from penstock.components.trainer.input.files import InputFiles
 from penstock.components.trainer.input.options import ReadOptions
 
 T = TypeVar("T")
+
+# The feature that is the label; several, which then are a mapping by name; or none.
+Label: TypeAlias = str | Sequence[str] | None
+
+
+def names_of(label: Label, features: Collection[str]) -> tuple[str, ...]:
+    """The names of the labels.
+
+    Raises:
+        UsageError: One is not among the features.
+    """
+    names = () if label is None else (label,) if isinstance(label, str) else tuple(label)
+    for name in names:
+        if name not in features:
+            raise UsageError(f"label {name!r} is not a feature; there are {', '.join(features)}")
+    return names
+
+
+def apart(features: dict[str, Any], label: Label) -> Any:
+    """`(features, label)`, or the features alone without one."""
+    if label is None:
+        return features
+    if isinstance(label, str):
+        return features, features.pop(label)
+    return features, {name: features.pop(name) for name in label}
 
 
 def rows_of_replica(options: ReadOptions, context: tf.distribute.InputContext | None) -> int:

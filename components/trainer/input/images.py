@@ -15,7 +15,7 @@ Every pass gives every image exactly once and is over before the next begins, ev
 batch is full, and a seed decides the order, so that a training goes on at any step.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -56,7 +56,7 @@ _SIZES = (names.HEIGHT, names.WIDTH, names.CHANNELS)
 IMAGE = "image"
 """The one feature that these inputs give: uint8 [batch, height, width, channels]."""
 
-LabelFn = Callable[[tf.Tensor], tf.Tensor]
+LabelFn = Callable[[Any], Any]
 BatchFn = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
@@ -65,7 +65,7 @@ def train_image_input_fn(
     source: Source,
     *,
     options: ImageInputOptions,
-    label: str = names.LABEL,
+    label: str | Sequence[str] = names.LABEL,
     label_fn: LabelFn | None = None,
     augment: BatchFn | None = None,
     split: str = "train",
@@ -78,7 +78,8 @@ def train_image_input_fn(
         source: File paths and patterns as in TFX's `fn_args.train_files`, or a folder with a
             manifest.
         options: Size, shuffling and speed.
-        label: The feature that the label is made from, one whole number an image.
+        label: The feature that the label is made from, one whole number an image; or several,
+            which then are a mapping by name.
         label_fn: Makes the label, int64 [batch], of that feature, int64 [batch]; None takes it
             as it is.
         augment: Changes a batch of images, uint8 [batch, height, width, channels], to another
@@ -134,7 +135,7 @@ def eval_image_input_fn(
     source: Source,
     *,
     options: ImageInputOptions,
-    label: str = names.LABEL,
+    label: str | Sequence[str] = names.LABEL,
     label_fn: LabelFn | None = None,
     split: str = "eval",
     input_context: tf.distribute.InputContext | None = None,
@@ -152,7 +153,7 @@ def eval_image_input_fn(
 
 
 def stored_images(
-    source: Source, *, label: str = names.LABEL, split: str = "train"
+    source: Source, *, label: str | Sequence[str] = names.LABEL, split: str = "train"
 ) -> StoredImages:
     """How the images in `source` are stored, by the first of them.
 
@@ -198,16 +199,22 @@ def _cached_pass(
 
 
 def _parser(
-    stored: StoredImages, label: str, decode: Callable[..., tf.Tensor]
+    stored: StoredImages, label: str | Sequence[str], decode: Callable[..., tf.Tensor]
 ) -> Callable[..., Any]:
     """A serialised Example, and what else `decode` takes, to an image and its raw label."""
-    spec = {**stored.spec, label: tf.io.FixedLenFeature([], tf.int64)}
+    spec = {**stored.spec, **_label_spec(label)}
 
     def parse(record: tf.Tensor, *more: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         features = tf.io.parse_single_example(record, spec)
-        return decode(features, *more), features[label]
+        raw = features[label] if isinstance(label, str) else {n: features[n] for n in label}
+        return decode(features, *more), raw
 
     return parse
+
+
+def _label_spec(label: str | Sequence[str]) -> dict[str, tf.io.FixedLenFeature]:
+    labels = [label] if isinstance(label, str) else label
+    return dict.fromkeys(labels, tf.io.FixedLenFeature([], tf.int64))
 
 
 def _finish(
@@ -219,7 +226,7 @@ def _finish(
     return tuned(batches, options)
 
 
-def _stored_images(files: InputFiles, label: str) -> StoredImages:
+def _stored_images(files: InputFiles, label: str | Sequence[str]) -> StoredImages:
     """How the first image is stored.
 
     Raises:
@@ -229,7 +236,7 @@ def _stored_images(files: InputFiles, label: str) -> StoredImages:
         names.ENCODED: tf.io.FixedLenFeature([], tf.string),
         names.FORMAT: tf.io.FixedLenFeature([], tf.string, ""),
         **dict.fromkeys(_SIZES, tf.io.FixedLenFeature([], tf.int64, 0)),
-        label: tf.io.FixedLenFeature([], tf.int64),
+        **_label_spec(label),
     }
 
     def parse(record: tf.Tensor) -> StoredImages:

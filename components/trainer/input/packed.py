@@ -22,7 +22,10 @@ from penstock.components.errors import UsageError
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.trainer.input.cache import check_memory
 from penstock.components.trainer.input.common import (
+    Label,
+    apart,
     interleaved,
+    names_of,
     parallel_map,
     paths_of,
     rows_of_replica,
@@ -58,7 +61,7 @@ def packed_train_input_fn(
     source: Source,
     *,
     options: InputOptions,
-    label: str | None = None,
+    label: Label = None,
     split: str = "train",
     columns: Collection[str] | None = None,
     stacked: bool = False,
@@ -71,7 +74,8 @@ def packed_train_input_fn(
         source: A folder that `penstock pack` or the Pack node wrote, local or remote, or
             `[FOLDER/Split-NAME/*]`, as in TFX's `fn_args.train_files`.
         options: Batch size, shuffling and speed. The window is rounded up to whole blocks.
-        label: The feature that is the label; None gives features only.
+        label: The feature that is the label, or several: the label is then a mapping by name.
+            None gives features only.
         split: The split to take; that of a pattern is in the pattern.
         columns: Features to read besides the label; None reads all. Costs what these cost.
         stacked: Whether to leave the columns of a type together, see Returns. Saves the
@@ -122,7 +126,7 @@ def packed_eval_input_fn(
     source: Source,
     *,
     options: InputOptions,
-    label: str | None = None,
+    label: Label = None,
     split: str = "eval",
     columns: Collection[str] | None = None,
     stacked: bool = False,
@@ -197,7 +201,7 @@ def _finish(
     batches: tf.data.Dataset,
     layout: PackedLayout,
     wanted: Collection[str],
-    label: str | None,
+    label: Label,
     options: InputOptions,
     *,
     stacked: bool,
@@ -205,20 +209,18 @@ def _finish(
     """Make features of sections, split off the label and keep batches ready."""
 
     def features(sections: Sections) -> Any:
-        found, target = split_columns(sections, layout, wanted, label, stacked=stacked)
-        return found if label is None else (found, target)
+        apart_names = names_of(label, wanted)
+        found, labels = split_columns(sections, layout, wanted, apart_names, stacked=stacked)
+        return apart({**found, **labels}, label)
 
     return tuned(batches.map(features), options)
 
 
-def _wanted(
-    layout: PackedLayout, columns: Collection[str] | None, label: str | None
-) -> frozenset[str]:
+def _wanted(layout: PackedLayout, columns: Collection[str] | None, label: Label) -> frozenset[str]:
     """The columns to read, the label among them."""
     names = [column.name for column in layout.columns]
-    if label is not None and label not in names:
-        raise UsageError(f"label {label!r} is not a feature; there are {', '.join(names)}")
+    labels = names_of(label, names)
     if unknown := sorted(set(columns or ()) - set(names)):
         raise UsageError(f"column {unknown[0]!r} is not packed; there are {', '.join(names)}")
     wanted = names if columns is None else columns
-    return frozenset([*wanted, *([] if label is None else [label])])
+    return frozenset([*wanted, *labels])

@@ -91,21 +91,21 @@ def split_columns(
     sections: Mapping[str, tf.Tensor],
     layout: PackedLayout,
     wanted: Collection[str],
-    label: str | None,
+    labels: Collection[str],
     *,
     stacked: bool,
-) -> tuple[dict[str, Any], Any]:
-    """Make features of sections, the label apart.
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Make features of sections, the labels apart.
 
     Args:
         sections: `[rows, width]` of each, as `decode_blocks` gives them.
         layout: What is in them.
-        wanted: The columns to give, the label among them.
-        label: The column that is the label, or None.
+        wanted: The columns to give, the labels among them.
+        labels: The columns that are labels.
         stacked: Whether columns of numbers and strings stay together.
 
     Returns:
-        Features by name in the layout's order, and the label or None.
+        Features by name in the layout's order, and the labels by name.
     """
     found: dict[str, Any] = {}
     together: dict[str, Any] = {}
@@ -116,10 +116,10 @@ def split_columns(
         parts = tf.split(sections[name], [c.width for c in section.columns], axis=1)
         pairs = list(zip(section.columns, parts, strict=True))
         found |= {c.name: _tensor(part, c) for c, part in pairs if c.name in wanted}
-        rest = [p for c, p in pairs if c.name in wanted and c.name != label and _can_stack(c)]
+        rest = [p for c, p in pairs if c.name in wanted and c.name not in labels and _can_stack(c)]
         if rest:
             together[name] = sections[name] if len(rest) == len(parts) else tf.concat(rest, axis=1)
-    target = None if label is None else found.pop(label)
+    target = {name: found.pop(name) for name in labels}
     alone = [c.name for c in layout.columns if c.name in found]
     if stacked:
         alone = [c.name for c in layout.columns if c.name in found and not _can_stack(c)]

@@ -24,8 +24,11 @@ from penstock.components.errors import UsageError
 from penstock.components.tfrecord.feature_spec import FeatureSpec
 from penstock.components.trainer.input.cache import check_memory
 from penstock.components.trainer.input.common import (
+    Label,
+    apart,
     first_record,
     interleaved,
+    names_of,
     parallel_map,
     paths_of,
     rows_of_replica,
@@ -55,7 +58,7 @@ def train_input_fn(
     spec: Mapping[str, FeatureSpec],
     *,
     options: InputOptions,
-    label: str | None = None,
+    label: Label = None,
     split: str = "train",
     input_context: tf.distribute.InputContext | None = None,
     start: InputStart | None = None,
@@ -67,7 +70,8 @@ def train_input_fn(
             `.gz` are decompressed), or a folder with a manifest.
         spec: What to parse, by feature; see `feature_spec`.
         options: Batch size, shuffling and speed.
-        label: The feature that is the label; None gives features only.
+        label: The feature that is the label, or several: the label is then a mapping by name.
+            None gives features only.
         split: The split to take from a manifest.
         input_context: This worker's place among several, as `tf.distribute` gives it: it then
             reads rows of its own, and batches of `batch_size` / replicas rows.
@@ -112,7 +116,7 @@ def eval_input_fn(
     spec: Mapping[str, FeatureSpec],
     *,
     options: InputOptions,
-    label: str | None = None,
+    label: Label = None,
     split: str = "eval",
     input_context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
@@ -170,19 +174,14 @@ def _parser(spec: Mapping[str, FeatureSpec]) -> Callable[[tf.Tensor], dict[str, 
     return lambda serialised: tf.io.parse_example(serialised, dict(spec))
 
 
-def _finish(batches: tf.data.Dataset, label: str | None, options: InputOptions) -> tf.data.Dataset:
+def _finish(batches: tf.data.Dataset, label: Label, options: InputOptions) -> tf.data.Dataset:
     """Split off the label and keep batches ready."""
-    if label is not None:
-        batches = batches.map(lambda features: (features, features.pop(label)))
-    return tuned(batches, options)
+    return tuned(batches.map(lambda features: apart(features, label)), options)
 
 
-def _open(
-    source: Source, spec: Mapping[str, FeatureSpec], label: str | None, split: str
-) -> InputFiles:
+def _open(source: Source, spec: Mapping[str, FeatureSpec], label: Label, split: str) -> InputFiles:
     """The files, after a look at the first record."""
-    if label is not None and label not in spec:
-        raise UsageError(f"label {label!r} is not a feature; there are {', '.join(spec)}")
+    names_of(label, spec)
     files = find_input(source, split=split)
     first_record(
         files,

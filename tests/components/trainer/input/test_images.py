@@ -159,6 +159,14 @@ def test_labels_and_images_can_be_changed(source):
     np.testing.assert_array_equal(features["image"][:, 0, 0, 0], expected)
 
 
+def test_several_labels_are_a_mapping_by_name(source):
+    labels = ["image/class/label", "image/height"]
+    data = eval_image_input_fn(source, options=options(), label=labels)
+    _, found = next(iter(data))
+    assert sorted(found) == labels
+    assert found["image/height"].numpy().tolist() == [4] * 5
+
+
 def test_the_facts_of_an_input(source):
     facts = image_input_facts(source, options=options(cache="memory"))
     assert (facts.kind, facts.files, facts.rows, facts.columns) == ("images", 3, 23, 2)

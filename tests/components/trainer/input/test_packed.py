@@ -210,6 +210,22 @@ def test_workers_share_the_rows(either, workers):
     assert sorted(found) == list(range(103))
 
 
+@pytest.mark.parametrize("stacked", [False, True])
+def test_several_labels_are_a_mapping_by_name(packed, stacked):
+    dataset = packed_eval_input_fn(
+        packed,
+        options=InputOptions(batch_size=103),
+        split="train",
+        label=["row", "y"],
+        columns=["x"],
+        stacked=stacked,
+    )
+    features, labels = next(iter(dataset))
+    assert list(features) == (["float32"] if stacked else ["x"])
+    rows = labels["row"].numpy().ravel()
+    assert labels["y"].numpy().ravel().tolist() == [row % 2 for row in rows]
+
+
 def test_workers_train_on_rows_of_their_own(either):
     batches = []
     for worker in range(2):

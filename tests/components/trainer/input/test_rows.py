@@ -87,6 +87,15 @@ def test_the_label_and_defaults_come_apart_from_the_features(shards, data):
     ]
 
 
+def test_several_labels_are_a_mapping_by_name(shards, data):
+    options = InputOptions(batch_size=103)
+    data_set = eval_input_fn(shards, data.spec, options=options, label=["y", "x"])
+    features, labels = next(iter(data_set))
+    assert (sorted(features), sorted(labels)) == (["name", "row"], ["x", "y"])
+    order = features["row"].numpy().ravel()
+    assert labels["y"].numpy().ravel().tolist() == [row % 2 for row in order]
+
+
 def test_training_batches_have_a_fixed_shape(shards, data):
     spec = train_input_fn(
         shards, data.spec, options=InputOptions(batch_size=10), label="y"
