@@ -80,7 +80,7 @@ class TrainOptions:
     keep_checkpoints: int = 2
     # A step of half a millisecond runs at 0.66 of its speed with bfloat16, 0.75 with XLA, 0.57 with
     # batches copied ahead and 0.2 with single calls, on two cores; wide layers gain from bfloat16
-    # on CPUs with AMX (benchmarks/accelerator.py, docs/performance.md).
+    # on CPUs with AMX (`penstock bench gpu`, docs/performance.md).
     mixed_precision: str = "none"
     xla: bool = False
     steps_per_execution: int | None = None

@@ -27,7 +27,8 @@ class EpochRecord:
         seconds: Wall time of its steady steps in the run that ended it, input included; without
             the first step of a run, which is compiled, and without evaluation.
         seconds_per_step: Median over its steady steps; None where there were none.
-        input_wait_share: Share of `seconds` spent waiting for input, 0..1; None likewise.
+        input_wait_share: Share of `seconds` spent waiting for input, 0..1; None likewise, and on a
+            GPU, whose host waits while it works. What input costs is in `Utilisation.limit`.
         examples_per_second: Rows a second of `seconds`; None likewise.
     """
 
@@ -84,7 +85,7 @@ class TrainingRecord:
 
     @property
     def input_wait_share(self) -> float | None:
-        """Share of all steady seconds spent waiting for input, 0..1."""
+        """Share of all steady seconds spent waiting for input, 0..1; None on a GPU."""
         return _weighted([(e.input_wait_share, e.seconds) for e in self.epochs])
 
     @property
