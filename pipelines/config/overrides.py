@@ -108,11 +108,25 @@ def _convert(value: Any, hint: Any, current: Any, path: str) -> Any:
         return _convert_dataclass(value, typing.cast(type, hint), current, path)
     if origin in (tuple, list):
         return origin(_items(value, arguments, path))
-    if hint is Any or (origin is dict and isinstance(value, dict)):
+    if origin is dict and isinstance(value, Mapping):
+        return _merge_mapping(value, arguments, current or {}, path)
+    if hint is Any:
         return value
     if origin is not None or not isinstance(hint, type):
         raise UsageError(f"{path}: its type, {hint}, cannot be set from a text or a YAML file")
     return _convert_plain(value, hint, path)
+
+
+def _merge_mapping(
+    changes: Mapping[str, Any], arguments: tuple[Any, ...], current: Mapping[str, Any], path: str
+) -> dict[str, Any]:
+    """The entries of `current` with those of `changes` in their place; None removes one."""
+    given = {
+        key: _convert(value, arguments[1], None, _join(path, key))
+        for key, value in changes.items()
+        if value is not None
+    }
+    return {**{key: value for key, value in current.items() if key not in changes}, **given}
 
 
 def _convert_union(value: Any, arguments: tuple[Any, ...], current: Any, path: str) -> Any:

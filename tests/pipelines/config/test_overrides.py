@@ -167,3 +167,15 @@ def test_a_users_own_types(assignment, expected):
 def test_what_does_not_fit_a_users_own_types(assignment, text):
     with pytest.raises(UsageError, match=re.escape(text)):
         override(Typed(), load_overrides(None, [assignment]))
+
+
+def test_one_entry_of_a_mapping_leaves_the_others():
+    @dataclass(frozen=True)
+    class Bounds:
+        least: dict[str, float] = field(default_factory=lambda: {"auc": 0.5, "accuracy": 0.6})
+
+    changes = load_overrides(None, ["least.auc=1", "least.recall=0.1"])
+    assert override(Bounds(), changes).least == {"auc": 1.0, "accuracy": 0.6, "recall": 0.1}
+    assert override(Bounds(), {"least": {"auc": None}}).least == {"accuracy": 0.6}
+    with pytest.raises(UsageError, match=r"least\.auc: expected a number, got 'high'"):
+        override(Bounds(), {"least": {"auc": "high"}})
