@@ -77,12 +77,13 @@ class DigitsConfig(ImageConfig):
     )
     evaluation: EvaluationOptions = EvaluationOptions()
     model_card: ModelCard = ModelCard(
-        summary="The class of an image: which digit it shows, unless `data` names others.",
+        summary="The class of an image: which digit it shows.",
         intended_use="An example of an image pipeline.",
         limits="The default digits were written by 43 people in boxes of a form, and are "
         "8 x 8 pixels: no model of them reads handwriting at large.",
-        data="Unless `data` names others: the 1,797 images of scikit-learn's load_digits, the "
+        data="The 1,797 images of scikit-learn's load_digits, the "
         "test set of UCI's Optical Recognition of Handwritten Digits.",
+        of_data="",
     )
 
     def __post_init__(self) -> None:

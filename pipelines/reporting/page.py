@@ -4,7 +4,7 @@ import functools
 import json
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,11 @@ def render_report(report: Report) -> str:
         EXAMPLE_COUNT=EXAMPLE_COUNT,
         MIN_SLICE_EXAMPLES=MIN_SLICE_EXAMPLES,
     )
+
+
+def render_card(report: Report, card: Mapping[str, Any]) -> str:
+    """The page of a model card; see `card_facts`."""
+    return _render("card_page.html", r=report, c=card)
 
 
 def render_comparison(comparison: Comparison) -> str:

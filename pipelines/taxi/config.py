@@ -89,7 +89,7 @@ class TaxiConfig(TableConfig):
         summary="Whether a taxi passenger tips more than a fifth of the fare, from the trip.",
         intended_use="An example of a pipeline; to compare input pipelines and models.",
         limits="Cash tips are not on record: a trip paid in cash counts as one without a tip. "
-        "The default trips are of Chicago, 2013 to 2016.",
-        data="Unless `data` names others: 15,002 trips of the City of Chicago's open data, as "
-        "the tfx wheel ships them.",
+        "The trips are of Chicago, 2013 to 2016.",
+        data="15,002 trips of the City of Chicago's open data, as the tfx wheel ships them.",
+        of_data=example_data(),
     )

@@ -106,3 +106,9 @@ def test_secrets_are_neither_noted_nor_shown(runs, tmp_path):
     assert "hunter2" not in page
     assert "select 1" in page
     assert '<td class="text mono">https://***@h/data</td>' in page
+
+
+def test_words_about_other_data_are_no_words_of_this_run():
+    card = {"summary": "Which digit?", "of_data": "digits"}
+    assert read_model_card({"data": "cars", "model_card": card}) == ModelCard()
+    assert read_model_card({"data": "digits", "model_card": card}).summary == "Which digit?"

@@ -17,8 +17,9 @@ from penstock.components.trainer.record import (
     TrainingRecord,
     write_training_record,
 )
+from penstock.pipelines.reporting.card_facts import card_facts
 from penstock.pipelines.reporting.gather import gather
-from penstock.pipelines.reporting.page import render_report
+from penstock.pipelines.reporting.page import render_card, render_report
 from penstock.pipelines.runs.run_note import RunNote, write_note
 
 EVIL = "<script>document.title='owned'</script>"
@@ -155,7 +156,13 @@ def whole(runs_in, tmp_path_factory):
     runs.node("run-1", "Evaluator", "done", examples, judged)
     note = RunNote(
         command="penstock run hand --set 'a=<b>'",
-        config={"model_card": {"intended_use": "Trips & <b>", "owners": ["Ada", "Ben"]}},
+        config={
+            "model_card": {
+                "intended_use": "Trips & <b>",
+                "limits": "DRAFT: x",
+                "owners": ["Ada", "Ben"],
+            }
+        },
         upstream={"Gen": [], "Schema": [], "Statistics": ["Gen"], "Pusher": ["Evaluator"]},
         versions={"tfx": "1.16.0"},
         code="9f3c-dirty",
@@ -194,11 +201,33 @@ def test_the_page_says_what_the_artifacts_say(whole):
     assert f"Worst by binary_accuracy: kind={EVIL} 0.8000" in text
     assert "Trips & <b>" in text
     assert "Ada, Ben" in text
-    assert "not filled in: set model_card.limits" in text
+    assert "not filled in: set model_card.licence" in text
+    assert "Limits (draft) DRAFT: x" in text
     assert "penstock run hand --set 'a=<b>'" in text
     assert page.row("Code") == ["Code", "commit of the working folder", "9f3c-dirty"]
     assert ["Gen", "/data/<trips>", "0123"] in page.rows
     assert ["Trainer", "the code behind it", "77aa"] in page.rows
+
+
+def test_the_model_card_has_the_facts_of_the_run_and_marks_drafts(whole):
+    report, _ = whole
+    card = card_facts(report)
+    assert card["drafts"] == ["limits"]
+    assert card["not_filled_in"] == ["summary", "data", "ethics", "licence"]
+    assert card["words"]["owners"] == "Ada, Ben"
+    assert card["data"]["from"] == ["/data/<trips>"]
+    assert (card["data"]["rows"], card["data"]["rejected_rows"]) == (
+        {"train": 3, "eval": 0},
+        2,
+    )
+    assert card["training"]["steps"] == 20
+    assert card["evaluation"]["metrics"]["binary_accuracy"] == 0.9
+    assert card["made_with"] == {"tfx": "1.16.0"}
+    page = Page(render_card(report, card))
+    text = " ".join("".join(page.text).split())
+    assert text.startswith("hand: model card (draft)")
+    assert "/data/<trips>: 6 rows read; train 3, eval 0; 2 rejected rows" in text
+    assert f"Worst: kind={EVIL} binary_accuracy 0.8000" in text
 
 
 def test_features_stand_side_by_side(whole):
