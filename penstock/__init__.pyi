@@ -122,6 +122,9 @@ from .schemas import schema_file
 
 __version__: str
 __all__ = [
+    "CATEGORIES_XF",
+    "IMAGE",
+    "NUMBERS_XF",
     "ApplicationBase",
     "AugmentOptions",
     "Augmentation",
@@ -129,13 +132,11 @@ __all__ = [
     "BatchEvaluator",
     "BigQueryOptions",
     "BinaryOptions",
-    "CATEGORIES_XF",
     "ContentDriver",
     "CuratedSchema",
     "DataError",
     "EarlyStop",
     "EvaluationOptions",
-    "IMAGE",
     "ImageColumn",
     "ImageConfig",
     "ImageGate",
@@ -152,7 +153,6 @@ __all__ = [
     "LatestBlessedStatisticsStrategy",
     "LatestOtherBlessedModelStrategy",
     "ModelCard",
-    "NUMBERS_XF",
     "Pack",
     "PackOptions",
     "PenstockError",

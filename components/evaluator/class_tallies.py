@@ -64,41 +64,52 @@ class _KerasMeans(Tally):
 
     def __init__(self, combiner: Any) -> None:
         combiner.setup()
-        if len(combiner._output_names) > 1 or combiner._loss_configs[0]:
-            raise ByRowError  # what a loss adds is its batch's mean, whatever the rows' weights
-        [output] = combiner._output_names
-        of = {"model": combiner._model_name, "output": output, "sub_key": combiner._sub_key}
-        super().__init__(combiner, Inputs.of(combiner, **of))
-        values = [_value_of(metric) for metric in combiner._metrics[output]]
-        self._values = [value for value in values if value is not None]
-        padded = combiner.create_accumulator()._pad
-        if len(self._values) < len(values) or combiner._sub_key_in_config or padded:
-            raise ByRowError
+        model, sub_key = combiner._model_name, combiner._sub_key
+        names = combiner._output_names
+        outputs = [Inputs.of(combiner, model=model, output=o, sub_key=sub_key) for o in names]
+        super().__init__(combiner, outputs[0])
+        values = [[_value_of(metric) for metric in combiner._metrics[name]] for name in names]
+        self._outputs = list(zip(outputs, values, strict=True))
         kind = combiner._aggregation_type
         self._micro = bool(kind and kind.micro_average)
+        if (
+            any(None in of_output for of_output in values)
+            # What a loss adds is its batch's mean, whatever the rows' weights.
+            or any(combiner._loss_configs)
+            or combiner._sub_key_in_config
+            or combiner.create_accumulator()._pad
+            or (self._micro and len(names) > 1)
+        ):
+            raise ByRowError
 
     def added(self, extracts: Extracts) -> Added:
-        if self._micro:
-            labels, predictions, weights = self.inputs.pairs(extracts)
-            labels, predictions = labels.reshape(-1, 1), predictions.reshape(-1, 1)
-        else:
-            labels, predictions, weights = self.inputs.arrays(extracts)
-            weights = weights[:, None]
-        values = [np.asarray(value(labels, predictions), np.float64) for value in self._values]
-        if any(value.size != weights.size for value in values):
-            raise ByRowError
-        return without_buckets(*(v.reshape(weights.shape) * weights for v in values), weights)
+        columns: list[np.ndarray] = []
+        for inputs, functions in self._outputs:
+            if self._micro:
+                labels, predictions, weights = inputs.pairs(extracts)
+                labels, predictions = labels.reshape(-1, 1), predictions.reshape(-1, 1)
+            else:
+                labels, predictions, weights = inputs.arrays(extracts)
+                weights = weights[:, None]
+            values = [np.asarray(of(labels, predictions), np.float64) for of in functions]
+            if any(value.size != weights.size for value in values):
+                raise ByRowError
+            columns += [value.reshape(weights.shape) * weights for value in values]
+            columns.append(weights)
+        return without_buckets(*columns)
 
     def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:
         accumulator = self.combiner.create_accumulator()
         if len(buckets):
-            *totals, count = sums[:, 0].astype(np.float32)
-            for index, total in enumerate(totals):
-                accumulator.add_weights(0, index, [total, count])
+            totals = iter(sums[:, 0].astype(np.float32))
+            for output, (_, functions) in enumerate(self._outputs):
+                *of_output, count = (next(totals) for _ in range(len(functions) + 1))
+                for metric, total in enumerate(of_output):
+                    accumulator.add_weights(output, metric, [total, count])
         return accumulator
 
 
-def _value_of(metric: Any) -> Callable[[np.ndarray, np.ndarray], Any] | None:
+def _value_of(metric: Any) -> Any:
     """What a metric is the mean of, given labels and predictions; None where it is not."""
     keras = tf_keras.metrics
     if type(metric) is keras.RootMeanSquaredError:

@@ -144,7 +144,7 @@ def training_pipeline(
         model=model,
         baseline_model=baseline.outputs["model"],
         eval_config=eval_config,
-    )
+    ).with_id("Evaluator")
 
     # PushedModel
     pusher = Pusher(

@@ -74,6 +74,14 @@ CASES = {
         f'model_specs {{signature_name: "dict" label_key: "class"}} metrics_specs {{{PLOT}}} '
         'slicing_specs {} slicing_specs {feature_keys: "town"}'
     ),
+    "several outputs": (
+        'model_specs {signature_name: "many" example_weight_key: "weight" '
+        + " ".join(f'label_keys {{key: "{key}" value: "{key}"}}' for key in ("label", "class", "y"))
+        + f"}} metrics_specs {{{metrics('ExampleCount', 'BinaryAccuracy')} output_names: 'label'}} "
+        f"metrics_specs {{{PLOT} output_names: 'class'}} "
+        f"metrics_specs {{{metrics('RootMeanSquaredError', 'MeanPrediction')} output_names: 'y'}} "
+        'slicing_specs {} slicing_specs {feature_keys: "town"}'
+    ),
     "regression": (
         'model_specs {signature_name: "number" label_key: "y" example_weight_key: "weight"} '
         f'metrics_specs {{{REGRESSION}}} slicing_specs {{}} slicing_specs {{feature_keys: "town"}}'
@@ -123,6 +131,7 @@ def models(tmp_path_factory, save_model):
         transform=transform,
         classes=classes,
         dict=lambda f: {"probabilities": classes(f)["outputs"], "more": f["x"]},
+        many=lambda f: {"label": yes(f)["outputs"], "class": classes(f)["outputs"], "y": f["x"]},
         number=lambda f: {"outputs": tf.abs(f["x"])},
     )
     worse = save_model(
