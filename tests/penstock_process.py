@@ -11,10 +11,12 @@ import json
 import os
 import runpy
 import select
+import signal
 import subprocess
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 WARM = (
@@ -41,6 +43,7 @@ class Started:
 
     def __init__(self, request, answers):
         self._request, self._answers = request, answers
+        self._code = None
         self.pid = int(answers.readline())
 
     def is_running(self):
@@ -49,9 +52,17 @@ class Started:
 
     def wait(self):
         """Its exit code, negative where a signal ended it, stdout and stderr."""
-        code = int(self._answers.readline())
+        if self._code is None:
+            self._code = int(self._answers.readline())
         out, err = (Path(self._request[key]).read_text() for key in ("out", "err"))
-        return subprocess.CompletedProcess(self._request["arguments"], code, out, err)
+        return subprocess.CompletedProcess(self._request["arguments"], self._code, out, err)
+
+    def end(self):
+        """Kill it, unless it has ended."""
+        if self._code is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self.wait()
 
 
 class Penstock:
@@ -59,7 +70,7 @@ class Penstock:
 
     def __init__(self, folder):
         self._folder = folder
-        self._server = None
+        self._server = self._last = None
 
     def __call__(self, *arguments, **more):
         return self.start(*arguments, **more).wait()
@@ -81,6 +92,8 @@ class Penstock:
                 text=True,
                 env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
             )
+        elif self._last is not None:
+            self._last.end()  # that of a test which failed before it waited
         request = {
             "arguments": [str(argument) for argument in arguments],
             "script": script,
@@ -91,7 +104,8 @@ class Penstock:
         }
         self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
-        return Started(request, self._server.stdout)
+        self._last = Started(request, self._server.stdout)
+        return self._last
 
     def close(self):
         """End the server."""

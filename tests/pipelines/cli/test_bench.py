@@ -45,7 +45,7 @@ def test_wrong_options_are_refused_before_anything_is_made(tmp_path):
 
 @pytest.fixture
 def warm(penstock, monkeypatch):
-    """Contenders fork from a process that has TensorFlow imported; their own import it anew."""
+    """Contenders are forks of a process that has TensorFlow imported."""
 
     def run_warm(script, arguments, what):
         done = penstock(*arguments, script=script)
