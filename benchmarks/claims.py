@@ -1,4 +1,4 @@
-"""What is claimed of reading and training from TFRecords, and what this machine says of it.
+"""Claims about reading and training from TFRecords, and this machine's verdict on each.
 
 The claims are those of the practitioners' texts that Penstock follows, and Penstock's own. Each is
 a ratio, judged by the benchmark that measures it.

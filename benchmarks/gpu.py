@@ -1,4 +1,4 @@
-"""Whether the device waits: inputs, networks and options, each against a batch on the device.
+"""The share of time that the device waits: inputs, networks and options, against a batch on it.
 
 penstock bench gpu
 """

@@ -1,4 +1,4 @@
-"""What each step of the ladder of the texts on tf.data gains, on a table and on images.
+"""The gain of each step from a naive reader to packed records, on a table and on images.
 
 Naive, prefetch, interleave, parallel map, whole batches, cache; and Penstock's own: row Examples by
 `train_input_fn`, and packed.

@@ -1,4 +1,4 @@
-"""What the monitor thread costs a training: the same steps with it and without it, in turn.
+"""The cost of the monitor thread: the same steps with it and without it, in turn.
 
 Claim: less than 1 % of the steps a second, at five looks a second.
 

@@ -1,4 +1,4 @@
-"""What a question of `penstock bench` comes out as: tables of contenders, plots, verdicts.
+"""The outcome of a `penstock bench` question: tables of contenders, plots, verdicts.
 
 One value for all of the command's outputs: text on a terminal, JSON, and a page.
 """

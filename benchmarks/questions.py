@@ -1,4 +1,4 @@
-"""What the questions of `penstock bench` share: their data's folder and their child processes.
+"""The data folder and child processes shared by the questions of `penstock bench`.
 
 A question is a module that runs itself again as `python MODULE --prepare OPTIONS` once and
 `python MODULE --contender NAME --job JOB` for each contender and round: so each contender starts

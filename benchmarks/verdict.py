@@ -1,4 +1,4 @@
-"""What a training is told of its input, held against what the remedy gains: one batch, or the knob.
+"""A training's verdict held against what the remedy gains: one batch, or the option changed.
 
 penstock bench verdict
 """

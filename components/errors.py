@@ -1,4 +1,4 @@
-"""What a user did or has that cannot be worked with, as one clear line each.
+"""Errors that are the user's or the data's, as one clear line each.
 
 The command line prints the message of a `PenstockError` on stderr without a
 traceback and exits with its `exit_code`. Everything else that escapes is a bug.

@@ -1,4 +1,4 @@
-"""What a feature holds, over many records: protobuf Features in, a summary of each out."""
+"""Summaries of features over many records: protobuf Features in, a summary of each out."""
 
 import math
 from array import array

@@ -1,4 +1,4 @@
-"""What is in any TFRecord, ours or not, without TensorFlow: a path in, a report out.
+"""Inspection of any TFRecord, ours or not, without TensorFlow: a path in, a report out.
 
 Looks at some records of each file and says how many; counts all where that is quick.
 """

@@ -1,4 +1,4 @@
-"""What came out of each slice, in TFMA's own files: metrics, plots, validations, the config."""
+"""The results of all slices in TFMA's own files: metrics, plots, validations, the config."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence

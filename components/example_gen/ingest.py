@@ -3,7 +3,7 @@
     output/
       Split-train/data_tfrecord-00000-of-00008 ...
       Split-eval/data_tfrecord-00000-of-00008 ...
-      quarantine/rejected-00003.jsonl ...        where rows were set aside
+      quarantine/rejected-00003.jsonl ...        where rows were quarantined
       manifest.json                              written last
 
 The elements of the Beam pipeline are tasks, never rows, so any runner whose workers share
@@ -339,7 +339,7 @@ def _require_same_columns(jobs: Sequence[Job]) -> None:
                 raise DataError(
                     f"column {name!r} is {_shown(kinds.get(name))} in split "
                     f"{first.splits.splits[0].name!r} but {_shown(other.get(name))} in split "
-                    f"{job.splits.splits[0].name!r}; give both a schema, or mend the input"
+                    f"{job.splits.splits[0].name!r}; give both a schema, or fix the input"
                 )
 
 

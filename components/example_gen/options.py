@@ -1,4 +1,4 @@
-"""What an ingest does with what it reads: shards, compression, bad rows."""
+"""Options of an ingest: shards, compression, rejected rows."""
 
 from dataclasses import dataclass, field
 from typing import Literal, get_args

@@ -69,8 +69,8 @@ class StrictError(DataError):
 
     def __init__(self, row: RejectedRow) -> None:
         # A reason may end with advice of its own, "; copy it again".
-        advice = "," if _ADVICE.search(row.reason) else "; mend it,"
-        super().__init__(f"{row}{advice} or set it aside with --on-bad-row quarantine")
+        advice = "," if _ADVICE.search(row.reason) else "; fix it,"
+        super().__init__(f"{row}{advice} or quarantine it with --on-bad-row quarantine")
 
 
 def run_task(

@@ -1,4 +1,4 @@
-"""Which split a row belongs to, by the same rule as TFX's ExampleGens.
+"""The split of each row, by the same rule as TFX's ExampleGens.
 
 A row's split depends on its content alone, never on its place: the sha256 of the
 serialized Example (or of one feature of it) modulo the number of hash buckets. Equal rows

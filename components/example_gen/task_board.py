@@ -1,4 +1,4 @@
-"""What tasks return, and where they leave word while they are at work.
+"""The results of tasks, and their progress while they are at work.
 
 A task's result is an element of the Beam pipeline, whatever its worker is; the last stage writes
 all of them where the process that started them finds them. On the way there is a board in the
@@ -29,7 +29,7 @@ class TaskResult:
         number: The task's.
         shards: The shard that it wrote of each split.
         read: Rows that it read, blank ones included.
-        quarantined: Rows that it set aside.
+        quarantined: Rows that it quarantined.
         blank: Blank lines that it passed over.
         error: What of the data stopped it, in one line; None if nothing did.
     """

@@ -19,7 +19,7 @@ _PARAMETERS_BEGIN = re.compile(r"[?#;]")
 
 
 def scheme_of(text: str) -> str | None:
-    """The scheme of an address, in small letters; None of a path."""
+    """The scheme of an address, in lower case; None for a path."""
     found = _ADDRESS.match(text)
     return found[1].lower() if found else None
 

@@ -87,8 +87,8 @@ def _refuse_occupied(target: Path, *, overwrite: bool) -> None:
         raise UsageError(f"{target} exists already; name another output or pass --overwrite")
     if not (target / MANIFEST_NAME).is_file():
         raise UsageError(
-            f"{target} is no output of an ingest, it has no {MANIFEST_NAME}, so it is not "
-            "overwritten; name another output"
+            f"{target}: not written by penstock ingest (no {MANIFEST_NAME}); refusing to "
+            "overwrite it; name another output"
         )
 
 

@@ -1,4 +1,4 @@
-"""Which files a user means by a path, a glob or a folder, and which stray ones are left out."""
+"""The files that a path, a glob or a folder names, and the stray ones left out."""
 
 import glob
 import logging

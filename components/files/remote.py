@@ -176,7 +176,7 @@ def has_glob(pattern: str) -> bool:
 
 
 def _normal(address: str) -> str:
-    """The address with its scheme in small letters, as the clients know it."""
+    """The address with its scheme in lower case, as the clients know it."""
     scheme, _, rest = address.partition("://")
     return f"{scheme.lower()}://{rest}"
 

@@ -1,4 +1,4 @@
-"""What a secret in clear text looks like: a name and its text in, what it looks like out.
+"""Detection of secrets in clear text, from a name and its text.
 
 Options, addresses, commands and notes end in files and metadata that others read; all that looks
 for secrets in them looks by this one list. What only names a secret (`${DB_PASSWORD}`) is none.

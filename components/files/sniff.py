@@ -1,4 +1,4 @@
-"""What the first bytes of a file look like, for those that are not what they are taken for."""
+"""A guess at a file's format from its first bytes, for error messages."""
 
 PARQUET_MAGIC = b"PAR1"
 

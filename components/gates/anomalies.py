@@ -1,4 +1,4 @@
-"""What an ExampleValidator found: the ExampleAnomalies artifact in, protos and plain facts out."""
+"""The anomalies that an ExampleValidator found: its artifact in, protos and plain facts out."""
 
 import posixpath
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a run is compared with: the model blessed last that is not its own, and its data.
+"""The baseline of a run: the model blessed last that is not its own, and its data.
 
 TFX's LatestBlessedModelStrategy gives, once the candidate is blessed, the candidate: the
 second run of an unchanged pipeline then has another baseline than the first and evaluates

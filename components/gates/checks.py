@@ -1,8 +1,8 @@
-"""What makes data unfit to train on: statistics, anomalies and manifest in, problems out.
+"""Checks of fitness to train on: statistics, anomalies and manifest in, problems out.
 
 Pure functions over protos. The ExampleValidator finds what a schema can say; the rest is
 what it is silent about: no rows, one class, a label that is missing, values that are not
-numbers, rows that were put aside.
+numbers, quarantined rows.
 """
 
 import itertools
@@ -29,7 +29,7 @@ class GateOptions:
     Attributes:
         label: The raw feature that the label is made from, checked to be present in every
             row and to have more than one value; the empty string where there is none.
-        max_quarantined_share: Most rows that may have been put aside, as a share of the
+        max_quarantined_share: Most rows that may have been quarantined, as a share of the
             rows that are not blank, 0..1.
         max_label_share: Largest share of the label's values that one of them may have, 0..1, of
             words and of few whole numbers; 1 lets any through.

@@ -1,4 +1,4 @@
-"""How far a feature's values are from those of other data: two TFDV statistics in, 0..1 out.
+"""The distance of a feature's values from other data: two TFDV statistics in, 0..1 out.
 
 Of words the distance is the greatest difference of one value's share, of numbers the greatest
 difference of their cumulative distributions; a change in the share of rows without a value counts

@@ -1,4 +1,4 @@
-"""What makes images unfit to train on: their statistics in, problems out.
+"""Checks of images' fitness to train on: their statistics in, problems out.
 
 Statistics of a feature at a time, which TFDV has, do not see that an image is in two splits,
 that a class is in one alone, or that equal images are of different classes.

@@ -1,4 +1,4 @@
-"""What images there are: shards in, sizes, channels, formats, classes and duplicates out.
+"""Statistics of images: shards in, sizes, channels, formats, classes and duplicates out.
 
 One pass over every record. Nothing is decoded: sizes are those that the ExampleGen found. Memory
 is 16 bytes an image.

@@ -1,4 +1,4 @@
-"""What the columns of a set of rows are, from all of the rows: batches in, a layout out."""
+"""Exact facts of the columns of a set of rows: batches in, a packed layout out."""
 
 import math
 from collections import Counter
@@ -182,7 +182,7 @@ def _check_lengths(name: str, shape: tuple[int, ...], facts: ColumnFacts) -> Non
     if odd:
         raise DataError(
             f"column {name!r}: {facts.lengths[odd[0]]:,} rows have {odd[0]} values, the "
-            f"schema says {math.prod(shape)}; mend the schema or the rows"
+            f"schema says {math.prod(shape)}; fix the schema or the rows"
         )
 
 

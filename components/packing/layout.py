@@ -1,4 +1,4 @@
-"""What a packed record holds and where: the columns of a block of rows, and their places.
+"""The layout of a packed record: the columns of a block of rows, and their places.
 
 A packed shard is a TFRecord file whose records are blocks of rows. A block is one fixed
 header, then one dense array for each storage type, then a dictionary of byte strings:

@@ -1,4 +1,4 @@
-"""How row Examples become packed records; no heavy imports, the command line shows these."""
+"""Options of packing; no heavy imports, the command line shows these."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Whether the columns of a file are those that are expected."""
+"""Comparison of a file's columns with those expected."""
 
 from collections.abc import Collection, Sequence
 

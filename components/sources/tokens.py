@@ -1,4 +1,4 @@
-"""What a piece of text is as a number: one grammar for inferring types and for reading values."""
+"""The grammar of numbers in text, one for inferring types and for reading values."""
 
 import re
 

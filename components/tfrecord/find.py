@@ -1,4 +1,4 @@
-"""Which files a path means: a file, a folder or a pattern in, TFRecord files out."""
+"""The TFRecord files that a path means: a file, a folder or a pattern in, files out."""
 
 import glob
 import os

@@ -1,4 +1,4 @@
-"""What image a bytes value is, from its header: bytes in, format and size in pixels out."""
+"""Format and size in pixels of an image, from its header bytes."""
 
 import struct
 from typing import NamedTuple

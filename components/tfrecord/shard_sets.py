@@ -1,4 +1,4 @@
-"""Which members of a set of shards are missing, from names alone: paths in, faults out."""
+"""Missing members of a set of shards, from names alone: paths in, faults out."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""How many shards, what they are called, and why: integers and names, nothing else."""
+"""The number and the names of shards: integers and strings, nothing else."""
 
 import math
 import re

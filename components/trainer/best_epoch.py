@@ -1,4 +1,4 @@
-"""Which epoch was best, and when to stop looking for a better one: numbers only."""
+"""The best epoch, and when to stop looking for a better one: numbers only."""
 
 from collections.abc import Sequence
 

@@ -236,7 +236,7 @@ class EpochLoop:
             evaluated += done
             left = left - done if done == count else 0
         if not evaluated:
-            raise DataError("eval_data gave no batch; a loss of nothing would look perfect")
+            raise DataError("eval_data is empty")
         metrics = {f"val_{name}": value for name, value in self._metrics().items()}
         if not math.isfinite(metrics["val_loss"]):
             self._fail(f"the evaluation loss is {metrics['val_loss']} after step {self.step}")

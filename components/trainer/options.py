@@ -1,4 +1,4 @@
-"""How long to train, when to stop, how often to save, and in what arithmetic."""
+"""Options of training: how long, when to stop, how often to save, in what arithmetic."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a training came to, as `training.json` in the ModelRun artifact."""
+"""The record of a training, `training.json` in the ModelRun artifact."""
 
 import json
 import os

@@ -1,1 +1,1 @@
-"""What all pipelines share, a part a module: each can be read, and replaced, by itself."""
+"""The parts that all pipelines share, one a module: each can be read and replaced by itself."""

@@ -1,4 +1,4 @@
-"""What the Evaluator measures and asks, by task: targets and thresholds in, an EvalConfig out."""
+"""Metrics and thresholds by task: targets in, an EvalConfig for the Evaluator out."""
 
 from collections.abc import Mapping, Sequence
 

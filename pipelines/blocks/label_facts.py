@@ -1,4 +1,4 @@
-"""What the training labels are like: batches of them in, mean, spread and classes out."""
+"""Facts of the training labels: batches of them in, mean, spread and classes out."""
 
 import math
 from collections.abc import Iterable

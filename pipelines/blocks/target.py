@@ -1,4 +1,4 @@
-"""What a model predicts: a column of the data, the kind of task, and its classes."""
+"""The target of a model: a column of the data, the kind of task, and its classes."""
 
 from dataclasses import dataclass
 

@@ -81,10 +81,10 @@ def _ingest(
         typer.Option(help=f"{', '.join(KINDS)}; else by name and content. Brings its own flags."),
     ] = None,
     on_bad_row: Annotated[
-        str, typer.Option(help="strict stops at it; quarantine sets it aside with its reason.")
+        str, typer.Option(help="strict stops at it; quarantine keeps it apart with its reason.")
     ] = IngestOptions.on_bad_row,
     max_quarantined_share: Annotated[
-        float, typer.Option(help="Stop when more of the rows than this are set aside.")
+        float, typer.Option(help="Stop when more of the rows than this are quarantined.")
     ] = IngestOptions.max_quarantined_share,
     shards: Annotated[
         int | None, typer.Option(help="Shards of each split; else planned.")

@@ -1,4 +1,4 @@
-"""`penstock inspect`: what is in any TFRecord, or in rows that an ingest set aside."""
+"""`penstock inspect`: what is in any TFRecord, or in rows that an ingest quarantined."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ def command(
     """Show what is in TFRecords: files, the layout of a record, features and their values.
 
     Works on any TFRecord, uncompressed or GZIP, whoever wrote it. Exit 1 where a file is damaged.
-    Of rows that an ingest set aside: counts by reason, and the first of them.
+    Of rows that an ingest quarantined: counts by reason, and the first of them.
 
     Example: penstock inspect shards/Split-train
     """

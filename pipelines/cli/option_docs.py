@@ -1,4 +1,4 @@
-"""What the docstring of an options dataclass says of each field."""
+"""The description of each field of an options dataclass, from its docstring."""
 
 import inspect
 import re

@@ -19,7 +19,7 @@ def command(
     max_quarantined_share: Annotated[
         float,
         typer.Option(
-            min=0, max=1, metavar="SHARE", help="Most rows that may have been set aside, 0 to 1."
+            min=0, max=1, metavar="SHARE", help="Most rows that may have been quarantined, 0 to 1."
         ),
     ] = 0.01,
     out: Annotated[
@@ -32,7 +32,7 @@ def command(
     """Check data before it is trained on: every byte, the statistics, the schema, the label.
 
     Exit 1 lists all that is wrong: anomalies, splits without rows, a label that is missing or
-    has one value, values that are not numbers, too many rows set aside.
+    has one value, values that are not numbers, too many rows quarantined.
 
     Example: penstock validate shards --schema schema.pbtxt --label tips --out checked
     """

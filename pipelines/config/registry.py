@@ -102,7 +102,9 @@ def _load(path: str) -> Callable[..., Any]:
     except ModuleNotFoundError as error:
         if not error.name or not module_name.startswith(error.name):
             raise  # the module is there, something that it imports is not
-        raise UsageError(f"no module {module_name!r}; is its folder the working one?") from error
+        raise UsageError(
+            f"no module {module_name!r}; run penstock from the folder that contains it"
+        ) from error
     function = getattr(module, function_name, None)
     if not callable(function):
         raise UsageError(f"module {module_name!r} has no function {function_name!r}")

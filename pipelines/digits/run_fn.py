@@ -1,4 +1,4 @@
-"""What the Trainer runs: shards of images in, a SavedModel that takes encoded images out."""
+"""The Trainer's `run_fn`: shards of images in, a SavedModel that takes encoded images out."""
 
 from functools import partial
 

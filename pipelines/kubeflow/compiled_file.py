@@ -1,4 +1,4 @@
-"""What a compiled file is asked for: which image its tasks run, and where it is written.
+"""Checks of a compiled file's image and path, before heavy imports.
 
 Light to import: what is wrong here shows before TFX and kfp have taken their seconds.
 """

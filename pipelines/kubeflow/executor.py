@@ -1,4 +1,4 @@
-"""What KFP's launcher tells a container, and what it expects back.
+"""The messages between KFP's launcher and a container.
 
 In: KFP's executor input, JSON that stands in the container's arguments in place of `{{$}}`. Out:
 the files that it names.

@@ -1,4 +1,4 @@
-"""What a person sees of a node in Kubeflow's UI: metrics, the model's address, tables of the data.
+"""Outputs of a node in Kubeflow's UI: metrics, the model's address, tables of the data.
 
 In: KFP's executor input (JSON that it puts into the container's arguments) and the node's TFX
 artifacts. Out: the files that it names. The artifacts themselves stay where TFX put them.

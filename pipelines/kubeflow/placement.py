@@ -1,4 +1,4 @@
-"""Where the nodes of a pipeline run on Kubernetes and what they may use: a table outside the DAG.
+"""The placement table: where nodes run on Kubernetes and what they may use, outside the DAG.
 
 A YAML file says what differs from the defaults below, for example
 

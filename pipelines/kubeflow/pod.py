@@ -1,4 +1,4 @@
-"""What a task asks of Kubernetes, in the two forms that KFP has for it.
+"""Requests of a task to Kubernetes, in the two forms that KFP has for them.
 
 In: a kfp task and the placement. Out: resources and retries in KFP's pipeline spec; volume,
 secrets and the rest of the pod in its platform config.

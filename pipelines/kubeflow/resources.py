@@ -1,4 +1,4 @@
-"""What a node may ask of Kubernetes: resources, a volume, a login, a GPU, another try.
+"""Requests of a node to Kubernetes: resources, a volume, a login, a GPU, retries.
 
 Written as Kubernetes writes them, and checked as it would check them, but before anything is sent.
 """

@@ -39,7 +39,7 @@ def find_package(dotted: str) -> UserPackage:
     name = re.split(r"[.:]", dotted)[0]
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
     if spec is None or spec.origin is None:
-        raise UsageError(f"no package {name!r}; is its folder the working one?")
+        raise UsageError(f"no package {name!r}; run penstock from the folder that contains it")
     path = Path(spec.origin)
     return UserPackage(name, path.parent if spec.submodule_search_locations else path)
 

@@ -1,4 +1,4 @@
-"""How much of Kubernetes' room for one object a run of a compiled pipeline takes.
+"""The share of Kubernetes' room for one object that a run of a compiled pipeline takes.
 
 KFP keeps a run in one Argo workflow. Argo fails a workflow whose spec and compressed status take
 more than 1 MiB (argo-workflows `workflow/packer/packer.go`), which a large pipeline reaches in

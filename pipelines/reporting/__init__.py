@@ -1,1 +1,1 @@
-"""What a run did, as one HTML page: facts are gathered into plain dataclasses, then rendered."""
+"""A run as one HTML page: facts are gathered into plain dataclasses, then rendered."""

@@ -1,4 +1,4 @@
-"""What `penstock run` adds at its end: a note of the run, and its report.
+"""The note and the report of a run, written at its end.
 
 The run is over and its outcome stands, so nothing here may change it: what goes wrong is one line.
 """

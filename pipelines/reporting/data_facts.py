@@ -1,4 +1,4 @@
-"""Where each row went: an Examples artifact with its manifest in, plain facts out."""
+"""The account of rows: an Examples artifact with its manifest in, plain facts out."""
 
 import base64
 import itertools
@@ -38,7 +38,7 @@ class SetAside:
 
 @dataclass(frozen=True)
 class Reason:
-    """How many rows were set aside for problems of one kind in one column."""
+    """How many rows were quarantined for problems of one kind in one column."""
 
     column: str
     example: str
@@ -53,7 +53,7 @@ class DataFacts:
         uri: Their folder.
         manifest: The account of rows; None where another ExampleGen wrote them.
         files: Shards by split where there is no manifest.
-        reasons: Why rows were set aside, the most frequent first.
+        reasons: Why rows were quarantined, the most frequent first.
         samples: The first of these rows.
     """
 

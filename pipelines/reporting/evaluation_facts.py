@@ -1,4 +1,4 @@
-"""What an evaluation shows beyond its metrics: confusion and calibration, from plots or metrics."""
+"""Confusion and calibration of a model, from plots or metrics."""
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What images look like: an Examples artifact in, samples, sizes, classes and duplicates out.
+"""Facts of images: an Examples artifact in, samples, sizes, classes and duplicates out.
 
 Bounded: a look at the first records of each shard, not a pass over the data.
 """

@@ -1,4 +1,4 @@
-"""What a run was made from and with: run record and note in, plain facts out."""
+"""The origin of a run: run record and note in, plain facts out."""
 
 import contextlib
 import json

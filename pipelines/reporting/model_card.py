@@ -1,4 +1,4 @@
-"""What only a person can say of a model; a pipeline's config holds it as `model_card`."""
+"""The model card: what only a person can say of a model; a config holds it as `model_card`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

@@ -1,4 +1,4 @@
-"""What a model takes and gives, without loading it: a Model artifact in, plain facts out."""
+"""Inputs and outputs of a model, without loading it: a Model artifact in, plain facts out."""
 
 import math
 import os

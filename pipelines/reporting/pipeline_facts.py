@@ -1,4 +1,4 @@
-"""What became of each node: run records in, plain facts out."""
+"""States and times of a run's nodes: run records in, plain facts out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How a training went: the ModelRun artifact in, plain facts out."""
+"""Facts of a training: the ModelRun artifact in, plain facts out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

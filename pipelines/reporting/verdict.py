@@ -1,4 +1,4 @@
-"""What came of a run in one sentence: facts in, words out."""
+"""The outcome of a run in one sentence: facts in, words out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

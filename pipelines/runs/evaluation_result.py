@@ -1,4 +1,4 @@
-"""What an Evaluator wrote, as plain values: metrics by slice, and why a model was not blessed."""
+"""An evaluation as plain values: metrics by slice, and why a model was not blessed."""
 
 import json
 import os

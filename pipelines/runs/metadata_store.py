@@ -1,4 +1,4 @@
-"""Where the metadata of runs is kept: an sqlite file, or a MySQL database.
+"""The metadata store of runs: an sqlite file, or a MySQL database.
 
 A MySQL user and password come from the environment alone, so that no argument, compiled
 pipeline or process list holds them.

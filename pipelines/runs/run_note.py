@@ -1,4 +1,4 @@
-"""What the metadata store does not know of a run by itself, kept with it in the store.
+"""The note of a run: what the metadata store does not know by itself, kept in it.
 
 TFX keeps neither why a node failed, nor which nodes were never reached, nor with which command,
 options and packages the run was made. `penstock run` notes it as a property of the run's context.

@@ -1,4 +1,4 @@
-"""What an Evaluator does not say of its slices: rows that are in none, metrics that mean nothing.
+"""Rows of an evaluation that are in no slice, and metrics of slices that mean nothing.
 
 TFMA leaves a row out of the slices of a feature that it does not have, and gives an area under a
 curve as 0 where all rows are of one class.

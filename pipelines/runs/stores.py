@@ -1,4 +1,4 @@
-"""Which run is meant: a folder, a metadata file or a run id in, an open store and the run out."""
+"""The run that a user means: a folder, a metadata file or a run id in, store and run out."""
 
 import os
 import re

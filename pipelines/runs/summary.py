@@ -1,4 +1,4 @@
-"""What a run did, read from its metadata store and artifacts: of now, or of yesterday."""
+"""The summary of a run, from its metadata store and artifacts."""
 
 import json
 from collections.abc import Mapping

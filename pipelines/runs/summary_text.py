@@ -49,7 +49,7 @@ def _print_data(out: Console, summary: RunSummary) -> None:
         )
         out.print(f"shards      of each split {data.plan}")
         if data.quarantine:
-            out.print(f"set aside   {summary.examples}/{data.quarantine}")
+            out.print(f"quarantine  {summary.examples}/{data.quarantine}")
     if summary.anomalies is not None:
         out.print(f"anomalies   {len(summary.anomalies) or 'none'}")
         for line in summary.anomalies:

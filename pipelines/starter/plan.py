@@ -1,4 +1,4 @@
-"""How to train and judge a model at the start: sizes of data in, options in numbers out."""
+"""A plan to train and judge a model at the start: sizes of data in, options in numbers out."""
 
 import math
 from dataclasses import dataclass

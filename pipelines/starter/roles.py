@@ -1,4 +1,4 @@
-"""What each column of a table is for: looks in; features, targets and what is left out."""
+"""The role of each column of a table: looks in; features, targets and columns left out, out."""
 
 import re
 from collections.abc import Sequence

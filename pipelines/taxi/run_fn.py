@@ -1,4 +1,4 @@
-"""What the Trainer runs: transformed trips in, a SavedModel that takes raw ones out."""
+"""The Trainer's `run_fn`: transformed trips in, a SavedModel that takes raw ones out."""
 
 from tfx.components.trainer.fn_args_utils import FnArgs
 

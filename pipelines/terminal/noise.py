@@ -1,4 +1,4 @@
-"""What libraries print, kept off the screen and in a file.
+"""Library output, kept off the screen and in a file.
 
 TensorFlow, TFX and Beam write through Python's logging, Python's warnings, and from C++
 straight to the process's stderr; so the file descriptors themselves are turned.

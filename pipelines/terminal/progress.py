@@ -1,4 +1,4 @@
-"""How far a run is: a live table on a terminal, a line a node elsewhere."""
+"""Progress of a run: a live table on a terminal, a line a node elsewhere."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What lies in an Examples folder: its manifest, if it has one, and the shards of each split."""
+"""The contents of an Examples folder: its manifest, if it has one, and the shards of each split."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a validation found, as files: TFX's own statistics and anomalies, a schema, a page."""
+"""The findings of a validation as files: statistics, anomalies, a schema, a page."""
 
 import os
 import tempfile

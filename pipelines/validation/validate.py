@@ -1,4 +1,4 @@
-"""Is an Examples folder fit to train on? Its statistics, a schema, the anomalies, the gate's word.
+"""Validation of an Examples folder: statistics, a schema, the anomalies, the gate's verdict.
 
 In: shards of `tf.train.Example` below `Split-*/`, with or without a manifest, and maybe a schema.
 Out: what StatisticsGen, SchemaGen, ExampleValidator and ValidationGate find, without a pipeline.

@@ -1,4 +1,4 @@
-"""Where the rows of delimited text begin and end: blocks of whole rows out of a stream of bytes.
+"""Row boundaries in delimited text: a stream of bytes in, blocks of whole rows out.
 
 Flows in: the bytes of a file from one row start to another. Flows out: `RowBlock`s that
 cover them without gap or overlap, each with its exact number of rows. The planner counts

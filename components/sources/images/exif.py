@@ -1,4 +1,4 @@
-"""Which way up a picture is, from its EXIF block."""
+"""The orientation of an image, from its EXIF block."""
 
 import struct
 

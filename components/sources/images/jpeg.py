@@ -1,4 +1,4 @@
-"""What must be known of a JPEG, from its markers: no pixel is decoded."""
+"""Size, channels and orientation of a JPEG, from its markers; no pixel is decoded."""
 
 import struct
 from typing import NamedTuple

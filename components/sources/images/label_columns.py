@@ -1,4 +1,4 @@
-"""Which column of a label file is which, by the names that such files use."""
+"""The roles of a label file's columns, by the names that such files use."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a file that should be an image is by its name, and looks like by its first bytes."""
+"""Comparison of a file's extension with its first bytes, for files that should be images."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What a user may say about images and their labels, as one value that travels as JSON."""
+"""Options of images and their labels, as one value that travels as JSON."""
 
 from dataclasses import dataclass
 

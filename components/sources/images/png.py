@@ -1,4 +1,4 @@
-"""What must be known of a PNG, from its chunks: no pixel is decoded.
+"""Size and channels of a PNG, from its chunks; no pixel is decoded.
 
 What stops libpng, which TensorFlow decodes with, is refused here, though other decoders go on:
 the order of the chunks, their checksums and the header (https://www.w3.org/TR/png-3/#5Chunks).

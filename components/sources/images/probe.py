@@ -1,4 +1,4 @@
-"""What an image is, from its bytes: headers and marks are read, no pixel is decoded.
+"""Format, size and orientation of an image, from its headers; no pixel is decoded.
 
 A fault that only a decoder meets (bytes altered between header and end mark) is not found
 here; `verify='decode'` finds it.

@@ -1,4 +1,4 @@
-"""What is known of a set of images before any is decoded: classes, and files that are equal."""
+"""Facts of a set of images before any is decoded: classes, and files that are equal."""
 
 import os
 from collections import Counter

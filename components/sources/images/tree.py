@@ -1,4 +1,4 @@
-"""Which image files a user means.
+"""The image files below the folders that a user named.
 
 Files that are surely no images (hidden ones, READMEs, text, tables, label files) are left out
 and reported; every other file counts, and is rejected later if it is no image after all.

@@ -1,1 +1,1 @@
-"""What Spark wrote: a folder of part files with `_SUCCESS` and `.crc` beside them."""
+"""Folders that Spark wrote: part files with `_SUCCESS` and `.crc` beside them."""

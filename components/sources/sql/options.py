@@ -1,4 +1,4 @@
-"""What a user may say about the rows of a database; nothing in it is a secret."""
+"""Options of the rows of a database; nothing in them is a secret."""
 
 from dataclasses import dataclass, replace
 

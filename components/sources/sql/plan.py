@@ -1,4 +1,4 @@
-"""What is found out about a query before work starts: columns, keys, numbers, boundaries, digest.
+"""Facts of a query, known before work starts: columns, keys, numbers, boundaries, digest.
 
 All of it is asked on one connection, which sees one state of the data.
 """

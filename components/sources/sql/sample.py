@@ -1,4 +1,4 @@
-"""What the columns of a database hold that does not say so, by a sample of their values."""
+"""Kinds of columns that a database leaves open, from a sample of their values."""
 
 import datetime
 import decimal

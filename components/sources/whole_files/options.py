@@ -1,4 +1,4 @@
-"""What a user may say where a row is a whole file."""
+"""Options of sources where a row is a whole file."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Which files a user means where each is a row, all of them below the folder that he named.
+"""The files that a user means where each is a row, all below the folder named.
 
 Folders are searched to any depth. Files that are surely no data are left out and reported.
 Links are followed to files below the same folder only.

@@ -1,4 +1,4 @@
-"""How training images are varied: each option is the most by which one is changed."""
+"""Options of image augmentation: each is the most by which an image is changed."""
 
 from dataclasses import dataclass, fields
 

@@ -1,4 +1,4 @@
-"""What a served image classifier does with images: the same decoding that training did."""
+"""Decoding in a served image classifier, the same as in training."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

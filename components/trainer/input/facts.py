@@ -1,4 +1,4 @@
-"""What a training input reads, and how: gathered before training, as evidence for its verdict."""
+"""Facts of a training input, gathered before training as evidence for its verdict."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Which files an input reads: patterns as TFX hands them over, or a Penstock Examples folder.
+"""The files that an input reads: patterns from TFX, or a Penstock Examples folder.
 
 Where a manifest stands, it decides: readers open what it lists and refuse shards that differ.
 """

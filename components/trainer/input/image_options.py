@@ -1,4 +1,4 @@
-"""How training and evaluation read images: every knob, and why it stands where it does."""
+"""Options of reading images in training and evaluation, with the reason for each default."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""What a packed training input reads, and how: as `input_facts` says of row Examples."""
+"""Facts of a packed training input, as `input_facts` gives for row Examples."""
 
 from penstock.components.trainer.input.facts import facts_of
 from penstock.components.trainer.input.files import Source

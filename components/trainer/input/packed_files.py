@@ -1,4 +1,4 @@
-"""Which packed shards an input reads, local or remote, and what is in them."""
+"""The packed shards that an input reads, local or remote, and their contents."""
 
 import posixpath
 

@@ -1,4 +1,4 @@
-"""Which file it was that tf.data could not read: its own errors name none."""
+"""The file that tf.data could not read: its own errors name none."""
 
 from collections.abc import Callable
 from functools import wraps

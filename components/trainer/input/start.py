@@ -1,4 +1,4 @@
-"""Where in its input a training begins: what its checkpoints keep of the input."""
+"""The position in the input at which a training begins, as its checkpoints keep it."""
 
 import secrets
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Which tracker is told of a training, and where it is. Keys have no place here."""
+"""Options of the experiment tracker. Keys have no place here."""
 
 import re
 from dataclasses import dataclass

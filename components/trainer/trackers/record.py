@@ -1,4 +1,4 @@
-"""Which run of a tracker belongs to a training, as `tracker.json`.
+"""The tracker's run that belongs to a training, as `tracker.json`.
 
 It stands in the ModelRun artifact, written at the end, and beside the checkpoints, written at the
 beginning, where the next run finds it.

@@ -1,4 +1,4 @@
-"""What a tracker is: told of params, metrics, files and the end of one run."""
+"""The protocol of a tracker: params, metrics, files and the end of one run."""
 
 from collections.abc import Mapping
 from typing import Literal, Protocol

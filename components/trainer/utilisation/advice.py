@@ -1,4 +1,4 @@
-"""Which knob to turn where input limits a training, each with the evidence for it."""
+"""Advice on the options to change where input limits a training, each with its evidence."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How long many things took: a histogram of seconds that never grows."""
+"""A histogram of durations in seconds that never grows."""
 
 import math
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Durations:
         return sum(self.counts)
 
     def quantile(self, share: float) -> float | None:
-        """Seconds that a share (0..1) of the durations did not exceed, to 12 %; None of none."""
+        """Seconds that a share (0..1) of the durations did not exceed, to 12 %; None without any."""
         wanted, seen = math.ceil(share * self.count), 0
         for upper, count in zip(self.upper_seconds, self.counts, strict=True):
             seen += count

@@ -1,4 +1,4 @@
-"""What faster input could gain: a run's steps held against the same steps without an input."""
+"""The gain of faster input: a run's steps held against the same steps without an input."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What this process may use of its machine, inside a container too: cores and memory."""
+"""Cores and memory that this process may use, inside a container too."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where a run's time and hardware went, as `utilisation.json` in the ModelRun artifact.
+"""Time and hardware used by a run, as `utilisation.json` in the ModelRun artifact.
 
 All of it is of one run: a training that was resumed has a record of each of its runs. Series are
 bounded (`bounded_series.MAX_POINTS`), so that the file of a week is as small as that of an hour.

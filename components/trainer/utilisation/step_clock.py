@@ -1,4 +1,4 @@
-"""Where a training step's time goes: seconds in, medians and shares out."""
+"""Seconds of training steps in, medians and shares out."""
 
 import statistics
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What limits a training, in one sentence with its evidence and what to do."""
+"""The limit of a training's speed in one sentence, with evidence and what to do."""
 
 import math
 

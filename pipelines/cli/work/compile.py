@@ -1,4 +1,4 @@
-"""What `penstock compile` does once its options are known.
+"""The work of `penstock compile`.
 
 It need not run where the pipeline will: files of installed packages are found again in the image,
 the pipeline's root is moved to the placement's, and what only this machine has is refused.

@@ -1,4 +1,4 @@
-"""What `penstock image` does: a package of the user's on top of Penstock's image."""
+"""The work of `penstock image`: a user's package on top of Penstock's image."""
 
 import os
 import shutil

@@ -116,7 +116,7 @@ def _report(manifest: Manifest, jobs: Sequence[Job], output: Path, seconds: floa
     if manifest.parquet:
         console.print(f"the same as Parquet: {output / manifest.parquet}")
     if manifest.quarantine:
-        console.print(f"rows set aside: {output / manifest.quarantine}")
+        console.print(f"quarantined rows: {output / manifest.quarantine}")
     ignored = [path for job in jobs for path in job.source.ignored]
     if ignored:
         console.print(f"ignored: {', '.join(ignored)}")

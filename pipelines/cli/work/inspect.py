@@ -1,4 +1,4 @@
-"""What `penstock inspect` prints: a report in, tables for people out."""
+"""The tables that `penstock inspect` prints."""
 
 from penstock.components.doctor.feature_summary import MAX_DISTINCT, FeatureSummary
 from penstock.components.doctor.inspect import InspectReport

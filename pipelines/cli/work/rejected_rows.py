@@ -1,4 +1,4 @@
-"""What `penstock inspect` prints of rows that an ingest set aside: JSON Lines in, tables out."""
+"""The tables that `penstock inspect` prints of quarantined rows: JSON Lines in, tables out."""
 
 import glob
 import json
@@ -25,7 +25,7 @@ _COLUMNS = ("file", "line", "row", "column", "reason", "row as it stood")
 
 @dataclass(frozen=True)
 class RejectedReport:
-    """Rows that were set aside.
+    """Quarantined rows.
 
     Attributes:
         path: As it was asked for.
@@ -81,7 +81,7 @@ def show_rejected(report: RejectedReport) -> None:
     out = console()
     rows, files = counted(report.total, "rejected row"), counted(len(report.files), "file")
     reasons = [(f"{count:,}", reason) for reason, count in report.reasons.items()]
-    title = f"{report.path}: {rows} that an ingest set aside, JSON Lines in {files}"
+    title = f"{report.path}: {rows} that an ingest quarantined, JSON Lines in {files}"
     print_table(out, title, ("rows", "reason"), reasons[:_MAX_REASONS])
     if len(reasons) > _MAX_REASONS:
         out.print(f"  and {counted(len(reasons) - _MAX_REASONS, 'more reason')}")

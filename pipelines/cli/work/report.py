@@ -1,4 +1,4 @@
-"""What `penstock report` does once its options are known."""
+"""The work of `penstock report`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `penstock runs` does: runs in a line each, one run by node, and the removal of old ones."""
+"""The work of `penstock runs`: a line a run, one run by node, and the removal of old ones."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What `penstock submit --schedule` and `penstock schedules` do: runs that KFP starts by itself."""
+"""The work of `penstock submit --schedule` and `penstock schedules`: runs that KFP starts."""
 
 import re
 from collections.abc import Sequence

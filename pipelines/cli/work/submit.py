@@ -1,4 +1,4 @@
-"""What `penstock submit` does once its options are known: start a run, and follow it by node."""
+"""The work of `penstock submit`: start a run, and follow it by node."""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What `penstock validate` does once its options are known: look, keep what was found, report."""
+"""The work of `penstock validate`: look, keep what was found, report."""
 
 import json
 import sys
@@ -82,7 +82,7 @@ def _report(validation: "Validation", account: RowAccount | None, out: Path | No
     console.print(f"schema of {len(validation.schema.feature)} features, {schema}")
     if account is not None and account.quarantined:
         console.print(
-            f"{account.quarantined:,} of {account.read - account.blank:,} rows were set aside "
+            f"{account.quarantined:,} of {account.read - account.blank:,} rows were quarantined "
             f"({account.quarantined_share:.2%})"
         )
     if out is not None:

@@ -85,14 +85,14 @@ def _ingest(container: dsl.ContainerSpec) -> Any:
             kind: Kind of the data, as csv or parquet; else by name and content.
             source: Options of that kind, by the names of `penstock ingest --kind KIND --help`.
             schema: Text of a schema.pbtxt that decides the types; else a sample does.
-            on_bad_row: `strict` stops at it, `quarantine` sets it aside with its reason.
-            max_quarantined_share: Stop when more of the rows than this are set aside.
+            on_bad_row: `strict` stops at it, `quarantine` keeps it apart with its reason.
+            max_quarantined_share: Stop when more of the rows than this are quarantined.
             shards: Shards of each split; else planned.
             workers: Processes that work at the same time.
 
         Returns:
             examples: Folder of `Split-*/` and manifest.json.
-            metrics: Rows read, written and set aside; shards.
+            metrics: Rows read, written and quarantined; shards.
         """
         return container
 
@@ -120,7 +120,7 @@ def _validate(container: dsl.ContainerSpec) -> Any:
             examples: What `ingest` gives, or the Examples of any ExampleGen.
             schema: Text of a schema.pbtxt to hold them against; else one is inferred.
             label: Feature that must be in every row and have two values or more.
-            max_quarantined_share: Most rows that may have been set aside, as a share.
+            max_quarantined_share: Most rows that may have been quarantined, as a share.
             stop_if_unfit: Fail and list all that is wrong; else `fit` says it.
             workers: Processes that work at the same time.
 

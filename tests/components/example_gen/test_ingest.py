@@ -336,8 +336,8 @@ def test_rows_that_the_source_counted_and_nobody_read_stop_the_ingest(tmp_path):
 @pytest.mark.parametrize(
     ("reason", "text"),
     [
-        ("is late", "is late; mend it, or set it aside with --on-bad-row quarantine"),
-        ("cut off; copy it again", "cut off; copy it again, or set it aside with --on-bad-row "
+        ("is late", "is late; fix it, or quarantine it with --on-bad-row quarantine"),
+        ("cut off; copy it again", "cut off; copy it again, or quarantine it with --on-bad-row "
          "quarantine"),
     ],
 )  # fmt: skip

@@ -132,10 +132,10 @@ def test_an_output_that_was_being_replaced_comes_back(tmp_path):
 def test_only_an_ingests_output_is_overwritten(tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "precious").write_text("1")
-    with pytest.raises(UsageError, match=r"home is no output of an ingest, it has no manifest"):
+    with pytest.raises(UsageError, match=r"home: not written by penstock ingest \(no manifest"):
         attempt(tmp_path / "home", overwrite=True).__enter__()
     (tmp_path / "file").write_text("1")
-    with pytest.raises(UsageError, match=r"file is no output of an ingest"):
+    with pytest.raises(UsageError, match=r"file: not written by penstock ingest"):
         attempt(tmp_path / "file", overwrite=True).__enter__()
     assert names(tmp_path / "home") == ["precious"]
 

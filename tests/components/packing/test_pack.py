@@ -156,7 +156,7 @@ def test_a_schema_decides_columns_and_shapes(tmp_path, write_rows):
     with pytest.raises(DataError) as error:
         pack(str(rows), tmp_path / "b", PackOptions(), stated={"m": StatedColumn("FLOAT", (3,))})
     assert str(error.value) == (
-        "column 'm': 4 rows have 4 values, the schema says 3; mend the schema or the rows"
+        "column 'm': 4 rows have 4 values, the schema says 3; fix the schema or the rows"
     )
     with pytest.raises(DataError) as error:
         pack(str(rows), tmp_path / "b", PackOptions(), stated={"m": StatedColumn("INT", (4,))})
@@ -201,7 +201,7 @@ def test_two_images_in_a_row_under_a_schema_of_one_are_named(tmp_path, write_row
     with pytest.raises(DataError) as error:
         pack(str(rows), tmp_path / "a", options, stated={"image": StatedColumn("BYTES", (1,))})
     assert str(error.value) == (
-        "column 'image': 1 rows have 2 values, the schema says 1; mend the schema or the rows"
+        "column 'image': 1 rows have 2 values, the schema says 1; fix the schema or the rows"
     )
 
 

@@ -170,7 +170,7 @@ def test_a_training_whose_export_failed_is_not_done_again(run):
 
 
 def test_an_evaluation_of_nothing_is_refused(run, toy):
-    with pytest.raises(DataError, match="eval_data gave no batch"):
+    with pytest.raises(DataError, match="eval_data is empty"):
         run(eval_data=toy.dataset().take(0))
 
 

@@ -47,7 +47,7 @@ def test_bad_data_is_one_line_and_exit_1(csv, tmp_path, penstock):
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith("penstock: trips.csv: line 62 (row 61), column 'fare': ")
-    assert last.endswith("; mend it, or set it aside with --on-bad-row quarantine")
+    assert last.endswith("; fix it, or quarantine it with --on-bad-row quarantine")
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
 
@@ -95,7 +95,7 @@ def test_quarantine_and_its_place(csv, tmp_path):
     options = ("--delimiter", ";", "--on-bad-row", "quarantine", "--max-quarantined-share", "0.1")
     result = ingest(csv, tmp_path / "out", *options)
     assert result.exit_code == 0
-    assert f"rows set aside: {tmp_path / 'out' / 'quarantine'}" in result.stdout
+    assert f"quarantined rows: {tmp_path / 'out' / 'quarantine'}" in result.stdout
     assert read_manifest(tmp_path / "out").account.quarantined == 1
 
 

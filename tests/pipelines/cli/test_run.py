@@ -11,7 +11,11 @@ import pytest
             2,
             "no pipeline 'taxy'; choices: taxi, digits, or your own as package.module:function",
         ),
-        (["no.such:create"], 2, "no module 'no.such'; is its folder the working one?"),
+        (
+            ["no.such:create"],
+            2,
+            "no module 'no.such'; run penstock from the folder that contains it",
+        ),
         (["taxi", "--set", "trian.xla=true"], 2, "trian: no such option; did you mean 'train'?"),
         (["taxi", "--root", "/proc/x"], 1, "pipeline 'taxi' cannot be made: /proc/x; "),
     ],

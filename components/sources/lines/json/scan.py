@@ -1,4 +1,4 @@
-"""What makes a file one of JSON Lines, and a line a row."""
+"""The rules for a JSON Lines file and for a line of it."""
 
 import codecs
 import json

@@ -1,4 +1,4 @@
-"""What a user may say about text that is no table."""
+"""Options of text that is no table."""
 
 import codecs
 from dataclasses import dataclass

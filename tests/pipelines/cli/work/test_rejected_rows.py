@@ -44,7 +44,7 @@ def test_rows_set_aside_are_counted_by_reason_and_the_first_are_shown(quarantine
     assert result.exit_code == 0, result.exception
     lines = result.stdout.replace(str(quarantine), "Q").splitlines()
     assert lines[:10] == [
-        "Q: 32 rejected rows that an ingest set aside, JSON Lines in 2 files",
+        "Q: 32 rejected rows that an ingest quarantined, JSON Lines in 2 files",
         "  rows  reason",
         "  31    column 'a': ... is not an integer",
         "  1     2 fields, expected 3",

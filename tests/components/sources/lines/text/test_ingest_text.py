@@ -39,7 +39,7 @@ def test_the_command_stops_at_a_bad_line_or_sets_it_aside(
     arguments = (path, out, "--kind", "text", "--split", "all=1", "--shards", "2")
     assert run_ingest(*arguments) == 1
     reason = "byte 3 of the line (byte 7 of the file) is not utf-8; set encoding to the file's"
-    assert f"{path}: line 2 (row 2): {reason}, or set it aside with" in capsys.readouterr().err
+    assert f"{path}: line 2 (row 2): {reason}, or quarantine it with" in capsys.readouterr().err
     assert not out.exists()
     aside = ("--on-bad-row", "quarantine", "--max-quarantined-share", "0.5")
     assert run_ingest(*arguments, *aside) == 0
