@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from absl import flags
 from kfp import components
 
 from penstock.components.errors import UsageError
@@ -26,6 +27,9 @@ def volume(tmp_path_factory):
         patch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
         patch.setenv("TFX_EXAMPLES_ROOT", str(folder))
         yield folder
+    # Of an example's own command line: while it is there, TFX reads Beam's `--runner` as it.
+    if "runner" in flags.FLAGS:
+        delattr(flags.FLAGS, "runner")
 
 
 def compiled(name, placement, out):
