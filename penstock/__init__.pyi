@@ -89,6 +89,7 @@ from .pipelines.blocks.config import (
     TableModelOptions,
 )
 from .pipelines.blocks.evaluation import eval_config
+from .pipelines.blocks.label_facts import LabelFacts
 from .pipelines.blocks.models import image_model, table_model
 from .pipelines.blocks.nodes import image_examples, image_gate, image_splits, table_examples
 from .pipelines.blocks.pipeline import run_root, training_pipeline
@@ -122,9 +123,6 @@ from .schemas import schema_file
 
 __version__: str
 __all__ = [
-    "CATEGORIES_XF",
-    "IMAGE",
-    "NUMBERS_XF",
     "ApplicationBase",
     "AugmentOptions",
     "Augmentation",
@@ -132,11 +130,13 @@ __all__ = [
     "BatchEvaluator",
     "BigQueryOptions",
     "BinaryOptions",
+    "CATEGORIES_XF",
     "ContentDriver",
     "CuratedSchema",
     "DataError",
     "EarlyStop",
     "EvaluationOptions",
+    "IMAGE",
     "ImageColumn",
     "ImageConfig",
     "ImageGate",
@@ -149,10 +149,12 @@ __all__ = [
     "InputOptions",
     "InputStart",
     "JsonLinesOptions",
+    "LabelFacts",
     "LabelFn",
     "LatestBlessedStatisticsStrategy",
     "LatestOtherBlessedModelStrategy",
     "ModelCard",
+    "NUMBERS_XF",
     "Pack",
     "PackOptions",
     "PenstockError",

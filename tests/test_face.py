@@ -17,7 +17,7 @@ PUBLIC = """
 ApplicationBase AugmentOptions Augmentation AvroOptions BatchEvaluator BigQueryOptions
 BinaryOptions CATEGORIES_XF ContentDriver CuratedSchema DataError EarlyStop EvaluationOptions IMAGE
 ImageColumn ImageConfig ImageGate ImageInputOptions ImageModelOptions ImageOptions ImageRules
-IngestOptions InputFacts InputOptions InputStart JsonLinesOptions LabelFn
+IngestOptions InputFacts InputOptions InputStart JsonLinesOptions LabelFacts LabelFn
 LatestBlessedStatisticsStrategy LatestOtherBlessedModelStrategy ModelCard NUMBERS_XF Pack
 PackOptions PenstockError Placement Pusher ServingCheck ShardOptions ShardedExampleGen
 SourceOptions SparkOptions Split SplitOptions SqlOptions TFDSOptions TFRecordOptions TableConfig

@@ -29,6 +29,8 @@ from penstock.components.trainer.input.images import (
     stored_images,
     train_image_input_fn,
 )
+from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.rows import eval_input_fn
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.trackers.options import TrackOptions
@@ -37,6 +39,7 @@ from penstock.pipelines.blocks.baseline import (
     require_beaten,
     write_baseline,
 )
+from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
 from penstock.pipelines.blocks.preprocessing import Columns, dense_column
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.config.overrides import from_mapping
@@ -49,7 +52,8 @@ CLASSES = "classes"
 # Numbers that no class has cost an output each; labels like 20261121 are no numbers of classes.
 _MOST_UNUSED = 1000
 
-BuildModel = Callable[[tuple[Target, ...], ImageInputOptions, AugmentOptions], keras.Model]
+Labels = Mapping[str, LabelFacts]
+BuildModel = Callable[[tuple[Target, ...], ImageInputOptions, AugmentOptions, Labels], keras.Model]
 
 
 def image_classes(inputs: Columns) -> dict[str, tf.Tensor]:
@@ -77,8 +81,9 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
     Args:
         fn_args: From TFX; `custom_config` has the options as `training_pipeline` puts them there,
             and the files are those of the ExampleGen: images are not transformed.
-        build_model: Makes and compiles the model of the targets, the images' options and the
-            augmentation; see `image_model`.
+        build_model: Makes and compiles the model of the targets, the images' options, the
+            augmentation, and the facts of the training labels where the model's options ask for
+            class weights; see `image_model`.
 
     Raises:
         DataError: The model is no better than a constant, the classes are not numbered from 0; or
@@ -102,8 +107,11 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
     def eval_data() -> tf.data.Dataset:
         return eval_image_input_fn(fn_args.eval_files, options=images, label_fn=to_label)
 
+    labels = {}
+    if config["model"].get("class_weights"):
+        labels = {LABEL: label_facts(_labels(fn_args, to_label), targets[0])}
     trained = train(
-        lambda: build_model(targets, images, augment),
+        lambda: build_model(targets, images, augment, labels),
         partial(
             train_image_input_fn,
             fn_args.train_files,
@@ -132,6 +140,14 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
         signatures={SERVE_IMAGES: serve_images(trained.model, images, texts)},
     )
     trained.discard_checkpoints()
+
+
+def _labels(fn_args: FnArgs, to_label: LabelFn) -> tf.data.Dataset:
+    """Batches of the training labels, without the images."""
+    spec = {names.LABEL: tf.io.FixedLenFeature([], tf.int64)}
+    options = InputOptions(batch_size=1024)
+    rows = eval_input_fn(fn_args.train_files, spec, options=options, split="train")
+    return rows.map(lambda row: to_label(row[names.LABEL]))
 
 
 def class_texts(transform: tft.TFTransformOutput) -> list[str]:

@@ -9,6 +9,7 @@ from penstock import (
     AugmentOptions,
     ImageInputOptions,
     ImageModelOptions,
+    LabelFacts,
     Target,
     from_mapping,
     image_model,
@@ -20,7 +21,8 @@ def build_model(
     targets: tuple[Target, ...],
     images: ImageInputOptions,
     augment: AugmentOptions,
+    labels: Mapping[str, LabelFacts],
 ) -> keras.Model:
     """Build and compile the model; `options` are those of `ImageModelOptions`."""
     network = from_mapping(ImageModelOptions, options)
-    return image_model(targets, network, images=images, augment=augment)
+    return image_model(targets, network, images=images, augment=augment, labels=labels)

@@ -1,7 +1,10 @@
+from types import SimpleNamespace
+
 import pytest
+import tensorflow as tf
 
 from penstock.components.errors import DataError
-from penstock.pipelines.blocks.run_images import class_texts
+from penstock.pipelines.blocks.run_images import _labels, class_texts
 
 
 class Transform:
@@ -32,3 +35,15 @@ def test_classes_are_in_the_order_of_their_numbers_gaps_empty():
 def test_numbers_that_are_none_of_classes_are_refused(entries, message):
     with pytest.raises(DataError, match=message):
         class_texts(Transform(*entries))
+
+
+def test_labels_are_counted_without_decoding_images(tmp_path):
+    with tf.io.TFRecordWriter(str(tmp_path / "data_tfrecord-00000-of-00001")) as writer:
+        for label in (1, 0, 0):
+            example = tf.train.Example()
+            example.features.feature["image/class/label"].int64_list.value.append(label)
+            example.features.feature["image/encoded"].bytes_list.value.append(b"no image")
+            writer.write(example.SerializeToString())
+    files = SimpleNamespace(train_files=[str(tmp_path / "data_tfrecord-*")])
+    batches = list(_labels(files, lambda raw: raw[:, None]))
+    assert [batch.numpy().tolist() for batch in batches] == [[[1], [0], [0]]]
