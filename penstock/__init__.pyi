@@ -123,6 +123,9 @@ from .schemas import schema_file
 
 __version__: str
 __all__ = [
+    "CATEGORIES_XF",
+    "IMAGE",
+    "NUMBERS_XF",
     "ApplicationBase",
     "AugmentOptions",
     "Augmentation",
@@ -130,13 +133,11 @@ __all__ = [
     "BatchEvaluator",
     "BigQueryOptions",
     "BinaryOptions",
-    "CATEGORIES_XF",
     "ContentDriver",
     "CuratedSchema",
     "DataError",
     "EarlyStop",
     "EvaluationOptions",
-    "IMAGE",
     "ImageColumn",
     "ImageConfig",
     "ImageGate",
@@ -154,7 +155,6 @@ __all__ = [
     "LatestBlessedStatisticsStrategy",
     "LatestOtherBlessedModelStrategy",
     "ModelCard",
-    "NUMBERS_XF",
     "Pack",
     "PackOptions",
     "PenstockError",

@@ -34,7 +34,7 @@ class Durations:
         return sum(self.counts)
 
     def quantile(self, share: float) -> float | None:
-        """Seconds that a share (0..1) of the durations did not exceed, to 12 %; None without any."""
+        """Seconds that a share (0..1) of the durations did not exceed to 12 %; None without any."""
         wanted, seen = math.ceil(share * self.count), 0
         for upper, count in zip(self.upper_seconds, self.counts, strict=True):
             seen += count
