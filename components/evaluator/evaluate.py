@@ -11,7 +11,8 @@ from tensorflow_model_analysis.proto import config_pb2
 from tensorflow_model_analysis.utils import model_util
 
 from penstock.components.evaluator.computations import Computations
-from penstock.components.evaluator.records import Predictor, read_batches
+from penstock.components.evaluator.predictor import Predictor
+from penstock.components.evaluator.records import read_batches
 from penstock.components.evaluator.results import derived, write_results
 from penstock.components.evaluator.slices import Slicer
 from penstock.components.trainer.input.files import InputFiles
@@ -71,16 +72,16 @@ def evaluate(
     if by_row := computations.by_row:
         logger.info("added row by row by TFMA: %s", computations.names(by_row))
     slicer = Slicer(eval_config)
-    predict = Predictor(
+    predictor = Predictor(
         eval_config, models, slice_names=slicer.names, all_columns=bool(computations.by_row)
     )
     rows_read = 0
     for found in inputs:
         for records in read_batches(found):
-            batch = predict(records)
-            rows, slices = slicer.members(len(records), batch.column)
-            computations.add(batch.extracts, rows, slices)
-            rows_read += len(records)
+            for batch in predictor.batches(records):
+                rows, slices = slicer.members(batch.rows, batch.column)
+                computations.add(batch.extracts, rows, slices)
+                rows_read += batch.rows
     _log_rows(rows_read, slicer, eval_config)
     outputs = ((key, computations.outputs(number)) for number, key in enumerate(slicer.keys))
     results = derived(outputs, separated, eval_config)

@@ -1,20 +1,13 @@
-"""Record files in, TFMA's extracts of whole batches out: labels, weights and predictions."""
+"""Record files in, batches of records and their raw features out."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import tensorflow as tf
-from tensorflow_model_analysis import constants
-from tensorflow_model_analysis.api.types import EvalSharedModel
-from tensorflow_model_analysis.extractors import features_extractor, transformed_features_extractor
-from tensorflow_model_analysis.proto import config_pb2
-from tensorflow_model_analysis.utils import model_util, util
+from tensorflow_model_analysis.extractors import features_extractor
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-from penstock.components.evaluator.inputs import Extracts
-from penstock.components.evaluator.slices import Coded, coded_array, coded_list
 from penstock.components.tfrecord.sharding import MIB
 from penstock.components.trainer.input.files import InputFiles
 
@@ -38,140 +31,27 @@ def read_batches(found: InputFiles) -> Iterator[np.ndarray]:
             yield from dataset.batch(rows).prefetch(2).as_numpy_iterator()
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Rows with what the models say of them.
+class Decoder:
+    """Examples to lists of values, as TFMA has them: columns that no row has are left out."""
 
-    Attributes:
-        extracts: As TFMA's extractors leave them before it takes batches apart.
-        columns: The raw features, lists of values.
-        transformed: What the models' preprocessing made of them, a dict each.
-    """
-
-    extracts: Extracts
-    columns: pa.RecordBatch
-    transformed: Sequence[dict[str, np.ndarray]]
-
-    def column(self, name: str) -> Coded | None:
-        """A feature to slice by: TFMA takes the transformed one where there is one."""
-        arrays = [held[name] for held in self.transformed if name in held]
-        if arrays:
-            flat = [array.reshape(len(array), -1) for array in arrays]
-            return coded_array(np.concatenate(flat, axis=1))
-        index = self.columns.schema.get_field_index(name)
-        return None if index < 0 else coded_list(self.columns.column(index))
-
-
-class Predictor:
-    """Decodes records and asks the models about them.
-
-    Args:
-        eval_config: With TFMA's defaults.
-        models: One, or a candidate and a baseline.
-        slice_names: Features to slice by.
-        all_columns: Whether the raw features that nothing here asks for are wanted, too.
-    """
-
-    def __init__(
-        self,
-        eval_config: config_pb2.EvalConfig,
-        models: Sequence[EvalSharedModel],
-        *,
-        slice_names: set[str],
-        all_columns: bool,
-    ) -> None:
-        self._specs = list(eval_config.model_specs)
-        by_name = {model.model_name: model for model in models}
-        names = ["" if len(self._specs) == 1 else spec.name for spec in self._specs]
-        pairs = list(zip(names, self._specs, strict=True))
-        self._transform = model_util.ModelSignaturesDoFn(
-            model_specs=self._specs,
-            eval_shared_models=by_name,
-            output_keypath=[constants.TRANSFORMED_FEATURES_KEY],
-            signature_names={n: list(spec.preprocessing_function_names) for n, spec in pairs},
-            default_signature_names=list(transformed_features_extractor._DEFAULT_SIGNATURE_NAMES),
-            prefer_dict_outputs=True,
-        )
-        self._predict = model_util.ModelSignaturesDoFn(
-            model_specs=self._specs,
-            eval_shared_models=by_name,
-            output_keypath=[constants.PREDICTIONS_KEY],
-            signature_names={n: [spec.signature_name] for n, spec in pairs},
-            prefer_dict_outputs=False,
-        )
-        for step in (self._transform, self._predict):
-            step.setup()
-        self._slice_names = slice_names
-        self._all_columns = all_columns
+    def __init__(self) -> None:
         self._decoder = ExamplesToRecordBatchDecoder(None)
-        self._parsed: dict[str, tf.DType] | None = None
+        self._wanted: dict[str, tf.DType] | None = None
 
-    def __call__(self, records: np.ndarray) -> Batch:
-        """The batch of these records, bytes objects [n]."""
-        columns = self._decode(records)
-        extracts = {
-            constants.FEATURES_KEY: util.record_batch_to_tensor_values(columns),
-            constants.INPUT_KEY: records,
-        }
-        for step in (self._transform, self._predict):
-            [extracts] = step.process(extracts)
-        labels = model_util.get_feature_values_for_model_spec_field(
-            self._specs, "label_key", "label_keys", extracts, True
-        )
-        weights = model_util.get_feature_values_for_model_spec_field(
-            self._specs, "example_weight_key", "example_weight_keys", extracts
-        )
-        extracts[constants.LABELS_KEY] = labels
-        if weights is not None:
-            extracts[constants.EXAMPLE_WEIGHTS_KEY] = weights
-        batch = Batch(extracts, columns, self._transformed(extracts))
-        if self._parsed is None and not self._all_columns:
-            self._narrow(batch)
-        return batch
-
-    def _decode(self, records: np.ndarray) -> pa.RecordBatch:
-        if self._parsed is not None:
+    def __call__(self, records: np.ndarray) -> pa.RecordBatch:
+        """The columns of these records, bytes objects [n]."""
+        if self._wanted is not None:
             try:
-                return _present(_parse(records, self._parsed))
+                return _present(_parse(records, self._wanted))
             except tf.errors.InvalidArgumentError:
                 pass  # a feature that changes its type; TFMA takes each batch as it comes
         decoded = self._decoder.DecodeBatch(records)
         known, _ = features_extractor._drop_unsupported_columns_and_fetch_raw_data_column(decoded)
         return _present(known)
 
-    def _narrow(self, batch: Batch) -> None:
-        """Parse from now on what is looked at: 1 us a row for two columns, all of 18 take 11."""
-        keys = set(self._slice_names)
-        for spec in self._specs:
-            keys |= {spec.label_key, spec.example_weight_key} - {""}
-            keys |= {*spec.label_keys.values(), *spec.example_weight_keys.values()}
-        raw = {k for k in keys if not all(k in held for held in batch.transformed or [{}])}
-        schema = batch.columns.schema
-        if raw <= set(schema.names):  # else the type of one is not known yet
-            self._parsed = {
-                name: _tensor_type(schema.field(name).type.value_type)
-                for name in sorted(raw | self._input_names() & set(schema.names))
-            }
-
-    def _input_names(self) -> set[str]:
-        """Features that the models may take by name."""
-        found = set()
-        for step in (self._transform, self._predict):
-            for model, signatures in step._signature_names.items():
-                for name in signatures or step._default_signature_names:
-                    signature, *given = (name or "").split("@")
-                    loaded = step._loaded_models[model]
-                    specs = None if given else model_util.get_input_specs(loaded, signature, False)
-                    found |= {*given, *(specs or ())}
-        return found | {name.removesuffix(model_util.KERAS_INPUT_SUFFIX) for name in found}
-
-    def _transformed(self, extracts: Extracts) -> list[dict[str, np.ndarray]]:
-        found = extracts[constants.TRANSFORMED_FEATURES_KEY]
-        if not found:
-            return []
-        if len(self._specs) == 1:
-            return [found]
-        return [found[spec.name] for spec in self._specs if spec.name in found]
+    def narrow(self, fields: list[pa.Field]) -> None:
+        """Decode these columns alone from now on: 1 us a row for two, where all of 18 take 11."""
+        self._wanted = {field.name: _tensor_type(field.type.value_type) for field in fields}
 
 
 def _tensor_type(kind: pa.DataType) -> tf.DType:

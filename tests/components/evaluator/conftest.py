@@ -41,7 +41,7 @@ def write_examples():
 
 @pytest.fixture(scope="session")
 def save_model():
-    """Saves a function of parsed features as a model of serialized Examples, by its names."""
+    """Saves functions of parsed features as a model of serialized Examples, or tf.functions."""
 
     def save(path, parse, **signatures):
         spec = {name: tf.io.FixedLenFeature([], *of) for name, of in parse.items()}
@@ -54,7 +54,10 @@ def save_model():
             return call
 
         module = tf.Module()
-        calls = {name: of_examples(function) for name, function in signatures.items()}
+        calls = {
+            name: function if hasattr(function, "input_signature") else of_examples(function)
+            for name, function in signatures.items()
+        }
         tf.saved_model.save(module, str(path), signatures=calls)
         return path
 

@@ -123,6 +123,12 @@ def models(tmp_path_factory, save_model):
     def transform(f):
         return {"label_xf": tf.cast(f["label"], tf.float32), "doubled": f["label"] * 2}
 
+    # Takes a feature by its name, not the record.
+    @tf.function(input_signature=[tf.TensorSpec([None, 1], tf.float32, "x")])
+    def number(x):
+        with tf.control_dependencies([tf.debugging.assert_less(tf.shape(x)[0], 20)]):
+            return {"outputs": tf.abs(x[:, 0])}
+
     folder = tmp_path_factory.mktemp("models")
     better = save_model(
         folder / "better",
@@ -132,7 +138,7 @@ def models(tmp_path_factory, save_model):
         classes=classes,
         dict=lambda f: {"probabilities": classes(f)["outputs"], "more": f["x"]},
         many=lambda f: {"label": yes(f)["outputs"], "class": classes(f)["outputs"], "y": f["x"]},
-        number=lambda f: {"outputs": tf.abs(f["x"])},
+        number=number,
     )
     worse = save_model(
         folder / "worse",
