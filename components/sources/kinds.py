@@ -105,7 +105,7 @@ def find_kind(name: str) -> Kind:
         UsageError: There is none; lists them.
     """
     if name not in KINDS:
-        raise UsageError(f"kind must be one of {', '.join(KINDS)}, got {name!r}")
+        raise UsageError(f"`kind` must be one of {', '.join(KINDS)}, got {name!r}")
     return KINDS[name]
 
 

@@ -170,7 +170,7 @@ def test_a_cache_that_does_not_fit_is_refused_with_the_numbers(shards, data, mon
     [
         ({}, {"label": "z"}, UsageError, "label 'z' is not a feature; there are row, x, name, y"),
         (
-            {"batch_size": 5},
+            {"batch_size": 5, "seed": 1},
             {"input_context": worker(2, 0)},
             UsageError,
             "batch_size must be a multiple of the 2 replicas in sync, got 5",

@@ -151,5 +151,5 @@ def test_facts_of_files_without_a_manifest(data, tmp_path):
     pattern = [str(tmp_path / "Split-train" / "*")]
     spec = {"name": tf.io.VarLenFeature(tf.string)}
     facts = input_facts(pattern, spec, options=InputOptions(batch_size=10))
-    assert (facts.rows, facts.files, facts.compressed) == (None, 4, True)
+    assert (facts.rows, facts.files, facts.compressed) == (103, 4, True)
     assert (facts.columns, facts.fixed_length) == (1, False)
