@@ -202,7 +202,7 @@ def test_the_page_says_what_the_artifacts_say(whole):
     assert "Trips & <b>" in text
     assert "Ada, Ben" in text
     assert "not filled in: set model_card.licence" in text
-    assert "Limits (draft) DRAFT: x" in text
+    assert "Limits (draft)DRAFT: x" in text
     assert "penstock run hand --set 'a=<b>'" in text
     assert page.row("Code") == ["Code", "commit of the working folder", "9f3c-dirty"]
     assert ["Gen", "/data/<trips>", "0123"] in page.rows
@@ -227,7 +227,7 @@ def test_the_model_card_has_the_facts_of_the_run_and_marks_drafts(whole):
     text = " ".join("".join(page.text).split())
     assert text.startswith("hand: model card (draft)")
     assert "/data/<trips>: 6 rows read; train 3, eval 0; 2 rejected rows" in text
-    assert f"Worst: kind={EVIL} binary_accuracy 0.8000" in text
+    assert f"Worst: kind={EVIL}binary_accuracy 0.8000" in text
 
 
 def test_features_stand_side_by_side(whole):
