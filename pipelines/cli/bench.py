@@ -1,15 +1,17 @@
 """`penstock bench`: what reading and training from TFRecords gains on this machine."""
 
-import importlib
+import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from penstock.components.errors import UsageError
 from penstock.pipelines.cli.option_flags import given, with_flags
 
 app = typer.Typer(no_args_is_help=True)
+_ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 @dataclass(frozen=True)
@@ -77,5 +79,17 @@ def _add(name: str, question: _Question) -> None:
     app.command(name)(with_flags(ask, options_type, panel="What is measured"))
 
 
+def _add_absent(name: str, question: _Question) -> None:
+    def ask() -> None:
+        raise UsageError(
+            "penstock bench comes with a checkout, not with the installed package: clone the "
+            "repository, run make setup there, and ask again"
+        )
+
+    ask.__doc__ = f"{question.help}\n\nExample: penstock bench {name} --rounds 1"
+    app.command(name, context_settings=_ANY_ARGUMENTS)(ask)
+
+
+_is_checkout = importlib.util.find_spec("penstock.benchmarks") is not None
 for _name, _question in QUESTIONS.items():
-    _add(_name, _question)
+    (_add if _is_checkout else _add_absent)(_name, _question)

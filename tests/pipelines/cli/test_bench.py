@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -78,3 +80,23 @@ def check_question(name, tmp_path, monkeypatch):
     page = (tmp_path / f"out/{name}.html").read_text()
     assert outcome["title"] in page
     assert "Verdicts" in result.stdout
+
+
+def test_an_installed_package_says_where_benchmarks_are(tmp_path):
+    """As in a wheel: without the folder `benchmarks`, which is hidden here."""
+    script = """
+import importlib.util, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *package: "benchmarks" not in name and find(name) or None
+from penstock.pipelines.cli.main import main
+sys.argv = ["penstock", "bench", "ladder", "--rounds", "1"]
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == (
+        "penstock: penstock bench comes with a checkout, not with the installed package: clone "
+        "the repository, run make setup there, and ask again\n"
+    )
