@@ -99,7 +99,8 @@ def _threads(e: _Evidence) -> str | None:
 
 def _shards(e: _Evidence) -> str | None:
     few = e.reads_files and e.input.files < e.input.interleave_files
-    if not few or e.cpu_share > CPU_SATURATED_ABOVE:
+    # One file that is parsed in parallel kept 69 % of two cores busy; 16 files gained nothing.
+    if not few or e.cpu_share > CPU_IDLE_BELOW:
         return None
     return (
         f"more shards: {e.input.files} file(s) are read at a time, up to "
@@ -137,7 +138,7 @@ def _columns(e: _Evidence) -> str | None:
 
 
 def _compression(e: _Evidence) -> str | None:
-    if not e.input.compressed or e.cpu_share < CPU_SATURATED_ABOVE or not e.reads_files:
+    if not e.input.compressed or e.cpu_share < CPU_IDLE_BELOW or not e.reads_files:
         return None
     return f"shards without compression: each pass inflates them again, and {e.busy}"
 

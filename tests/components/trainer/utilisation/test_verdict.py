@@ -185,6 +185,19 @@ A_ROW = "(1,900.0 us of CPU a row, its share of the step included)"
             id="idle cores and nothing that holds them up",
         ),
         pytest.param(
+            used(replace(ROWS, files=1), cpu=0.69),
+            "pack the rows, or train on fewer columns: 40 are parsed of each row, and 69 % of 2 "
+            "core(s) are busy (1,380.0 us of CPU a row, its share of the step included)",
+            id="one shard that keeps most of the cores busy",
+        ),
+        pytest.param(
+            used(replace(ROWS, files=16, kind="images", compressed=True), cpu=0.6),
+            "pack the images as pixels: each pass decodes them again, and 60 % of 2 core(s) are "
+            "busy (1,200.0 us of CPU a row, its share of the step included); shards without "
+            "compression: each pass inflates them again, and 60 % of 2 core(s) are busy",
+            id="compressed shards on cores that are more than half busy",
+        ),
+        pytest.param(
             used(replace(ROWS, files=1, cache="memory"), cpu=0.2),
             f"no option of the input holds it up, and {IDLE}",
             id="a cache that is full reads no shards",
