@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from tfx.orchestration.metadata import sqlite_metadata_connection_config
+from ml_metadata.proto import metadata_store_pb2
 
 from penstock.pipelines.reporting.after_run import report_run
 from penstock.pipelines.reporting.model_card import ModelCard, read_model_card
@@ -29,10 +29,12 @@ def make(**upstream):
     nodes = {name: Node(id=name, upstream_nodes=set()) for name in upstream}
     for name, ups in upstream.items():
         nodes[name].upstream_nodes = {nodes[up] for up in ups}
+    connection = metadata_store_pb2.ConnectionConfig()  # TFX's own function makes the folder
+    connection.sqlite.filename_uri = "runs/metadata.sqlite"
     return SimpleNamespace(
         pipeline_name="hand",
         components=list(nodes.values()),
-        metadata_connection_config=sqlite_metadata_connection_config("runs/metadata.sqlite"),
+        metadata_connection_config=connection,
     )
 
 
