@@ -16,7 +16,6 @@ from penstock.pipelines.runs.metadata_store import (
 from penstock.pipelines.runs.run_record import RunRecord, all_runs
 
 REPORT_NAME = "report.html"
-DEFAULT_FOLDER = "runs"
 # The pipelines of this package keep metadata.sqlite in the run's folder; TFX's examples keep
 # metadata/<pipeline>/metadata.db. Any other name is one a pipeline of somebody's own gave.
 _FILES = ("metadata.sqlite", "metadata.db")
