@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from penstock.components.activity import tell
 from penstock.components.errors import DataError
 from penstock.components.trainer.best_epoch import best_epoch, should_stop
 from penstock.components.trainer.checkpoints import Checkpoints, Saved
@@ -165,8 +166,9 @@ class EpochLoop:
             self._model.reset_metrics()
         while self.step < end:
             self.stop_if_interrupted()
-            self._run_call(min(end, self._next_save()), clock)
+            loss = self._run_call(min(end, self._next_save()), clock)
             self._tell_live(on_live, now=self.step == end)
+            self._tell_steps(loss, clock)
         trained = self._meter.seconds
         metrics = self._metrics() | self._evaluate()
         self._meter.add_epoch(
@@ -194,8 +196,12 @@ class EpochLoop:
             examples_per_second=rate or None,
         )
 
-    def _run_call(self, end: int, clock: StepClock) -> None:
-        """Run as many steps as one call should have, at most to `end`."""
+    def _run_call(self, end: int, clock: StepClock) -> float:
+        """Run as many steps as one call should have, at most to `end`.
+
+        Returns:
+            The loss of the last one.
+        """
         count = min(self._call_steps, end - self.step)
         losses, call = self._steps.train(count)
         self._check_finite(losses)
@@ -212,6 +218,17 @@ class EpochLoop:
         every = self._options.checkpoint_every_steps
         if every and self.step % every == 0 and self.step < self._options.total_steps:
             self._save()
+        return float(losses[-1])
+
+    def _tell_steps(self, loss: float, clock: StepClock) -> None:
+        total = self._options.total_steps
+        text = f"step {self.step:,} of {total:,}, loss {loss:.4g}"
+        if clock.steps:
+            rate = clock.steps / clock.seconds
+            left = f"{(total - self.step) / rate:,.0f} s left"
+            rows = self._batch_rows
+            text += f", {rows * rate:,.0f} rows/s, {left}" if rows else f", {left}"
+        tell(text)
 
     def _tell_live(self, on_live: OnLive, *, now: bool) -> None:
         if values := self._meter.live(now=now):

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow as tf
 
+from penstock.components import activity
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.checkpoints import Checkpoints
 from penstock.components.trainer.epoch_loop import EpochLoop, OnEpoch
@@ -221,7 +222,7 @@ def _run(
     """Run the loop, tell of each epoch, and put the input's failures in one line."""
 
     def tell(record: EpochRecord) -> None:
-        logger.info("%s", record)
+        activity.tell(str(record), is_milestone=True)
         tracking.epoch(record)
         if on_epoch:
             on_epoch(record)

@@ -26,7 +26,11 @@ def command(
     root: Annotated[
         Path | None, typer.Option(help="Folder of the runs; the option 'root'. [runs/PIPELINE]")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the summary as JSON; progress as JSON lines on stderr."),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the summary alone.")] = False,
 ) -> None:
     """Run a pipeline, and say what came of it.
 
@@ -37,4 +41,4 @@ def command(
     # TensorFlow, TFX and Beam take seconds to import; --help needs none of them.
     from penstock.pipelines.cli.work.run import run_pipeline
 
-    run_pipeline(pipeline, config, assignments or [], root=root, as_json=as_json)
+    run_pipeline(pipeline, config, assignments or [], root=root, as_json=as_json, quiet=quiet)

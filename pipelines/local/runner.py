@@ -11,8 +11,10 @@ from tfx.orchestration.portable.launcher import Launcher
 from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import pipeline_pb2
 
+from penstock.components.activity import listening
 from penstock.components.files.spool import remove_copies
 from penstock.components.trainer.interrupt import TrainingInterruptedError
+from penstock.pipelines.local.beam_progress import beam_told
 from penstock.pipelines.local.run_folder import check_store, clean_up, metadata_file, only_run
 from penstock.pipelines.runs.artifact_check import artifacts_checked
 from penstock.pipelines.terminal.failures import NodeFailedError, reason
@@ -60,7 +62,12 @@ class _WatchedRunner(LocalDagRunner):
         """See the base class."""
         clean_up(pipeline, self._connection)
         self._progress.plan([node.pipeline_node.node_info.id for node in pipeline.nodes])
-        with artifacts_checked(), _launches(self._launch):
+        with (
+            artifacts_checked(),
+            listening(self._progress.tell),
+            beam_told(),
+            _launches(self._launch),
+        ):
             super().run_with_ir(pipeline, run_options)
 
     def _launch(self, node: str, launch: Callable[[], Any]) -> Any:

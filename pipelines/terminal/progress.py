@@ -1,5 +1,6 @@
-"""Progress of a run: a live table on a terminal, a line a node elsewhere."""
+"""Progress of a run: a live table on a terminal, lines elsewhere, JSON for programs, or none."""
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
+
+from penstock.components.activity import Activity, paced
 
 WAITING, RUNNING, FAILED = "waiting", "running", "failed"
 _STYLES = {"done": "green", "cached": "cyan", FAILED: "bold red", "skipped": "dim"}
@@ -28,24 +31,61 @@ class Progress(Protocol):
         traceback: TracebackType | None,
     ) -> None: ...
 
+    def log(self, path: str) -> None:
+        """What the nodes print goes to this file."""
+
     def plan(self, nodes: Sequence[str]) -> None:
         """The run has these nodes, in this order."""
 
     def start(self, node: str) -> None:
         """A node begins."""
 
+    def tell(self, activity: Activity) -> None:
+        """How far the running node is."""
+
     def end(self, node: str, state: str) -> None:
         """A node has ended: `done`, `cached`, `skipped` or `failed`."""
 
 
-def make_progress(screen: TextIO, title: str) -> Progress:
-    """The kind of progress that suits the screen."""
+def make_progress(
+    screen: TextIO, title: str, *, as_json: bool = False, quiet: bool = False
+) -> Progress:
+    """The kind of progress that was asked for, else the one that suits the screen."""
+    if quiet:
+        return Silence()
+    if as_json:
+        return JsonLines(screen, title)
     console = Console(file=screen, highlight=False, markup=False, emoji=False)
     return LiveTable(console, title) if console.is_terminal else Lines(screen, title)
 
 
-class Lines:
-    """A line when a node has ended, for logs and pipes."""
+class Silence:
+    """Nothing at all, and what the other kinds start from."""
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def log(self, path: str) -> None:
+        """See `Progress`."""
+
+    def plan(self, nodes: Sequence[str]) -> None:
+        """See `Progress`."""
+
+    def start(self, node: str) -> None:
+        """See `Progress`."""
+
+    def tell(self, activity: Activity) -> None:
+        """See `Progress`."""
+
+    def end(self, node: str, state: str) -> None:
+        """See `Progress`."""
+
+
+class Lines(Silence):
+    """A line when a node has ended, and every 30 seconds and at each epoch; for logs and pipes."""
 
     def __init__(self, screen: TextIO, title: str) -> None:
         self._screen = screen
@@ -57,8 +97,9 @@ class Lines:
         self._print(self._title)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        return
+    def log(self, path: str) -> None:
+        """See `Progress`."""
+        self._print(f"  log: {path}")
 
     def plan(self, nodes: Sequence[str]) -> None:
         """See `Progress`."""
@@ -67,6 +108,11 @@ class Lines:
     def start(self, node: str) -> None:
         """See `Progress`."""
         self._began = time.perf_counter()
+        self._told = paced(lambda text: self._print(f"  {node:{self._width}}  {text}"))
+
+    def tell(self, activity: Activity) -> None:
+        """See `Progress`."""
+        self._told(activity)
 
     def end(self, node: str, state: str) -> None:
         """See `Progress`."""
@@ -77,15 +123,53 @@ class Lines:
         print(line, file=self._screen, flush=True)
 
 
+class JsonLines(Silence):
+    """An event a line: `run`, `log`, `plan`, `start`, `activity`, `end`."""
+
+    def __init__(self, screen: TextIO, title: str) -> None:
+        self._screen = screen
+        self._title = title
+
+    def __enter__(self) -> "JsonLines":
+        self._event("run", command=self._title)
+        return self
+
+    def log(self, path: str) -> None:
+        """See `Progress`."""
+        self._event("log", path=path)
+
+    def plan(self, nodes: Sequence[str]) -> None:
+        """See `Progress`."""
+        self._event("plan", nodes=list(nodes))
+
+    def start(self, node: str) -> None:
+        """See `Progress`."""
+        self._told = paced(lambda text: self._event("activity", node=node, text=text))
+        self._event("start", node=node)
+
+    def tell(self, activity: Activity) -> None:
+        """See `Progress`."""
+        self._told(activity)
+
+    def end(self, node: str, state: str) -> None:
+        """See `Progress`."""
+        self._event("end", node=node, state=state)
+
+    def _event(self, event: str, **what: object) -> None:
+        line = json.dumps({"event": event, "time": round(time.time(), 3), **what})
+        print(line, file=self._screen, flush=True)
+
+
 @dataclass
 class _Row:
     state: str = WAITING
     began: float = 0.0
     seconds: float = 0.0
+    activity: str = ""
 
 
-class LiveTable:
-    """All nodes with their state and time, redrawn in place."""
+class LiveTable(Silence):
+    """All nodes with their state and time, and how far the running one is, redrawn in place."""
 
     # Each redraw takes the interpreter's lock from the work for a millisecond or two.
     _REFRESH_PER_SECOND = 5
@@ -109,6 +193,10 @@ class LiveTable:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
+    def log(self, path: str) -> None:
+        """See `Progress`."""
+        self._live.console.print(f"log: {path}", soft_wrap=True)
+
     def plan(self, nodes: Sequence[str]) -> None:
         """See `Progress`."""
         self._rows = {node: _Row() for node in nodes}
@@ -117,6 +205,12 @@ class LiveTable:
         """See `Progress`."""
         self._rows[node] = _Row(RUNNING, time.perf_counter())
         self._spinner.update(text=RUNNING)
+
+    def tell(self, activity: Activity) -> None:
+        """See `Progress`."""
+        for row in self._rows.values():
+            if row.state == RUNNING:
+                row.activity = activity.text
 
     def end(self, node: str, state: str) -> None:
         """See `Progress`."""
@@ -133,9 +227,10 @@ class LiveTable:
         return table
 
 
-def _cells(row: _Row, spinner: Spinner) -> tuple[Text | Spinner, Text]:
+def _cells(row: _Row, spinner: Spinner) -> tuple[Text | Spinner, ...]:
     if row.state == RUNNING:
-        return spinner, Text(f"{time.perf_counter() - row.began:.1f} s")
+        seconds = Text(f"{time.perf_counter() - row.began:.1f} s")
+        return spinner, seconds, Text(row.activity, overflow="ellipsis", no_wrap=True)
     if row.state == WAITING:
         return Text(WAITING, style="dim"), Text("")
     return Text(row.state, style=_STYLES.get(row.state, "")), Text(f"{row.seconds:.1f} s")

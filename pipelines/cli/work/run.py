@@ -29,6 +29,7 @@ def run_pipeline(
     *,
     root: Path | None,
     as_json: bool,
+    quiet: bool,
 ) -> None:
     """Run a pipeline and print its summary; the arguments are those of the command.
 
@@ -40,7 +41,7 @@ def run_pipeline(
     changes = load_overrides(config_file, assignments)
     if root is not None:
         changes["root"] = str(root)
-    summary = run_quietly(name, changes)
+    summary = run_quietly(name, changes, as_json=as_json, quiet=quiet)
     if as_json:
         print(summary.to_json(), end="")
         return
@@ -49,19 +50,28 @@ def run_pipeline(
     show_summary(summary)
 
 
-def run_quietly(name: str, changes: Mapping[str, Any]) -> "RunSummary":
+def run_quietly(
+    name: str, changes: Mapping[str, Any], *, as_json: bool = False, quiet: bool = False
+) -> "RunSummary":
     """Run a pipeline with its progress on stderr and what its nodes print in a log.
 
     Args:
         name: Of the pipeline, or its dotted path.
         changes: Changes to its config by name.
+        as_json: Progress as JSON lines.
+        quiet: No progress.
 
     Raises:
         UsageError: There is no such pipeline or option.
         DataError: Another run is at work, or the metadata cannot be used.
         NodeFailedError: A node failed; names the log.
     """
-    with noise_to_log() as noise, make_progress(noise.screen, f"penstock run {name}") as progress:
+    with (
+        noise_to_log() as noise,
+        make_progress(
+            noise.screen, f"penstock run {name}", as_json=as_json, quiet=quiet
+        ) as progress,
+    ):
         return replace(_run(name, changes, noise, progress), log=str(noise.log))
 
 
@@ -79,6 +89,7 @@ def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress
     file = metadata_file(pipeline.metadata_connection_config)
     folder = file.parent
     noise.keep_in(_log_file(folder))
+    progress.log(str(noise.log))
     began = time.time()
 
     def report(store: Any, error: str = "") -> Written:

@@ -64,6 +64,7 @@ def test_the_root_is_the_placements(taxi):
     assert not Path("/penstock").exists()
 
 
+@pytest.mark.ci
 def test_a_root_of_the_users_own(tmp_path):
     placement = Placement(
         pipeline_root="gs://bucket/runs", volume=None, metadata_mysql=MySqlStore("mysql")

@@ -139,7 +139,7 @@ def test_show_lists_nodes_and_artifacts(made, tmp_path):
     assert {"done", "Model", "live"} <= set(trainer)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_tfx_makes_again_what_was_pruned(tmp_path):
     """A real pipeline, run three times: the cache does not give what is gone."""
     (tmp_path / "schema").mkdir()

@@ -38,6 +38,7 @@ def predictions(folder, data):
     return pq.read_table(folder / "predictions.parquet")
 
 
+@pytest.mark.ci
 def test_a_table_with_dates_and_nulls(tmp_path):
     chance, lines = random.Random(1), ["id,since,age,plan,news,left"]
     for number in range(600):
@@ -63,6 +64,7 @@ def test_a_table_with_dates_and_nulls(tmp_path):
     assert answer["text"].numpy().tolist() == [b"no", b"yes"]
 
 
+@pytest.mark.ci
 def test_two_targets_one_of_them_a_regression(tmp_path):
     chance, lines = random.Random(2), ["area,place,price,dear"]
     for _ in range(600):
@@ -80,6 +82,7 @@ def test_two_targets_one_of_them_a_regression(tmp_path):
     assert set(found["dear/prediction"].to_pylist()) == {"yes", "no"}
 
 
+@pytest.mark.ci
 def test_a_folder_of_images(tmp_path):
     chance = np.random.default_rng(3)
     for name, colour in (("red", (200, 60, 60)), ("blue", (60, 60, 200))):

@@ -111,6 +111,7 @@ def test_a_run_with_nan_loss(taxi_run):
     )
 
 
+@pytest.mark.ci
 def test_packed_records_train_a_model_as_good(first, taxi_run):
     packed = taxi_run.run_well("pack=true")
     before = dict.fromkeys((*BEFORE_TRANSFORM, "Transform"), "cached")
@@ -180,6 +181,7 @@ def my_taxi(tmp_path):
     return tmp_path
 
 
+@pytest.mark.ci
 def test_an_edit_reruns_what_depends_on_it_even_after_a_kill(taxi_run, my_taxi):
     name = "my_taxi.pipeline:create_pipeline"
     own = taxi_run.run_well(name=name, cwd=my_taxi)

@@ -1,17 +1,22 @@
 import io
+import json
 import re
 
 from rich.console import Console
 
+from penstock.components.activity import Activity
 from penstock.pipelines.terminal.progress import Lines, LiveTable, make_progress
 
 
 def play(progress):
     with progress:
+        progress.log("runs/taxi/logs/now.log")
         progress.plan(["Transform", "Trainer", "Pusher"])
         progress.start("Transform")
         progress.end("Transform", "cached")
         progress.start("Trainer")
+        progress.tell(Activity("step 10 of 40, loss 0.3"))
+        progress.tell(Activity("epoch 1  step 20", is_milestone=True))
         progress.end("Trainer", "failed")
 
 
@@ -21,7 +26,11 @@ def test_a_line_a_node_where_there_is_no_terminal():
     assert isinstance(progress, Lines)
     play(progress)
     assert screen.getvalue() == (
-        "penstock run taxi\n  Transform  cached      0.0 s\n  Trainer    failed      0.0 s\n"
+        "penstock run taxi\n"
+        "  log: runs/taxi/logs/now.log\n"
+        "  Transform  cached      0.0 s\n"
+        "  Trainer    epoch 1  step 20\n"
+        "  Trainer    failed      0.0 s\n"
     )
 
 
@@ -43,3 +52,45 @@ def test_a_terminal_gets_the_table(monkeypatch):
     monkeypatch.setattr(screen, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     assert isinstance(make_progress(screen, "penstock run taxi"), LiveTable)
+
+
+def test_the_running_node_says_how_far_it_is():
+    screen = io.StringIO()
+    table = LiveTable(Console(file=screen, force_terminal=True, width=60), "penstock run taxi")
+    with table:
+        table.plan(["Trainer"])
+        table.start("Trainer")
+        table.tell(Activity("step 10 of 40, loss 0.3"))
+    assert re.search(r"Trainer .* 0\.0 s  step 10 of 40, loss 0\.3", screen.getvalue())
+
+
+def test_events_as_json_lines():
+    screen = io.StringIO()
+    play(make_progress(screen, "penstock run taxi", as_json=True))
+    events = [json.loads(line) for line in screen.getvalue().splitlines()]
+    assert all(event.pop("time") > 0 for event in events)
+    assert events == [
+        {"event": "run", "command": "penstock run taxi"},
+        {"event": "log", "path": "runs/taxi/logs/now.log"},
+        {"event": "plan", "nodes": ["Transform", "Trainer", "Pusher"]},
+        {"event": "start", "node": "Transform"},
+        {"event": "end", "node": "Transform", "state": "cached"},
+        {"event": "start", "node": "Trainer"},
+        {"event": "activity", "node": "Trainer", "text": "epoch 1  step 20"},
+        {"event": "end", "node": "Trainer", "state": "failed"},
+    ]
+
+
+def test_nothing_is_printed_where_quiet_was_asked_for():
+    screen = io.StringIO()
+    play(make_progress(screen, "penstock run taxi", quiet=True))
+    assert screen.getvalue() == ""
+
+
+def test_no_colour_where_the_environment_asks_for_none(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    play(make_progress(screen, "penstock run taxi"))
+    assert not re.search(r"\x1b\[(?:\d+;)*3\dm", screen.getvalue())

@@ -33,6 +33,7 @@ def spools(tmp_path):
     return list((tmp_path / "tmp").glob("penstock-spool*"))
 
 
+@pytest.mark.ci
 def test_the_command_line(s3, ingest, tmp_path):
     for i in range(3):
         s3.put_object(Bucket="bucket", Key=f"d/{i}.csv", Body=CSV)

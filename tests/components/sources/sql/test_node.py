@@ -107,6 +107,7 @@ def test_a_password_is_nowhere_after_a_run(tmp_path, postgres, caplog, capfd):
     assert postgres.password not in caplog.text + written.out + written.err + str(caught.value)
 
 
+@pytest.mark.ci
 def test_the_command_line(tmp_path, sqlite_table, penstock):
     address = sqlite_table("id INTEGER PRIMARY KEY, n REAL", [(i, i / 2) for i in range(100)])
     out = tmp_path / "shards"

@@ -9,7 +9,7 @@ import pytest
 KEY = "planted-comet-key-0123456789"
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_no_key_is_in_any_artifact_log_or_metadata_of_a_pipeline(tmp_path, penstock):
     root = tmp_path / "taxi"
     done = penstock(
