@@ -2,11 +2,10 @@
 # they are asked for; type checkers and `code_digest` read this file too.
 
 # The commands as functions.
-from ._verbs import compile, ingest, run
+from ._verbs import compile, ingest, init, inspect, report, run
 
 # Training on images.
 from .components import image_features
-from .components.doctor.inspect import inspect
 from .components.doctor.verify import verify
 
 # Errors: each a single line for a person.
@@ -205,6 +204,7 @@ __all__ = [
     "image_model",
     "image_splits",
     "ingest",
+    "init",
     "input_facts",
     "inspect",
     "label_values",
@@ -215,6 +215,7 @@ __all__ = [
     "packed_train_input_fn",
     "predict",
     "read_placement",
+    "report",
     "resume_dir",
     "run",
     "run_root",

@@ -1,4 +1,4 @@
-"""The commands `ingest`, `run` and `compile` as functions, for scripts and notebooks."""
+"""Commands as functions, for scripts and notebooks, which show what they return."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from penstock.components.example_gen.split_options import SplitOptions
     from penstock.components.sources.kinds import KindOptions
     from penstock.components.tfrecord.manifest import Manifest
+    from penstock.pipelines.cli.work.init import Starter
+    from penstock.pipelines.cli.work.inspect import Inspection
+    from penstock.pipelines.cli.work.report import ReportPage
     from penstock.pipelines.kubeflow.placement import Placement
     from penstock.pipelines.kubeflow.plan import Plan
     from penstock.pipelines.runs.summary import RunSummary
@@ -60,11 +63,89 @@ def ingest(
     return run_ingest([job], output, options, lambda: local_pipeline(workers), overwrite=overwrite)
 
 
-def run(pipeline: str, options: Mapping[str, Any] | None = None) -> RunSummary:
+def init(
+    folder: str | os.PathLike[str],
+    data: str,
+    *,
+    target: str | Sequence[str] = (),
+    labels: str | os.PathLike[str] | None = None,
+) -> Starter:
+    """Look at data, and write a small package that trains on it.
+
+    Args:
+        folder: To make; its name is the pipeline's.
+        data: A table, as a file, a glob or a folder; or a folder of images.
+        target: The column to predict, or several; none for images in a folder a class.
+        labels: Label file of the images; by default the one beside them.
+
+    Returns:
+        What was written, and what was decided.
+
+    Raises:
+        DataError: There is nothing that a pipeline could learn from; says why.
+        UsageError: The folder is there, its name is taken, or a target is none of the columns.
+    """
+    from penstock.pipelines.cli.work.init import run_init
+
+    targets = [target] if isinstance(target, str) else target
+    return run_init(Path(folder), data, targets, os.fspath(labels) if labels else None)
+
+
+def inspect(path: str, *, samples: int = 3, max_records: int | None = 1000) -> Inspection:
+    """Look into a TFRecord file, a folder of them, or those that match a glob.
+
+    Args:
+        path: What to look into.
+        samples: Distinct values of each feature to show.
+        max_records: Records to parse, spread over the files from their beginnings, 64 MiB of
+            them at most; None parses and counts all.
+
+    Returns:
+        Files, the layout of the first record, and what each feature holds.
+
+    Raises:
+        DataError: There is no TFRecord file there.
+    """
+    from penstock.components.doctor.inspect import inspect as look_into
+    from penstock.pipelines.cli.work.inspect import Inspection
+
+    return Inspection(**vars(look_into(path, samples=samples, max_records=max_records)))
+
+
+def report(
+    run: str | None = None,
+    other: str | None = None,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    root: str = "runs",
+) -> ReportPage:
+    """Write one self-contained HTML page about a run of any TFX pipeline, or about two.
+
+    Args:
+        run: The run's folder, metadata file or id; by default the newest.
+        other: A second run: what changed, and what it did.
+        out: The page; by default `report.html` beside the metadata.
+        root: Folder in which run ids are looked for.
+
+    Returns:
+        The page, a path that a notebook shows.
+
+    Raises:
+        UsageError: There is no such run.
+        DataError: The metadata cannot be read, or the page not be written.
+    """
+    from penstock.pipelines.cli.work.report import ReportPage
+    from penstock.pipelines.cli.work.report import report as write
+
+    return ReportPage(write(run, other, out=Path(out) if out else None, root=root, store=None))
+
+
+def run(pipeline: str = ".", options: Mapping[str, Any] | None = None) -> RunSummary:
     """Run a pipeline on this machine, what its nodes print in a log beside its metadata.
 
     Args:
-        pipeline: `taxi`, `digits`, or a dotted path as `my_package.pipeline:create_pipeline`.
+        pipeline: `taxi`, `digits`, a dotted path as `my_package.pipeline:create_pipeline`, or
+            by default the pipeline of the package in the working directory.
         options: Changes to its config by name, as `--set` and `--config` give them; nested
             options are mappings: `{"root": "runs/mine", "train": {"max_steps": 80}}`.
 

@@ -26,6 +26,6 @@ def command(
 
     Example: penstock init churn --data customers.csv --target churned
     """
-    from penstock.pipelines.cli.work.init import run_init
+    from penstock.pipelines.cli.work.init import run_init, show_starter
 
-    run_init(name, data, target or [], str(labels) if labels else None)
+    show_starter(run_init(name, data, target or [], str(labels) if labels else None))

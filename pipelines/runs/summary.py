@@ -13,6 +13,7 @@ from penstock.components.trainer.utilisation.record import Utilisation, read_uti
 from penstock.components.trainer.utilisation.verdict import bottleneck
 from penstock.pipelines.runs.evaluation_result import EvaluationResult, read_evaluation
 from penstock.pipelines.runs.run_record import RunRecord, latest_run
+from penstock.pipelines.terminal.tables import as_html
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,11 @@ class RunSummary:
         if raw["data"]:
             raw["data"].pop("splits")
         return json.dumps(raw, indent=1) + "\n"
+
+    def _repr_html_(self) -> str:
+        from penstock.pipelines.runs.summary_text import show_summary
+
+        return as_html(lambda out: show_summary(self, out))
 
 
 def collect(store: Any, pipeline: str) -> RunSummary:

@@ -18,9 +18,9 @@ _WORST_SLICES = 3
 _MIN_SLICE_EXAMPLES = 30  # below that a slice's metric is mostly chance
 
 
-def show_summary(summary: RunSummary) -> None:
-    """Print the summary on stdout."""
-    out = console()
+def show_summary(summary: RunSummary, out: Console | None = None) -> None:
+    """Print the summary, by default on stdout."""
+    out = out or console()
     _print_data(out, summary)
     if summary.training:
         _print_training(out, summary.training, summary.bottleneck or "")

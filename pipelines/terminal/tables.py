@@ -1,7 +1,8 @@
 """Tables for people: Rich on a terminal, aligned lines elsewhere."""
 
+import io
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -11,6 +12,22 @@ from rich.text import Text
 def console() -> Console:
     """A console on stdout that prints text as it is: data may hold what looks like markup."""
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def as_html(show: Callable[[Console], None]) -> str:
+    """What `show` prints, as HTML for a notebook."""
+    # soft_wrap: a notebook scrolls a wide table, a broken line is read by nobody.
+    out = Console(
+        file=io.StringIO(),
+        record=True,
+        width=160,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=True,
+    )
+    show(out)
+    return out.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
 
 
 def print_table(

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -10,12 +11,34 @@ from penstock.components.files.remote import is_remote
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.starter.look import ImagesLook, TableLook, look_at
 from penstock.pipelines.starter.write import check_folder, package_name, write_starter
-from penstock.pipelines.terminal.tables import console
+from penstock.pipelines.terminal.tables import as_html, console
 
 _SHOWN_CLASSES = 8
 
 
-def run_init(folder: Path, data: str, targets: Sequence[str], labels_file: str | None) -> None:
+@dataclass(frozen=True)
+class Starter:
+    """The package of a pipeline that was written, and what was decided on the way.
+
+    Attributes:
+        folder: The folder that `penstock run` is called in.
+        package: Name of the Python package in it.
+        files: What was written, relative to `folder`.
+        look: What the data is like.
+    """
+
+    folder: Path
+    package: str
+    files: Sequence[Path]
+    look: TableLook | ImagesLook
+
+    def _repr_html_(self) -> str:
+        return as_html(lambda out: show_starter(self, out))
+
+
+def run_init(
+    folder: Path, data: str, targets: Sequence[str], labels_file: str | None = None
+) -> Starter:
     """Write the package of a pipeline; the arguments are those of the command.
 
     Raises:
@@ -26,17 +49,13 @@ def run_init(folder: Path, data: str, targets: Sequence[str], labels_file: str |
     package = package_name(folder)
     place = data if is_remote(data) else os.path.abspath(data)
     look = look_at(place, targets, os.path.abspath(labels_file) if labels_file else None)
-    files = write_starter(folder, look, place, package=package)
-    _show(console(), look, folder, package, files)
+    return Starter(folder, package, write_starter(folder, look, place, package=package), look)
 
 
-def _show(
-    out: Console,
-    look: TableLook | ImagesLook,
-    folder: Path,
-    package: str,
-    files: Sequence[Path],
-) -> None:
+def show_starter(starter: Starter, out: Console | None = None) -> None:
+    """Print what was decided, by default on stdout."""
+    out = out or console()
+    look, folder, package = starter.look, starter.folder, starter.package
     if isinstance(look, ImagesLook):
         by = look.labels_file or "a folder a class"
         out.print(f"data        {look.rows:,} images, {by}")
@@ -60,7 +79,7 @@ def _show(
             out.print(f"left out    {name}: {reason}")
     lines = sum(
         len((folder / file).read_text(encoding="utf-8").splitlines())
-        for file in files
+        for file in starter.files
         if file.parent == Path(package) and file.suffix == ".py"
     )
     out.print(f"wrote       {folder}/{package}: {lines} lines, yours to change")

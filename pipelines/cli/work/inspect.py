@@ -1,10 +1,13 @@
 """The tables that `penstock inspect` prints."""
 
+from rich.console import Console
+
 from penstock.components.doctor.feature_summary import MAX_DISTINCT, FeatureSummary
 from penstock.components.doctor.inspect import InspectReport
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
 from penstock.components.tfrecord.records import Frame
 from penstock.pipelines.terminal.tables import (
+    as_html,
     console,
     counted,
     human_bytes,
@@ -30,9 +33,16 @@ _FEATURE_COLUMNS = (
 )
 
 
-def show_inspection(report: InspectReport) -> None:
-    """Print a report on stdout."""
-    out = console()
+class Inspection(InspectReport):
+    """A report that a notebook shows as the command prints it."""
+
+    def _repr_html_(self) -> str:
+        return as_html(lambda out: show_inspection(self, out))
+
+
+def show_inspection(report: InspectReport, out: Console | None = None) -> None:
+    """Print a report, by default on stdout."""
+    out = out or console()
     print_table(out, _headline(report), _FILE_COLUMNS, _files(report))
     if len(report.files) > _MAX_FILES:
         out.print(f"  and {len(report.files) - _MAX_FILES} more files")

@@ -1,10 +1,26 @@
 """The work of `penstock report`."""
 
+import html
+from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.pipelines.runs.metadata_store import MetadataStore
 from penstock.pipelines.runs.stores import locate
 from penstock.pipelines.terminal.noise import noise_to_log
+
+
+@dataclass(frozen=True)
+class ReportPage:
+    """A page that was written; a notebook shows it in place."""
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def _repr_html_(self) -> str:
+        page = html.escape(self.path.read_text(encoding="utf-8"))
+        return f'<iframe srcdoc="{page}" width="100%" height="700"></iframe>'
 
 
 def report(
