@@ -36,6 +36,8 @@ from .components.local_beam import local_beam_args
 from .components.packing.component import Pack
 from .components.packing.options import ImageColumn, PackOptions
 from .components.packing.pack import pack
+from .components.readers.export import export_shards
+from .components.readers.rows import Rows
 from .components.sources.avro.options import AvroOptions
 from .components.sources.bigquery.options import BigQueryOptions
 from .components.sources.images.options import ImageOptions
@@ -159,6 +161,7 @@ __all__ = [
     "PenstockError",
     "Placement",
     "Pusher",
+    "Rows",
     "ServingCheck",
     "ShardOptions",
     "ShardedExampleGen",
@@ -194,6 +197,7 @@ __all__ = [
     "eval_image_input_fn",
     "eval_input_fn",
     "export",
+    "export_shards",
     "feature_spec",
     "from_mapping",
     "image_classes",

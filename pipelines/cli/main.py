@@ -15,6 +15,7 @@ from penstock.components.errors import PenstockError, one_line
 from penstock.pipelines.cli import (
     bench,
     component,
+    export,
     image,
     ingest,
     init,
@@ -52,6 +53,7 @@ app.command("report")(report.command)
 app.add_typer(runs.app, name="runs", help="List runs, show one, remove what old ones left.")
 app.command("ingest", cls=ingest.IngestCommand)(ingest.command)
 app.command("pack")(pack.command)
+app.command("export")(export.command)
 app.command("inspect")(inspect.command)
 app.command("verify")(verify.command)
 app.command("validate")(validate.command)

@@ -1,0 +1,1 @@
+"""Shards read without TensorFlow, and exported to the formats of other readers."""

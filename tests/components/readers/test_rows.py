@@ -1,0 +1,122 @@
+import pickle
+import subprocess
+import sys
+
+import grain.python as grain
+import numpy as np
+import pytest
+
+import penstock
+from penstock.components.errors import DataError, UsageError
+from penstock.components.readers.rows import Rows
+
+LINES = [f"{i},{i / 2 if i % 3 else ''},name {i % 4}" for i in range(1000)]
+
+
+@pytest.fixture(scope="module", params=["", "GZIP"])
+def shards(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rows")
+    (folder / "t.csv").write_text("\n".join(["id,x,name", *LINES]) + "\n")
+    options = penstock.IngestOptions(
+        shards=penstock.ShardOptions(shards=3), compression=request.param
+    )
+    splits = penstock.SplitOptions((penstock.Split("train", 1),))
+    penstock.ingest(str(folder / "t.csv"), folder / "shards", options=options, splits=splits)
+    return folder / "shards"
+
+
+@pytest.fixture(scope="module")
+def packed(shards):
+    folder = shards.with_name("packed")
+    options = penstock.PackOptions(block_rows=100, columns=("id", "x", "name"))
+    penstock.pack(str(shards), folder, options)
+    return folder
+
+
+def expected(i):
+    return {"id": i, "x": i / 2 if i % 3 else None, "name": f"name {i % 4}".encode()}
+
+
+def test_every_row_by_number_and_in_order(shards):
+    rows = Rows(shards)
+    assert len(rows) == 1000
+    assert sorted(rows, key=lambda row: row["id"]) == [expected(i) for i in range(1000)]
+    assert [rows[i] for i in range(1000)] == list(rows)
+    assert rows[-1] == rows[999]
+
+
+def test_batches_share_the_shards_among_workers(shards):
+    rows = Rows(shards, columns=["id"])
+    parts = [
+        [i for batch in rows.batches(worker=w, workers=2) for i in batch.column(0).to_pylist()]
+        for w in range(2)
+    ]
+    assert all(parts)
+    assert sorted(parts[0] + parts[1]) == list(range(1000))
+
+
+def test_packed_rows_are_the_same_with_missing_ones_filled(packed):
+    rows = Rows(packed)
+    filled = [{**expected(i), "x": expected(i)["x"] or 0.0} for i in range(1000)]
+    assert sorted(rows, key=lambda row: row["id"]) == filled
+    assert [rows[i] for i in (0, 150, 999)] == [list(rows)[i] for i in (0, 150, 999)]
+    ids = [i for batch in rows.batches() for i in batch.column("id").to_pylist()]
+    assert sorted(ids) == list(range(1000))
+
+
+def test_images_keep_their_shape(tmp_path):
+    rng = np.random.default_rng(0)
+    from PIL import Image
+
+    for i in range(6):
+        folder = tmp_path / "images" / f"class{i % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (8, 8, 3), np.uint8)).save(folder / f"{i}.png")
+    penstock.ingest(
+        str(tmp_path / "images"),
+        tmp_path / "shards",
+        source=penstock.ImageOptions(),
+        splits=penstock.SplitOptions((penstock.Split("train", 1),)),
+    )
+    column = penstock.ImageColumn.parse("image/encoded=8x8")
+    penstock.pack(str(tmp_path / "shards"), tmp_path / "p", penstock.PackOptions(images=(column,)))
+    image = Rows(tmp_path / "p")[0]["image/encoded"]
+    assert (image.shape, image.dtype) == ((8, 8, 3), np.uint8)
+
+
+def test_grain_takes_it_as_a_source(packed):
+    dataset = grain.MapDataset.source(Rows(packed, columns=["id", "x"])).shuffle(seed=1).batch(100)
+    batches = list(dataset)
+    assert len(batches) == 10
+    ids = np.concatenate([batch["id"] for batch in batches])
+    assert ids.tolist() != list(range(1000))
+    assert sorted(ids.tolist()) == list(range(1000))
+
+
+def test_it_goes_to_other_processes(shards):
+    assert pickle.loads(pickle.dumps(Rows(shards)))[5] == Rows(shards)[5]
+
+
+def test_without_tensorflow(shards):
+    code = (
+        "import sys; from penstock import Rows; r = Rows(sys.argv[1]); r[0]; next(r.batches());"
+        "print('tensorflow' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, shards],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "False\n"
+
+
+def test_what_is_not_there(shards, tmp_path):
+    with pytest.raises(UsageError, match="no split 'eval'; it has train"):
+        Rows(shards, split="eval")
+    with pytest.raises(UsageError, match="no column 'y'; it has id, x, name"):
+        Rows(shards, columns=["id", "y"])
+    with pytest.raises(IndexError, match="row 1000 of 1,000"):
+        Rows(shards)[1000]
+    with pytest.raises(DataError, match=r"no manifest\.json"):
+        Rows(tmp_path)
