@@ -19,27 +19,27 @@ class RowStart(NamedTuple):
 
     position: int
     row: int
-    line: int
+    line: int = 0
 
 
-class CutFile(Protocol):
-    """A file that can be cut.
+class Rows(NamedTuple):
+    """Rows that no file holds, and how many, as `cut_files` takes a file."""
 
-    Attributes:
-        path: The file.
-        units: How much there is to read in it: bytes or rows.
-    """
+    path: str
+    units: int
 
-    @property
-    def path(self) -> str:
-        """See the class."""
+
+class _CutFile(Protocol):
+    """A file, and how much there is to read in it: bytes or rows."""
 
     @property
-    def units(self) -> int:
-        """See the class."""
+    def path(self) -> str: ...
+
+    @property
+    def units(self) -> int: ...
 
 
-FileT = TypeVar("FileT", bound=CutFile)
+FileT = TypeVar("FileT", bound=_CutFile)
 
 
 def cut_files(

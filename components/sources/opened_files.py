@@ -31,7 +31,7 @@ class OpenedFile:
 
     def row_start(self, at: int) -> RowStart:
         """The first row that begins at unit `at` or after it, or the end."""
-        return RowStart(at, at + 1, 0)
+        return RowStart(at, at + 1)
 
 
 FileT = TypeVar("FileT", bound=OpenedFile)

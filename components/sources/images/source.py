@@ -14,7 +14,8 @@ from penstock.components.sources.base import Column
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.images.report import ImageReport
 from penstock.components.sources.images.storing import store
-from penstock.components.sources.whole_files.source import ListedFiles, RowsMade
+from penstock.components.sources.whole_files.rows import RowsMade
+from penstock.components.sources.whole_files.source import ListedFiles
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 IMAGE_COLUMNS = (

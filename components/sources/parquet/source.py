@@ -202,7 +202,7 @@ def _row_start(file: ParquetFile, row: int, snap_rows: float) -> RowStart:
     nearest = min(begins[max(0, at - 1) : at + 1], key=lambda begin: abs(begin - row))
     if abs(nearest - row) <= snap_rows:
         row = nearest
-    return RowStart(row, row + 1, 0)
+    return RowStart(row, row + 1)
 
 
 def open_parquet(inputs: Sequence[str], options: SourceOptions) -> ParquetSource:

@@ -18,7 +18,7 @@ from penstock.components.sources.sql.statements import KeyRange, Statements
 # Further tries, and how long each waits: a server that fails over is back within a minute.
 _WAIT_SECONDS = (1.0, 4.0, 16.0)
 
-Rows = Sequence[Sequence[Any]]
+Fetched = Sequence[Sequence[Any]]
 
 
 class RangeReader:
@@ -54,7 +54,7 @@ class RangeReader:
         # Rows handed on that have the last key.
         self._with_last_key = 0
 
-    def rows(self) -> Iterator[Rows]:
+    def rows(self) -> Iterator[Fetched]:
         """The rows, each the key and then the columns.
 
         Raises:
@@ -74,7 +74,7 @@ class RangeReader:
                     ) from error
                 time.sleep(wait)
 
-    def _try(self) -> Iterator[Rows]:
+    def _try(self) -> Iterator[Fetched]:
         with self._database.reading(self._mark) as connection:
             with self._database.errors_named():
                 keys = self._rest(connection)
@@ -88,7 +88,7 @@ class RangeReader:
                 self._note(some)
                 yield some
 
-    def _note(self, rows: Rows) -> None:
+    def _note(self, rows: Fetched) -> None:
         """Remember where reading would go on."""
         self._done += len(rows)
         last = rows[-1][0]

@@ -17,22 +17,14 @@ from penstock.components.sources.batches import (
     joined,
     next_batch_rows,
 )
-from penstock.components.sources.cutting import RowStart, cut_files
+from penstock.components.sources.cutting import Rows, RowStart, cut_files
 from penstock.components.sources.python_values import row_json, to_column
 from penstock.components.sources.sql.address import parse_address
 from penstock.components.sources.sql.database import ConnectionLost, Database
 from penstock.components.sources.sql.options import SqlOptions
 from penstock.components.sources.sql.plan import SqlPlan, make_plan, user_query
-from penstock.components.sources.sql.range_reader import RangeReader, Rows
+from penstock.components.sources.sql.range_reader import Fetched, RangeReader
 from penstock.components.sources.sql.statements import KeyRange, Statements
-
-
-@dataclass(frozen=True)
-class _AllRows:
-    """The rows as `cut_files` takes them."""
-
-    path: str
-    units: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,12 +51,11 @@ class SqlSource(Source):
         Rows with equal keys are in one range, and so are those without a key.
         """
 
-        def row_start(rows: _AllRows, row: int) -> RowStart:
-            del rows
+        def row_start(_: Rows, row: int) -> RowStart:
             at = self.plan.boundary_at(row)
-            return RowStart(at, at + 1, 0)
+            return RowStart(at, at + 1)
 
-        return cut_files([_AllRows(self.files[0], self.rows)], parts, row_start)
+        return cut_files([Rows(self.files[0], self.rows)], parts, row_start)
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The rows of the pieces, `options.fetch_rows` of them fetched at a time.
@@ -106,7 +97,7 @@ class SqlSource(Source):
                 f"had {end - start} when they were counted; the data were changed, start again"
             )
 
-    def _batch(self, rows: Rows, names: Sequence[str], before: int) -> Batch:
+    def _batch(self, rows: Fetched, names: Sequence[str], before: int) -> Batch:
         """Rows, each the key and then the columns `names`, as features; `before` came before."""
         _, *values = zip(*rows, strict=True)
         found = dict(zip(names, values, strict=True))

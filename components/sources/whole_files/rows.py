@@ -1,11 +1,19 @@
-"""Rows that are whole files: their order, how they are cut, and those that are no good."""
+"""Rows that are whole files: their order, a batch of them as it is made, those that are no good."""
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from penstock.components.sources.base import Piece, RejectedRow
-from penstock.components.sources.cutting import RowStart, cut_files
+import numpy as np
+import pyarrow as pa
+
+from penstock.components.sources.base import RejectedRow
+from penstock.components.tfrecord.sharding import MIB
+
+# A batch ends at 4 MiB. Memory is asked for once and given back whole, so that the next batch finds
+# it mapped: to have the system clear it anew costs more than to fill it. Unused pages cost nothing.
+_FIRST_BYTES = 8 * MIB
 
 
 @dataclass(frozen=True)
@@ -42,14 +50,60 @@ def shuffled(names: Sequence[bytes], seed: int) -> list[int]:
     return sorted(range(len(names)), key=keys.__getitem__)
 
 
-def cut_list(rows: int, parts: int) -> list[tuple[Piece, ...]]:
-    """A list of so many files as `parts` slices of equal length."""
-    return cut_files([_List(rows)], parts, lambda _, row: RowStart(row, row + 1, 0))
+class Contents:
+    """Values on their way into an Arrow array; each is copied once."""
+
+    def __init__(self) -> None:
+        self._data = np.empty(_FIRST_BYTES, np.uint8)
+        self._ends = [0]
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of all values."""
+        return self._ends[-1]
+
+    def append(self, value: bytes) -> None:
+        """Add a value; less than 2 GiB are in all."""
+        start, end = self._ends[-1], self._ends[-1] + len(value)
+        if end > len(self._data):
+            data = np.empty(end, np.uint8)
+            data[:start] = self._data[:start]
+            self._data = data
+        self._data[start:end] = np.frombuffer(value, np.uint8)
+        self._ends.append(end)
+
+    def array(self) -> pa.BinaryArray:
+        """All values; none may be added afterwards."""
+        buffers = [None, pa.py_buffer(np.array(self._ends, np.int32)), pa.py_buffer(self._data)]
+        return pa.Array.from_buffers(pa.binary(), len(self), buffers)
 
 
-@dataclass(frozen=True)
-class _List:
-    """The whole list, as `cut_files` takes a file."""
+@dataclass
+class RowsMade:
+    """Files on their way into a batch.
 
-    units: int
-    path: str = "the list of files"
+    Attributes:
+        contents: What the rows hold of the files' contents.
+        facts: What else became known of each.
+        places: Of the files in the list.
+        rejected: Files that are no good.
+        blank: Number of files that were passed over.
+    """
+
+    contents: Contents = field(default_factory=Contents)
+    facts: list[Any] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    rejected: list[RejectedRow] = field(default_factory=list)
+    blank: int = 0
+
+    def __len__(self) -> int:
+        return len(self.places) + len(self.rejected) + self.blank
+
+    def add(self, at: int, content: bytes, facts: Any = None) -> None:
+        """Add the row of a file."""
+        self.contents.append(content)
+        self.facts.append(facts)
+        self.places.append(at)

@@ -8,8 +8,8 @@ import hashlib
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,21 +17,17 @@ import pyarrow as pa
 from penstock.components.errors import DataError
 from penstock.components.files.content import Content
 from penstock.components.files.remote import RemoteFile
-from penstock.components.sources.base import Batch, Column, Piece, RejectedRow, Source
+from penstock.components.sources.base import Batch, Column, Piece, Source
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
-from penstock.components.sources.whole_files.contents import Contents
+from penstock.components.sources.cutting import Rows, RowStart, cut_files
 from penstock.components.sources.whole_files.options import WholeFileOptions
 from penstock.components.sources.whole_files.rows import (
+    RowsMade,
     UnfitFileError,
-    cut_list,
     rejected_file,
     shuffled,
 )
-from penstock.components.sources.whole_files.scan import (
-    for_each_file,
-    read_whole,
-    scan_file,
-)
+from penstock.components.sources.whole_files.scan import for_each_file, read_whole, scan_file
 from penstock.components.sources.whole_files.tree import STRAY, FoundFile, find_tree
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
@@ -83,34 +79,6 @@ class Listed:
         return Content(self.digests[at].as_py(), int(self.sizes[at]), int(self.states[at]))
 
 
-@dataclass
-class RowsMade:
-    """Files on their way into a batch.
-
-    Attributes:
-        contents: What the rows hold of the files' contents.
-        facts: What else became known of each.
-        places: Of the files in the list.
-        rejected: Files that are no good.
-        blank: Number of files that were passed over.
-    """
-
-    contents: Contents = field(default_factory=Contents)
-    facts: list[Any] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
-    rejected: list[RejectedRow] = field(default_factory=list)
-    blank: int = 0
-
-    def __len__(self) -> int:
-        return len(self.places) + len(self.rejected) + self.blank
-
-    def add(self, at: int, content: bytes, facts: Any = None) -> None:
-        """Add the row of a file."""
-        self.contents.append(content)
-        self.facts.append(facts)
-        self.places.append(at)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ListedFiles(Source):
     """Files of which each is a row, listed and hashed; see `Source` for its other attributes.
@@ -130,7 +98,8 @@ class ListedFiles(Source):
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The list of files as `parts` slices of equal length."""
-        return cut_list(self.rows, parts)
+        files = Rows("the list of files", self.rows)
+        return cut_files([files], parts, lambda _, at: RowStart(at, at + 1))
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The files of the slices, about 4 MiB in a batch unless one is larger.
