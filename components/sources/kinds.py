@@ -6,7 +6,7 @@ that they travel as JSON in a node's properties and are flags of `penstock inges
 """
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,8 +14,6 @@ from penstock.components.errors import UsageError
 
 if TYPE_CHECKING:  # Arrow, which help does not need.
     from penstock.components.sources.base import Source
-
-_SOURCES = "penstock.components.sources"
 
 
 class KindOptions(Protocol):
@@ -27,17 +25,13 @@ class KindOptions(Protocol):
         ...
 
 
-class Open(Protocol):
-    """Opens outside data: all of it is found, checked, counted, hashed and typed."""
-
-    def __call__(self, inputs: Sequence[str], options: Any) -> "Source":
-        """The source of `inputs`: files, globs and folders, or addresses."""
-        ...
+Open = Callable[[Sequence[str], Any], "Source"]
+"""Opens files, globs and folders, or addresses: all is found, checked, counted, hashed, typed."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Where a kind's code is, as `module:name`; imported when it is used.
+    """Where a kind's code is, as `module:name` below this room; imported when it is used.
 
     Attributes:
         options: The dataclass of its options.
@@ -60,41 +54,24 @@ class Kind:
         return _load(self.opener)
 
 
-_TABLE_OPTIONS = f"{_SOURCES}.options:SourceOptions"
+_TABLE_OPTIONS = "options:SourceOptions"
 
 KINDS = {
-    "csv": Kind(_TABLE_OPTIONS, f"{_SOURCES}.csv.source:open_csv"),
-    "parquet": Kind(_TABLE_OPTIONS, f"{_SOURCES}.parquet.source:open_parquet"),
-    "jsonl": Kind(
-        f"{_SOURCES}.lines.json.options:JsonLinesOptions",
-        f"{_SOURCES}.lines.json.source:open_json_lines",
-    ),
-    "tfrecord": Kind(
-        f"{_SOURCES}.tfrecords.options:TFRecordOptions",
-        f"{_SOURCES}.tfrecords.source:open_tfrecords",
-    ),
-    "spark": Kind(f"{_SOURCES}.spark.source:SparkOptions", f"{_SOURCES}.spark.source:open_spark"),
-    "tfds": Kind(f"{_SOURCES}.tfrecords.tfds:TFDSOptions", f"{_SOURCES}.tfrecords.tfds:open_tfds"),
-    "images": Kind(
-        f"{_SOURCES}.images.options:ImageOptions", f"{_SOURCES}.images.open_images:open_images"
-    ),
-    "text": Kind(
-        f"{_SOURCES}.lines.text.options:TextOptions", f"{_SOURCES}.lines.text.open:open_text"
-    ),
-    "binary": Kind(
-        f"{_SOURCES}.whole_files.options:BinaryOptions",
-        f"{_SOURCES}.whole_files.binary:open_binary",
-    ),
-    "avro": Kind(f"{_SOURCES}.avro.options:AvroOptions", f"{_SOURCES}.avro.source:open_avro"),
+    "csv": Kind(_TABLE_OPTIONS, "csv.source:open_csv"),
+    "parquet": Kind(_TABLE_OPTIONS, "parquet.source:open_parquet"),
+    "jsonl": Kind("lines.json.options:JsonLinesOptions", "lines.json.source:open_json_lines"),
+    "tfrecord": Kind("tfrecords.options:TFRecordOptions", "tfrecords.source:open_tfrecords"),
+    "spark": Kind("spark.source:SparkOptions", "spark.source:open_spark"),
+    "tfds": Kind("tfrecords.tfds:TFDSOptions", "tfrecords.tfds:open_tfds"),
+    "images": Kind("images.options:ImageOptions", "images.open_images:open_images"),
+    "text": Kind("lines.text.options:TextOptions", "lines.text.source:open_text"),
+    "binary": Kind("whole_files.options:BinaryOptions", "whole_files.binary:open_binary"),
+    "avro": Kind("avro.options:AvroOptions", "avro.source:open_avro"),
+    # Beam reads it, and no other source needs Beam.
     "bigquery": Kind(
-        f"{_SOURCES}.bigquery.options:BigQueryOptions",
-        # Beam reads it, and no other source needs Beam.
-        f"{_SOURCES}.bigquery.source:open_bigquery",
-        of_files=False,
+        "bigquery.options:BigQueryOptions", "bigquery.source:open_bigquery", of_files=False
     ),
-    "sql": Kind(
-        f"{_SOURCES}.sql.options:SqlOptions", f"{_SOURCES}.sql.source:open_sql", of_files=False
-    ),
+    "sql": Kind("sql.options:SqlOptions", "sql.source:open_sql", of_files=False),
 }
 
 
@@ -130,4 +107,4 @@ def options_from_json(raw: Mapping[str, Any]) -> KindOptions:
 
 def _load(place: str) -> Any:
     module, _, name = place.partition(":")
-    return getattr(importlib.import_module(module), name)
+    return getattr(importlib.import_module(f"penstock.components.sources.{module}"), name)

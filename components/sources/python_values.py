@@ -4,7 +4,9 @@ A column of a batch is one `pa.array` call; only where its values are not all of
 they looked at one by one, and those that do not fit get their reasons.
 """
 
+import datetime
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
@@ -15,7 +17,6 @@ from penstock.components.sources.arrow_values import feature_type, to_feature
 from penstock.components.sources.base import Column
 from penstock.components.sources.batches import Faults, RowFault, convert_columns
 from penstock.components.sources.options import RowFileOptions
-from penstock.components.sources.time_units import other_units
 from penstock.components.sources.tokens import beyond_int64
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -26,6 +27,10 @@ _WORDS = {bool: "a truth value", int: "a number", float: "a number", str: "text"
           bytes: "bytes", list: "a list", dict: "an object"}  # fmt: skip
 _MISFITS = (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError)
 _NUMBERS = (FeatureKind.INT, FeatureKind.FLOAT)
+# By exact class: a datetime is a date, too. A date counts days, the others microseconds, each from
+# a point of its own.
+_TIMES = (datetime.date, datetime.datetime, datetime.time, datetime.timedelta)
+_PLAIN_NUMBERS = (bool, int, float)
 
 
 class RowConverter:
@@ -101,7 +106,7 @@ def to_column(values: Sequence[object], column: Column, non_finite: str) -> tupl
     except _MISFITS:
         array = None
     if column.kind is FeatureKind.INT and (array is None or _has_times(array.type)):
-        faults = other_units(values)
+        faults = _other_units(values)
         if faults:
             kept = [None if at in faults else value for at, value in enumerate(values)]
             fitting, others = to_column(kept, column, non_finite)
@@ -113,6 +118,32 @@ def to_column(values: Sequence[object], column: Column, non_finite: str) -> tupl
 
 def _has_times(arrow_type: pa.DataType) -> bool:
     return types.is_temporal(arrow_type.value_type if types.is_list(arrow_type) else arrow_type)
+
+
+def _other_units(values: Sequence[object]) -> Faults:
+    """Which values count in another unit than most do, by place; none where no value is a time."""
+    classes = [_classes(value) for value in values]
+    counted = Counter(one for found in classes for one in found)
+    if len(counted) < 2 or counted.keys().isdisjoint(_TIMES):
+        return {}
+    most = counted.most_common(1)[0][0]
+    fit = {most} if most in _TIMES else set(_PLAIN_NUMBERS)
+    return {
+        at: f"is {_names(found)}, most are {_names({most})}; expected all of one type, or they "
+        "would be counted in different units"
+        for at, found in enumerate(classes)
+        if not found <= fit
+    }
+
+
+def _classes(value: object) -> set[type]:
+    """The classes of a value, or of a list's values, among those that make integers."""
+    found = set(map(type, value)) if isinstance(value, list) else {type(value)}
+    return found.intersection((*_TIMES, *_PLAIN_NUMBERS))
+
+
+def _names(classes: set[type]) -> str:
+    return " and ".join(sorted(one.__name__ for one in classes))
 
 
 def _one_by_one(

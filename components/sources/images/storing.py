@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.components.image_features import RAW
 from penstock.components.sources.images.options import ImageOptions
-from penstock.components.sources.images.pixels import decode
+from penstock.components.sources.images.pixels import decode, resize
 from penstock.components.sources.images.probe import Probe, check_pixels, probe
-from penstock.components.sources.images.resizing import resize
 from penstock.components.sources.whole_files.rows import UnfitFileError
 
 if TYPE_CHECKING:
