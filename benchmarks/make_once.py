@@ -7,12 +7,7 @@ from pathlib import Path
 
 
 def make_once(path: Path, make: Callable[[Path], object]) -> Path:
-    """`path`, made unless it is there.
-
-    Args:
-        path: A file or a folder.
-        make: Writes it to the path that it is given.
-    """
+    """`path`, a file or a folder, made unless it is there; `make` writes it to a path beside it."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{os.getpid()}.part")

@@ -82,14 +82,7 @@ def train_for(
 def in_turn(
     script: str, names: Sequence[str], arguments: Sequence[str], rounds: int
 ) -> dict[str, dict[str, Any]]:
-    """The medians of each contender over the rounds, all contenders in each round.
-
-    Args:
-        script: The benchmark's file; called as `script --contender NAME ARGUMENTS`.
-        names: The contenders.
-        arguments: What each gets.
-        rounds: How often.
-    """
+    """The medians of each contender over the rounds, all in each round; see `runs_in_turn`."""
     runs = runs_in_turn(script, [(name, arguments) for name in names], rounds)
     return {name: _medians(figures) for name, figures in runs.items()}
 

@@ -18,11 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Computations:
-    """What is known so far of each slice.
-
-    Args:
-        computations: TFMA's, those left out that derive from others.
-    """
+    """What is known so far of each slice, of TFMA's computations that derive from no others."""
 
     def __init__(self, computations: Sequence[metric_types.MetricComputation]) -> None:
         self._computations = list(computations)

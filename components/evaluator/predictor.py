@@ -55,13 +55,9 @@ class Batch:
 
 
 class Predictor:
-    """Decodes records and asks the models about them.
+    """Decodes records and asks the models, one or a candidate and a baseline, about them.
 
-    Args:
-        eval_config: With TFMA's defaults.
-        models: One, or a candidate and a baseline.
-        slice_names: Features to slice by.
-        all_columns: Whether the raw features that nothing here asks for are wanted, too.
+    With `all_columns` the raw features that nothing here asks for are kept, too.
     """
 
     def __init__(

@@ -42,13 +42,7 @@ _FILES: dict[type, tuple[str, Callable[[Result], Any]]] = {
 def derived(
     outputs: Iterable[Result], computations: Any, eval_config: config_pb2.EvalConfig
 ) -> Iterator[Result]:
-    """What the combiners gave, with all that derives from it.
-
-    Args:
-        outputs: Of the combiners.
-        computations: TFMA's, separated.
-        eval_config: Names the baseline.
-    """
+    """What the combiners gave, with all that derives from it by TFMA's separated computations."""
     spec = model_util.get_baseline_model_spec(eval_config)
     for key, output in outputs:
         values = dict(output)

@@ -35,10 +35,7 @@ class Anomaly:
 
 
 def read_anomalies(uri: str) -> dict[str, anomalies_pb2.Anomalies]:
-    """The anomalies of each split.
-
-    Args:
-        uri: Of the `ExampleAnomalies` artifact.
+    """The anomalies of each split of an `ExampleAnomalies` artifact.
 
     Raises:
         DataError: There are none, or they cannot be read.

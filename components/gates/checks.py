@@ -64,12 +64,8 @@ def find_problems(
 ) -> list[str]:
     """List all that is wrong with the data, one line each; an empty list lets it through.
 
-    Args:
-        statistics: Statistics of each split.
-        anomalies: What the ExampleValidator found in each split.
-        manifest: The account of rows; None where another ExampleGen wrote the Examples.
-        options: What to let through.
-        baseline: Statistics of each split of the data to compare with; None where there is none.
+    Statistics, anomalies and baseline are by split. Without a manifest another ExampleGen wrote the
+    Examples, and rows are not accounted for.
     """
     problems = [*_row_problems(manifest, options)] if manifest else []
     for split, split_statistics in statistics.items():

@@ -22,12 +22,7 @@ def feature_name(feature: _Feature) -> str:
 
 
 def distances(before: Statistics, now: Statistics) -> Iterator[tuple[str, float]]:
-    """The distance of each feature; 1 of one that only one of both has.
-
-    Args:
-        before: The data to compare with; has rows.
-        now: The data; has rows.
-    """
+    """The distance of each feature of data that have rows; 1 of one that only one of both has."""
     old, new = _by_name(before), _by_name(now)
     for name in sorted(old.keys() | new.keys()):
         if name in old and name in new:

@@ -42,17 +42,10 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
 ) -> GateOutputs:
     """Let the run go on, or stop it with a list of all that is wrong.
 
-    Args:
-        statistics: From StatisticsGen.
-        anomalies: From ExampleValidator.
-        examples: From any ExampleGen; rows are accounted for where there is a manifest.
-        label: See `GateOptions`.
-        max_quarantined_share: See `GateOptions`.
-        max_label_share: See `GateOptions`.
-        max_drift: See `GateOptions`.
-        max_skew: See `GateOptions`.
-        baseline: Statistics to measure drift against, from a Resolver of
-            `LatestBlessedStatisticsStrategy`; without any nothing drifts.
+    Takes StatisticsGen's statistics, ExampleValidator's anomalies, the Examples of any ExampleGen
+    (rows are accounted for where there is a manifest) and the options of `GateOptions`. Drift is
+    measured against `baseline`, from a Resolver of `LatestBlessedStatisticsStrategy`; without any
+    nothing drifts.
 
     Returns:
         `verdict`, see `GateOutputs`.

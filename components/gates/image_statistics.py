@@ -72,11 +72,7 @@ class ImageStatistics:
 
 
 def image_statistics(uri: str, splits: Sequence[str]) -> ImageStatistics:
-    """Read all images of an Examples artifact.
-
-    Args:
-        uri: Its folder.
-        splits: Its splits.
+    """Read all images of the splits in the folder of an Examples artifact.
 
     Raises:
         DataError: A shard cannot be read, or a record is none of an image.

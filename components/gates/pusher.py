@@ -65,11 +65,7 @@ class Pusher(component.Pusher):
 
 
 def publish(model: str, serving: str) -> tuple[Path, str]:
-    """Put a model below a serving folder, unless it is the newest there.
-
-    Args:
-        model: Folder of a SavedModel.
-        serving: Folder of versions, each named by a number.
+    """Put a SavedModel below a folder of versions, each a number, unless it is the newest there.
 
     Returns:
         The version's folder, and the digest of its content (hex).

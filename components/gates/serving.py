@@ -70,13 +70,7 @@ class ServingReport:
 
 
 def check_serving(model: str, rows: Sequence[bytes], options: ServingOptions) -> ServingReport:
-    """Load a model, and send it rows.
-
-    Args:
-        model: Folder of the SavedModel.
-        rows: Serialized Examples.
-        options: How.
-    """
+    """Load a SavedModel from its folder, and send it rows, serialized Examples."""
     began = time.perf_counter()
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
         try:

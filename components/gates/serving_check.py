@@ -37,14 +37,9 @@ def ServingCheck(  # noqa: N802 - TFX names a node after its function
 ) -> None:
     """Load a model as TensorFlow Serving does, ask it rows of a split, and bless it or not.
 
-    Args:
-        model: From a Trainer.
-        examples: From any ExampleGen, as the model's signature parses them.
-        blessing: Whether the model may be pushed; `serving_check.json` says why.
-        split: The split whose rows are sent.
-        signature: See `ServingOptions`.
-        requests: See `ServingOptions`.
-        max_p99_ms: See `ServingOptions`.
+    Takes a Trainer's model, Examples as its signature parses them, whose `split` is sent, and the
+    options of `ServingOptions`. The blessing says whether the model may be pushed, and
+    `serving_check.json` in it why.
 
     Raises:
         UsageError: An option does not fit the Examples.

@@ -27,13 +27,7 @@ def batch_of(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> pa.Record
 
 
 def next_batch_rows(rows: int, row_bytes: int, most: int) -> int:
-    """How many rows to read next.
-
-    Args:
-        rows: As many were read at a time so far.
-        row_bytes: The size that they had.
-        most: As many may be read at a time.
-    """
+    """How many rows to read next: at most `most`, after `rows` of `row_bytes` bytes each."""
     return min(most, _MAX_GROWTH * rows, max(1, MAX_BATCH_BYTES // max(1, row_bytes)))
 
 
@@ -47,9 +41,7 @@ def convert_columns(
 ) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
     """Some rows, column by column.
 
-    Args:
-        columns: What the rows are made of.
-        convert: An array of a column's type, null where a value does not fit, and why, by row.
+    `convert` gives an array of a column's type, null where a value does not fit, and why, by row.
 
     Returns:
         All rows, and what is at fault by row: of several columns the first counts.
@@ -84,10 +76,8 @@ def take_rows(batch: pa.RecordBatch, rows: Sequence[int]) -> pa.RecordBatch:
 def joined(batches: Iterator[Batch]) -> Iterator[Batch]:
     """The same rows in fewer batches, for a source that reads few rows at a time.
 
-    Each batch costs the encoder a millisecond or two, however few its rows.
-
-    Args:
-        batches: Without ready-made records and digests.
+    Each batch costs the encoder a millisecond or two, however few its rows. Ready-made records and
+    digests are lost.
     """
     waiting: list[Batch] = []
     rows = size = 0

@@ -107,8 +107,7 @@ class Tally:
 class TypeSample:
     """Tallies of all columns, added to as parts of the sample are seen.
 
-    Args:
-        null_tokens: Texts that are no value; spaces around them do not matter.
+    `null_tokens` are no value; spaces around them do not matter.
     """
 
     def __init__(self, null_tokens: Sequence[str]) -> None:
@@ -117,12 +116,7 @@ class TypeSample:
         self._waiting: dict[str, list[pa.Array]] = {}
 
     def add(self, name: str, values: pa.Array) -> None:
-        """Count the values of one column of a part of the sample.
-
-        Args:
-            name: The column's name.
-            values: binary [rows], as they stand in the file.
-        """
+        """Count the values of one column in a part of the sample: binary [rows], as they stand."""
         waiting = self._waiting.setdefault(name, [])
         waiting.append(values)
         if sum(map(len, waiting)) >= _COUNT_ROWS:

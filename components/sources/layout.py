@@ -34,12 +34,6 @@ def check_schema_names(
 ) -> None:
     """Refuse a file that lacks a column that the schema requires, or has one it does not know.
 
-    Args:
-        path: The file.
-        names: Its columns.
-        schema: The columns of the schema.
-        extra_columns: What becomes of columns that are not there: `reject` or `drop`.
-
     Raises:
         DataError: Names the file and the columns.
     """

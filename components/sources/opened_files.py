@@ -54,14 +54,7 @@ class OpenedFiles(Source, Generic[FileT]):
     def of(
         cls: type[SourceT], kind: str, files: Sequence[FileT], listing: Listing, **fields: Any
     ) -> SourceT:
-        """The source of scanned files.
-
-        Args:
-            kind: What they are read as.
-            files: All of them, in order.
-            listing: Their paths, and the stray files beside them.
-            fields: The attributes that these do not tell.
-        """
+        """The source of a listing's files, scanned, in order; `fields` are its other attributes."""
         return cls(
             kind=kind,
             fingerprint=fingerprint(kind, [(file.path, file.content.sha256) for file in files]),

@@ -34,12 +34,7 @@ _PLAIN_NUMBERS = (bool, int, float)
 
 
 class RowConverter:
-    """Rows to a batch of the columns.
-
-    Args:
-        columns: What rows are expected to hold.
-        options: Policies for further columns, nested values and numbers that are not finite.
-    """
+    """Rows to a batch of the columns, by the options' policies."""
 
     def __init__(self, columns: Sequence[Column], options: RowFileOptions) -> None:
         self._columns = columns

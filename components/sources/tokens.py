@@ -49,11 +49,9 @@ def beyond_float32(shown: str) -> str:
 
 
 def to_int64(text: str, non_finite: str) -> int | None:
-    """The whole number that `text` is, within int64; None where it counts as no value.
+    """The whole number that `text` is ("8.0" is one), within int64; None where it is no value.
 
-    Args:
-        text: What stands in the file; "8.0" is a whole number (pandas writes such).
-        non_finite: NaN and infinity are no value if it is `null`, else no integers.
+    NaN and infinity are no value if `non_finite` is `null`, else no integers.
 
     Raises:
         ValueError: It is none; the message says why.
@@ -74,11 +72,7 @@ def to_int64(text: str, non_finite: str) -> int | None:
 
 
 def to_float32(text: str, non_finite: str) -> float | None:
-    """The number that `text` is, within float32; None where it counts as no value.
-
-    Args:
-        text: What stands in the file.
-        non_finite: What becomes of NaN and infinity: `reject`, `null` or `keep`.
+    """The number that `text` is, within float32; None where it is no value by `non_finite`.
 
     Raises:
         ValueError: It is none, or beyond float32; the message says why.

@@ -150,12 +150,7 @@ def check_scope(scope: Scope) -> None:
 
 
 def shard_faults(scope: Scope, *, digests: bool = True) -> Iterator[str]:
-    """A line for each shard that is not as the manifest says.
-
-    Args:
-        scope: The shards.
-        digests: Whether to compare their content, too.
-    """
+    """A line for each shard that is not as the manifest says; without `digests` by size alone."""
     whole = []
     for shard in scope.shards:
         path = scope.root / shard.file

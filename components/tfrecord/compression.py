@@ -52,10 +52,7 @@ def _is_frame(head: bytes) -> bool:
 def read_chunks(file: Readable, head: bytes, compression: str) -> Iterator[bytes]:
     """The content of a file in chunks of at most about 1 MiB, none of them empty.
 
-    Args:
-        file: The file, read up to the end of `head`.
-        head: What was read from it before.
-        compression: What `compression_of` made of it.
+    `head` was read from the file before, and `compression_of` made `compression` of it.
 
     Raises:
         DamagedStreamError: It is cut or does not decompress; what came before was yielded.

@@ -12,11 +12,7 @@ from penstock.components.tfrecord.framing import MASK_DELTA, masked_crc
 
 
 def frame_records(records: pa.BinaryArray) -> pa.BinaryArray:
-    """The records with their frames, ready to be written one after the other.
-
-    Args:
-        records: Payloads, no nulls, less than 2 GiB in all.
-    """
+    """The records, no nulls, less than 2 GiB, with their frames: ready to be written."""
     lengths = pc.binary_length(records).to_numpy(zero_copy_only=False).astype("<u8")
     headers = pa.array([_header(n) for n in lengths.tolist()], pa.binary())
     crcs = np.fromiter(map(google_crc32c.value, _objects(records)), np.uint32, len(records))

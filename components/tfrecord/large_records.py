@@ -31,10 +31,7 @@ def has_large_values(batch: pa.RecordBatch) -> bool:
 
 
 def encode_large(batch: pa.RecordBatch) -> list[Record]:
-    """Encode the rows of a batch; its large values are views.
-
-    Args:
-        batch: As `encode_examples` takes it.
+    """Encode the rows of a batch as `encode_examples` does; its large values are views.
 
     Returns:
         The pieces of each serialized `tf.train.Example`, in order.

@@ -144,11 +144,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str, path: str) -> "Manifest":
-        """Parse the text of a manifest.
-
-        Args:
-            text: The file's content.
-            path: Where it stands, for messages.
+        """Parse the text of the manifest that stands at `path`.
 
         Raises:
             DataError: It is not a manifest, or of a version that is not known here.

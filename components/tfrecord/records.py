@@ -89,11 +89,8 @@ class Frame:
 class RecordReader:
     """Reads the records of one file, once.
 
-    Args:
-        file: The file, at its beginning or where a record of it begins.
-        name: What messages call it.
-        number: Which record begins there.
-        offset: The byte at which it does.
+    The file is at its beginning, or at byte `offset`, where the record `number` begins. Messages
+    call it `name`.
 
     Attributes:
         compression: `""`, `"GZIP"` or `"ZLIB"`, decided by content.

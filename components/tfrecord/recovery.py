@@ -19,8 +19,7 @@ REPLACED = "-replaced"
 def recover(path: str | os.PathLike[str]) -> None:
     """Put back what stood at a path, or at a folder above it, if a killed process took it away.
 
-    Args:
-        path: What is to be read; if it exists nothing else is looked at.
+    If the path exists nothing else is looked at.
     """
     if "://" in str(path):
         return

@@ -18,11 +18,7 @@ _UNUSED_STAGES = frozenset(
 
 
 def parse_schema(text: str, path: str) -> schema_pb2.Schema:
-    """The schema that a `schema.pbtxt` holds.
-
-    Args:
-        text: Its content.
-        path: Where it stands; for the message.
+    """The schema of the text of a `schema.pbtxt`, which messages call `path`.
 
     Raises:
         DataError: It is no schema.

@@ -94,10 +94,7 @@ def parse_project(address: str) -> str:
 
 
 def bigquery_columns(fields: Sequence[tuple[str, str, str]]) -> tuple[Column, ...]:
-    """The features of a query's result.
-
-    Args:
-        fields: Name, type and mode of each field.
+    """The features of a query's result, whose fields are a name, a type and a mode each.
 
     Raises:
         UsageError: No feature holds a field; names it.

@@ -122,11 +122,7 @@ class _Row(NamedTuple):
 
 
 class RowWalker:
-    """Finds rows and fields by walking from one field to the next, where quotes do not pair up.
-
-    Args:
-        delimiter: The ASCII character between fields.
-    """
+    """Finds rows and fields by walking from one field to the next, where quotes do not pair up."""
 
     def __init__(self, delimiter: str) -> None:
         self._delimiter = delimiter.encode()

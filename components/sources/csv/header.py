@@ -48,11 +48,7 @@ def read_header(
 ) -> Header:
     """Read and check the header of one file; a mark of byte order is passed over.
 
-    Args:
-        path: The file.
-        splitter: Knows the delimiter.
-        options: Column names, if the files have no header.
-        known_names: The names that the schema has; a number among them may be a name.
+    Where a number is among `known_names`, the schema's, it may be a name.
 
     Raises:
         DataError: It is not text, has no header, or one that cannot name columns.

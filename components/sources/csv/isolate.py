@@ -42,14 +42,7 @@ def broken_row(block: RowBlock, place: RowPlace) -> RejectedRow:
 
 
 def isolate(block: RowBlock, place: RowPlace, parser: RowParser, splitter: RowSplitter) -> Batch:
-    """Every row of a block that is not broken, as a good, a rejected or a blank one.
-
-    Args:
-        block: The rows.
-        place: Where the first of them stands.
-        parser: Knows the columns.
-        splitter: Knows the delimiter.
-    """
+    """Every row of a block that is not broken, as a good, a rejected or a blank one."""
     return _Isolation(block, place, parser, splitter).batch()
 
 

@@ -45,12 +45,7 @@ class RowParser:
     options: SourceOptions
 
     def parse(self, data: bytes, rows: int, *, quoted: bool) -> pa.RecordBatch:
-        """Parse whole rows.
-
-        Args:
-            data: The rows, none of them blank.
-            rows: How many.
-            quoted: Whether there is a quote in `data`.
+        """Parse whole rows, none of them blank; `quoted` where there is a quote among them.
 
         Raises:
             Misfit: A row has another number of fields, or a value of another kind.

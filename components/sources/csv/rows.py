@@ -40,13 +40,7 @@ class Readable(Protocol):
 
 
 class RowSplitter:
-    """Splits streams of delimited text into blocks of whole rows.
-
-    Args:
-        delimiter: The ASCII character between fields.
-        block_bytes: Size of the blocks; larger only where one row is.
-        max_row_bytes: Longest row.
-    """
+    """Splits streams of delimited text into blocks of `block_bytes`, larger where one row is."""
 
     def __init__(self, delimiter: str, *, block_bytes: int, max_row_bytes: int) -> None:
         self._walker = RowWalker(delimiter)
@@ -58,13 +52,7 @@ class RowSplitter:
         self._beside_quote[[self._delimiter, LF, CR, QUOTE]] = True
 
     def split(self, stream: Readable, start: int, end: int, path: str) -> Iterator[RowBlock]:
-        """Yield the rows between two row starts.
-
-        Args:
-            stream: Positioned at `start`.
-            start: Where the first row begins in the file, in bytes.
-            end: Where the last row ends in the file, in bytes.
-            path: The file's path, for messages.
+        """Yield the rows of a file between two row starts, in bytes; `stream` stands at the first.
 
         Raises:
             DataError: The file ends before `end`, or a line is longer than `max_row_bytes`.

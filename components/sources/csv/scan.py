@@ -71,14 +71,7 @@ class CsvFile(OpenedFile):
 
 
 class CsvSampler:
-    """Collects the sample: the beginnings of all files, and a few rows of every later block.
-
-    Args:
-        names: The columns' names.
-        files: How many files share `options.sample_rows`.
-        splitter: Knows the delimiter.
-        options: Null tokens and the size of the sample.
-    """
+    """Collects the sample: the beginnings of all files, and a few rows of every later block."""
 
     def __init__(
         self, names: tuple[str, ...], files: int, splitter: RowSplitter, options: SourceOptions
@@ -120,12 +113,7 @@ class CsvSampler:
 def scan_file(
     header: Header, splitter: RowSplitter, sampler: CsvSampler | None
 ) -> tuple[CsvFile, list[RejectedRow]]:
-    """Scan one file.
-
-    Args:
-        header: The file, and where its data begin.
-        splitter: Finds its rows.
-        sampler: Is shown every block of good rows.
+    """Scan one file; the sampler is shown every block of good rows.
 
     Returns:
         The file, and its first rows with a quote that is not closed.

@@ -71,13 +71,7 @@ def label_by_file(
     options: ImageOptions,
     class_names: Sequence[str] | None,
 ) -> Labels:
-    """The rows of a label file are the classes.
-
-    Args:
-        images: What may be named.
-        table: The label file.
-        options: Names of its columns.
-        class_names: Of all classes in order, where known from elsewhere.
+    """The rows of a label file are the classes, named by `class_names` where these are known.
 
     Raises:
         DataError: The file and the images, or two rows, do not agree; names them.

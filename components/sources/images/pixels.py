@@ -44,11 +44,6 @@ def decode(data: bytes, probe: Probe, options: ImageOptions) -> "Image":
 
     A JPEG that is to be made much smaller comes smaller from the decoder, of the same shape.
 
-    Args:
-        data: The whole file.
-        probe: What it is.
-        options: Most pixels, alpha, and the size it is decoded for.
-
     Raises:
         UnfitFileError: It cannot be decoded.
     """
@@ -114,13 +109,10 @@ def _turn(image: "Image", turned: int) -> "Image":
 
 
 def resize(image: "Image", size: int, fit: str) -> "Image":
-    """Resize with a filter that averages what it leaves out (bicubic).
+    """Resize a gray or RGB image with a filter that averages what it leaves out (bicubic).
 
-    Args:
-        image: Mode `L` or `RGB`.
-        size: In pixels.
-        fit: `crop` of the centre, `pad` with black, `stretch`: size x size; or `shortest`: the
-            shorter side is `size`, the aspect is kept and nothing is cut.
+    To `size` x `size` pixels by `fit`: `crop` of the centre, `pad` with black, `stretch`; or
+    `shortest`: the shorter side is `size`, the aspect is kept and nothing is cut.
     """
     from PIL.Image import Resampling, new
 

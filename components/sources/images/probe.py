@@ -35,12 +35,7 @@ class Probe(NamedTuple):
 
 
 def probe(data: bytes, path: str, options: ImageOptions) -> Probe:
-    """Look at an image's bytes.
-
-    Args:
-        data: The whole file.
-        path: Its name; its extension must agree with the content.
-        options: Most pixels, and what alpha means.
+    """Look at the bytes of a file, whose extension must agree with them.
 
     Raises:
         UnfitFileError: It is no image, not whole, too large, or not what its name says.

@@ -38,12 +38,7 @@ class StoredImage(NamedTuple):
 
 
 def store(data: bytes, path: str, options: ImageOptions) -> StoredImage:
-    """What a record holds of an image.
-
-    Args:
-        data: The whole file.
-        path: Its name.
-        options: The layout and the policies.
+    """What a record holds of an image, given the whole file and its name.
 
     Raises:
         UnfitFileError: It cannot be taken; says why.

@@ -147,12 +147,7 @@ def _tail(path: str, start: int) -> bytes:
 
 
 def read_blocks(stream: BinaryIO, piece: Piece, max_row_bytes: int) -> Iterator[LineBlock]:
-    """The lines of a piece, in order.
-
-    Args:
-        stream: Its file.
-        piece: From the start of a line to the end of one.
-        max_row_bytes: Longest line that is held, without its end.
+    """The lines of a piece of an open file, in order; no more than `max_row_bytes` of one is held.
 
     Raises:
         DataError: The file ends before the piece.

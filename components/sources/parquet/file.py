@@ -100,12 +100,10 @@ class ParquetFile(OpenedFile):
 def open_reader(path: str, int96_unit: str | None = None) -> pq.ParquetFile:
     """A reader of a file, its footer parsed; to be used as a context manager.
 
-    Args:
-        path: The file.
-        int96_unit: What timestamps of 96 bits are read as; None for nanoseconds, which wrap.
+    Timestamps of 96 bits are read as `int96_unit`; without one as nanoseconds, which wrap.
 
-    Arrow opens the file itself: a Python stream that its threads let go of while the
-    interpreter ends would abort the process (see `csv/parse.py`).
+    Arrow opens the file itself: a Python stream that its threads let go of while the interpreter
+    ends would abort the process (see `csv/parse.py`).
 
     Raises:
         DataError: It is not Parquet, is damaged, or wants pickled code to be run.

@@ -38,13 +38,7 @@ def wide_columns(metadata: pq.FileMetaData) -> tuple[str, ...]:
 def with_wide_timestamps(
     batch: pa.RecordBatch, wide: pa.RecordBatch, *, by_arrow: bool
 ) -> pa.RecordBatch:
-    """A batch whose columns of such timestamps count microseconds.
-
-    Args:
-        batch: All columns, those in nanoseconds.
-        wide: These columns of the same rows, in microseconds.
-        by_arrow: Whether Arrow wrote them.
-    """
+    """A batch whose columns of such timestamps are those of `wide`, in microseconds."""
     arrays, names = list(batch.columns), batch.schema.names
     for name, array in zip(wide.schema.names, wide.columns, strict=True):
         at = names.index(name)

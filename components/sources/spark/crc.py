@@ -27,11 +27,7 @@ def name_of_sums(name: str) -> str | None:
 
 
 def check_crc(path: str, beside: str) -> None:
-    """Compare a file with its checksums.
-
-    Args:
-        path: The file.
-        beside: The file that holds its checksums.
+    """Compare a file with its checksums, which are in the file `beside`.
 
     Raises:
         DataError: It differs; names the file and the offset.

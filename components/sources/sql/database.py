@@ -39,12 +39,7 @@ class ConnectionLost(Exception):  # noqa: N818 - a signal: reading goes on with 
 
 
 class Database:
-    """A database; pickled without its connections, and at no time with a password.
-
-    Args:
-        url: Its address, checked by `parse_address`.
-        credentials_file: Where user and password are, if not in the environment.
-    """
+    """A database; pickled without its connections, and at no time with a password."""
 
     # Whether what `mark` names lasts only as long as the connection that it was asked on.
     mark_needs_connection = False
@@ -67,10 +62,7 @@ class Database:
 
     @contextmanager
     def reading(self, mark: str | None) -> Iterator[Connection]:
-        """A connection that only reads.
-
-        Args:
-            mark: The state of the data that it shall see; None for the present one.
+        """A connection that only reads, in the state of the data that `mark` names if it is given.
 
         Raises:
             ConnectionLost: There is no connection.
@@ -136,11 +128,7 @@ class Database:
         return None
 
     def features(self, description: Sequence[Any], connection: Connection) -> list[Feature] | None:
-        """What the columns of a result hold; None where a sample of the values must tell.
-
-        Args:
-            description: The cursor's.
-            connection: To ask for more about a type.
+        """What the columns of a cursor's description hold; None where a sample must tell.
 
         Raises:
             DataError: No feature holds a column; names it.

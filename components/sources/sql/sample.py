@@ -28,11 +28,7 @@ def sampled_features(
 ) -> list[Feature]:
     """Kind of each column, by the values that most rows of the sample have.
 
-    Args:
-        connection: Where to ask.
-        selects: Rows at several places; the key stands before the columns.
-        columns: Number of columns.
-        sample_rows: Rows to look at, an equal share at each place.
+    Each of `selects` gives an equal share of the `sample_rows`, the key before the columns.
     """
     seen: list[Counter[type]] = [Counter() for _ in range(columns)]
     share = -(-sample_rows // len(selects))

@@ -72,13 +72,9 @@ class KeyRange:
 
 
 class Statements:
-    """Statements over the rows of one query.
+    """Statements over the rows of one bound query.
 
-    Args:
-        query: The user's, bound.
-        names: Its columns.
-        key: One of them.
-        key_as_text: Whether its values are fetched as text, because they lose as anything else.
+    `key_as_text` fetches the key as text, because it loses as anything else.
     """
 
     def __init__(

@@ -63,11 +63,7 @@ class FeatureSample:
 
 
 class RecordDecoder:
-    """Decodes features of serialized Examples.
-
-    Args:
-        columns: The features to decode.
-    """
+    """Decodes the features of serialized Examples that are among the columns."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         from tensorflow_metadata.proto.v0 import schema_pb2

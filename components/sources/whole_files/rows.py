@@ -30,13 +30,7 @@ class UnfitFileError(Exception):
 
 
 def rejected_file(path: str, reason: str, raw: bytes = b"") -> RejectedFile:
-    """A file that is no good.
-
-    Args:
-        path: The file.
-        reason: What is wrong and what was expected.
-        raw: Its first bytes; it stays where it is.
-    """
+    """A file that is no good, with its first bytes; it stays where it is."""
     return RejectedFile(path, 1, 0, None, reason, raw)
 
 

@@ -215,13 +215,8 @@ def open_whole_files(
 ) -> FileSource:
     """List and hash files; no content is looked at.
 
-    Args:
-        kind: What they are read as.
-        inputs: Folders, globs, files or addresses.
-        columns: That of the content, and which of `FILENAME` and `SIZE` follow.
-        options: What becomes of empty files, labels, and the order.
-        max_bytes: A file of more is rejected.
-        convert: Makes a file's content a row's; must be picklable.
+    `columns` are that of the content, and which of `FILENAME` and `SIZE` follow. `convert` makes a
+    file's content a row's, and must be picklable.
 
     Raises:
         DataError: There are none, or a folder cannot be listed.

@@ -18,15 +18,11 @@ _MAX_CHARACTERS = 300
 
 
 class BackgroundTracker:
-    """Passes every call on to a tracker, in order, in a thread.
+    """Passes every call on, in order, in a thread, to a tracker that is opened in it.
 
-    Where the tracker fails, it is told no more: one line says so, `failure` keeps it, and
-    training goes on. A server that is away for a while loses nothing.
-
-    Args:
-        open_tracker: Makes the tracker; called in the thread.
-        name: For messages.
-        patience_seconds: How long to wait for the tracker to open, and for its end.
+    Where the tracker fails, it is told no more: one line says so, `failure` keeps it, and training
+    goes on. A server that is away for a while loses nothing. Training waits `patience_seconds` for
+    the tracker to open, and for its end.
 
     Attributes:
         failure: Why not all has reached the tracker; None where it has.

@@ -31,12 +31,7 @@ _QUIET: dict[str, Any] = {
 
 
 class CometTracker:
-    """An experiment, made or gone on with.
-
-    Args:
-        project: Its project.
-        run: The experiment to go on with; None makes one.
-        offline_dir: Where the archive goes; None talks to the server.
+    """An experiment, made or, with `run`, gone on with; in an archive where there is `offline_dir`.
 
     Raises:
         UsageError: `COMET_API_KEY` is not set, and there is a server to talk to.

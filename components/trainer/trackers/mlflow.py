@@ -19,13 +19,7 @@ _MAX_PARAM_CHARACTERS = 6000
 
 
 class MlflowTracker:
-    """A run, made or gone on with.
-
-    Args:
-        uri: The server's address; None takes the environment's.
-        experiment: Its experiment, made where there is none.
-        run: The run to go on with; None makes one.
-    """
+    """A run, made or, with `run`, gone on with; without `uri` on the environment's server."""
 
     def __init__(self, uri: str | None, experiment: str, run: str | None) -> None:
         self._client = MlflowClient(tracking_uri=uri)

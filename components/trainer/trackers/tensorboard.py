@@ -11,13 +11,10 @@ _VALIDATION = "epoch_val_"
 
 
 class TensorBoard:
-    """Writes to `train/` and `validation/`; the step axis counts steps.
+    """Writes to `train/` and `validation/` in `log_dir`; the step axis counts steps.
 
     Metrics of the evaluation, `epoch_val_<metric>`, go to `validation/` as `epoch_<metric>`, so
     that both stand in one plot, as Keras has them. Files are not copied: the logs lie beside them.
-
-    Args:
-        log_dir: Where `tensorboard --logdir` will look.
     """
 
     continued = False

@@ -41,15 +41,7 @@ class Lines:
 def parse_lines(
     block: LineBlock, path: str, encoding: str, *, max_row_bytes: int, skip_blank: bool
 ) -> Lines:
-    """The lines of a block as text.
-
-    Args:
-        block: The lines.
-        path: Their file.
-        encoding: The encoding that they should be in.
-        max_row_bytes: Longest line, without its end.
-        skip_blank: Whether lines of nothing but white space are left out.
-    """
+    """The lines of a block as text; those longer than `max_row_bytes`, bare, are rejected."""
     if block.is_cut:
         row = _too_long(block.data, path, block.first_line, max_row_bytes)
         return Lines(pa.array([], pa.binary()), np.array([], np.int64), (row,))

@@ -21,11 +21,8 @@ def to_utf8(data: bytes, encoding: str) -> bytes:
 def fault_in(data: bytes, encoding: str, *, what: str, offset: int = 0) -> str | None:
     """What keeps bytes from being text, and at which byte; None if nothing does.
 
-    Args:
-        data: A line or a document.
-        encoding: The encoding that it should be in.
-        what: Which of the two, for the message.
-        offset: Where it begins in the file; 0 says nothing of the file.
+    The message calls them `what`, a line or a file. Where `offset` in the file is 0, it says
+    nothing of it.
     """
     try:
         to_utf8(data, encoding)
