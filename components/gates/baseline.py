@@ -5,6 +5,7 @@ second run of an unchanged pipeline then has another baseline than the first and
 again, the candidate against itself.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from tfx import types
@@ -16,6 +17,8 @@ CANDIDATE = "candidate"
 MODEL = "model"
 MODEL_BLESSING = "model_blessing"
 STATISTICS = "statistics"
+
+Artifacts = dict[str, list[types.Artifact]]
 
 
 class LatestOtherBlessedModelStrategy(ResolverStrategy):
@@ -34,19 +37,10 @@ class LatestOtherBlessedModelStrategy(ResolverStrategy):
     query language, which differs between TFX 1.16 and 1.21.
     """
 
-    def resolve_artifacts(
-        self, store: object, input_dict: dict[str, list[types.Artifact]]
-    ) -> dict[str, list[types.Artifact]]:
+    def resolve_artifacts(self, store: object, input_dict: Artifacts) -> Artifacts:
         """Reduce the models and blessings to one of each, or none where there is no other."""
-        candidate_ids = {artifact.id for artifact in input_dict[CANDIDATE]}
-        models = {model.id: model for model in input_dict[MODEL] if model.id not in candidate_ids}
-        for blessing in sorted(input_dict[MODEL_BLESSING], key=lambda b: b.id, reverse=True):
-            model_id = blessing.get_int_custom_property(
-                constants.ARTIFACT_PROPERTY_CURRENT_MODEL_ID_KEY
-            )
-            if _is_blessed(blessing) and model_id in models:
-                return {**input_dict, MODEL: [models[model_id]], MODEL_BLESSING: [blessing]}
-        return {**input_dict, MODEL: [], MODEL_BLESSING: []}
+        model_id = constants.ARTIFACT_PROPERTY_CURRENT_MODEL_ID_KEY
+        return _latest(input_dict, MODEL, lambda one: [one.get_int_custom_property(model_id)])
 
 
 class LatestBlessedStatisticsStrategy(ResolverStrategy):
@@ -61,29 +55,32 @@ class LatestBlessedStatisticsStrategy(ResolverStrategy):
         )
     """
 
-    def resolve_artifacts(
-        self, store: Any, input_dict: dict[str, list[types.Artifact]]
-    ) -> dict[str, list[types.Artifact]]:
+    def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
         """Reduce statistics and blessings to one of each, or none where there is no other."""
-        candidate_ids = {artifact.id for artifact in input_dict[CANDIDATE]}
-        others = {s.id: s for s in input_dict[STATISTICS] if s.id not in candidate_ids}
-        for blessing in sorted(input_dict[MODEL_BLESSING], key=lambda b: b.id, reverse=True):
-            if not _is_blessed(blessing):
-                continue
-            for found in sorted(_of_same_run(store, blessing), reverse=True):
-                if found in others:
-                    return {**input_dict, STATISTICS: [others[found]], MODEL_BLESSING: [blessing]}
-        return {**input_dict, STATISTICS: [], MODEL_BLESSING: []}
+        return _latest(input_dict, STATISTICS, lambda one: _of_same_run(store, one))
 
 
-def _of_same_run(store: Any, artifact: types.Artifact) -> set[int]:
-    """Ids of all artifacts of the first run that has this one."""
+def _latest(
+    input_dict: Artifacts, key: str, meant_by: Callable[[types.Artifact], list[int]]
+) -> Artifacts:
+    """The latest blessing that means an artifact of `key` other than a candidate, and that one.
+
+    `meant_by` gives the ids that a blessing means; the first that there is counts.
+    """
+    candidates = {artifact.id for artifact in input_dict[CANDIDATE]}
+    others = {one.id: one for one in input_dict[key] if one.id not in candidates}
+    for blessing in sorted(input_dict[MODEL_BLESSING], key=lambda one: one.id, reverse=True):
+        blessed = blessing.get_int_custom_property(constants.ARTIFACT_PROPERTY_BLESSED_KEY)
+        for found in meant_by(blessing) if blessed == constants.BLESSED_VALUE else ():
+            if found in others:
+                return {**input_dict, key: [others[found]], MODEL_BLESSING: [blessing]}
+    return {**input_dict, key: [], MODEL_BLESSING: []}
+
+
+def _of_same_run(store: Any, artifact: types.Artifact) -> list[int]:
+    """Ids of all artifacts of the first run that has this one, the latest first."""
     kind = store.get_context_type(runs.PIPELINE_RUN_CONTEXT_TYPE_NAME).id
     contexts = store.get_contexts_by_artifact(artifact.id)
     of_runs = [context.id for context in contexts if context.type_id == kind]
-    return {a.id for a in store.get_artifacts_by_context(min(of_runs))} if of_runs else set()
-
-
-def _is_blessed(blessing: types.Artifact) -> bool:
-    value = blessing.get_int_custom_property(constants.ARTIFACT_PROPERTY_BLESSED_KEY)
-    return value == constants.BLESSED_VALUE
+    found = store.get_artifacts_by_context(min(of_runs)) if of_runs else ()
+    return sorted({one.id for one in found}, reverse=True)

@@ -7,7 +7,7 @@ that a model which only works beside the code that trained it is found before it
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -64,10 +64,6 @@ class ServingReport:
     p50_ms: float | None = None
     p99_ms: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return asdict(self)
-
 
 def check_serving(model: str, rows: Sequence[bytes], options: ServingOptions) -> ServingReport:
     """Load a SavedModel from its folder, and send it rows, serialized Examples."""
@@ -91,18 +87,10 @@ def check_serving(model: str, rows: Sequence[bytes], options: ServingOptions) ->
         outputs = {name: _type(info) for name, info in sorted(signature.outputs.items())}
         problems, times = _ask(session, signature, rows, options)
     times = times[_WARM_UP_REQUESTS:] or times
-    p50, p99 = np.percentile(times, (50, 99)) if times else (None, None)
+    p50, p99 = np.percentile(times, (50, 99)).tolist() if times else (None, None)
     if p99 is not None and 0 < options.max_p99_ms < p99:
         problems.append(f"p99 of an answer is {p99:.1f} ms; expected at most {options.max_p99_ms}")
-    return ServingReport(
-        tuple(problems),
-        names,
-        outputs,
-        seconds,
-        len(times),
-        None if p50 is None else float(p50),
-        None if p99 is None else float(p99),
-    )
+    return ServingReport(tuple(problems), names, outputs, seconds, len(times), p50, p99)
 
 
 def _ask(

@@ -7,6 +7,7 @@ InfraValidator, which needs Docker or the right to create pods; this needs neith
 
 import json
 import os
+from dataclasses import asdict
 
 import tensorflow as tf
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
@@ -49,7 +50,7 @@ def ServingCheck(  # noqa: N802 - TFX names a node after its function
     rows = _rows(examples, split, requests + _EXTRA_ROWS)
     report = check_serving(path_utils.serving_model_path(model.uri), rows, options)
     with fileio.open(os.path.join(blessing.uri, REPORT_NAME), "w") as file:
-        file.write(json.dumps(report.to_dict(), indent=1) + "\n")
+        file.write(json.dumps(asdict(report), indent=1) + "\n")
     blessed = not report.problems
     with fileio.open(os.path.join(blessing.uri, _FILES[blessed]), "w") as file:
         file.write("")
