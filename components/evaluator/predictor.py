@@ -29,7 +29,7 @@ _TOO_MANY = (
 
 
 @dataclass(frozen=True)
-class Batch:
+class Predicted:
     """Rows with what the models say of them.
 
     Attributes:
@@ -94,7 +94,7 @@ class Predictor:
         self._decode = Decoder()
         self._most_rows: int | None = None
 
-    def batches(self, records: np.ndarray) -> Iterator[Batch]:
+    def batches(self, records: np.ndarray) -> Iterator[Predicted]:
         """These records, bytes objects [n], in as few batches as the models take."""
         parts = -(-len(records) // (self._most_rows or len(records)))
         for part in np.array_split(records, parts):
@@ -112,7 +112,7 @@ class Predictor:
             else:
                 yield batch
 
-    def _batch(self, records: np.ndarray) -> Batch:
+    def _batch(self, records: np.ndarray) -> Predicted:
         columns = self._decode(records)
         extracts = {
             constants.FEATURES_KEY: util.record_batch_to_tensor_values(columns),
@@ -129,12 +129,12 @@ class Predictor:
         extracts[constants.LABELS_KEY] = labels
         if weights is not None:
             extracts[constants.EXAMPLE_WEIGHTS_KEY] = weights
-        batch = Batch(len(records), extracts, columns, self._transformed(extracts))
+        batch = Predicted(len(records), extracts, columns, self._transformed(extracts))
         if not self._narrowed:
             self._narrow(batch)
         return batch
 
-    def _narrow(self, batch: Batch) -> None:
+    def _narrow(self, batch: Predicted) -> None:
         """Decode from now on only what is looked at, once its types are known."""
         keys = set(self._slice_names)
         for spec in self._specs:

@@ -30,7 +30,7 @@ _TAG_1 = b"\x0a"
 _TAG_2 = b"\x12"
 _LIST_TAG = {pa.binary(): b"\x0a", pa.float32(): b"\x12", pa.int64(): b"\x1a"}
 
-Piece = Any  # pa.Array or pa.Scalar; pyarrow ships no types
+Part = Any  # pa.Array or pa.Scalar; pyarrow ships no types
 IntArray = npt.NDArray[np.int64]
 
 
@@ -66,7 +66,7 @@ def encode_in_pieces(batch: pa.RecordBatch, apart: Container[str]) -> list[pa.Bi
     """
     columns = zip(batch.schema.names, batch.columns, strict=True)
     pieces: list[pa.BinaryArray] = []
-    run: list[Piece] = []
+    run: list[Part] = []
     for name, column in sorted(columns, key=itemgetter(0)):
         head, payload = _map_entry(name, column)
         run.append(head)
@@ -92,7 +92,7 @@ def encode_features(column: pa.Array) -> pa.BinaryArray:
     return _join([heads, payload], len(column))
 
 
-def _map_entry(name: str, column: pa.Array) -> tuple[Piece, pa.BinaryArray]:
+def _map_entry(name: str, column: pa.Array) -> tuple[Part, pa.BinaryArray]:
     """The two pieces whose join is the column's map entry: all up to the values, the values."""
     try:
         payload, feature_head = _feature(column)
@@ -189,7 +189,7 @@ def _varint(number: int) -> bytes:
     return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80)) + _varint(number >> 14)
 
 
-def _by_length(lengths: IntArray, head: Callable[[int], bytes]) -> Piece:
+def _by_length(lengths: IntArray, head: Callable[[int], bytes]) -> Part:
     """`head(length)` for each row, computed once a distinct length."""
     if len(lengths) and (lengths == lengths[0]).all():
         return _scalar(head(int(lengths[0])))
@@ -198,7 +198,7 @@ def _by_length(lengths: IntArray, head: Callable[[int], bytes]) -> Piece:
     return heads.take(distinct.indices)
 
 
-def _join(pieces: Sequence[Piece], rows: int) -> pa.BinaryArray:
+def _join(pieces: Sequence[Part], rows: int) -> pa.BinaryArray:
     """The pieces of each row, one after the other."""
     if rows == 0 or not pieces:
         return pa.array([b""] * rows, pa.binary())

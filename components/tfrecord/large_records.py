@@ -22,7 +22,7 @@ from penstock.components.tfrecord.framing import MASK_DELTA, masked_crc
 _LARGE_BYTES = 4096
 
 Buffer = Any  # bytes or pa.Buffer; pyarrow ships no types
-Record = Sequence[Buffer]
+Pieces = Sequence[Buffer]
 
 
 def has_large_values(batch: pa.RecordBatch) -> bool:
@@ -30,7 +30,7 @@ def has_large_values(batch: pa.RecordBatch) -> bool:
     return any(map(_is_large, batch.columns))
 
 
-def encode_large(batch: pa.RecordBatch) -> list[Record]:
+def encode_large(batch: pa.RecordBatch) -> list[Pieces]:
     """Encode the rows of a batch as `encode_examples` does; its large values are views.
 
     Returns:
@@ -42,9 +42,9 @@ def encode_large(batch: pa.RecordBatch) -> list[Record]:
     return list(zip(*pieces, strict=True))
 
 
-def frame_large(records: Sequence[Record]) -> list[Record]:
+def frame_large(records: Sequence[Pieces]) -> list[Pieces]:
     """The records with their frames, ready to be written one after the other."""
-    framed: list[Record] = []
+    framed: list[Pieces] = []
     for record in records:
         crc = functools.reduce(google_crc32c.extend, record, 0)
         masked = ((crc >> 15 | crc << 17) + MASK_DELTA) & 0xFFFFFFFF
@@ -54,7 +54,7 @@ def frame_large(records: Sequence[Record]) -> list[Record]:
     return framed
 
 
-def digest_large(records: Sequence[Record]) -> Iterator[bytes]:
+def digest_large(records: Sequence[Pieces]) -> Iterator[bytes]:
     """The sha256 of each record."""
     for record in records:
         digest = hashlib.sha256()

@@ -10,7 +10,7 @@ from types import TracebackType
 
 import pyarrow as pa
 
-from penstock.components.tfrecord.large_records import Buffer, Record
+from penstock.components.tfrecord.large_records import Buffer, Pieces
 from penstock.components.tfrecord.manifest import Shard
 
 # Level 1 costs 6 us of CPU a row of 40 columns, the default level 26, for files a few
@@ -50,7 +50,7 @@ class ShardWriter:
         self._rows += len(framed)
         self._append([_contiguous(framed)])
 
-    def write_large(self, framed: Sequence[Record]) -> None:
+    def write_large(self, framed: Sequence[Pieces]) -> None:
         """Append records that `large_records.frame_large` framed; none is copied."""
         self._rows += len(framed)
         self._append([piece for record in framed for piece in record])

@@ -10,7 +10,6 @@ while (`blocks.py`, which also says what a row is).
 """
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 
@@ -25,18 +24,11 @@ from penstock.components.sources.csv.blocks import (
     line_ends,
     with_end,
 )
+from penstock.components.tfrecord.compression import Readable
 
 # First stretch that is walked row by row after a failed check, doubled while checks go on
 # failing: one odd quote costs little, and a file full of them is not checked over and over.
 _FIRST_WALK_BYTES = 4096
-
-
-class Readable(Protocol):
-    """What bytes are read from."""
-
-    def read(self, size: int, /) -> bytes:
-        """The next `size` bytes, fewer only at the end."""
-        ...
 
 
 class RowSplitter:

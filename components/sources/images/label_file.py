@@ -16,7 +16,7 @@ from penstock.components.sources.lines.json.scan import check_keys, no_duplicate
 from penstock.components.sources.options import SourceOptions
 
 _CLASS_NAMES = ("class_names", "classes", "categories", "label_names")
-Tree = Mapping[str, object]
+Branch = Mapping[str, object]
 
 
 def read_labels(path: str, options: ImageOptions) -> LabelTable:
@@ -107,7 +107,7 @@ def _from_tree(tree: object, path: str, options: ImageOptions, *, first_class: i
     return LabelTable(path, name, columns, table, _class_names(tree), first_class)
 
 
-def _candidates(tree: object) -> Iterable[tuple[str, list[Tree]]]:
+def _candidates(tree: object) -> Iterable[tuple[str, list[Branch]]]:
     """Name and rows of everything in the tree that looks like rows."""
     if isinstance(tree, list):
         if tree and all(isinstance(row, Mapping) for row in tree):
@@ -127,12 +127,12 @@ def _candidates(tree: object) -> Iterable[tuple[str, list[Tree]]]:
             yield from _candidates_of_lists(name, value)
 
 
-def _has_lists(tree: Tree) -> bool:
+def _has_lists(tree: Branch) -> bool:
     """Whether a mapping is columns: its files are a list."""
     return isinstance(tree.get(find_file_column(tree.keys(), None) or ""), list)
 
 
-def _candidates_of_lists(name: str, tree: Tree) -> Iterable[tuple[str, list[Tree]]]:
+def _candidates_of_lists(name: str, tree: Branch) -> Iterable[tuple[str, list[Branch]]]:
     """A mapping of lists of equal length, as rows; names of classes and the like are no column."""
     if isinstance(tree.get(find_file_column(tree.keys(), None) or ""), str):
         yield name, [tree]  # a struct array of one is a struct

@@ -6,13 +6,13 @@ import tensorflow as tf
 
 from penstock.components.tfrecord.feature_spec import FeatureSpec
 from penstock.components.tfrecord.sharding import MIB
-from penstock.components.trainer.input.files import InputFiles, Source, find_input
+from penstock.components.trainer.input.files import InputFiles, InputSource, find_input
 from penstock.components.trainer.input.options import InputOptions, ReadOptions
 from penstock.components.trainer.utilisation.record import InputFacts
 
 
 def input_facts(
-    source: Source,
+    source: InputSource,
     spec: Mapping[str, FeatureSpec],
     *,
     options: InputOptions,

@@ -23,7 +23,7 @@ from penstock.components.tfrecord.unlisted import check_unlisted
 logger = logging.getLogger(__name__)
 
 # A folder with a manifest, or file paths and patterns.
-Source = str | os.PathLike[str] | Sequence[str]
+InputSource = str | os.PathLike[str] | Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class InputFiles:
             return tuple(pool.map(lambda pair: _count_file(*pair), pairs))
 
 
-def find_input(source: Source, *, split: str) -> InputFiles:
+def find_input(source: InputSource, *, split: str) -> InputFiles:
     """Find what to read.
 
     Args:
@@ -110,12 +110,12 @@ def find_input(source: Source, *, split: str) -> InputFiles:
     return InputFiles(files, counts if len(counts) == len(files) else None)
 
 
-def count_rows(source: Source, *, split: str) -> int:
+def count_rows(source: InputSource, *, split: str) -> int:
     """Rows in a split: from its manifest, else by reading every record once (about 2 us each)."""
     return sum(find_input(source, split=split).counted())
 
 
-def steps_per_epoch(source: Source, *, batch_size: int, split: str = "train") -> int:
+def steps_per_epoch(source: InputSource, *, batch_size: int, split: str = "train") -> int:
     """Training steps that see every row at least once: rows / batch_size, rounded up."""
     return max(1, -(-count_rows(source, split=split) // batch_size))
 

@@ -33,7 +33,7 @@ from penstock.components.trainer.input.common import (
     tuned,
 )
 from penstock.components.trainer.input.facts import facts_of
-from penstock.components.trainer.input.files import InputFiles, Source, find_input
+from penstock.components.trainer.input.files import InputFiles, InputSource, find_input
 from penstock.components.trainer.input.image_decode import (
     StoredImages,
     decode_random_part,
@@ -62,7 +62,7 @@ BatchFn = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 @keeps_source
 def train_image_input_fn(
-    source: Source,
+    source: InputSource,
     *,
     options: ImageInputOptions,
     label: str | Sequence[str] = names.LABEL,
@@ -132,7 +132,7 @@ def train_image_input_fn(
 
 @keeps_source
 def eval_image_input_fn(
-    source: Source,
+    source: InputSource,
     *,
     options: ImageInputOptions,
     label: str | Sequence[str] = names.LABEL,
@@ -153,7 +153,7 @@ def eval_image_input_fn(
 
 
 def stored_images(
-    source: Source, *, label: str | Sequence[str] = names.LABEL, split: str = "train"
+    source: InputSource, *, label: str | Sequence[str] = names.LABEL, split: str = "train"
 ) -> StoredImages:
     """How the images in `source` are stored, by the first of them.
 
@@ -252,7 +252,7 @@ def _stored_images(files: InputFiles, label: str | Sequence[str]) -> StoredImage
 
 
 def image_input_facts(
-    source: Source, *, options: ImageInputOptions, split: str = "train"
+    source: InputSource, *, options: ImageInputOptions, split: str = "train"
 ) -> InputFacts:
     """The facts of what `train_image_input_fn` reads with the same arguments, for advice."""
     found = find_input(source, split=split)

@@ -24,8 +24,8 @@ TO_END = -1
 """As the number of a piece's blocks: all from its first on, however many."""
 
 # (file, first block, blocks)
-Piece = tuple[int, int, int]
-Lanes = list[list[Piece]]
+Stretch = tuple[int, int, int]
+Lanes = list[list[Stretch]]
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Order:
             return TO_END
         return -(-self.file_rows[file] // self.block_rows)
 
-    def _pieces(self, number: int) -> list[Piece]:
+    def _pieces(self, number: int) -> list[Stretch]:
         """This worker's pieces of a pass, in the order of the files there."""
         pieces = [(file, 0, self._blocks(file)) for file in self._permuted(number)]
         if self.workers == 1:
@@ -184,7 +184,7 @@ class Order:
             self._before[worker] += int(ends[cuts[-1]])
         self._cuts.append([*cuts, len(ends) - 1])
 
-    def _dealt(self, pieces: list[Piece]) -> Lanes:
+    def _dealt(self, pieces: list[Stretch]) -> Lanes:
         lanes: Lanes = [[] for _ in range(self.lanes)]
         loads = [0.0] * self.lanes
         for file, first, count in pieces:
@@ -194,11 +194,11 @@ class Order:
             loads[lightest] += share * self.file_bytes[file]
         return lanes
 
-    def _rows_of(self, pieces: list[Piece]) -> int:
+    def _rows_of(self, pieces: list[Stretch]) -> int:
         return int(self.table([pieces])["rows"].sum()) if pieces else 0
 
 
-def _turns(pieces: list[Piece]) -> Iterator[tuple[int, Piece]]:
+def _turns(pieces: list[Stretch]) -> Iterator[tuple[int, Stretch]]:
     """Each piece of a lane, and the lane's turn at which its first block comes."""
     turn = 0
     for piece in pieces:
@@ -206,7 +206,7 @@ def _turns(pieces: list[Piece]) -> Iterator[tuple[int, Piece]]:
         turn += piece[2]
 
 
-def _between(pieces: list[Piece], begin: int, end: int) -> Iterator[Piece]:
+def _between(pieces: list[Stretch], begin: int, end: int) -> Iterator[Stretch]:
     """What of some pieces lies between two of their blocks."""
     for turn, (file, first, count) in _turns(pieces):
         low, high = max(begin, turn), min(end, turn + count)
@@ -214,5 +214,5 @@ def _between(pieces: list[Piece], begin: int, end: int) -> Iterator[Piece]:
             yield file, first + low - turn, high - low
 
 
-def _without_first(lane: list[Piece], blocks: int) -> list[Piece]:
+def _without_first(lane: list[Stretch], blocks: int) -> list[Stretch]:
     return list(_between(lane, blocks, sum(count for _, _, count in lane)))

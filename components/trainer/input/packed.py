@@ -32,7 +32,7 @@ from penstock.components.trainer.input.common import (
     share_of_worker,
     tuned,
 )
-from penstock.components.trainer.input.files import InputFiles, Source
+from penstock.components.trainer.input.files import InputFiles, InputSource
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.packed_decode import (
     decode_blocks,
@@ -58,7 +58,7 @@ _MAX_WINDOW_BYTES = 16 * 2**20
 
 @keeps_source
 def packed_train_input_fn(
-    source: Source,
+    source: InputSource,
     *,
     options: InputOptions,
     label: Label = None,
@@ -123,7 +123,7 @@ def packed_train_input_fn(
 
 @keeps_source
 def packed_eval_input_fn(
-    source: Source,
+    source: InputSource,
     *,
     options: InputOptions,
     label: Label = None,

@@ -7,10 +7,10 @@ from penstock.components.packing.layout import PackedLayout
 from penstock.components.tfrecord.checked import checked_manifest
 from penstock.components.tfrecord.manifest import MANIFEST_NAME
 from penstock.components.tfrecord.sharding import split_dir
-from penstock.components.trainer.input.files import InputFiles, Source
+from penstock.components.trainer.input.files import InputFiles, InputSource
 
 
-def find_packed(source: Source, *, split: str) -> tuple[InputFiles, PackedLayout]:
+def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedLayout]:
     """Find what to read.
 
     Args:
@@ -39,7 +39,7 @@ def find_packed(source: Source, *, split: str) -> tuple[InputFiles, PackedLayout
     return InputFiles(tuple(files), rows), PackedLayout.from_dict(manifest.packed, path)
 
 
-def _folder_and_split(source: Source, split: str) -> tuple[str, str]:
+def _folder_and_split(source: InputSource, split: str) -> tuple[str, str]:
     if not isinstance(source, list | tuple):
         return str(source), split
     if len(source) != 1 or posixpath.basename(source[0]) != "*":

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from penstock.components.tfrecord.sharding import split_dir
 from penstock.components.tfrecord.unlisted import find_damage
-from penstock.components.trainer.input.files import Source
+from penstock.components.trainer.input.files import InputSource
 
 _SOURCE = "penstock_source"
 
@@ -16,12 +16,12 @@ P = ParamSpec("P")
 
 
 def keeps_source(
-    input_fn: Callable[Concatenate[Source, P], tf.data.Dataset],
-) -> Callable[Concatenate[Source, P], tf.data.Dataset]:
+    input_fn: Callable[Concatenate[InputSource, P], tf.data.Dataset],
+) -> Callable[Concatenate[InputSource, P], tf.data.Dataset]:
     """An `input_fn` whose data sets know what they read, for `damage_in`."""
 
     @wraps(input_fn)
-    def kept(source: Source, *args: P.args, **kwargs: P.kwargs) -> tf.data.Dataset:
+    def kept(source: InputSource, *args: P.args, **kwargs: P.kwargs) -> tf.data.Dataset:
         dataset = input_fn(source, *args, **kwargs)
         setattr(dataset, _SOURCE, source)
         return dataset

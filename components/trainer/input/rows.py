@@ -35,7 +35,7 @@ from penstock.components.trainer.input.common import (
     share_of_worker,
     tuned,
 )
-from penstock.components.trainer.input.files import InputFiles, Source, find_input
+from penstock.components.trainer.input.files import InputFiles, InputSource, find_input
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.passes import (
     Passes,
@@ -54,7 +54,7 @@ _STRING_BYTES = 24
 
 @keeps_source
 def train_input_fn(
-    source: Source,
+    source: InputSource,
     spec: Mapping[str, FeatureSpec],
     *,
     options: InputOptions,
@@ -112,7 +112,7 @@ def train_input_fn(
 
 @keeps_source
 def eval_input_fn(
-    source: Source,
+    source: InputSource,
     spec: Mapping[str, FeatureSpec],
     *,
     options: InputOptions,
@@ -179,7 +179,9 @@ def _finish(batches: tf.data.Dataset, label: Label, options: InputOptions) -> tf
     return tuned(batches.map(lambda features: apart(features, label)), options)
 
 
-def _open(source: Source, spec: Mapping[str, FeatureSpec], label: Label, split: str) -> InputFiles:
+def _open(
+    source: InputSource, spec: Mapping[str, FeatureSpec], label: Label, split: str
+) -> InputFiles:
     """The files, after a look at the first record."""
     names_of(label, spec)
     files = find_input(source, split=split)
