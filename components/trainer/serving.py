@@ -14,10 +14,10 @@ import keras
 import tensorflow as tf
 
 from penstock.components.errors import UsageError
-from penstock.components.served_columns import MISSING_INT, column_name
 from penstock.components.tfrecord.feature_spec import FeatureSpec
 from penstock.components.trainer.export import Signature, TransformGraph
 from penstock.components.trainer.model_setup import input_names
+from penstock.components.trainer.served_columns import MISSING_INT, column_name
 
 _MISSING = {tf.int64: MISSING_INT, tf.float32: float("nan"), tf.string: ""}
 

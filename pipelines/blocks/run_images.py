@@ -15,7 +15,6 @@ from tfx.components.trainer.fn_args_utils import FnArgs
 
 from penstock.components import image_features as names
 from penstock.components.errors import DataError
-from penstock.components.served_columns import SERVE_IMAGES
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.export import TransformGraph, export
 from penstock.components.trainer.images.augmentation import augment_in_input
@@ -33,6 +32,7 @@ from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.rows import eval_input_fn
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
+from penstock.components.trainer.served_columns import SERVE_IMAGES
 from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.pipelines.blocks.baseline import (
     compare_with_baseline,

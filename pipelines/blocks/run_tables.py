@@ -10,7 +10,6 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from tfx.components.trainer.fn_args_utils import FnArgs
 
-from penstock.components.served_columns import SERVE_COLUMNS
 from penstock.components.tfrecord.feature_spec import feature_spec
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.export import TransformGraph, export
@@ -22,6 +21,7 @@ from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
+from penstock.components.trainer.served_columns import SERVE_COLUMNS
 from penstock.components.trainer.serving import Served, serve_columns
 from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.components.trainer.utilisation.record import InputFacts

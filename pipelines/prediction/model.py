@@ -11,8 +11,8 @@ import pyarrow as pa
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.served_columns import SERVE_COLUMNS, SERVE_IMAGES
 from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.trainer.served_columns import SERVE_COLUMNS, SERVE_IMAGES
 
 _SAVED_MODEL = "saved_model.pb"
 _KINDS = {

@@ -20,12 +20,12 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from penstock.components import image_features
 from penstock.components.errors import DataError, UsageError
-from penstock.components.served_columns import MISSING_INT, column_name
 from penstock.components.sources.base import Batch, Source
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
 from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.trainer.served_columns import MISSING_INT, column_name
 from penstock.pipelines.prediction.model import PushedModel, open_model
 
 _MISSING = {FeatureKind.INT: MISSING_INT, FeatureKind.FLOAT: float("nan"), FeatureKind.BYTES: b""}

@@ -128,7 +128,7 @@ def plan_images(look: ImagesLook, data_name: str) -> Plan:
 
 def example_request(look: TableLook | ImagesLook) -> dict[str, object]:
     """What TensorFlow Serving's REST interface is sent: a row of the most frequent values."""
-    from penstock.components.served_columns import SERVE_COLUMNS, SERVE_IMAGES, column_name
+    from penstock.components.trainer.served_columns import SERVE_COLUMNS, SERVE_IMAGES, column_name
 
     if isinstance(look, ImagesLook):
         return {"signature_name": SERVE_IMAGES, "instances": [{"encoded": {"b64": "..."}}]}

@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 
 from penstock.components.errors import UsageError
-from penstock.components.served_columns import MISSING_INT
+from penstock.components.trainer.served_columns import MISSING_INT
 from penstock.pipelines.starter.look import ImagesLook, TableLook, schema_text
 from penstock.pipelines.starter.plan import example_request, plan_images, plan_table
 

@@ -8,7 +8,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import predict_pb2
 
 from penstock.components.errors import UsageError
-from penstock.components.served_columns import MISSING_INT, column_name
+from penstock.components.trainer.served_columns import MISSING_INT, column_name
 from penstock.components.trainer.serving import Served, serve_columns
 
 SPEC = {
