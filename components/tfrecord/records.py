@@ -80,11 +80,6 @@ class Frame:
         """Whether the length has the checksum that is stored with it."""
         return self.length_crc == self.length_crc_computed
 
-    @property
-    def is_payload_right(self) -> bool:
-        """Whether the payload is whole and has the checksum that is stored with it."""
-        return self.payload_crc is not None and self.payload_crc == self.payload_crc_computed
-
 
 class RecordReader:
     """Reads the records of one file, once.

@@ -1,7 +1,6 @@
 """The number and the names of shards: integers and strings, nothing else."""
 
 import math
-import re
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
@@ -20,7 +19,6 @@ SHARDS_PER_HOST = 10
 # Files that a reader interleaves unless told otherwise (trainer/input/options.py uses it too).
 READER_PARALLELISM = 8
 
-_NAME = re.compile(r"^(?P<stem>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>\.gz)?$")
 _SPLIT_PREFIX = "Split-"
 
 
@@ -39,12 +37,6 @@ def split_dir(split: str) -> str:
 def split_of(folder: str) -> str | None:
     """The split whose folder has this name; None where it is no split's."""
     return folder.removeprefix(_SPLIT_PREFIX) if folder.startswith(_SPLIT_PREFIX) else None
-
-
-def shard_index(name: str) -> tuple[int, int] | None:
-    """(index, count) of a shard's file name, or None where the name is not a shard's."""
-    match = _NAME.match(name)
-    return (int(match["index"]), int(match["count"])) if match else None
 
 
 @dataclass(frozen=True)
