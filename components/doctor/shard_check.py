@@ -1,12 +1,12 @@
 """One file checked to its last byte: a path and what it must hold in, its faults out."""
 
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from penstock.components.errors import DataError
+from penstock.components.files.content import Content, HashingStream
 from penstock.components.packing.block import block_rows, decode_block, is_packed
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.tfrecord.compression import CHUNK_BYTES
@@ -61,57 +61,48 @@ def check_file(
     """
     try:
         with open_file(path) as raw:
-            file = _DigestingFile(raw, on_bytes)
+            file = _MeteredFile(raw, on_bytes)
             reader = RecordReader(file, str(path))
             payloads = _PackedRows(layout) if layout else _Examples(has_manifest=shard is not None)
-            content = _read(reader, str(path), payloads)
-            file.drain()
+            found = _read(reader, str(path), payloads)
+            while file.read(CHUNK_BYTES):  # what a fault left unread, for size and digest
+                pass
     except DataError as error:
         return FileReport(str(path), 0, "", 0, (str(error),))
-    faults = [*content.faults]
-    if shard is None:
-        if file.bytes == 0:
-            faults.append(
-                f"{path}: zero bytes; a shard that holds no rows is not to be told "
-                "from one that was lost"
-            )
-    else:
+    held = file.content()
+    faults = list(found.faults)
+    if shard is not None:
         noun = "rows" if layout else "records"
-        faults += _manifest_faults(
-            path, file, reader.compression, content, shard, compression, noun
+        faults += [f"{path}: {fault}" for fault in _differences(held, found, shard, noun)]
+        if held.size and reader.compression != compression:
+            faults.append(
+                f"{path}: compression {reader.compression or 'none'}, the manifest says "
+                f"{compression or 'none'}"
+            )
+    elif not held.size:
+        faults.append(
+            f"{path}: zero bytes; a shard that holds no rows is not to be told from one that was "
+            "lost"
         )
-    return FileReport(str(path), file.bytes, reader.compression, content.records, tuple(faults))
+    return FileReport(str(path), held.size, reader.compression, found.records, tuple(faults))
 
 
-class _DigestingFile:
-    """A file that adds up size and digest of what is read from it, so it is read once."""
+class _MeteredFile(HashingStream):
+    """A file that tells how much of it is read, and is read once for records and digest."""
 
     def __init__(self, file: BinaryIO, on_bytes: Callable[[int], None] | None) -> None:
-        self._file = file
+        super().__init__(file)
         self._on_bytes = on_bytes
-        self._digest = hashlib.sha256()
-        self.bytes = 0
 
-    def read(self, size: int) -> bytes:
-        data = self._file.read(size)
-        self._digest.update(data)
-        self.bytes += len(data)
+    def read(self, size: int, /) -> bytes:
+        data = super().read(size)
         if self._on_bytes:
             self._on_bytes(len(data))
         return data
 
-    def drain(self) -> None:
-        """Read what a fault left unread, for size and digest."""
-        while self.read(CHUNK_BYTES):
-            pass
-
-    @property
-    def sha256(self) -> str:
-        return self._digest.hexdigest()
-
 
 @dataclass
-class _Content:
+class _Records:
     """What the records of a file came to; `rows` is None where a damaged block hides some."""
 
     records: int = 0
@@ -183,8 +174,8 @@ class _PackedRows:
         return decode_block(record.payload, self._layout).rows
 
 
-def _read(reader: RecordReader, name: str, payloads: _Examples | _PackedRows) -> _Content:
-    content = _Content()
+def _read(reader: RecordReader, name: str, payloads: _Examples | _PackedRows) -> _Records:
+    found = _Records()
     damaged: list[str] = []
     foreign: list[str] = []
     foreign_count = good = rows = 0
@@ -198,47 +189,33 @@ def _read(reader: RecordReader, name: str, payloads: _Examples | _PackedRows) ->
                 place = f"{name}: record {record.number} at offset {record.offset}"
                 foreign = foreign or [f"{place}: {error}"]
     except DataError as error:
-        content.is_complete = False
-        content.faults.append(str(error))
-    content.records = good + len(damaged)
+        found.is_complete = False
+        found.faults.append(str(error))
+    found.records = good + len(damaged)
     if isinstance(payloads, _Examples):
-        content.rows = content.records
+        found.rows = found.records
     else:
-        content.rows = None if damaged or foreign else rows
+        found.rows = None if damaged or foreign else rows
     more = len(damaged) - MAX_NAMED_RECORDS
     if more > 0:
         damaged[MAX_NAMED_RECORDS:] = [f"{name}: {more:,} more records have damaged payloads"]
-    content.faults[:0] = damaged
+    found.faults[:0] = damaged
     if foreign:
-        content.faults.append(f"{foreign[0]} ({foreign_count:,} of {good:,} records are so)")
+        found.faults.append(f"{foreign[0]} ({foreign_count:,} of {good:,} records are so)")
     if isinstance(payloads, _Examples) and payloads.mixture:
-        content.faults.append(f"{name}: {payloads.mixture}")
-    return content
+        found.faults.append(f"{name}: {payloads.mixture}")
+    return found
 
 
-def _manifest_faults(
-    path: Path,
-    file: _DigestingFile,
-    actual_compression: str,
-    content: _Content,
-    shard: Shard,
-    compression: str | None,
-    noun: str,
-) -> list[str]:
-    faults = []
-    if content.is_complete and content.rows is not None and content.rows != shard.rows:
-        fewer = "; it was cut at the end of a record" if content.rows < shard.rows else ""
-        faults.append(f"{path}: {content.rows:,} {noun}, the manifest says {shard.rows:,}{fewer}")
-    if file.bytes != shard.bytes:
-        faults.append(f"{path}: {file.bytes:,} bytes, the manifest says {shard.bytes:,}")
-    elif file.sha256 != shard.sha256:
-        faults.append(
-            f"{path}: sha256 {file.sha256[:16]}..., the manifest says {shard.sha256[:16]}...; "
+def _differences(held: Content, found: _Records, shard: Shard, noun: str) -> Iterator[str]:
+    """Where a file and its rows are not what the manifest says."""
+    if found.is_complete and found.rows is not None and found.rows != shard.rows:
+        fewer = "; it was cut at the end of a record" if found.rows < shard.rows else ""
+        yield f"{found.rows:,} {noun}, the manifest says {shard.rows:,}{fewer}"
+    if held.size != shard.bytes:
+        yield f"{held.size:,} bytes, the manifest says {shard.bytes:,}"
+    elif held.sha256.hex() != shard.sha256:
+        yield (
+            f"sha256 {held.sha256.hex()[:16]}..., the manifest says {shard.sha256[:16]}...; "
             "the content was altered"
         )
-    if file.bytes and actual_compression != compression:
-        faults.append(
-            f"{path}: compression {actual_compression or 'none'}, the manifest says "
-            f"{compression or 'none'}"
-        )
-    return faults
