@@ -24,9 +24,6 @@ from penstock.benchmarks.harness import Measured, in_turn, measure
 from penstock.benchmarks.make_once import make_once
 from penstock.benchmarks.questions import data_folder
 
-# TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 STOCK, OURS = "TFX's Evaluator", "Penstock"
 
 

@@ -3,7 +3,6 @@
 Each gives the size in bytes of what it wrote or reads, and `Measured` of writing and reading.
 """
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -16,9 +15,6 @@ from penstock.benchmarks import input as rows_benchmark
 from penstock.benchmarks.harness import measure
 from penstock.benchmarks.reading import reader
 from penstock.components.errors import DataError
-
-# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def contend(name: str, job: dict[str, Any]) -> dict[str, Any]:

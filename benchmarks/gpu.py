@@ -26,9 +26,6 @@ from penstock.benchmarks.outcome import Comparison, Contender, FactTable, Outcom
 from penstock.benchmarks.trained import in_turn, train_for
 from penstock.components.errors import UsageError
 
-# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 
 @dataclass(frozen=True)
 class GpuOptions:

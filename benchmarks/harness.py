@@ -19,6 +19,9 @@ from typing import Any
 
 from penstock.components.errors import DataError
 
+# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
 
 @dataclass(frozen=True)
 class Measured:

@@ -3,7 +3,6 @@
 penstock bench images
 """
 
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,9 +21,6 @@ from penstock.benchmarks.outcome import (
     Track,
 )
 from penstock.components.errors import UsageError
-
-# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 BATCH_SIZE = packed_images.BATCH_SIZE
 GENERATOR, ROWS, PACKED, ONE_BATCH = (

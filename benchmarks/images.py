@@ -10,7 +10,6 @@ of keras.utils.image_dataset_from_directory on the same files (decoded: on the J
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
@@ -23,9 +22,6 @@ from penstock.benchmarks.harness import Measured, in_turn, measure, report
 from penstock.benchmarks.made_photos import QUALITY, photos
 from penstock.benchmarks.make_once import make_once
 from penstock.benchmarks.questions import data_folder
-
-# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 BATCH_SIZE = 32
 SIDE = 299

@@ -17,9 +17,6 @@ from penstock.benchmarks.harness import Measured, in_turn, measure
 from penstock.benchmarks.outcome import Comparison, Contender, FactTable, Outcome
 from penstock.components.errors import UsageError
 
-# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 SHARDS = 16
 LOOP, LOOP_GZIP = "Python loop", "Python loop, GZIP"
 STOCK = "CsvExampleGen, GZIP"

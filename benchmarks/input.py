@@ -9,7 +9,6 @@ record (unshuffled), and twice those of the stock factory (shuffle buffer of 10,
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -20,9 +19,6 @@ from penstock.benchmarks import made_table
 from penstock.benchmarks.harness import Measured, in_turn, measure, report
 from penstock.benchmarks.make_once import make_once
 from penstock.benchmarks.questions import data_folder
-
-# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 BATCH_SIZE = 1024
 SHARDS = 16

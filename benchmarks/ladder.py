@@ -8,7 +8,6 @@ Naive, prefetch, interleave, parallel map, whole batches, cache; and Penstock's 
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -21,9 +20,6 @@ from penstock.benchmarks.outcome import Comparison, Contender, Outcome
 from penstock.benchmarks.reading import reader
 from penstock.components.errors import UsageError
 from penstock.components.tfrecord.manifest import read_manifest
-
-# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 TABLE_BATCH = 1024
 IMAGE_BATCH = 32

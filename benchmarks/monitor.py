@@ -13,14 +13,10 @@ the looks themselves stands beside it.
 
 import argparse
 import json
-import os
 import random
 import statistics
 import time
 from collections.abc import Callable
-
-# TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from penstock.benchmarks.training_loop import make_data, make_model
 

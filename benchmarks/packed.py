@@ -11,7 +11,6 @@ once: the sums of all integers and of the lengths of all strings are checked.
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
@@ -25,9 +24,6 @@ from penstock.benchmarks import made_table
 from penstock.benchmarks.harness import Measured, in_turn, measure, report
 from penstock.benchmarks.make_once import make_once
 from penstock.benchmarks.questions import data_folder
-
-# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 BATCH_SIZE = 1024
 SECONDS = 4.0

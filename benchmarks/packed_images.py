@@ -11,7 +11,6 @@ labels, and for those that read the same pixels the pixels, are summed and check
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
@@ -24,9 +23,6 @@ from penstock.benchmarks import made_photos
 from penstock.benchmarks.harness import Measured, in_turn, measure, report
 from penstock.benchmarks.make_once import make_once
 from penstock.benchmarks.questions import data_folder
-
-# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 BATCH_SIZE = 32
 SIZE = 299

@@ -9,7 +9,6 @@ data has them, through Penstock's training loop; the first epoch, with tracing, 
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -29,9 +28,6 @@ from penstock.benchmarks.harness import (
     report,
 )
 from penstock.benchmarks.questions import data_folder
-
-# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 BATCH_SIZE = packed_benchmark.BATCH_SIZE
 LABEL = made_table.FLOATS[-1]

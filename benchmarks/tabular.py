@@ -3,7 +3,6 @@
 penstock bench tabular
 """
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -15,9 +14,6 @@ from penstock.benchmarks.harness import Measured, in_turn, measure, peak_mib_now
 from penstock.benchmarks.outcome import Comparison, Contender, Outcome
 from penstock.benchmarks.reading import reader
 from penstock.components.errors import UsageError
-
-# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 BATCH_SIZE = 1024
 PANDAS, CSV, STOCK, ROWS, PACKED = (

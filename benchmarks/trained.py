@@ -5,16 +5,12 @@ tracing, evaluation and checkpoints.
 """
 
 import math
-import os
 import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.benchmarks.harness import peak_mib_now, runs_in_turn
-
-# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 CALIBRATION_STEPS = 40
 Figures = Mapping[str, Any]

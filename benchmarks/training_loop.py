@@ -8,16 +8,12 @@ but the loop differs; Penstock saves checkpoints, TensorBoard logs and its recor
 
 import argparse
 import json
-import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from penstock.benchmarks.harness import Measured, in_turn, measure, report
-
-# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 BATCH_SIZE = 40
 ROWS = 10_000

@@ -3,7 +3,6 @@
 penstock bench verdict
 """
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -27,9 +26,6 @@ from penstock.benchmarks.verdict_cases import (
     shards_of,
 )
 from penstock.components.errors import UsageError
-
-# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 @dataclass(frozen=True)
