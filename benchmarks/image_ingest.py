@@ -7,18 +7,14 @@ shard's, is 0.1 ms of it for the 89 KB of a made photo, which the loop does not 
     python benchmarks/image_ingest.py              about 2 minutes
 """
 
-import argparse
-import json
-import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from penstock.benchmarks.harness import Measured, in_turn, measure, report
+from penstock.benchmarks import script
+from penstock.benchmarks.harness import Measured, measure
 from penstock.benchmarks.made_photos import photos
-from penstock.benchmarks.questions import data_folder
 
 SHARDS = 8
 
@@ -118,32 +114,11 @@ CONTENDERS: dict[str, Callable[[Path, Path], Measured]] = {
 }
 
 
-def main() -> None:
-    """Run the benchmark, or, as a child of it, one contender."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=5000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=data_folder())
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--contender", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.contender:
-        _child(args.contender, args.folder)
-        return
-    folder = photos(args.data, args.images)
-    contenders = [(name, ["--folder", str(folder)]) for name in CONTENDERS]
-    results = in_turn(__file__, contenders, args.rounds)
-    report("Images to TFRecord", results, "Python loop", as_json=args.json)
-
-
-def _child(name: str, folder: Path) -> None:
-    out = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
-    try:
-        print(json.dumps(asdict(CONTENDERS[name](folder, out / "out"))))
-    finally:
-        shutil.rmtree(out)
+def _child(name: str, photos: Path) -> Measured:
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        return CONTENDERS[name](photos, Path(folder, "out"))
 
 
 if __name__ == "__main__":
-    main()
+    title, base = "Images to TFRecord", "Python loop"
+    script.main(CONTENDERS, _child, photos, unit="images", count=5000, title=title, base=base)

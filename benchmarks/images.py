@@ -8,20 +8,17 @@ of keras.utils.image_dataset_from_directory on the same files (decoded: on the J
     python benchmarks/images.py --images 500 --rounds 1
 """
 
-import argparse
-import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from penstock.benchmarks.harness import Measured, in_turn, measure, report
+from penstock.benchmarks import script
+from penstock.benchmarks.harness import Measured, measure
 from penstock.benchmarks.made_photos import QUALITY, photos
 from penstock.benchmarks.make_once import make_once
-from penstock.benchmarks.questions import data_folder
 
 BATCH_SIZE = 32
 SIDE = 299
@@ -36,7 +33,7 @@ LAYOUTS = {
     ),
     "decoded": ("--layout", "decoded", "--size", str(SIDE), "--fit", "stretch"),
 }
-PIL_LOOP = "PIL loop"
+PIL = "PIL loop"
 KERAS, KERAS_299 = "Keras from folder", "Keras from folder, 299"
 
 
@@ -103,7 +100,7 @@ def penstock(folder: Path, **options: Any) -> Iterator[Any]:
 
 
 CONTENDERS: dict[str, Callable[[Path], Iterator[Any]]] = {
-    PIL_LOOP: pil_loop,
+    PIL: pil_loop,
     KERAS: lambda folder: keras_folder(folder / "photos"),
     KERAS_299: lambda folder: keras_folder(folder / "small"),
     "Penstock": lambda folder: penstock(folder / "bytes"),
@@ -149,28 +146,23 @@ def _prepare(folder: Path, count: int) -> Path:
 
 def main() -> None:
     """Run the benchmark, or, as a child of it, one contender."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=2000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--data", type=Path, default=data_folder())
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--contender", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.contender:
-        print(json.dumps(asdict(_child(args.contender, args.folder))))
-        return
-    arguments = ["--folder", str(_prepare(args.data, args.images))]
-    results = in_turn(__file__, [(name, arguments) for name in CONTENDERS], args.rounds)
-    title = f"JPEG photos to batches of {BATCH_SIZE} x {SIDE} x {SIDE}, {args.images:,} photos"
-    report(title, results, PIL_LOOP, as_json=args.json)
-    if not args.json:
-        cost = {name: r.cpu_seconds / r.rows for name, r in results.items()}
-        for name, least, peer in CLAIMS:
-            print(
-                f"{name}: {cost[PIL_LOOP] / cost[name]:.1f} times the CPU rate of the PIL loop "
-                f"(claim: {least:g}), {cost[peer] / cost[name]:.2f} times that of {peer}"
-            )
+    title = f"JPEG photos to batches of {BATCH_SIZE} x {SIDE} x {SIDE}, {{}} photos"
+    results = script.main(
+        CONTENDERS,
+        _child,
+        _prepare,
+        unit="images",
+        count=2000,
+        rounds=5,
+        title=title,
+        base=PIL,
+    )
+    cost = {name: r.cpu_seconds / r.rows for name, r in results.items()}
+    for name, least, peer in CLAIMS if results else ():
+        print(
+            f"{name}: {cost[PIL] / cost[name]:.1f} times the CPU rate of the PIL loop "
+            f"(claim: {least:g}), {cost[peer] / cost[name]:.2f} times that of {peer}"
+        )
 
 
 if __name__ == "__main__":

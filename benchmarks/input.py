@@ -7,18 +7,14 @@ record (unshuffled), and twice those of the stock factory (shuffle buffer of 10,
     python benchmarks/input.py --rows 100000 --rounds 1
 """
 
-import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from penstock.benchmarks import made_table
-from penstock.benchmarks.harness import Measured, in_turn, measure, report
+from penstock.benchmarks import made_table, script
+from penstock.benchmarks.harness import Measured, measure
 from penstock.benchmarks.make_once import make_once
-from penstock.benchmarks.questions import data_folder
 
 BATCH_SIZE = 1024
 SHARDS = 16
@@ -134,25 +130,14 @@ def _take_for(batches: Iterator[Any], seconds: float) -> int:
 
 def main() -> None:
     """Run the benchmark, or, as a child of it, one contender."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=data_folder())
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--contender", help=argparse.SUPPRESS)
-    parser.add_argument("--shards", type=Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.contender:
-        print(json.dumps(asdict(_child(args.contender, args.shards))))
-        return
-    arguments = ["--shards", str(shards(args.data, args.rows))]
-    results = in_turn(__file__, [(name, arguments) for name in CONTENDERS], args.rounds)
-    title = f"TFRecord to batches of {BATCH_SIZE}, {args.rows:,} rows x 40 columns"
-    report(title, results, "parse_single_example", as_json=args.json)
-    if not args.json:
-        rate = {name: r.rows / r.wall_seconds for name, r in results.items()}
-        for base in ("parse_single_example", "stock tf_dataset_factory"):
-            print(f"Penstock reads {rate['Penstock'] / rate[base]:.1f} times the rows/s of {base}")
+    title = f"TFRecord to batches of {BATCH_SIZE}, {{}} rows x 40 columns"
+    naive, stock = list(CONTENDERS)[:2]
+    results = script.main(
+        CONTENDERS, _child, shards, unit="rows", count=1_000_000, title=title, base=naive
+    )
+    rate = {name: r.rows / r.wall_seconds for name, r in results.items()}
+    for base in (naive, stock) if results else ():
+        print(f"Penstock reads {rate['Penstock'] / rate[base]:.1f} times the rows/s of {base}")
 
 
 if __name__ == "__main__":

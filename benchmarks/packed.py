@@ -9,21 +9,16 @@ once: the sums of all integers and of the lengths of all strings are checked.
     python benchmarks/packed.py --rows 131072 --rounds 1
 """
 
-import argparse
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from penstock.benchmarks import input as rows_benchmark
-from penstock.benchmarks import made_table
-from penstock.benchmarks.harness import Measured, in_turn, measure, report
+from penstock.benchmarks import made_table, script
+from penstock.benchmarks.harness import Measured, measure
 from penstock.benchmarks.make_once import make_once
-from penstock.benchmarks.questions import data_folder
 
 BATCH_SIZE = 1024
 SECONDS = 4.0
@@ -190,32 +185,9 @@ def check(batches: Any, rows: int, sums: dict[str, int]) -> None:
         raise SystemExit(f"a pass sums to {integers} and {lengths}, the table to {sums}")
 
 
-def main() -> None:
-    """Run the benchmark, or, as a child of it, one contender."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=2**18)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=data_folder())
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--prepare", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--contender", help=argparse.SUPPRESS)
-    parser.add_argument("--root", type=Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.contender:
-        print(json.dumps(asdict(_child(args.contender, args.root))))
-        return
-    if args.rows % BATCH_SIZE:
-        parser.error(f"--rows must be a multiple of {BATCH_SIZE}, got {args.rows}")
-    if args.prepare:
-        prepare(args.data, args.rows)
-        return
-    # In a process of its own: a child starts with the peak of memory that its parent had.
-    subprocess.run([sys.executable, *sys.argv, "--prepare"], check=True)
-    root = args.data / f"packed-{args.rows}"
-    results = in_turn(__file__, [(name, ["--root", str(root)]) for name in CONTENDERS], args.rounds)
-    title = f"Shuffled batches of {BATCH_SIZE}, {args.rows:,} rows x 40 columns"
-    report(title, results, "parse_single_example", as_json=args.json)
-
-
 if __name__ == "__main__":
-    main()
+    script.main(
+        CONTENDERS, _child, prepare, unit="rows", count=2**18, multiple_of=BATCH_SIZE,
+        title=f"Shuffled batches of {BATCH_SIZE}, {{}} rows x 40 columns",
+        base="parse_single_example",
+    )  # fmt: skip

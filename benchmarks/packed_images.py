@@ -9,20 +9,15 @@ labels, and for those that read the same pixels the pixels, are summed and check
     python benchmarks/packed_images.py --images 256 --rounds 1
 """
 
-import argparse
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from penstock.benchmarks import made_photos
-from penstock.benchmarks.harness import Measured, in_turn, measure, report
+from penstock.benchmarks import made_photos, script
+from penstock.benchmarks.harness import Measured, measure
 from penstock.benchmarks.make_once import make_once
-from penstock.benchmarks.questions import data_folder
 
 BATCH_SIZE = 32
 SIZE = 299
@@ -205,32 +200,9 @@ def check(name: str, batches: Any, images: int, root: Path) -> None:
         raise SystemExit(f"a pass sums to {labels} and {pixels}, the images to {sums}")
 
 
-def main() -> None:
-    """Run the benchmark, or, as a child of it, one contender."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=1024)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=data_folder())
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--prepare", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--contender", help=argparse.SUPPRESS)
-    parser.add_argument("--root", type=Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.contender:
-        print(json.dumps(asdict(_child(args.contender, args.root))))
-        return
-    if args.images % BATCH_SIZE:
-        parser.error(f"--images must be a multiple of {BATCH_SIZE}, got {args.images}")
-    if args.prepare:
-        prepare(args.data, args.images)
-        return
-    # In a process of its own: a child starts with the peak of memory that its parent had.
-    subprocess.run([sys.executable, *sys.argv, "--prepare"], check=True)
-    arguments = ["--root", str(args.data / f"packed-images-{args.images}")]
-    results = in_turn(__file__, [(name, arguments) for name in CONTENDERS], args.rounds)
-    title = f"Shuffled batches of {BATCH_SIZE}, {args.images:,} JPEG images to {SIZE} x {SIZE}"
-    report(title, results, PIL_LOOP, as_json=args.json)
-
-
 if __name__ == "__main__":
-    main()
+    script.main(
+        CONTENDERS, _child, prepare, unit="images", count=1024, multiple_of=BATCH_SIZE,
+        title=f"Shuffled batches of {BATCH_SIZE}, {{}} JPEG images to {SIZE} x {SIZE}",
+        base=PIL_LOOP,
+    )  # fmt: skip

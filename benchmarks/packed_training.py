@@ -7,33 +7,26 @@ data has them, through Penstock's training loop; the first epoch, with tracing, 
     python benchmarks/packed_training.py             about 3 minutes
 """
 
-import argparse
-import json
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from penstock.benchmarks import made_table
+from penstock.benchmarks import made_table, script
 from penstock.benchmarks import packed as packed_benchmark
 from penstock.benchmarks.harness import (
     Measured,
     cpu_seconds_now,
-    in_turn,
     peak_mib_now,
-    report,
 )
-from penstock.benchmarks.questions import data_folder
 
 BATCH_SIZE = packed_benchmark.BATCH_SIZE
 LABEL = made_table.FLOATS[-1]
 UNITS = (512, 256, 128)
 WARM_STEPS = 100
 STEPS = 300
+LIMIT = "one cached batch"
 
 
 def make_model() -> Any:
@@ -88,7 +81,7 @@ def _stacked(features: dict[str, Any]) -> Any:
 
 
 CONTENDERS: dict[str, Callable[[Path], Any]] = {
-    "one cached batch": one_batch,
+    LIMIT: one_batch,
     "packed": packed,
     "row Examples": row_examples,
     "parse_single_example": naive,
@@ -114,32 +107,14 @@ def _child(name: str, root: Path) -> Measured:
 
 def main() -> None:
     """Run the benchmark, or, as a child of it, one contender."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=2**18)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=data_folder())
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--contender", help=argparse.SUPPRESS)
-    parser.add_argument("--root", type=Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.contender:
-        print(json.dumps(asdict(_child(args.contender, args.root))))
-        return
-    packed_py = str(Path(__file__).with_name("packed.py"))
-    options = ["--rows", str(args.rows), "--data", str(args.data), "--prepare"]
-    subprocess.run([sys.executable, packed_py, *options], check=True)
-    arguments = ["--root", str(args.data / f"packed-{args.rows}")]
-    results = in_turn(__file__, [(name, arguments) for name in CONTENDERS], args.rounds)
-    title = f"{STEPS} training steps of {BATCH_SIZE} rows"
-    report(title, results, "one cached batch", as_json=args.json)
-    if not args.json:
-        base = results["one cached batch"]
-        for name, result in results.items():
-            wall, cpu = (
-                result.wall_seconds / base.wall_seconds,
-                result.cpu_seconds / base.cpu_seconds,
-            )
-            print(f"{name}: {wall - 1:+.1%} time, {cpu - 1:+.1%} CPU time, of one cached batch's")
+    results = script.main(
+        CONTENDERS, _child, packed_benchmark.prepare, unit="rows", count=2**18,
+        multiple_of=BATCH_SIZE, title=f"{STEPS} training steps of {BATCH_SIZE} rows", base=LIMIT,
+    )  # fmt: skip
+    for name, result in results.items():
+        wall = result.wall_seconds / results[LIMIT].wall_seconds - 1
+        cpu = result.cpu_seconds / results[LIMIT].cpu_seconds - 1
+        print(f"{name}: {wall:+.1%} time, {cpu:+.1%} CPU time, of {LIMIT}'s")
 
 
 if __name__ == "__main__":
