@@ -83,7 +83,7 @@ def find_files(pattern: str) -> tuple[list[RemoteFile], bool]:
         DataError: The server cannot be asked, or has no such thing.
         UsageError: What reads it is not installed.
     """
-    pattern = _normal(pattern)
+    pattern = normal_address(pattern)
     if has_glob(pattern):
         try:
             info = _ask(pattern, "info")  # a name may have any character
@@ -106,7 +106,7 @@ def find_matches(pattern: str) -> list[RemoteFile]:
         DataError: The server cannot be asked.
         UsageError: What reads it is not installed.
     """
-    pattern = _normal(pattern)
+    pattern = normal_address(pattern)
     given = list(_ask(pattern, "glob", detail=True).values())
     files = set(_files(pattern, given))
     walked: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ def list_folder(address: str) -> tuple[list[RemoteFile], list[str]]:
         DataError: The server cannot be asked, or has no such thing, or it is a file.
         UsageError: What reads it is not installed.
     """
-    address = _normal(address)
+    address = normal_address(address)
     if _ask(address, "info")["type"] != "directory":
         raise DataError(f"{address}: is a file, expected a folder")
     entries = _ask(address, "ls", detail=True)
@@ -139,7 +139,7 @@ def find_below(folder: str) -> list[RemoteFile]:
         DataError: The server cannot be asked.
         UsageError: What reads it is not installed.
     """
-    folder = _normal(folder)
+    folder = normal_address(folder)
     return _files(folder, _ask(folder, "find", detail=True).values())
 
 
@@ -175,7 +175,7 @@ def has_glob(pattern: str) -> bool:
     return scheme_of(pattern) not in _WEB_SCHEMES and any(c in pattern for c in "*?[")
 
 
-def _normal(address: str) -> str:
+def normal_address(address: str) -> str:
     """The address with its scheme in lower case, as the clients know it."""
     scheme, _, rest = address.partition("://")
     return f"{scheme.lower()}://{rest}"

@@ -155,7 +155,7 @@ def shard_faults(scope: Scope, *, digests: bool = True) -> Iterator[str]:
     for shard in scope.shards:
         path = scope.root / shard.file
         if not path.exists():
-            yield _missing(path, shard)
+            yield missing(path, shard)
         elif not path.is_file():
             yield f"{path}: not a file; the manifest lists it as a shard"
         elif (size := path.stat().st_size) != shard.bytes:
@@ -177,10 +177,7 @@ def _digest_faults(root: Path, shards: Iterable[Shard]) -> Iterator[str]:
         found = pool.map(lambda shard: digests.of(shard.file), shards)
         for shard, digest in zip(shards, found, strict=True):
             if digest != shard.sha256:
-                yield (
-                    f"{root / shard.file}: sha256 {digest[:16]}..., the manifest says "
-                    f"{shard.sha256[:16]}...; the content was altered, write it again"
-                )
+                yield altered(root / shard.file, digest, shard)
     digests.keep()
 
 
@@ -251,14 +248,23 @@ def _checked_remote(folder: str) -> Manifest:
     for shard in manifest.shards:
         place = posixpath.join(folder, shard.file)
         if not gfile.exists(place):
-            raise DataError(_missing(place, shard))
+            raise DataError(missing(place, shard))
         if (size := gfile.stat(place).length) != shard.bytes:
             raise DataError(_cut(place, shard, size))
     return manifest
 
 
-def _missing(place: object, shard: Shard) -> str:
+def missing(place: object, shard: Shard) -> str:
+    """What to tell of a shard that is not there."""
     return f"{place}: shard is missing; the manifest lists it with {shard.rows:,} rows"
+
+
+def altered(place: object, digest: str, shard: Shard) -> str:
+    """What to tell of a shard whose content has another sha256 (hex)."""
+    return (
+        f"{place}: sha256 {digest[:16]}..., the manifest says {shard.sha256[:16]}...; "
+        "the content was altered, write it again"
+    )
 
 
 def _cut(place: object, shard: Shard, size: int) -> str:

@@ -70,10 +70,10 @@ def open_tfds(inputs: Sequence[str], options: TFDSOptions) -> TFRecordSource:
     source = open_tfrecords(
         files, TFRecordOptions(keep_features=options.keep_features, sample_rows=1)
     )
-    for file in source.scanned:
-        if file.records != records.get(os.path.abspath(file.path)):
+    for file in source.scanned.values():
+        if file.rows != records.get(os.path.abspath(file.path)):
             raise DataError(
-                f"{file.path}: has {file.records} records, dataset_info.json says "
+                f"{file.path}: has {file.rows} records, dataset_info.json says "
                 f"{records.get(os.path.abspath(file.path), 'nothing of it')}; prepare the dataset "
                 "again"
             )

@@ -15,7 +15,10 @@ from penstock.components.sources.lines.json.options import JsonLinesOptions
 from penstock.components.sources.lines.text.options import TextOptions
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.tfrecords.options import TFRecordOptions
 from penstock.components.sources.whole_files.options import BinaryOptions
+from penstock.components.tfrecord.encoder import encode_examples
+from penstock.components.tfrecord.frame_batch import frame_records
 
 
 def csv(path, first):
@@ -38,6 +41,11 @@ def avro(path, first):
         fastavro.writer(out, schema, rows, sync_marker=b"0123456789abcdef")
 
 
+def tfrecord(path, first):
+    ids = pa.RecordBatch.from_arrays([pa.array([first, *range(20_000)])], names=["id"])
+    path.write_bytes(b"".join(frame_records(encode_examples(ids)).to_pylist()))
+
+
 def image(path, first):
     Image.new("RGB", (8, 8), (first, 0, 0)).save(path, "BMP")
 
@@ -50,6 +58,7 @@ CASES = {
     "binary": (csv, BinaryOptions()),
     "parquet": (parquet, SourceOptions(kind="parquet")),
     "avro": (avro, AvroOptions()),
+    "tfrecord": (tfrecord, TFRecordOptions()),
     "images": (image, ImageOptions(unlabelled="keep")),
 }
 

@@ -119,7 +119,7 @@ def test_a_file_that_changes_in_between_is_noticed(tmp_path):
     source = open_source(path)
     write(tmp_path, "b.tfrecord", examples(range(50)))
     (tmp_path / "b.tfrecord").replace(path)
-    with pytest.raises(DataError, match="has 50 records and had 100 when it was opened first"):
+    with pytest.raises(DataError, match=r"has \d+ bytes and had \d+ when it was opened first"):
         read(source)
 
 
