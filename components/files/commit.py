@@ -1,4 +1,4 @@
-"""A folder of its own for each try at an output, which appears under its name by one rename.
+"""A place of its own for each try at an output, which appears under its name by one rename.
 
 Readers see all of an output or nothing. A try that was killed leaves a folder that no
 process holds locked; the next try beside it removes it.
@@ -43,6 +43,27 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
             than an ingest's output, or it is no local path.
     """
     target = check_target(target, overwrite=overwrite)
+    with _beside(target) as folder:
+        yield folder
+        _publish(folder, target, overwrite=overwrite)
+
+
+@contextmanager
+def attempt_file(target: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path to write to; the file becomes `target`, in place of what is there, if all goes well.
+
+    Args:
+        target: The output file.
+    """
+    with _beside(Path(os.path.abspath(target))) as folder:
+        file = folder / os.path.basename(target)
+        yield file
+        os.replace(file, target)
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """A new, empty folder beside `target` while the block lasts; of the killed none stays."""
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(target.parent)
     folder = target.with_name(f".{target.name}{ATTEMPT_MARK}{uuid.uuid4().hex}")
@@ -51,7 +72,6 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
         try:
             folder.mkdir()
             yield folder
-            _publish(folder, target, overwrite=overwrite)
         finally:
             clear(folder)
             lock.unlink(missing_ok=True)

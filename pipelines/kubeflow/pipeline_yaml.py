@@ -5,8 +5,6 @@ KFP adds the order, the retries and the place, and its own cache stays off. Its 
 """
 
 import inspect
-import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import yaml
 from google.protobuf import json_format
 from kfp import components, dsl
 
+from penstock.components.files.commit import attempt_file
 from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
 from penstock.pipelines.kubeflow.outputs import HTML, METRICS, MODEL_URI
 from penstock.pipelines.kubeflow.placement import Placement
@@ -61,10 +60,8 @@ def _write(documents: Sequence[Mapping[str, Any]], out: Path) -> None:
     # break makes a file that is no YAML.
     text = yaml.safe_dump_all(documents, sort_keys=True)
     components.load_component_from_text(text)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
-        temporary = Path(folder, "pipeline.yaml")
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, out)
+    with attempt_file(out) as file:
+        file.write_text(text, encoding="utf-8")
 
 
 def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:

@@ -20,6 +20,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from penstock.components import image_features
 from penstock.components.errors import DataError, UsageError
+from penstock.components.files.commit import attempt_file
 from penstock.components.sources.base import Batch, Source
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.open import open_source
@@ -68,9 +69,8 @@ def predict(
     else:
         tables, rows = _table(opened, data, source or SourceOptions())
     done = 0
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as attempt:
-        file, writer = Path(attempt, target.name), None
+    writer = None
+    with attempt_file(target) as file:
         for table in tables:
             writer = writer or pq.ParquetWriter(file, table.schema)
             writer.write_table(table)
@@ -80,7 +80,6 @@ def predict(
         if writer is None:
             raise DataError(f"{data}: no row to predict")
         writer.close()
-        os.replace(file, target)
     return done
 
 

@@ -4,8 +4,6 @@ import importlib.util
 import json
 import keyword
 import re
-import shutil
-import tempfile
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 import jinja2
 
 from penstock.components.errors import UsageError
+from penstock.components.files.commit import attempt
 from penstock.components.trainer.served_columns import MISSING_INT
 from penstock.pipelines.starter.look import ImagesLook, TableLook, schema_text
 from penstock.pipelines.starter.plan import example_request, plan_images, plan_table
@@ -69,16 +68,10 @@ def write_starter(
         The files, relative to `folder`.
     """
     texts = _render(folder.name, package, look, data)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    attempt = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with attempt(folder) as made:
         for name, text in texts.items():
-            (attempt / name).parent.mkdir(parents=True, exist_ok=True)
-            (attempt / name).write_text(text, encoding="utf-8")
-        attempt.chmod(0o755)
-        attempt.rename(folder)
-    finally:
-        shutil.rmtree(attempt, ignore_errors=True)
+            (made / name).parent.mkdir(parents=True, exist_ok=True)
+            (made / name).write_text(text, encoding="utf-8")
     return [Path(name) for name in texts]
 
 

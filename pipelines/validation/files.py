@@ -1,13 +1,12 @@
 """The findings of a validation as files: statistics, anomalies, a schema, a page."""
 
-import os
-import tempfile
 from pathlib import Path
 
 import tensorflow_data_validation as tfdv
 from tfx.components.example_validator.executor import DEFAULT_FILE_NAME as ANOMALIES_FILE
 from tfx.components.statistics_gen.executor import DEFAULT_FILE_NAME as STATISTICS_FILE
 
+from penstock.components.files.commit import attempt
 from penstock.components.tfrecord.sharding import split_dir
 from penstock.pipelines.validation.pages import (
     anomalies_tables,
@@ -26,10 +25,7 @@ def keep_validation(validation: Validation, folder: Path) -> None:
     Statistics and anomalies lie as TFX's own artifacts do, `Split-*/FeatureStats.pb` and
     `Split-*/SchemaDiff.pb`.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
-        whole = Path(temporary, "validation")
-        whole.mkdir()
+    with attempt(folder) as whole:
         for split, statistics in validation.statistics.items():
             below = whole / split_dir(split)
             below.mkdir()
@@ -39,7 +35,6 @@ def keep_validation(validation: Validation, folder: Path) -> None:
                 (below / ANOMALIES_FILE).write_bytes(anomalies)
         tfdv.write_schema_text(validation.schema, str(whole / SCHEMA_FILE))
         (whole / PAGE_FILE).write_text(validation_page(validation), encoding="utf-8")
-        os.rename(whole, folder)
 
 
 def validation_page(validation: Validation) -> str:

@@ -8,8 +8,6 @@ for `kfp.components.load_component_from_file`.
 # kfp 2.5 knows the typing module's types only, copies defaults, and documents outputs as returns.
 # ruff: noqa: UP006, UP035, UP045, B006, D417
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -17,6 +15,7 @@ from kfp import compiler, dsl
 from kfp.dsl import HTML, Artifact, Dataset, Input, Metrics, Output, OutputPath
 
 from penstock.components.errors import UsageError
+from penstock.components.files.commit import attempt_file
 from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
 from penstock.pipelines.kubeflow.pipeline_yaml import EXECUTOR_INPUT
 from penstock.pipelines.kubeflow.plain.parameters import (
@@ -54,10 +53,8 @@ def write_component(name: str, out: Path, *, image: str, allow_mutable_tag: bool
     """
     check_image(image, allow_mutable_tag)
     check_yaml(out)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
-        temporary = Path(folder, "component.yaml")
-        compiler.Compiler().compile(make_component(name, image), str(temporary))
-        os.replace(temporary, out)
+    with attempt_file(out) as file:
+        compiler.Compiler().compile(make_component(name, image), str(file))
 
 
 def _ingest(container: dsl.ContainerSpec) -> Any:

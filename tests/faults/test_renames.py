@@ -1,0 +1,102 @@
+"""Commands that are killed, or told to stop, before each of their renames.
+
+Whoever looks next sees the output of before or of after, whole; the same command again comes to
+what an uninterrupted one does, and nothing else is left.
+"""
+
+import os
+import shutil
+import signal
+from dataclasses import dataclass
+
+import pytest
+
+from penstock.components.tfrecord.recovery import recover
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
+
+IMAGE = "registry.example/penstock@sha256:" + "0" * 64
+ROWS = [f"{i},{i % 7 / 4},{'ab'[i % 2]}" for i in range(400)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command that makes an output, which it replaces or makes anew.
+
+    Attributes:
+        command: Its arguments.
+        output: What it makes.
+        before: The command that made what stands there at the start; None if nothing does.
+        is_fixed: Whether its output is the same each time.
+    """
+
+    command: tuple
+    output: str = "out"
+    before: tuple | None = None
+    is_fixed: bool = True
+
+
+INGEST = ("ingest", "--shards", "1", "--parquet-copy", "--on-bad-row", "quarantine", "--overwrite")
+PACK = ("pack", "rows", "out", "--shards", "1")
+CASES = {
+    "ingest": Case((*INGEST, "new.csv", "out")),
+    "ingest again": Case((*INGEST, "new.csv", "out"), before=(*INGEST, "old.csv", "out")),
+    "pack": Case((*PACK, "--overwrite")),
+    "pack again": Case((*PACK, "--overwrite", "--seed", "7"), before=PACK),
+    # It names its data by their whole path.
+    "init": Case(("init", "out", "--data", "new.csv", "--target", "c"), is_fixed=False),
+    "compile": Case(
+        ("compile", "taxi", "--image", IMAGE, "--out", "taxi.yaml"),
+        output="taxi.yaml",
+        before=("compile", "ingest", "--image", IMAGE, "--out", "taxi.yaml"),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory, penstock):
+    folder = tmp_path_factory.mktemp("inputs")
+    (folder / "old.csv").write_text("a,b,c\n" + "\n".join(ROWS[:200]))
+    bad = ["1,no number,a", *ROWS[:99], "2,none,b", *ROWS[99:]]
+    (folder / "new.csv").write_text("a,b,c\n" + "\n".join([*ROWS, *bad]))
+    done = penstock("ingest", "old.csv", "rows", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
+def test_an_interruption_at_any_rename_is_over_with_the_next_look(
+    tmp_path, inputs, interrupted, tree, name, how
+):
+    case = CASES[name]
+    clean, start = tmp_path / "clean", tmp_path / "start"
+    for folder in (clean, start):
+        shutil.copytree(inputs, folder)
+        if case.before:
+            assert interrupted(*case.before, cwd=folder).returncode == 0
+    before = tree(start / case.output) if case.before else None
+    done = interrupted(*case.command, cwd=clean)
+    assert done.returncode == 0, done.stderr
+    after, places = tree(clean / case.output), interrupted.places
+    assert places
+
+    for at, place in enumerate(places, 1):
+        work = tmp_path / f"{at}"
+        shutil.copytree(start, work)
+        ended = interrupted(*case.command, place=at, signal=how, cwd=work)
+        assert ended.returncode == (-signal.SIGKILL if how == "SIGKILL" else 130), (place, ended)
+        output = work / case.output
+        recover(output)
+        found = tree(output) if output.exists() else None
+        assert found in (before, after) or (not case.is_fixed and set(found) == set(after)), place
+        if how == "SIGTERM":
+            assert ended.stderr.splitlines()[-1].startswith("penstock: interrupted"), ended.stderr
+            assert set(os.listdir(work)) - {case.output} == set(os.listdir(inputs)), place
+        if found == before:
+            again = interrupted(*case.command, cwd=work)
+            assert again.returncode == 0, (place, again.stderr)
+        assert set(tree(output)) == set(after), place
+        if case.is_fixed:
+            assert tree(output) == after, place
+        assert sorted(os.listdir(work)) == sorted(os.listdir(clean)), place
