@@ -44,6 +44,7 @@ def command(
     from penstock.pipelines.config.overrides import load_overrides
     from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
     from penstock.pipelines.kubeflow.placement import read_placement
+    from penstock.pipelines.terminal.tables import counted
 
     check_image(image, allow_mutable_tag)
     check_yaml(out)
@@ -70,6 +71,11 @@ def command(
     for task in plan.tasks:
         after = f" after {', '.join(task.upstream)}" if task.upstream else ""
         typer.echo(f"{task.name}{after}")
+    if plan.parts:
+        typer.echo(
+            f"{counted(len(plan.parts), 'task')} before them: the pipeline is too large for the "
+            "arguments of its nodes, and is written below its root first"
+        )
     for package in plan.packages:
         typer.echo(
             f"the image must have your package {package}: penstock image {package} makes one",

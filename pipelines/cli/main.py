@@ -14,6 +14,7 @@ import typer
 from penstock.components.errors import PenstockError, one_line
 from penstock.pipelines.cli import (
     bench,
+    carry,
     component,
     export,
     image,
@@ -64,6 +65,7 @@ app.add_typer(schedules.app, name="schedules", help="List, pause, resume and del
 app.command("node")(node.command)
 app.add_typer(bench.app, name="bench", help="Measure what it gains on this machine; a page each.")
 app.command("component", hidden=True)(component.command)
+app.command("carry", hidden=True)(carry.command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -27,6 +27,9 @@ def command(
     inline_ir: Annotated[
         str | None, typer.Option(help="The IR itself, as penstock compile writes it.")
     ] = None,
+    carried_ir: Annotated[
+        str | None, typer.Option(hidden=True, help="Folder that penstock carry wrote it to.")
+    ] = None,
     parameter: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Once a runtime parameter.")
     ] = None,
@@ -70,7 +73,7 @@ def command(
     )
     parameters = dict(_name_and_value(text) for text in parameter or [])
     # TFX takes seconds to import; a wrong option is found before.
-    pipeline = _read(ir, inline_ir)
+    pipeline = _read(ir, inline_ir, carried_ir)
     from penstock.pipelines.kubeflow.node import launch_node
 
     result = launch_node(
@@ -91,12 +94,15 @@ def command(
             typer.echo(f"{key}: {artifact.uri}")
 
 
-def _read(path: Path | None, inline: str | None) -> "pipeline_pb2.Pipeline":
-    if (path is None) == (inline is None):
+def _read(path: Path | None, inline: str | None, carried: str | None) -> "pipeline_pb2.Pipeline":
+    if [path, inline, carried].count(None) != 2:
         raise UsageError("give either --ir or --inline-ir")
+    from penstock.pipelines.kubeflow.carried import read_carried
     from penstock.pipelines.kubeflow.ir import decode, read_ir
 
-    return read_ir(path) if path is not None else decode(inline or "")
+    if path is not None:
+        return read_ir(path)
+    return decode(inline) if inline is not None else read_carried(carried or "")
 
 
 def _name_and_value(text: str) -> tuple[str, str]:

@@ -1,13 +1,14 @@
 """The intermediate representation (IR) of a TFX pipeline: made, read, cut to a node, sent as text.
 
 A node's container needs no file from outside: its part of the IR travels in its arguments, as
-base64 of gzip of the proto (`encode`). That is about 2 kB for a stock node, where a volume or a
+base64 of the compressed proto (`encode`). That is about 2 kB for a stock node, where a volume or a
 bucket would have to be filled before a run and kept in step with it. Files of installed packages
 that it names are those of the container, not of the machine that compiled it.
 """
 
 import base64
 import gzip
+import lzma
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,6 +29,8 @@ from penstock.pipelines.kubeflow.proto_texts import change_texts
 RUN_ID = constants.PIPELINE_RUN_ID_PARAMETER_NAME
 ROOT = constants.PIPELINE_ROOT_PARAMETER_NAME
 _GZIP_MAGIC = b"\x1f\x8b"
+# In place of the defaults of 64 MiB of memory and more; a pipeline has a few MB at most.
+_XZ = [{"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 4 * 2**20}]
 
 
 def compile_ir(pipeline: Pipeline) -> pipeline_pb2.Pipeline:
@@ -105,7 +108,9 @@ def encode(ir: pipeline_pb2.Pipeline) -> str:
     portable = pipeline_pb2.Pipeline()
     portable.CopyFrom(ir)
     change_texts(portable, mark_packages)
-    packed = gzip.compress(portable.SerializeToString(deterministic=True), mtime=0)
+    proto = portable.SerializeToString(deterministic=True)
+    # A node is smaller as gzip; what many nodes repeat lies beyond its window of 32 KiB.
+    packed = min(gzip.compress(proto, mtime=0), lzma.compress(proto, filters=_XZ), key=len)
     return base64.urlsafe_b64encode(packed).decode()
 
 
@@ -116,8 +121,10 @@ def decode(text: str) -> pipeline_pb2.Pipeline:
         DataError: The text was cut or altered, or a package is not installed here.
     """
     try:
-        ir = _parse(gzip.decompress(base64.b64decode(text, altchars=b"-_", validate=True)))
-    except (ValueError, EOFError, OSError, zlib.error, DecodeError) as error:
+        packed = base64.b64decode(text, altchars=b"-_", validate=True)
+        unpack = gzip.decompress if packed.startswith(_GZIP_MAGIC) else lzma.decompress
+        ir = _parse(unpack(packed))
+    except (ValueError, EOFError, OSError, zlib.error, lzma.LZMAError, DecodeError) as error:
         raise DataError(
             f"the pipeline in the arguments is damaged ({error}); compile it again"
         ) from error

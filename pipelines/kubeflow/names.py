@@ -6,8 +6,9 @@ from collections.abc import Iterable
 # With what KFP and Argo put before and after it, a name stays below Kubernetes' 63 characters.
 _MAX_TASK_CHARS = 40
 _MAX_PIPELINE_CHARS = 63
-# KFP's own name for the outermost graph.
-_RESERVED_TASKS = ("root",)
+# KFP's own name for the outermost graph, and the tasks that carry a large pipeline's IR.
+CARRIERS = tuple(f"pipeline-ir-{number}" for number in range(1, 9))
+_RESERVED_TASKS = ("root", *CARRIERS)
 # What tasks have besides the user's parameters, see `kubeflow` and `kubeflow_outputs`.
 _RESERVED_PARAMETERS = ("run_id", "metrics", "model_uri", "html")
 

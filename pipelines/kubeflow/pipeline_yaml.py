@@ -1,6 +1,7 @@
 """A plan and a placement as a Kubeflow Pipelines v2 YAML: one container task a node.
 
 Each task runs `penstock node`, so drivers, resolvers, conditions and the cache are TFX's own.
+Where the IR is too large for their arguments, tasks before them write it, see `carried.py`.
 KFP adds the order, the retries and the place, and its own cache stays off. Its run id is TFX's.
 """
 
@@ -14,12 +15,14 @@ from google.protobuf import json_format
 from kfp import components, dsl
 
 from penstock.components.files.commit import attempt_file
+from penstock.pipelines.kubeflow.carried import carried_folder
 from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
+from penstock.pipelines.kubeflow.names import CARRIERS
 from penstock.pipelines.kubeflow.outputs import HTML, METRICS, MODEL_URI
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import Plan, Task
 from penstock.pipelines.kubeflow.pod import MYSQL_TLS, place, set_retry_budgets
-from penstock.pipelines.kubeflow.workflow_size import check_size
+from penstock.pipelines.kubeflow.workflow_size import fit
 
 # KFP's launcher puts JSON in its place: where it wants which outputs.
 EXECUTOR_INPUT = "{{$}}"
@@ -32,7 +35,7 @@ _VIEW_TYPES = {
 
 def write_kubeflow(
     plan: Plan, out: Path, *, image: str, placement: Placement, allow_mutable_tag: bool = False
-) -> None:
+) -> Plan:
     """Compile a plan to a YAML file, which appears whole or not at all.
 
     Args:
@@ -42,17 +45,21 @@ def write_kubeflow(
         placement: Where they run.
         allow_mutable_tag: Take an image by tag, too.
 
+    Returns:
+        The plan as it was compiled, see `fit`.
+
     Raises:
-        UsageError: The image or the placement does not fit.
+        UsageError: The image or the placement does not fit, or the pipeline is too large.
     """
     check_image(image, allow_mutable_tag)
     check_yaml(out)
     placement.check_nodes(task.node_id for task in plan.tasks)
+    plan = fit(plan)
     made = _pipeline(plan, image, placement)
     spec = json_format.MessageToDict(made.pipeline_spec)
     set_retry_budgets(spec, placement.retry)
-    check_size(spec, {task.name: task.node_id for task in plan.tasks})
     _write([spec, json_format.MessageToDict(made.platform_spec)], out)
+    return plan
 
 
 def _write(documents: Sequence[Mapping[str, Any]], out: Path) -> None:
@@ -69,10 +76,11 @@ def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
 
     def build(*channels: Any) -> None:
         values = {p.name: value for p, value in zip(plan.parameters, channels, strict=True)}
+        carriers = _carriers(plan, image, placement)
         made: dict[str, dsl.PipelineTask] = {}
         for task in plan.tasks:
             step = _step(task, plan, image, placement, values)
-            made[task.name] = step.after(*(made[name] for name in task.upstream))
+            made[task.name] = step.after(*([made[n] for n in task.upstream] or carriers))
 
     _set_signature(
         build,
@@ -86,13 +94,36 @@ def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
 def _step(
     task: Task, plan: Plan, image: str, placement: Placement, values: Mapping[str, Any]
 ) -> dsl.PipelineTask:
-    component = _component(
-        task, image, _command(task, placement), _arguments(task, plan, placement)
-    )
+    ir = ["--inline-ir", task.inline_ir]
+    if plan.parts:
+        ir = ["--carried-ir", carried_folder(plan, placement.root_of(plan.name))]
+    arguments = _arguments(task, plan, placement)
+    component = _component(task, image, _command(task, placement), arguments, ir)
     step = component(
         run_id=dsl.PIPELINE_JOB_ID_PLACEHOLDER,
         **{parameter.kfp_name: values[parameter.name] for parameter in task.parameters},
     )
+    return _placed(step, task, placement)
+
+
+def _carriers(plan: Plan, image: str, placement: Placement) -> list[dsl.PipelineTask]:
+    """The tasks that write the IR below the root, where the plan has it in parts."""
+    folder = carried_folder(plan, placement.root_of(plan.name))
+
+    def carrier(number: int, name: str, part: str) -> dsl.PipelineTask:
+        def container() -> dsl.ContainerSpec:
+            command, args = ["penstock", "carry"], [f"{folder}/{number}", part]
+            return dsl.ContainerSpec(image=image, command=command, args=args)
+
+        _set_signature(container, name, {}, {})
+        step = dsl.container_component(container)()
+        return _placed(step, Task(name, name, "", part, (), (), ()), placement)
+
+    numbered = enumerate(zip(CARRIERS, plan.parts, strict=False), 1)
+    return [carrier(number, name, part) for number, (name, part) in numbered]
+
+
+def _placed(step: dsl.PipelineTask, task: Task, placement: Placement) -> dsl.PipelineTask:
     step.set_display_name(task.node_id)
     # TFX's cache knows what KFP's cannot: the content of the data and the blessed model.
     step.set_caching_options(False)
@@ -123,7 +154,9 @@ def _command(task: Task, placement: Placement) -> list[str]:
     return [*timeout, "penstock", "node"]
 
 
-def _component(task: Task, image: str, command: list[str], arguments: list[str]) -> Any:
+def _component(
+    task: Task, image: str, command: list[str], arguments: list[str], ir: list[str]
+) -> Any:
     inputs = {"run_id": str, **{p.kfp_name: p.kind for p in task.parameters}}
 
     def container(*placeholders: Any) -> dsl.ContainerSpec:
@@ -138,13 +171,7 @@ def _component(task: Task, image: str, command: list[str], arguments: list[str])
             image=image,
             command=command,
             # The IR comes last: nobody reads it, and it is long.
-            args=[
-                *arguments,
-                *("--run-id", run_id),
-                *given,
-                *outputs,
-                *("--inline-ir", task.inline_ir),
-            ],
+            args=[*arguments, *("--run-id", run_id), *given, *outputs, *ir],
         )
 
     _set_signature(container, task.name, {**inputs, **{v: _VIEW_TYPES[v] for v in task.views}}, {})

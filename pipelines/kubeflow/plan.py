@@ -52,9 +52,13 @@ class Plan:
         parameters: Its parameters.
         tasks: One a node.
         packages: The user's own packages that the image must have.
+        ir: The IR of all of them, see `ir.encode`.
+        parts: `ir` in pieces, where it is carried as `carried.py` says; else the tasks have theirs.
     """
 
     name: str
     parameters: tuple[Parameter, ...]
     tasks: tuple[Task, ...]
     packages: tuple[str, ...] = ()
+    ir: str = ""
+    parts: tuple[str, ...] = ()

@@ -17,8 +17,6 @@ from penstock.pipelines.kubeflow.plan import Parameter, Plan, Task
 from penstock.pipelines.kubeflow.secrets_check import check_no_secrets
 from penstock.pipelines.kubeflow.user_packages import needed_packages
 
-# Linux takes no argument of 128 KiB or more.
-_MAX_ARGUMENT_CHARS = 120_000
 _KINDS = {"INT": int, "DOUBLE": float, "STRING": str}
 _EMBEDDED_PARAMETER = re.compile(r'"__class__\\*": \\*"RuntimeParameter')
 _INFRA_VALIDATOR = ".infra_validator.component.InfraValidator"
@@ -50,6 +48,7 @@ def plan_ir(ir: pipeline_pb2.Pipeline) -> Plan:
         parameters=tuple(parameters.values()),
         tasks=tuple(_task(ir, node, names, parameters) for node in irs.nodes(ir)),
         packages=tuple(needed_packages(ir)),
+        ir=irs.encode(ir),
     )
 
 
@@ -83,19 +82,12 @@ def _task(
 ) -> Task:
     node_id = node.node_info.id
     _check_runs_in_container(ir, node)
-    inline_ir = irs.encode(irs.cut_to_node(ir, node_id))
-    if len(inline_ir) > _MAX_ARGUMENT_CHARS:
-        raise UsageError(
-            f"node {node_id!r}: its part of the pipeline takes {len(inline_ir):,} characters as an "
-            f"argument of its container, the limit is {_MAX_ARGUMENT_CHARS:,}; "
-            "move large options into a file of the image"
-        )
     made = {output.artifact_spec.type.name for output in node.outputs.outputs.values()}
     return Task(
         node_id=node_id,
         name=names[node_id],
         component=node.node_info.type.name,
-        inline_ir=inline_ir,
+        inline_ir=irs.encode(irs.cut_to_node(ir, node_id)),
         parameters=tuple(parameters[name] for name in irs.runtime_parameters(node)),
         upstream=tuple(names[upstream] for upstream in node.upstream_nodes),
         views=tuple(sorted({VIEWS[kind] for kind in made & VIEWS.keys()})),

@@ -50,8 +50,9 @@ def compile_pipeline(
     change_texts(ir, lambda text: mark_packages(text, own))
     check_paths(ir, placement)
     plan = plan_ir(ir)
-    write_kubeflow(plan, out, image=image, placement=placement, allow_mutable_tag=allow_mutable_tag)
-    return plan
+    return write_kubeflow(
+        plan, out, image=image, placement=placement, allow_mutable_tag=allow_mutable_tag
+    )
 
 
 def _own_packages(name: str) -> list[str]:

@@ -1,7 +1,12 @@
-"""Argo's limit of 1 MiB for a run's spec and compressed status (workflow/packer/packer.go).
+"""Argo's limit of 1 MiB for a run's JSON, with its status as base64 of gzip.
 
-The sizes were measured on what KFP 2.17's argocompiler makes, with a full status.
+argo-workflows `workflow/packer/packer.go` compressWorkflow, `util/file/fileutil.go`
+CompressEncodeString. KFP 2.17's `templateDefaults` (its `workflow-controller-configmap-patch.yaml`)
+make every node a Retry node and what it retries (`operator.go` executeTemplate), each with a copy.
 """
+
+import base64
+import random
 
 import pytest
 
@@ -9,46 +14,51 @@ from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import Plan, Task
-from penstock.pipelines.kubeflow.workflow_size import check_size
+from penstock.pipelines.kubeflow.workflow_size import fit
 
-# What `penstock node` is called with for a component of one short option.
-SMALL = "x" * 525
-
-
-def check_nodes(arguments):
-    executors = {f"exec-n{i}": {"container": {"args": [a]}} for i, a in enumerate(arguments)}
-    nodes = {f"n{i}": f"N{i}" for i in range(len(arguments))}
-    check_size({"deploymentSpec": {"executors": executors}}, nodes)
+RANDOM = random.Random(1)
 
 
-def test_two_hundred_small_nodes_fit():
-    """They take 767 KiB."""
-    check_nodes([SMALL] * 200)
+def noise(chars):
+    """As much of base64 as what does not compress becomes."""
+    return base64.urlsafe_b64encode(RANDOM.randbytes(chars))[:chars].decode()
 
 
-def test_three_hundred_do_not():
-    """They take 1,141 KiB."""
-    with pytest.raises(UsageError, match=r"run of these 300 nodes takes about 1,1\d\d KiB in Kub"):
-        check_nodes([SMALL] * 300)
+def plan(sizes, whole=""):
+    tasks = [Task(f"N{i}", f"n{i}", "tell", noise(s), (), (), ()) for i, s in enumerate(sizes)]
+    return Plan("p", (), tuple(tasks), ir=whole or "".join(task.inline_ir for task in tasks))
 
 
-def test_nor_do_three_nodes_with_80_kb_of_options_each():
-    """They take 1,142 KiB."""
+def test_small_nodes_have_their_own_part():
+    small = plan([340] * 150)
+    assert fit(small) is small
+
+
+def test_of_300_small_nodes_all_is_carried_once():
+    """Their parts repeat each other: of 300 with a short option all takes 2,016 characters."""
+    carried = fit(plan([376] * 300, noise(2_016)))
+    assert [len(part) for part in carried.parts] == [2_016]
+
+
+def test_large_options_of_several_nodes_are_carried_in_parts():
+    carried = fit(plan([45_000] * 3, noise(135_000)))
+    assert [len(part) for part in carried.parts] == [20_000] * 6 + [15_000]
+    assert "".join(carried.parts) == carried.ir
+
+
+def test_three_nodes_of_80_kb_that_do_not_compress_are_refused():
+    """Any way they stand in the workflow at least seven times: 1.7 MB."""
     with pytest.raises(UsageError) as error:
-        check_nodes(["x" * 81_000, "x" * 82_000, "x" * 81_000])
+        fit(plan([81_000, 82_000, 81_000]))
     assert str(error.value) == (
-        "a run of these 3 nodes takes about 1,155 KiB in Kubernetes, where Argo fails one above "
-        "1,024 KiB; the largest is node 'N1' with 82,000 characters of arguments: move large "
-        "options into files of the image, or split the pipeline"
+        "a run of these 3 nodes takes about 1,800 KiB in Kubernetes, where Argo fails one above "
+        "1,024 KiB; the largest is node 'N1' with 82,000 characters of options, compressed: move "
+        "large options into files of the image, or split the pipeline"
     )
 
 
 def test_no_file_is_left_of_a_pipeline_that_is_too_large(tmp_path):
-    irs = [letter * 81_000 for letter in "abc"]
-    tasks = tuple(Task(ir[0], ir[0], "tell", ir, (), (), ()) for ir in irs)
     image = "registry.example/penstock@sha256:" + "0" * 64
-    with pytest.raises(UsageError, match=r"the largest is node 'a'"):
-        write_kubeflow(
-            Plan("p", (), tasks), tmp_path / "p.yaml", image=image, placement=Placement()
-        )
+    with pytest.raises(UsageError, match=r"the largest is node 'N0'"):
+        write_kubeflow(plan([81_000] * 3), tmp_path / "p.yaml", image=image, placement=Placement())
     assert not list(tmp_path.iterdir())
