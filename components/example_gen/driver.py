@@ -15,6 +15,7 @@ from tfx.proto import example_gen_pb2, range_config_pb2
 
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.node_options import NodeOptions, node_inputs
+from penstock.components.example_gen.spans import RemoteSpans, has_span
 from penstock.components.files.address import scheme_of
 from penstock.components.files.content import hash_file
 from penstock.components.files.listing import list_files
@@ -32,14 +33,12 @@ class ContentDriver(driver.FileBasedDriver):
         range_config: range_config_pb2.RangeConfig | None = None,
         input_base_uri: str | None = None,
     ) -> input_processor.InputProcessor:
-        """What finds spans: of files on a path by their names, of a query by its placeholders.
-
-        Raises:
-            UsageError: A pattern of files at an address has placeholders for spans.
-        """
+        """What finds spans: of files by their names, of a query by its placeholders."""
         if input_base_uri is None or scheme_of(input_base_uri) is None:
             return super().get_input_processor(splits, range_config, input_base_uri)
-        return _AddressInputProcessor(splits, range_config)
+        if any(has_span(split.pattern) for split in splits):
+            return RemoteSpans(input_base_uri, splits, range_config)
+        return _QueryProcessor(splits, range_config)
 
     def resolve_exec_properties(
         self,
@@ -57,21 +56,8 @@ class ContentDriver(driver.FileBasedDriver):
         return properties
 
 
-class _AddressInputProcessor(input_processor.QueryBasedInputProcessor):
+class _QueryProcessor(input_processor.QueryBasedInputProcessor):
     """Fills `@span_begin_timestamp` and its like into queries, as TFX does for BigQuery."""
-
-    def get_pattern_for_span_version(self, pattern: str, span: int, version: int | None) -> str:
-        """The pattern of a span.
-
-        Raises:
-            UsageError: It has placeholders that names of files on a path would be compared with.
-        """
-        if any(utils.verify_split_pattern_specs(example_gen_pb2.Input.Split(pattern=pattern))):
-            raise UsageError(
-                f"pattern {pattern!r}: spans are found on paths and in queries only; mount the "
-                "bucket, or name the span's files"
-            )
-        return super().get_pattern_for_span_version(pattern, span, version)
 
     def get_latest_span(self) -> int:
         """None can be known.
@@ -79,7 +65,7 @@ class _AddressInputProcessor(input_processor.QueryBasedInputProcessor):
         Raises:
             UsageError: Always.
         """
-        raise UsageError("range_config must be a static_range for data that are not on a path")
+        raise UsageError("range_config must be a static_range for data without spans in its names")
 
 
 def _fingerprint(properties: dict[str, Any]) -> str:

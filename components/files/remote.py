@@ -117,6 +117,18 @@ def find_matches(pattern: str) -> list[RemoteFile]:
     return sorted(files)
 
 
+def find_names(pattern: str) -> list[str]:
+    """The addresses of the files and folders that a glob gives, by name.
+
+    Raises:
+        DataError: The server cannot be asked.
+        UsageError: What reads it is not installed.
+    """
+    pattern = _normal(pattern)
+    given = _ask(pattern, "glob", detail=True).values()
+    return sorted(_address(pattern, info).rstrip("/") for info in given)
+
+
 def list_folder(address: str) -> tuple[list[RemoteFile], list[str]]:
     """The files of a folder, and the names of the folders in it.
 

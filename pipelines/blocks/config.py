@@ -133,7 +133,8 @@ class TableConfig(PipelineConfig):
     """The options of a pipeline of a table, beside those of `PipelineConfig`.
 
     Attributes:
-        data: The table: files, a glob or a folder.
+        data: The table: files, a glob or a folder. Where its name has `{SPAN}`, or `{YYYY}`, `{MM}`
+            and `{DD}`, each run takes the newest, and the newest `{VERSION}` of it.
         source: How the files are read; its schema is `schema`.
         pack: Whether to pack the transformed Examples for training.
         packing: How they are packed.

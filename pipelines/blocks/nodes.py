@@ -9,14 +9,17 @@ from tfx.proto import example_gen_pb2
 
 from penstock.components import image_features
 from penstock.components.example_gen.component import ShardedExampleGen
+from penstock.components.example_gen.spans import has_span, split_span_address
 from penstock.components.gates.image_gate import ImageGate
 from penstock.pipelines.blocks.config import ImageConfig, TableConfig
 
 
 def table_examples(config: TableConfig) -> ShardedExampleGen:
-    """Reads `config.data`, a file, a glob or a folder, by `config.schema` if there is one."""
+    """Reads `config.data`, see `TableConfig`, by `config.schema` if there is one."""
     folder, pattern = config.data, "*"
-    if "://" not in folder and not os.path.isdir(folder):
+    if has_span(folder):
+        folder, pattern = split_span_address(folder)
+    elif "://" not in folder and not os.path.isdir(folder):
         folder, pattern = os.path.split(folder)
     split = example_gen_pb2.Input.Split(name="data", pattern=pattern)
     return ShardedExampleGen(

@@ -33,6 +33,10 @@ def command(
     parameter: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Once a runtime parameter.")
     ] = None,
+    span_from: Annotated[
+        str | None,
+        typer.Option(help="Where an ExampleGen reads, with {SPAN}; else where the IR says."),
+    ] = None,
     pipeline_root: Annotated[
         str | None, typer.Option(help="Folder or gs:// address of all outputs; else the IR's own.")
     ] = None,
@@ -75,7 +79,10 @@ def command(
     # TFX takes seconds to import; a wrong option is found before.
     pipeline = _read(ir, inline_ir, carried_ir)
     from penstock.pipelines.kubeflow.node import launch_node
+    from penstock.pipelines.kubeflow.spans import read_spans_from
 
+    if span_from:
+        read_spans_from(pipeline, node_id, span_from)
     result = launch_node(
         pipeline,
         node_id,

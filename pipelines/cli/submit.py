@@ -38,6 +38,14 @@ def command(
             "the server says another zone. See penstock schedules.",
         ),
     ] = None,
+    span_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Where the pipeline's data is: each run takes the newest {SPAN}, or "
+            "{YYYY}-{MM}-{DD}, and {VERSION} that is there.",
+        ),
+    ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Show each node's progress; exit 1 if the run fails.")
     ] = False,
@@ -53,7 +61,8 @@ def command(
     # kfp takes a second to import; --help does not need it.
     with needs_kubeflow():
         from penstock.pipelines.cli.work.schedules import create_schedule
-        from penstock.pipelines.cli.work.submit import submit
+        from penstock.pipelines.cli.work.submit import span_parameter, submit
+    parameters = [*(parameter or []), *([span_parameter(file, span_from)] if span_from else [])]
     if schedule is not None:
         if wait:
             raise UsageError("--wait follows one run; leave it out with --schedule")
@@ -63,7 +72,7 @@ def command(
             host=host,
             experiment=experiment,
             name=run_name,
-            parameters=parameter or [],
+            parameters=parameters,
             namespace=namespace,
             service_account=service_account,
         )
@@ -74,7 +83,7 @@ def command(
         host=host,
         experiment=experiment,
         run_name=run_name,
-        parameters=parameter or [],
+        parameters=parameters,
         namespace=namespace,
         service_account=service_account,
         wait=wait,

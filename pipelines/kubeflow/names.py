@@ -10,7 +10,7 @@ _MAX_PIPELINE_CHARS = 63
 CARRIERS = tuple(f"pipeline-ir-{number}" for number in range(1, 9))
 _RESERVED_TASKS = ("root", *CARRIERS)
 # What tasks have besides the user's parameters, see `kubeflow` and `kubeflow_outputs`.
-_RESERVED_PARAMETERS = ("run_id", "metrics", "model_uri", "html")
+_RESERVED_PARAMETERS = ("run_id", "span_from", "metrics", "model_uri", "html")
 
 
 def task_names(node_ids: Iterable[str]) -> dict[str, str]:

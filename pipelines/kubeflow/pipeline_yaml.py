@@ -20,7 +20,7 @@ from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
 from penstock.pipelines.kubeflow.names import CARRIERS
 from penstock.pipelines.kubeflow.outputs import HTML, METRICS, MODEL_URI
 from penstock.pipelines.kubeflow.placement import Placement
-from penstock.pipelines.kubeflow.plan import Plan, Task
+from penstock.pipelines.kubeflow.plan import SPAN_FROM, Plan, Task
 from penstock.pipelines.kubeflow.pod import MYSQL_TLS, place, set_retry_budgets
 from penstock.pipelines.kubeflow.workflow_size import fit
 
@@ -164,7 +164,11 @@ def _component(
         given = [
             argument
             for parameter, value in zip(task.parameters, values, strict=True)
-            for argument in ("--parameter", f"{parameter.name}={value}")
+            for argument in (
+                ("--span-from", value)
+                if parameter is SPAN_FROM
+                else ("--parameter", f"{parameter.name}={value}")
+            )
         ]
         outputs = ["--kfp-executor-input", EXECUTOR_INPUT] if task.views else []
         return dsl.ContainerSpec(

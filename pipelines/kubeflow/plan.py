@@ -20,6 +20,10 @@ class Parameter:
     default: int | float | str | None
 
 
+# Where a run's data is in place of where the pipeline says; of tasks that read files, see `spans`.
+SPAN_FROM = Parameter("{span_from}", "span_from", str, "")
+
+
 @dataclass(frozen=True)
 class Task:
     """A node as a container task.

@@ -5,6 +5,7 @@ In: a `tfx.dsl.Pipeline`. Out: a `Plan`, with no TFX type in it.
 
 import json
 import re
+from dataclasses import replace
 
 from tfx.orchestration.pipeline import Pipeline
 from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
@@ -13,8 +14,9 @@ from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.names import parameter_names, pipeline_name, task_names
 from penstock.pipelines.kubeflow.outputs import VIEWS
-from penstock.pipelines.kubeflow.plan import Parameter, Plan, Task
+from penstock.pipelines.kubeflow.plan import SPAN_FROM, Parameter, Plan, Task
 from penstock.pipelines.kubeflow.secrets_check import check_no_secrets
+from penstock.pipelines.kubeflow.spans import reads_files
 from penstock.pipelines.kubeflow.user_packages import needed_packages
 
 _KINDS = {"INT": int, "DOUBLE": float, "STRING": str}
@@ -43,10 +45,15 @@ def plan_ir(ir: pipeline_pb2.Pipeline) -> Plan:
     check_no_secrets(ir)
     names = task_names(node.node_info.id for node in irs.nodes(ir))
     parameters = _parameters(ir)
+    tasks = [_task(ir, node, names, parameters) for node in irs.nodes(ir)]
+    readers = [i for i, node in enumerate(irs.nodes(ir)) if reads_files(node)]
+    if len(readers) == 1:
+        [one] = readers
+        tasks[one] = replace(tasks[one], parameters=(*tasks[one].parameters, SPAN_FROM))
     return Plan(
         name=pipeline_name(ir.pipeline_info.id),
-        parameters=tuple(parameters.values()),
-        tasks=tuple(_task(ir, node, names, parameters) for node in irs.nodes(ir)),
+        parameters=(*parameters.values(), *((SPAN_FROM,) if len(readers) == 1 else ())),
+        tasks=tuple(tasks),
         packages=tuple(needed_packages(ir)),
         ir=irs.encode(ir),
     )

@@ -9,7 +9,8 @@ from typing import Any
 import kfp
 from rich.console import Console
 
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, UsageError
+from penstock.pipelines.kubeflow.plan import SPAN_FROM
 from penstock.pipelines.kubeflow.server import connect, server_errors
 from penstock.pipelines.kubeflow.submitted_file import KubeflowFile, read_kubeflow_file
 
@@ -68,6 +69,27 @@ def submit(
     if wait:
         _follow(client, host, str(run.run_id), file, console, seconds_between_polls)
     return str(run.run_id)
+
+
+def span_parameter(path: Path, address: str) -> str:
+    """`--span-from` as a parameter of a compiled pipeline.
+
+    Raises:
+        DataError: The file is no compiled pipeline.
+        UsageError: The pipeline has no ExampleGen of files or several, or the address no span.
+    """
+    from penstock.components.example_gen.spans import split_span_address
+
+    folder, _ = split_span_address(address)
+    if "://" not in folder and not folder.startswith("/"):
+        raise UsageError(f"--span-from must be an address or an absolute path, got {address!r}")
+    name = SPAN_FROM.kfp_name
+    if name not in read_kubeflow_file(path).parameters:
+        raise UsageError(
+            f"{path}: --span-from needs a pipeline with one ExampleGen that reads files, compiled "
+            "by this version of Penstock"
+        )
+    return f"{name}={address}"
 
 
 def _follow(

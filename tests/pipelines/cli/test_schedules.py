@@ -41,6 +41,25 @@ def test_kfp_is_asked_for_one_run_at_a_time_without_catching_up(server, schedule
     assert tasks.keys() == {"make-numbers", "trainer"}
 
 
+def test_each_run_takes_the_newest_span_of_an_address(server, file):
+    address = "gs://bucket/trips/{YYYY}-{MM}-{DD}/*.csv"
+    options = ("--host", server.host, "--schedule", "0 3 * * *", "--parameter", "note=x")
+    with pytest.raises(UsageError, match=r"--span-from needs a pipeline with one ExampleGen that "):
+        call("submit", file, *options, "--span-from", address)
+    file.write_text(
+        file.read_text().replace(
+            "note: {par", "span_from: {parameterType: STRING, isOptional: true}\n      note: {par"
+        )
+    )
+    with pytest.raises(UsageError, match=r"^'trips': expected a folder, and below it \{SPAN\}, or"):
+        call("submit", file, *options, "--span-from", "trips")
+    with pytest.raises(UsageError, match=r"--span-from must be an address or an absolute path, go"):
+        call("submit", file, *options, "--span-from", "data/{SPAN}")
+    call("submit", file, *options, "--span-from", address)
+    (made,) = server.schedules
+    assert made["runtime_config"]["parameters"] == {"note": "x", "span_from": address}
+
+
 def test_schedules_are_listed_paused_resumed_and_deleted(server, schedule):
     def state():
         lines = call("schedules", "list", "--host", server.host).splitlines()

@@ -1,14 +1,19 @@
 """What each run of a schedule reads: its node as compiled, run again as new days of data come."""
 
+import json
+
 import pytest
 from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import example_gen_pb2
 
+from penstock.components.errors import UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.components.local_beam import local_beam_args
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.node import State, launch_node
+from penstock.pipelines.kubeflow.plan import SPAN_FROM
 from penstock.pipelines.kubeflow.planner import plan_pipeline
+from penstock.pipelines.kubeflow.spans import read_spans_from
 from penstock.pipelines.runs.metadata_store import SqliteStore
 
 pytestmark = pytest.mark.slow
@@ -45,3 +50,36 @@ def test_a_run_takes_the_newest_day_and_the_cache_an_old_one(tmp_path):
     add("2026-11-22", 40)
     assert run("night-3") == (State.DONE, first + 2)
     assert run("night-4") == (State.CACHED, first + 2)
+
+
+def test_a_run_says_where_its_spans_are(tmp_path):
+    """`penstock submit --span-from`: a parameter of the compiled pipeline."""
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "trips.csv").write_text("day\n1\n")
+    node = ShardedExampleGen("/elsewhere").with_beam_pipeline_args(local_beam_args(1))
+    plan = plan_pipeline(Pipeline("p", str(tmp_path / "x"), components=[node]))
+    assert plan.parameters == (SPAN_FROM,)
+    assert plan.tasks[0].parameters == (SPAN_FROM,)
+    ir = irs.decode(plan.tasks[0].inline_ir)
+    read_spans_from(ir, "ShardedExampleGen", f"{tmp_path}/{{SPAN}}/*.csv")
+    options = irs.find_node(ir, "ShardedExampleGen").parameters.parameters
+    assert options["input_base"].field_value.string_value == str(tmp_path)
+    assert json.loads(options["input_config"].field_value.string_value) == {
+        "splits": [{"name": "single_split", "pattern": "{SPAN}/*.csv"}]
+    }
+
+
+def test_a_pipeline_of_two_example_gens_has_no_such_parameter(tmp_path):
+    nodes = [ShardedExampleGen(f"/{name}").with_id(name) for name in "ab"]
+    plan = plan_pipeline(Pipeline("p", str(tmp_path), components=nodes))
+    assert plan.parameters == ()
+
+
+def test_several_inputs_are_not_named_by_one_address(tmp_path):
+    splits = [{"name": name, "pattern": f"{name}/*"} for name in ("train", "eval")]
+    node = ShardedExampleGen("/data", input_config=example_gen_pb2.Input(splits=splits))
+    ir = irs.compile_ir(Pipeline("p", str(tmp_path), components=[node]))
+    with pytest.raises(UsageError, match=r"node 'ShardedExampleGen' reads several inputs \(train,"):
+        read_spans_from(ir, "ShardedExampleGen", "/data/{SPAN}")
+    with pytest.raises(UsageError, match=r"^'/data/trips': expected a folder, and below it \{SPAN"):
+        read_spans_from(ir, "ShardedExampleGen", "/data/trips")

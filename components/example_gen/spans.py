@@ -1,0 +1,85 @@
+"""Spans of data: an address with placeholders, as TFX has them, and the newest span that is there.
+
+`{SPAN}`, `{VERSION}` and `{YYYY}-{MM}-{DD}` stand for what changes from one delivery to the next.
+TFX finds them on paths; at `s3://`, `gs://` and `hdfs://` addresses they are found here, by its
+rules.
+"""
+
+import re
+
+from tfx.components.example_gen import input_processor, utils
+from tfx.proto import example_gen_pb2
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.files.address import scheme_of
+from penstock.components.files.remote import find_names
+
+_SPAN = re.compile(r"\{(SPAN(:\d+)?|YYYY)\}")
+_NOT_LISTED = ("http", "https")
+
+
+def has_span(text: str) -> bool:
+    """Whether a pattern or an address has placeholders for a span."""
+    return _SPAN.search(text) is not None
+
+
+def split_span_address(address: str) -> tuple[str, str]:
+    """The folder above the first placeholder, and the pattern below it.
+
+    Raises:
+        UsageError: There is no placeholder of a span in it, or no folder above.
+    """
+    found = _SPAN.search(address)
+    folder, _, name = address[: found.start() if found else 0].rpartition("/")
+    if found is None or not folder:
+        raise UsageError(
+            f"{address!r}: expected a folder, and below it {{SPAN}}, or {{YYYY}}, {{MM}} and "
+            "{DD}, as in gs://bucket/trips/{YYYY}-{MM}-{DD}/*.csv"
+        )
+    return folder, name + address[found.start() :]
+
+
+class RemoteSpans(input_processor.FileBasedInputProcessor):
+    """Finds the newest span and version at an address, which TFX's own file systems do not list."""
+
+    def resolve_span_and_version(self) -> tuple[int, int | None]:
+        """The newest span that is there, or that of the range, and its newest version.
+
+        Raises:
+            DataError: There is none, splits differ in it, or a name is not as the pattern says.
+            UsageError: The server does not list.
+        """
+        if scheme_of(self._input_base_uri) in _NOT_LISTED:
+            raise UsageError(
+                f"{self._input_base_uri}: spans are found on paths and at s3, gs and hdfs "
+                "addresses; http has no listing"
+            )
+        found = {self._newest(split) for split in self._splits}
+        if len(found) > 1:
+            raise DataError(
+                f"{self._input_base_uri}: the splits have different newest spans or versions: "
+                f"{sorted(found, key=str)}"
+            )
+        return found.pop()
+
+    def get_input_fingerprint(self, span: int, version: int | None) -> None:
+        """None: `ContentDriver` makes its own of what the files hold."""
+
+    def _newest(self, split: example_gen_pb2.Input.Split) -> tuple[int, int | None]:
+        specs = self._is_match_span, self._is_match_date, self._is_match_version
+        if not any(specs):
+            return 0, None
+        glob, regex = utils._create_matching_glob_and_regex(
+            self._input_base_uri, split, *specs, range_config=self._range_config
+        )
+        spans = []
+        for name in find_names(glob):
+            try:
+                match = utils._find_matched_span_version_from_path(name, regex, *specs)
+            except ValueError as error:
+                raise DataError(f"{name}: not named as {split.pattern} says ({error})") from error
+            spans.append((match[1], match[3]))
+        if not spans:
+            raise DataError(f"{self._input_base_uri}/{split.pattern}: no span is there")
+        newest: tuple[int, int | None] = max(spans, key=lambda one: (one[0], one[1] or 0))
+        return newest
