@@ -124,7 +124,7 @@ def find_names(pattern: str) -> list[str]:
         DataError: The server cannot be asked.
         UsageError: What reads it is not installed.
     """
-    pattern = _normal(pattern)
+    pattern = normal_address(pattern)
     given = _ask(pattern, "glob", detail=True).values()
     return sorted(_address(pattern, info).rstrip("/") for info in given)
 
