@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.cli.work.init import run_init
+from penstock.pipelines.cli.work.init import run_init, show_starter
 from penstock.pipelines.starter.look import look_at
 from penstock.pipelines.starter.write import package_name
 
@@ -39,7 +39,7 @@ def python(folder, code):
 
 
 def test_a_table_gives_a_package_whose_options_are_good(tmp_path, csv, capsys):
-    run_init(tmp_path / "My-Churn", str(csv), ["left"], None)
+    show_starter(run_init(tmp_path / "My-Churn", str(csv), ["left"], None))
     package = tmp_path / "My-Churn" / "my_churn"
     modules = sorted(path.name for path in package.glob("*.py"))
     assert modules == [
