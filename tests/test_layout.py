@@ -43,7 +43,9 @@ def imports(path):
 
 def room_of(path):
     """The room that a file or a module's path lies in: the longest of the table."""
-    return max((room for room in ROOMS if path.startswith(f"{room}/")), key=len)
+    rooms = [room for room in ROOMS if path.startswith(f"{room}/")]
+    assert rooms, f"{path} is in no room: CONTRIBUTING.md has a row for each"
+    return max(rooms, key=len)
 
 
 def test_the_table_lists_every_room():
@@ -53,7 +55,8 @@ def test_the_table_lists_every_room():
         for path in [ROOT / folder / "__init__.py", *(ROOT / folder).glob("*/__init__.py")]
     }
     # The head of pipelines/ holds nothing, the folders of schemas/ no code.
-    assert folders - {"pipelines"} == set(ROOMS) - {"benchmarks"}
+    wrong = (folders - {"pipelines"}) ^ (set(ROOMS) - {"benchmarks"})
+    assert wrong == set(), "the table of CONTRIBUTING.md has a row for each folder, and no other"
 
 
 def test_a_room_imports_only_rooms_above_it():
@@ -65,10 +68,11 @@ def test_a_room_imports_only_rooms_above_it():
         for module in imports(path):
             if not module.startswith(tuple(f"penstock.{top}." for top in FOLDERS)):
                 continue
+            room = room_of(name)
             other = room_of(module.removeprefix("penstock.").replace(".", "/") + "/")
-            if ROOMS.index(other) > ROOMS.index(room_of(name)):
-                broken.append(f"{name} imports {module}")
-    assert broken == []
+            if ROOMS.index(other) > ROOMS.index(room):
+                broken.append(f"{name} imports {module}: {other} is below {room}")
+    assert broken == [], "a room imports only rooms above it in the table of CONTRIBUTING.md"
 
 
 @pytest.mark.parametrize("place", sorted(FORBIDDEN))
@@ -95,9 +99,10 @@ def test_the_wheel_holds_every_package_but_the_benchmarks():
     tree = {
         "penstock." + ".".join(file.parent.relative_to(ROOT).parts)
         for folder in FOLDERS
-        for file in (ROOT / folder).rglob("__init__.py")
+        for file in (ROOT / folder).rglob("*.py")
     }
-    assert set(setuptools["packages"]) == tree | {"penstock"}
+    lacking = "a folder without an __init__.py is not in the wheel"
+    assert set(setuptools["packages"]) == tree | {"penstock"}, lacking
     assert "penstock.benchmarks" in find_packages(str(ROOT))
 
 
@@ -113,6 +118,14 @@ def loaded_by(module):
             [sys.executable, "-c", code], check=True, capture_output=True, text=True
         ).stdout.split()
     )
+
+
+def test_every_file_of_a_command_is_registered():
+    folder = ROOT / "pipelines/cli"
+    command = re.compile(r"^(def command\(|command = |app = )", re.MULTILINE)
+    files = {path.stem for path in folder.glob("*.py") if command.search(path.read_text())}
+    imported = {name.rpartition(".")[2] for name in imports(folder / "main.py")}
+    assert files - {"main"} - imported == set(), "pipelines/cli/main.py registers every command"
 
 
 def test_the_command_line_loads_nothing_that_help_does_not_need():
