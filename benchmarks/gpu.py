@@ -23,35 +23,26 @@ from penstock.benchmarks.gpu_networks import (
     image_size,
 )
 from penstock.benchmarks.outcome import Comparison, Contender, FactTable, Outcome
-from penstock.benchmarks.trained import in_turn, train_for
+from penstock.benchmarks.trained import TrainedOptions, in_turn, train_for
 from penstock.components.errors import UsageError
 
 
 @dataclass(frozen=True)
-class GpuOptions:
-    """What is trained on, and how often.
+class GpuOptions(TrainedOptions):
+    """What is trained on, tables and images, and how often.
 
     Attributes:
-        rows: Rows of the made table of 40 columns.
         images: Made JPEG photos of 375 x 500.
-        seconds: How long each training lasts, in steady steps.
-        rounds: How often each runs.
         only: Comparisons whose titles have this in them; nothing takes all.
     """
 
-    rows: int = 131_072
     images: int = 512
-    seconds: float = 3.0
-    rounds: int = 1
     only: str = ""
 
     def __post_init__(self) -> None:
-        if self.rows < 1 or self.rows % TABLE_BATCH:
-            raise UsageError(f"rows must be a multiple of {TABLE_BATCH}, got {self.rows}")
+        super().__post_init__()
         if self.images < 1 or self.images % IMAGE_BATCH:
             raise UsageError(f"images must be a multiple of {IMAGE_BATCH}, got {self.images}")
-        if self.rounds < 1 or self.seconds <= 0:
-            raise UsageError("rounds must be at least 1, and seconds more than 0")
         if not self.groups:
             titles = "; ".join(group.title for group in GROUPS)
             raise UsageError(f"no comparison has {self.only!r} in its title: there are {titles}")

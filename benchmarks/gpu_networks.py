@@ -76,14 +76,14 @@ def with_label(numbers: Any) -> tuple[Any, Any]:
 
 def naive_rows(root: Path) -> Any:
     """One `parse_single_example` after another, nothing ahead, not shuffled."""
-    return rows_benchmark.naive(_files(root)).map(stack)
+    return packed_tables.naive(root).map(stack)
 
 
 def row_examples(root: Path, **options: Any) -> Any:
     """`train_input_fn`."""
     import tensorflow as tf
 
-    batches = rows_benchmark.penstock(_files(root), **options)
+    batches = rows_benchmark.penstock(packed_tables.row_files(root), **options)
     return batches.map(stack, num_parallel_calls=tf.data.AUTOTUNE).prefetch(8)
 
 
@@ -108,10 +108,6 @@ def of_images(read: Callable[[Path, int], Any]) -> Callable[[Path], Any]:
         return read(root, image_size()).map(image_training.image_and_label)
 
     return batches
-
-
-def _files(root: Path) -> list[str]:
-    return sorted(str(path) for path in (root / "rows" / "Split-train").iterdir())
 
 
 Input = Callable[..., Any]

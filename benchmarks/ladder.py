@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from penstock.benchmarks import claims, questions
+from penstock.benchmarks import packed as tables
+from penstock.benchmarks import packed_images as images
 from penstock.benchmarks.harness import Measured, in_turn, measure
+from penstock.benchmarks.input import specs
 from penstock.benchmarks.outcome import Comparison, Contender, Outcome
 from penstock.benchmarks.reading import reader
 from penstock.components.errors import UsageError
@@ -160,37 +163,14 @@ STEPS: dict[str, Callable[[Input], Any]] = {
 
 def table_input(root: Path) -> Input:
     """The made table of `packed.prepare`."""
-    import tensorflow as tf
-
-    from penstock.benchmarks.input import specs
-
-    spec = specs()
-    return Input(
-        files=sorted(str(path) for path in (root / "rows" / "Split-train").iterdir()),
-        spec=spec,
-        parse_one=lambda record: tf.io.parse_single_example(record, spec),
-        parse_batch=lambda records: tf.io.parse_example(records, spec),
-        packed=str(root / "strings"),
-        batch=TABLE_BATCH,
-    )
+    return _rows_input(tables.row_files(root), specs(), root / "strings")
 
 
 def image_input(root: Path) -> Input:
     """The made images of `packed_images.prepare`; JPEG are decoded one by one."""
-    import tensorflow as tf
-
-    spec = {
-        "image": tf.io.FixedLenFeature([], tf.string),
-        "label": tf.io.FixedLenFeature([], tf.int64),
-    }
-
-    def parse(record: Any) -> Any:
-        row = tf.io.parse_single_example(record, spec)
-        pixels = tf.image.resize(tf.io.decode_jpeg(row["image"], channels=3), (SIZE, SIZE))
-        return {"image": tf.cast(pixels, tf.uint8), "label": row["label"]}
-
-    files = sorted(str(path) for path in (root / "rows" / "Split-train").iterdir())
-    return Input(files, spec, parse, None, str(root / f"packed-{SIZE}"), IMAGE_BATCH)
+    spec, parse = images.jpeg_parser(SIZE)
+    packed = str(root / f"packed-{SIZE}")
+    return Input(tables.row_files(root), spec, parse, None, packed, IMAGE_BATCH)
 
 
 def own_input(root: Path) -> Input:
@@ -205,13 +185,20 @@ def own_input(root: Path) -> Input:
         dtype, default = kinds[column.kind]
         lists, one = tf.io.VarLenFeature(dtype), tf.io.FixedLenFeature([1], dtype, [default])
         spec[column.name] = lists if column.is_list else one
+    files = [str(folder / shard.file) for shard in next(iter(manifest.splits.values()))]
+    return _rows_input(files, spec, root / "packed")
+
+
+def _rows_input(files: list[str], spec: dict[str, Any], packed: Path) -> Input:
+    import tensorflow as tf
+
     return Input(
-        files=[str(folder / shard.file) for shard in next(iter(manifest.splits.values()))],
-        spec=spec,
-        parse_one=lambda record: tf.io.parse_single_example(record, spec),
-        parse_batch=lambda records: tf.io.parse_example(records, spec),
-        packed=str(root / "packed"),
-        batch=TABLE_BATCH,
+        files,
+        spec,
+        lambda record: tf.io.parse_single_example(record, spec),
+        lambda records: tf.io.parse_example(records, spec),
+        str(packed),
+        TABLE_BATCH,
     )
 
 
@@ -237,9 +224,6 @@ def _child(what: str, step: str, root: Path, seconds: float) -> Measured:
 
 def _check(what: str, step: str, batches: Iterator[Any], root: Path) -> None:
     """A first pass, held against the sums of all rows; it also fills the cache."""
-    from penstock.benchmarks import packed as tables
-    from penstock.benchmarks import packed_images as images
-
     if what == "table":
         sums = json.loads((root / "sums.json").read_text())
         tables.check(batches, int(root.name.rpartition("-")[2]), sums)
@@ -258,9 +242,6 @@ def _rows(batch: Any) -> int:
 
 def prepare(options: LadderOptions) -> None:
     """Make or pack what is read, unless it is there."""
-    from penstock.benchmarks import packed as tables
-    from penstock.benchmarks import packed_images as images
-
     folder = questions.data_folder()
     if options.rows:
         tables.prepare(folder, options.rows)

@@ -65,18 +65,19 @@ def _sums(batches: list[Any]) -> dict[str, int]:
     return {"integers": integers, "lengths": lengths}
 
 
-def _files(root: Path) -> list[str]:
+def row_files(root: Path) -> list[str]:
+    """The shards of row Examples of what `prepare` made, or of `packed_images`."""
     return sorted(str(path) for path in (root / "rows" / "Split-train").iterdir())
 
 
 def naive(root: Path) -> Any:
     """One record after another, not even shuffled."""
-    return rows_benchmark.naive(_files(root))
+    return rows_benchmark.naive(row_files(root))
 
 
 def row_examples(root: Path) -> Any:
     """`train_input_fn` as it comes."""
-    return rows_benchmark.penstock(_files(root))
+    return rows_benchmark.penstock(row_files(root))
 
 
 def packed(root: Path, folder: str = "strings", **options: Any) -> Any:

@@ -109,8 +109,8 @@ def pil_loop(root: Path, size: int = SIZE) -> Iterator[dict[str, Any]]:
             yield {"image": pixels, "label": np.array([*map(made_photos.label_of, some)])}
 
 
-def jpeg_rows(root: Path, size: int = SIZE) -> Any:
-    """JPEG in TFRecords, interleaved, decoded and resized in parallel."""
+def jpeg_parser(size: int) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    """The specification of a row, and what makes pixels of that height and width of it."""
     import tensorflow as tf
 
     spec = {
@@ -123,6 +123,14 @@ def jpeg_rows(root: Path, size: int = SIZE) -> Any:
         image = tf.image.resize(tf.io.decode_jpeg(row["image"], channels=3), (size, size))
         return {"image": tf.cast(image, tf.uint8), "label": row["label"]}
 
+    return spec, decode
+
+
+def jpeg_rows(root: Path, size: int = SIZE) -> Any:
+    """JPEG in TFRecords, interleaved, decoded and resized in parallel."""
+    import tensorflow as tf
+
+    _, decode = jpeg_parser(size)
     files = tf.data.Dataset.list_files(str(root / "rows" / "Split-train" / "*"))
     records = files.interleave(
         tf.data.TFRecordDataset, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False

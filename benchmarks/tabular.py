@@ -9,10 +9,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.benchmarks import claims, questions
+from penstock.benchmarks import claims, gpu_networks, made_table, questions
+from penstock.benchmarks import input as rows_benchmark
+from penstock.benchmarks import packed as packed_benchmark
 from penstock.benchmarks.harness import Measured, in_turn, measure, peak_mib_now
 from penstock.benchmarks.outcome import Comparison, Contender, Outcome
 from penstock.benchmarks.reading import reader
+from penstock.benchmarks.trained import train_for
 from penstock.components.errors import UsageError
 
 BATCH_SIZE = 1024
@@ -50,8 +53,6 @@ def pandas_csv(root: Path) -> Any:
     import pandas as pd
     import tensorflow as tf
 
-    from penstock.benchmarks import made_table
-
     def batches() -> Iterator[dict[str, Any]]:
         while True:
             table = pd.read_csv(root / "table.csv")
@@ -77,22 +78,16 @@ def tensorflow_csv(root: Path) -> Any:
 
 def stock(root: Path) -> Any:
     """What `fn_args.data_accessor.tf_dataset_factory` gives."""
-    from penstock.benchmarks import input as rows_benchmark
-
-    return rows_benchmark.stock(_files(root))
+    return rows_benchmark.stock(packed_benchmark.row_files(root))
 
 
 def row_examples(root: Path) -> Any:
     """`train_input_fn` as it comes."""
-    from penstock.benchmarks import input as rows_benchmark
-
-    return rows_benchmark.penstock(_files(root))
+    return packed_benchmark.row_examples(root)
 
 
 def packed(root: Path) -> Any:
     """`packed_train_input_fn` as it comes."""
-    from penstock.benchmarks import packed as packed_benchmark
-
     return packed_benchmark.packed(root)
 
 
@@ -105,10 +100,6 @@ CONTENDERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def _files(root: Path) -> list[str]:
-    return sorted(str(path) for path in (root / "rows" / "Split-train").iterdir())
-
-
 def _read(name: str, root: Path, seconds: float) -> Measured:
     read = reader(iter(CONTENDERS[name](root)))
     return measure(lambda: read(seconds))
@@ -117,9 +108,6 @@ def _read(name: str, root: Path, seconds: float) -> Measured:
 def _train(name: str, root: Path, seconds: float, units: int) -> Measured:
     """The same with a network behind it; the input needs the cores that the steps take."""
     import tensorflow as tf
-
-    from penstock.benchmarks import gpu_networks
-    from penstock.benchmarks.trained import train_for
 
     def data() -> Any:
         if name == PACKED:
@@ -137,9 +125,6 @@ def _train(name: str, root: Path, seconds: float, units: int) -> Measured:
 
 def prepare(options: TabularOptions) -> None:
     """Make and pack the table, unless it is there."""
-    from penstock.benchmarks import made_table
-    from penstock.benchmarks import packed as packed_benchmark
-
     folder = questions.data_folder()
     root = packed_benchmark.prepare(folder, options.rows)
     if not (root / "table.csv").exists():

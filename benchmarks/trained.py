@@ -8,11 +8,37 @@ import math
 import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.benchmarks.harness import peak_mib_now, runs_in_turn
+from penstock.benchmarks.input import BATCH_SIZE
+from penstock.components.errors import UsageError
 
 CALIBRATION_STEPS = 40
+
+
+@dataclass(frozen=True)
+class TrainedOptions:
+    """What is trained on, and how often.
+
+    Attributes:
+        rows: Rows of the made table of 40 columns.
+        seconds: How long each training lasts, in steady steps.
+        rounds: How often each runs.
+    """
+
+    rows: int = 131_072
+    seconds: float = 3.0
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        if self.rows < 1 or self.rows % BATCH_SIZE:
+            raise UsageError(f"rows must be a multiple of {BATCH_SIZE}, got {self.rows}")
+        if self.rounds < 1 or self.seconds <= 0:
+            raise UsageError("rounds must be at least 1, and seconds more than 0")
+
+
 Figures = Mapping[str, Any]
 
 

@@ -14,7 +14,7 @@ from penstock.benchmarks import input as rows_benchmark
 from penstock.benchmarks import packed as packed_tables
 from penstock.benchmarks.make_once import make_once
 from penstock.benchmarks.outcome import FactTable, Outcome
-from penstock.benchmarks.trained import in_turn, train_for
+from penstock.benchmarks.trained import TrainedOptions, in_turn, train_for
 from penstock.benchmarks.verdict_cases import (
     CASES,
     GZIP,
@@ -29,28 +29,17 @@ from penstock.components.errors import UsageError
 
 
 @dataclass(frozen=True)
-class VerdictOptions:
-    """What is trained on, and how often.
+class VerdictOptions(TrainedOptions):
+    """What is trained on, in which cases, and how often.
 
     Attributes:
-        rows: Rows of the made table of 40 columns.
-        seconds: How long each training lasts, in steady steps.
-        rounds: How often each runs.
         only: Cases whose names have this in them; nothing takes all.
     """
 
-    rows: int = 131_072
-    seconds: float = 3.0
-    rounds: int = 1
     only: str = ""
 
     def __post_init__(self) -> None:
-        if self.rows < 1 or self.rows % rows_benchmark.BATCH_SIZE:
-            raise UsageError(
-                f"rows must be a multiple of {rows_benchmark.BATCH_SIZE}, got {self.rows}"
-            )
-        if self.rounds < 1 or self.seconds <= 0:
-            raise UsageError("rounds must be at least 1, and seconds more than 0")
+        super().__post_init__()
         if not self.cases:
             names = "; ".join(case.name for case in CASES)
             raise UsageError(f"no case has {self.only!r} in its name: there are {names}")
