@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock.benchmarks import script
 from penstock.benchmarks.harness import Measured, measure
+from penstock.benchmarks.ingest import ingest_source
 from penstock.benchmarks.made_photos import photos
 
 SHARDS = 8
@@ -63,20 +64,10 @@ def _penstock(
     images: Path, out: Path, partition_feature: str | None = None, **layout: Any
 ) -> Measured:
     """`penstock ingest --kind images` into two splits."""
-    from penstock.components.example_gen.ingest import ingest, plan_job
-    from penstock.components.example_gen.options import IngestOptions
-    from penstock.components.example_gen.split_options import SplitOptions
-    from penstock.components.local_beam import local_pipeline
-    from penstock.components.sources.images.open_images import open_images
     from penstock.components.sources.images.options import ImageOptions
 
-    def work() -> int:
-        options = IngestOptions()
-        source = open_images([str(images)], ImageOptions(**layout))
-        job = plan_job(source, SplitOptions(partition_feature=partition_feature), options)
-        return ingest([job], out, options, lambda: local_pipeline(1)).account.read
-
-    return measure(work)
+    source = ImageOptions(**layout)
+    return ingest_source(source, str(images), out, partition_feature=partition_feature)
 
 
 def penstock_bytes(images: Path, out: Path) -> Measured:

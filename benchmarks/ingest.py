@@ -108,21 +108,36 @@ def stock(csv: Path, out: Path, compression: str) -> Measured:
     return measure(work)
 
 
-def penstock(csv: Path, out: Path, compression: str, workers: int = 1) -> Measured:
-    """`penstock ingest` with the same splits, two to one, as CsvExampleGen's."""
+def ingest_source(
+    source: Any,
+    inputs: str,
+    out: Path,
+    *,
+    compression: str = "",
+    partition_feature: str | None = None,
+    workers: int = 1,
+) -> Measured:
+    """What `penstock ingest` does by the options of a source, planning included."""
     from penstock.components.example_gen.ingest import ingest, plan_job
     from penstock.components.example_gen.options import IngestOptions
     from penstock.components.example_gen.split_options import SplitOptions
     from penstock.components.local_beam import local_pipeline
     from penstock.components.sources.open import open_source
-    from penstock.components.sources.options import SourceOptions
 
     def work() -> int:
         options = IngestOptions(compression=compression)
-        job = plan_job(open_source([str(csv)], SourceOptions()), SplitOptions(), options)
+        splits = SplitOptions(partition_feature=partition_feature)
+        job = plan_job(open_source(inputs, source), splits, options)
         return ingest([job], out, options, lambda: local_pipeline(workers)).account.read
 
     return measure(work)
+
+
+def penstock(csv: Path, out: Path, compression: str, workers: int = 1) -> Measured:
+    """`penstock ingest` with the same splits, two to one, as CsvExampleGen's."""
+    from penstock.components.sources.options import SourceOptions
+
+    return ingest_source(SourceOptions(), str(csv), out, compression=compression, workers=workers)
 
 
 def penstock_workers(csv: Path, out: Path, compression: str) -> Measured:

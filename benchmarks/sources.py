@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.benchmarks import made_table
-from penstock.benchmarks.harness import Measured, in_turn, measure, report
+from penstock.benchmarks.harness import Measured, in_turn, report
+from penstock.benchmarks.ingest import ingest_source
 from penstock.benchmarks.make_once import make_once
 from penstock.benchmarks.questions import data_folder
 from penstock.components.sources.kinds import KindOptions
@@ -29,21 +30,10 @@ CSV, PARQUET, SQLITE, POSTGRESQL = "CSV", "Parquet", "sqlite", "PostgreSQL"
 
 
 def ingest_table(inputs: str, source: KindOptions, out: Path, rows: int) -> Measured:
-    """What `penstock ingest` does, planning included."""
-    from penstock.components.example_gen.ingest import ingest, plan_job
-    from penstock.components.example_gen.options import IngestOptions
-    from penstock.components.example_gen.split_options import SplitOptions
-    from penstock.components.local_beam import local_pipeline
-    from penstock.components.sources.open import open_source
-
-    def work() -> int:
-        options = IngestOptions()
-        job = plan_job(open_source(inputs, source), SplitOptions(), options)
-        read = ingest([job], out, options, lambda: local_pipeline(1)).account.read
-        assert read == rows, f"{read} of {rows} rows"
-        return read
-
-    return measure(work)
+    """The table's rows, all of them."""
+    measured = ingest_source(source, inputs, out)
+    assert measured.rows == rows, f"{measured.rows} of {rows} rows"
+    return measured
 
 
 def from_csv(data: Path, rows: int, out: Path, _: str) -> Measured:
