@@ -15,13 +15,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SchemaColumn:
-    """A feature of the schema.
+    """A feature of the schema; required, where it must be in any row, hence in every file.
 
-    Attributes:
-        name: Its name.
-        kind: Its kind.
-        is_list: Whether a row holds several values; None where the schema does not say.
-        required: Whether the schema wants it in any row, hence in every file.
+    `is_list` is None where the schema does not say whether a row holds several values.
     """
 
     name: str

@@ -40,10 +40,8 @@ _AVRO_TYPES = {FeatureKind.INT: "long", FeatureKind.FLOAT: "double", FeatureKind
 class DryRun:
     """What BigQuery says of a query before it is run.
 
-    Attributes:
-        columns: Of its result.
-        tables: When each table that it reads was changed last, by name.
-        bytes: What it would read and charge.
+    The columns of its result, when each table that it reads was changed last, and the bytes that it
+    would charge.
     """
 
     columns: tuple[Column, ...]

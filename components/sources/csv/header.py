@@ -24,16 +24,7 @@ _OTHER_DELIMITERS = ",;\t|"
 
 @dataclass(frozen=True)
 class Header:
-    """Where a file's data begin and what its columns are called.
-
-    Attributes:
-        path: The file.
-        names: One a field, in the file's order; empty where the file is.
-        data_start: First byte after the header.
-        first_line: Physical line that the data begin at, counted from 1.
-        size: The file's size in bytes.
-        state: The file's `file_state`.
-    """
+    """A file's columns, none where it is empty, and the byte and line (from 1) of its data."""
 
     path: str
     names: tuple[str, ...]

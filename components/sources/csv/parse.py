@@ -32,12 +32,9 @@ class Misfit(Exception):  # noqa: N818 - not an error of the user's, only a sign
 
 @dataclass(frozen=True)
 class RowParser:
-    """Parses rows of the files that have one layout.
+    """Parses rows of the files that have one layout, `names` in order.
 
-    Attributes:
-        names: Names of the fields of a row, in the files' order.
-        columns: What to make of them; a column that is not in `names` is null throughout.
-        options: Delimiter, null tokens and the policy for numbers that are not finite.
+    A column that is not among them is null throughout.
     """
 
     names: tuple[str, ...]

@@ -33,11 +33,7 @@ READ_BLOCK_BYTES = 4 * MIB
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CsvSource(OpenedFiles[CsvFile]):
-    """Files of delimited text, opened, checked and typed.
-
-    Attributes:
-        rejected_by_scan: The first rows in which a quote opens that is not closed.
-    """
+    """Files of delimited text, opened, checked and typed."""
 
     options: SourceOptions
 

@@ -38,13 +38,7 @@ class _Chunk(NamedTuple):
 
 @dataclass(frozen=True)
 class PngChunks:
-    """A PNG's chunks.
-
-    Attributes:
-        is_gray: Whether it has no colours.
-        has_alpha: Whether pixels may be transparent, by a channel or by a chosen colour.
-        orientation: EXIF's, 1 where it has none.
-    """
+    """Whether a PNG is gray, whether pixels may be transparent, and EXIF's orientation, else 1."""
 
     is_gray: bool
     has_alpha: bool

@@ -34,11 +34,8 @@ DIGEST_COLUMN = Column("image/key/sha256", FeatureKind.BYTES)
 class ImageSource(ListedFiles):
     """Images, listed and labelled.
 
-    Attributes:
-        rejected_by_scan: Links out of the folder, images without label, labels without image.
-        options: Layout and policies.
-        labels: Label and further columns of the label file [images]; maybe no columns.
-        report: Classes and duplicates.
+    Rejected by the scan are links out of the folder, images without label and labels without image.
+    `labels` has the label and further columns of the label file, a row an image.
     """
 
     # What the size of records is estimated from is decoded to be thrown away.

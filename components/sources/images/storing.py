@@ -20,15 +20,7 @@ if TYPE_CHECKING:
 
 
 class StoredImage(NamedTuple):
-    """An image as a record holds it.
-
-    Attributes:
-        encoded: A JPEG, a PNG, or uint8 [height, width, channels].
-        format: `JPEG`, `PNG` or `RAW`.
-        height: In pixels, of `encoded`.
-        width: In pixels, of `encoded`.
-        channels: 1 or 3, of `encoded`.
-    """
+    """An image as a record holds it: JPEG, PNG or, as `RAW`, uint8 [height, width, channels]."""
 
     encoded: bytes
     format: str

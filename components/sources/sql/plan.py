@@ -41,12 +41,7 @@ _NUMBERS = (FeatureKind.INT, FeatureKind.FLOAT)
 
 @dataclass(frozen=True)
 class Boundary:
-    """A key at which a range may begin.
-
-    Attributes:
-        row: Number of rows with a smaller key.
-        key: The key.
-    """
+    """A key at which a range may begin, and the number of rows with a smaller one."""
 
     row: int
     key: Any

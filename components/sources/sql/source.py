@@ -29,15 +29,10 @@ from penstock.components.sources.sql.statements import KeyRange, Statements
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SqlSource(Source):
-    """The rows of a query or table, counted and typed; see `Source` for its other attributes.
+    """The rows of a query or table, counted and typed, in the state that `mark` names.
 
-    Attributes:
-        files: The address, without login.
-        input_bytes: Size of the database where that is known, else 0.
-        database: Where the rows are.
-        options: The query, and policies for values.
-        plan: What is known of the rows.
-        mark: The state of the data that all workers must see.
+    The only one of `files` is the address, without login. `input_bytes` is 0 where the size of the
+    database is not known.
     """
 
     database: Database

@@ -23,11 +23,7 @@ _TFMD_TYPE = {FeatureKind.BYTES: 1, FeatureKind.INT: 2, FeatureKind.FLOAT: 3}
 
 
 class FeatureSample:
-    """Counts what the sampled records' features hold; of a SequenceExample its context's.
-
-    Attributes:
-        wanted: Records that are still to be looked at of the present file.
-    """
+    """Counts what features of the next `wanted` records hold; of SequenceExamples the context's."""
 
     def __init__(self) -> None:
         self.wanted = 0

@@ -77,15 +77,7 @@ class Contents:
 
 @dataclass
 class RowsMade:
-    """Files on their way into a batch.
-
-    Attributes:
-        contents: What the rows hold of the files' contents.
-        facts: What else became known of each.
-        places: Of the files in the list.
-        rejected: Files that are no good.
-        blank: Number of files that were passed over.
-    """
+    """Files on their way into a batch: contents and facts of the rows, their places in the list."""
 
     contents: Contents = field(default_factory=Contents)
     facts: list[Any] = field(default_factory=list)

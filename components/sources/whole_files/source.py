@@ -157,11 +157,9 @@ class ListedFiles(Source):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileSource(ListedFiles):
-    """Documents or binary files.
+    """Documents or binary files; `convert` makes their content a row's.
 
-    Attributes:
-        columns: That of the content, then some of `FILENAME`, `SIZE` and `LABEL`.
-        convert: Makes their content a row's.
+    The columns are that of the content, then some of `FILENAME`, `SIZE` and `LABEL`.
     """
 
     convert: Convert

@@ -30,12 +30,7 @@ LINE = Column("line", FeatureKind.INT)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LineSource(OpenedFiles[LineFile]):
-    """Files of lines, scanned; a line is looked at when it is read.
-
-    Attributes:
-        columns: Those of the line's text, of its file's name and of its number.
-        names: Path to path below the input.
-    """
+    """Files of lines, scanned, with names below the input; a line is looked at when it is read."""
 
     options: TextOptions
     names: Mapping[str, str]
