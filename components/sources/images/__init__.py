@@ -1,7 +1,6 @@
 """Images in folders, labelled by folder or by a file, as a source.
 
-tree        which files a user means, and none outside the folder that he named
-labels/     a label file as columns: a CSV, JSON, MATLAB's v5 and v7.3
+label_file  a label file, CSV, JSON or MATLAB, as columns (`label_table`)
 labelling   files and labels to the rows of a catalog
 probe       what an image is, from its bytes, without decoding it
 pixels      an image decoded to one fixed form (Pillow)

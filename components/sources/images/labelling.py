@@ -14,8 +14,7 @@ import pyarrow as pa
 from penstock.components.errors import DataError
 from penstock.components.image_features import LABEL, TEXT
 from penstock.components.sources.base import Column
-from penstock.components.sources.images.label_columns import LabelColumns, find_columns
-from penstock.components.sources.images.label_table import LabelTable
+from penstock.components.sources.images.label_table import LabelColumns, LabelTable, find_columns
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.layout import shown
 from penstock.components.sources.whole_files.tree import FoundFile

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -16,14 +17,19 @@ from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.images.pixels import require_pillow
 from penstock.components.sources.images.report import ImageReport, make_report
 from penstock.components.sources.images.source import DIGEST_COLUMN, IMAGE_COLUMNS, ImageSource
-from penstock.components.sources.images.tree import find_images
 from penstock.components.sources.layout import shown
 from penstock.components.sources.whole_files.rows import rejected_file, shuffled
 from penstock.components.sources.whole_files.scan import for_each_file, scan_file
 from penstock.components.sources.whole_files.source import Listed
-from penstock.components.sources.whole_files.tree import FoundFile, Tree
+from penstock.components.sources.whole_files.tree import STRAY, FoundFile, Tree, find_tree
 from penstock.components.tfrecord.sharding import MIB
 
+# What is surely no image; every other file counts, and is rejected later if it is none after all.
+_STRAY = re.compile(
+    rf"{STRAY.pattern}|\.(txt|[ct]sv|jsonl?|xml|ya?ml|md|html?|mat|np[yz]|h5|hdf5|pbtxt|parquet|pkl"
+    r"|pth?|ini|db|log|py|sh|ipynb)$",
+    re.IGNORECASE,
+)
 # A file of more is rejected without being read: a worker holds a few whole images, and a record
 # ends at 2 GiB.
 MAX_FILE_BYTES = 256 * MIB
@@ -69,6 +75,16 @@ def open_images(inputs: Sequence[str], options: ImageOptions) -> ImageSource:
         labels=rows,
         report=report,
     )
+
+
+def find_images(inputs: Sequence[str]) -> Tree:
+    """Find the images of folders (recursively), globs and named files.
+
+    Raises:
+        DataError: An input is not there, or there is no image in any.
+        UsageError: An input is an address that no files are read from.
+    """
+    return find_tree(inputs, _STRAY, "image file")
 
 
 def _labels(images: Sequence[FoundFile], options: ImageOptions) -> Labels:
