@@ -9,7 +9,6 @@ import os
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -56,12 +55,7 @@ class ParquetCopy:
     def __enter__(self) -> "ParquetCopy":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._writer.close()
         self._temporary.unlink(missing_ok=True)
 

@@ -6,7 +6,6 @@ import uuid
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 import pyarrow as pa
 
@@ -67,12 +66,7 @@ class ShardWriter:
     def __enter__(self) -> "ShardWriter":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._out.close()
         self._temporary.unlink(missing_ok=True)
 

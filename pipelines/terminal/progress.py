@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol, TextIO
 
 from rich.console import Console
@@ -24,12 +23,7 @@ class Progress(Protocol):
 
     def __enter__(self) -> "Progress": ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
     def log(self, path: str) -> None:
         """What the nodes print goes to this file."""

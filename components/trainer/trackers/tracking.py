@@ -2,25 +2,43 @@
 
 import functools
 import importlib
+import json
 import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from penstock.components.errors import UsageError
+from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.components.trainer.record import EpochRecord
+from penstock.components.trainer.record_file import read_record, write_record
 from penstock.components.trainer.trackers.background import BackgroundTracker
 from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.components.trainer.trackers.record import (
-    TrackerRecord,
-    read_tracker_record,
-    write_tracker_record,
-)
 from penstock.components.trainer.trackers.redact import redacted
 from penstock.components.trainer.trackers.tensorboard import TensorBoard
 from penstock.components.trainer.trackers.tracker import State, Tracker
+
+TRACKER_NAME = "tracker.json"
+
+
+@dataclass(frozen=True)
+class TrackerRecord:
+    """A run in a tracker, as `tracker.json`: in the ModelRun, and beside the checkpoints.
+
+    There it is written at the beginning, where the next run finds it.
+
+    Attributes:
+        kind: `mlflow` or `comet`.
+        run: The tracker's id of it.
+        url: Where a person sees it; None where nowhere.
+        failure: Why the tracker has not got all that there was to tell; None where it has.
+    """
+
+    kind: str
+    run: str
+    url: str | None
+    failure: str | None = None
 
 
 class Tracking:
@@ -52,12 +70,7 @@ class Tracking:
     def __enter__(self) -> "Tracking":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         for tracker in self._trackers:
             tracker.end(_state(error))
         if self._chosen is not None:
@@ -88,6 +101,29 @@ class Tracking:
 
     def _record(self, tracker: BackgroundTracker) -> TrackerRecord:
         return TrackerRecord(self._options.kind, tracker.run, tracker.url, tracker.failure)
+
+
+def write_tracker_record(directory: str | os.PathLike[str], record: TrackerRecord) -> None:
+    """Write `tracker.json` into `directory` in one step."""
+    path = posixpath.join(os.fspath(directory), TRACKER_NAME)
+    write_record(path, json.dumps(asdict(record), indent=1) + "\n")
+
+
+def read_tracker_record(directory: str | os.PathLike[str]) -> TrackerRecord | None:
+    """Read the `tracker.json` of a folder; None where there is none.
+
+    Raises:
+        DataError: It is damaged.
+    """
+    path = posixpath.join(os.fspath(directory), TRACKER_NAME)
+    try:
+        text = read_record(path)
+    except DataError:
+        return None
+    try:
+        return TrackerRecord(**json.loads(text))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{path}: not a tracker's record ({error})") from error
 
 
 def _open(

@@ -17,7 +17,7 @@ from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.components.trainer.trackers.record import TrackerRecord, read_tracker_record
+from penstock.components.trainer.trackers.tracking import TrackerRecord, read_tracker_record
 
 pytestmark = pytest.mark.ci
 

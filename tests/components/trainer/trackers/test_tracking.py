@@ -6,13 +6,13 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.record import EpochRecord
 from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.components.trainer.trackers.record import (
+from penstock.components.trainer.trackers.redact import redacted
+from penstock.components.trainer.trackers.tracking import (
     TrackerRecord,
+    Tracking,
     read_tracker_record,
     write_tracker_record,
 )
-from penstock.components.trainer.trackers.redact import redacted
-from penstock.components.trainer.trackers.tracking import Tracking
 
 EPOCH = EpochRecord(1, 4, 4, {"loss": 0.5, "val_loss": 0.25}, 0.1, 2.0, 0.5, None, None)
 
