@@ -31,7 +31,7 @@ from penstock.components.files.commit import attempt
 from penstock.components.sources.arrow_values import to_feature
 from penstock.components.sources.base import Column
 from penstock.components.sources.batches import batch_of
-from penstock.components.sources.options import NON_FINITE
+from penstock.components.sources.option_checks import NON_FINITE
 from penstock.components.sources.spark.types import spark_column
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.frame_batch import frame_records

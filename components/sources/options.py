@@ -3,20 +3,10 @@
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
-from penstock.components.sources.option_checks import (
-    check_flag,
-    check_one_of,
-    check_strings,
-    check_whole,
-)
+from penstock.components.sources.option_checks import check_fields, check_one_of, check_strings
 from penstock.components.tfrecord.sharding import MIB
 
 TABLE_KINDS = ("csv", "parquet")
-EXTRA_COLUMNS = ("reject", "drop")
-# Arrow's offsets within a block of text are int32.
-MAX_ROW_BYTES = 2**30
-NON_FINITE = ("reject", "null", "keep")
-NESTED = ("reject", "json")
 _TAB = {"tab": "\t", "\\t": "\t"}  # a shell passes neither
 
 
@@ -61,16 +51,13 @@ class SourceOptions:
     max_row_bytes: int = 64 * MIB
 
     def __post_init__(self) -> None:
-        check_strings(self, "column_names", "null_tokens", "text_null_tokens")
+        check_fields(self)
+        check_strings(self, "column_names")
         for name in ("null_tokens", "text_null_tokens"):
             if getattr(self, name) is None:
                 raise UsageError(f"`{name}` must be a list of strings, got None")
         if self.kind is not None:
             check_one_of(self, "kind", TABLE_KINDS)
-        check_one_of(self, "extra_columns", EXTRA_COLUMNS)
-        check_one_of(self, "non_finite", NON_FINITE)
-        check_flag(self, "allow_empty")
-        check_whole(self, "sample_rows", "max_row_bytes")
         delimiter = _TAB.get(self.delimiter, self.delimiter)
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
             raise UsageError(
@@ -78,10 +65,6 @@ class SourceOptions:
                 f"got {delimiter!r}"
             )
         object.__setattr__(self, "delimiter", delimiter)
-        if self.max_row_bytes > MAX_ROW_BYTES:
-            raise UsageError(
-                f"`max_row_bytes` must be at most {MAX_ROW_BYTES}, got {self.max_row_bytes}"
-            )
         names = self.column_names
         if names is not None and (
             not names or len(set(names)) < len(names) or not all(name.strip() for name in names)
@@ -114,7 +97,4 @@ class RowFileOptions:
     allow_empty: bool = False
 
     def __post_init__(self) -> None:
-        check_one_of(self, "extra_columns", EXTRA_COLUMNS)
-        check_one_of(self, "nested", NESTED)
-        check_one_of(self, "non_finite", NON_FINITE)
-        check_flag(self, "allow_empty")
+        check_fields(self)

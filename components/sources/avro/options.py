@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from penstock.components.sources.option_checks import check_one_of
 from penstock.components.sources.options import RowFileOptions
 
 
@@ -15,7 +14,3 @@ class AvroOptions(RowFileOptions):
     """
 
     kind: str = "avro"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_one_of(self, "kind", ("avro",))

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from penstock.components.errors import UsageError
 from penstock.components.sources.base import Column
-from penstock.components.sources.option_checks import check_flag, check_one_of
-from penstock.components.sources.options import NON_FINITE
+from penstock.components.sources.option_checks import check_fields
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 SCHEME = "bigquery"
@@ -52,9 +51,7 @@ class BigQueryOptions:
     allow_empty: bool = False
 
     def __post_init__(self) -> None:
-        check_one_of(self, "kind", (SCHEME,))
-        check_one_of(self, "non_finite", NON_FINITE)
-        check_flag(self, "allow_empty")
+        check_fields(self)
         if self.gcs_location is not None and not self.gcs_location.startswith("gs://"):
             raise UsageError(f"`gcs_location` must begin with gs://, got {self.gcs_location!r}")
         if self.query is not None:

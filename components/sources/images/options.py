@@ -3,15 +3,17 @@
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
-from penstock.components.sources.option_checks import check_flag, check_one_of, check_whole
+from penstock.components.sources.option_checks import check_fields, check_whole
 
-LAYOUTS = ("bytes", "resized", "decoded")
-FITS = ("crop", "pad", "stretch", "shortest")
-ENCODINGS = ("jpeg", "png")
-ALPHAS = ("white", "black", "drop")
-UNLABELLED = ("reject", "keep", "drop")
-MISSING_IMAGES = ("reject", "drop")
-VERIFY = ("header", "decode")
+_CHOICES = {
+    "layout": ("bytes", "resized", "decoded"),
+    "fit": ("crop", "pad", "stretch", "shortest"),
+    "encoding": ("jpeg", "png"),
+    "alpha": ("white", "black", "drop"),
+    "unlabelled": ("reject", "keep", "drop"),
+    "missing_images": ("reject", "drop"),
+    "verify": ("header", "decode"),
+}
 # Pillow itself refuses to decode more: twice its warning limit.
 MOST_PIXELS = 178_956_970
 
@@ -73,19 +75,9 @@ class ImageOptions:
     shuffle_seed: int = 0
 
     def __post_init__(self) -> None:
-        check_one_of(self, "kind", ("images",))
-        check_one_of(self, "unlabelled", UNLABELLED)
-        check_one_of(self, "missing_images", MISSING_IMAGES)
-        check_one_of(self, "layout", LAYOUTS)
-        check_one_of(self, "fit", FITS)
-        check_one_of(self, "encoding", ENCODINGS)
-        check_one_of(self, "alpha", ALPHAS)
-        check_one_of(self, "verify", VERIFY)
-        check_flag(self, "content_digest")
-        check_whole(self, "jpeg_quality", "max_pixels")
-        check_whole(self, "shuffle_seed", least=0)
         if self.channels not in (1, 3):
             raise UsageError(f"`channels` must be 1 or 3, got {self.channels!r}")
+        check_fields(self, **_CHOICES)
         if self.jpeg_quality > 100:
             raise UsageError(f"`jpeg_quality` must be within 1..100, got {self.jpeg_quality}")
         if self.max_pixels > MOST_PIXELS:

@@ -12,8 +12,8 @@ from penstock.components.files.remote import RemoteFile, is_remote, list_folder
 from penstock.components.files.sniff import PARQUET_MAGIC
 from penstock.components.sources.base import Column, Source
 from penstock.components.sources.layout import shown
-from penstock.components.sources.option_checks import check_flag, check_one_of, check_strings
-from penstock.components.sources.options import NON_FINITE, SourceOptions
+from penstock.components.sources.option_checks import check_fields
+from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.spark.crc import check_crc, name_of_sums, sums_name
 from penstock.components.sources.spark.types import parse_columns
 
@@ -50,10 +50,7 @@ class SparkOptions:
     non_finite: str = "reject"
 
     def __post_init__(self) -> None:
-        check_one_of(self, "kind", ("spark",))
-        check_strings(self, "columns")
-        check_flag(self, "need_success", "check_sums")
-        check_one_of(self, "non_finite", NON_FINITE)
+        check_fields(self)
         parse_columns(self.columns)
         if self.columns and self.schema_from:
             raise UsageError("`columns` and `schema_from` both name the columns; give one of them")

@@ -3,13 +3,7 @@
 from dataclasses import dataclass, replace
 
 from penstock.components.errors import UsageError
-from penstock.components.sources.option_checks import (
-    check_flag,
-    check_one_of,
-    check_strings,
-    check_whole,
-)
-from penstock.components.sources.options import EXTRA_COLUMNS, NON_FINITE
+from penstock.components.sources.option_checks import check_fields
 
 
 @dataclass(frozen=True)
@@ -61,12 +55,7 @@ class SqlOptions:
     data_version: str | None = None
 
     def __post_init__(self) -> None:
-        check_one_of(self, "kind", ("sql",))
-        check_strings(self, "params")
-        check_one_of(self, "extra_columns", EXTRA_COLUMNS)
-        check_one_of(self, "non_finite", NON_FINITE)
-        check_whole(self, "fetch_rows", "sample_rows")
-        check_flag(self, "allow_empty")
+        check_fields(self)
         if self.query is not None and self.table is not None:
             raise UsageError("query and table are both given; give one of them")
         if self.params and self.table is not None:

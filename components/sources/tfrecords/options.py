@@ -3,12 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
-from penstock.components.sources.option_checks import (
-    check_flag,
-    check_one_of,
-    check_strings,
-    check_whole,
-)
+from penstock.components.sources.option_checks import check_fields
 
 
 @dataclass(frozen=True)
@@ -36,9 +31,6 @@ class TFRecordOptions:
     allow_empty: bool = False
 
     def __post_init__(self) -> None:
-        check_one_of(self, "kind", ("tfrecord",))
-        check_strings(self, "keep_features")
-        check_whole(self, "sample_rows")
-        check_flag(self, "allow_empty")
+        check_fields(self)
         if len(set(self.keep_features)) < len(self.keep_features):
             raise UsageError(f"`keep_features` must be different, got {self.keep_features!r}")

@@ -15,7 +15,7 @@ from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.files.address import masked, scheme_of
 from penstock.components.files.listing import list_files
 from penstock.components.sources.base import Column
-from penstock.components.sources.option_checks import check_one_of, check_strings
+from penstock.components.sources.option_checks import check_fields
 from penstock.components.sources.tfrecords.decode import require_columns
 from penstock.components.sources.tfrecords.options import TFRecordOptions
 from penstock.components.sources.tfrecords.source import TFRecordSource, open_tfrecords
@@ -41,8 +41,7 @@ class TFDSOptions:
     keep_features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_one_of(self, "kind", ("tfds",))
-        check_strings(self, "dataset_splits", "keep_features")
+        check_fields(self)
 
 
 def open_tfds(inputs: Sequence[str], options: TFDSOptions) -> TFRecordSource:

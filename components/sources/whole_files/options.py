@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from penstock.components.sources.option_checks import check_flag, check_one_of, check_whole
+from penstock.components.sources.option_checks import check_fields, check_whole
 
 # A batch holds 2 GiB at most, and a worker a few copies of a file.
 MAX_FILE_MIB = 1024
@@ -24,8 +24,7 @@ class WholeFileOptions:
     shuffle_seed: int = 0
 
     def __post_init__(self) -> None:
-        check_flag(self, "allow_empty", "folder_label")
-        check_whole(self, "shuffle_seed", least=0)
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -45,5 +44,4 @@ class BinaryOptions(WholeFileOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_one_of(self, "kind", ("binary",))
         check_whole(self, "max_mib", most=MAX_FILE_MIB)

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from penstock.components.sources.option_checks import check_one_of, check_whole
-from penstock.components.sources.options import MAX_ROW_BYTES, RowFileOptions
+from penstock.components.sources.options import RowFileOptions
 from penstock.components.tfrecord.sharding import MIB
 
 
@@ -20,9 +19,3 @@ class JsonLinesOptions(RowFileOptions):
     kind: str = "jsonl"
     sample_rows: int = 10_000
     max_row_bytes: int = 64 * MIB
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_one_of(self, "kind", ("jsonl",))
-        check_whole(self, "sample_rows")
-        check_whole(self, "max_row_bytes", most=MAX_ROW_BYTES)

@@ -4,8 +4,7 @@ import codecs
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
-from penstock.components.sources.option_checks import check_flag, check_one_of, check_whole
-from penstock.components.sources.options import MAX_ROW_BYTES
+from penstock.components.sources.option_checks import check_fields
 from penstock.components.sources.whole_files.options import WholeFileOptions
 from penstock.components.tfrecord.sharding import MIB
 
@@ -45,11 +44,7 @@ class TextOptions(WholeFileOptions):
     max_row_bytes: int = 64 * MIB
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_one_of(self, "kind", ("text",))
-        check_one_of(self, "unit", UNITS)
-        check_flag(self, "skip_blank")
-        check_whole(self, "max_row_bytes", most=MAX_ROW_BYTES)
+        check_fields(self, unit=UNITS)
         object.__setattr__(self, "encoding", _normal_encoding(self.encoding))
         if self.unit == "line" and self.folder_label:
             raise UsageError("`folder_label` is about documents; set `unit='document'`")
