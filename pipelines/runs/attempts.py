@@ -6,6 +6,7 @@ their outputs removed. The new one then gets an execution of its own, hence outp
 no other try ever wrote to, by a context that only it has.
 """
 
+import posixpath
 from collections.abc import Sequence
 
 from ml_metadata.proto import metadata_store_pb2
@@ -15,6 +16,7 @@ from tfx.orchestration import metadata
 from tfx.orchestration.portable import outputs_utils
 from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import pipeline_pb2
+from tfx.types.value_artifact import ValueArtifact
 
 from penstock.pipelines.runs.run_record import ERROR_PROPERTY
 
@@ -105,10 +107,11 @@ def _remove_leftovers(
     outputs = outputs_utils.generate_output_artifacts(
         execution_id=execution_id, outputs=node.outputs.outputs, node_dir=node_dir
     )
-    written = [a.uri for artifacts in outputs.values() for a in artifacts if not a.is_external]
-    for uri in written:
-        if not _is_live(handle, uri):
-            _remove(uri)
+    for artifact in (a for artifacts in outputs.values() for a in artifacts if not a.is_external):
+        if not _is_live(handle, artifact.uri):
+            # That of a value is a file in the execution's folder.
+            is_value = isinstance(artifact, ValueArtifact)
+            _remove(posixpath.dirname(artifact.uri) if is_value else artifact.uri)
     # The temporary folder of the executor lies in here, too.
     _remove(f"{node_dir}/.system/executor_execution/{execution_id}")
 
