@@ -9,21 +9,26 @@ BUILD := docker build --network host --force-rm --quiet
 # run whole pipelines begin first (tests/conftest.py). A worker holds TensorFlow: no more than four.
 PYTEST := pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-fast test-ci check typecheck docs format setup clean
+.PHONY: run test test-fast test-ci test-faults check typecheck docs format setup clean
 .PHONY: base-image image image-gpu test-image test-containers
 
 run: setup
 	$(BIN)/penstock run taxi
 
 test: setup
-	$(BIN)/$(PYTEST) -m "not ci and not containers"
+	$(BIN)/$(PYTEST) -m "not faults and not ci and not containers"
 
 test-fast: setup
-	$(BIN)/$(PYTEST) -m "not slow and not ci and not containers"
+	$(BIN)/$(PYTEST) -m "not slow and not faults and not ci and not containers"
 
 # Those that need servers, Spark or a browser (.ci/packages), and the longest.
 test-ci: setup
 	$(BIN)/$(PYTEST) -m ci
+
+# Kills, full disks, broken stores and servers, damaged shards, loads; mounts a tmpfs, so it needs
+# root. docs/reliability.md says what each holds.
+test-faults: setup
+	$(BIN)/$(PYTEST) -m "faults and not ci"
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -79,7 +84,7 @@ test-image: image
 	@docker image prune --force --filter label=org.opencontainers.image.title=penstock >/dev/null
 	docker run --rm --network none --hostname localhost --read-only --volume /tmp --volume $(CURDIR):/tests:ro \
 	    --env HYPOTHESIS_STORAGE_DIRECTORY=/tmp/hypothesis $(IMAGE)-test \
-	    $(PYTEST) -m "not containers" -p no:cacheprovider
+	    $(PYTEST) -m "not (faults and slow) and not containers" -p no:cacheprovider
 
 # The compiled pipeline in containers, by the local engine of the newest kfp.
 test-containers: setup $(KFP)/bin/kfp

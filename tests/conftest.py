@@ -1,6 +1,7 @@
 import importlib.util
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,36 @@ def taxi_run(shared_folder, penstock, taxi_csv):
 def digits_run(shared_folder, penstock):
     """The digits pipeline."""
     return SharedRun(penstock, "digits", shared_folder / "digits")
+
+
+class SmallDisk:
+    """A file system of its own.
+
+    Attributes:
+        folder: Where to write.
+    """
+
+    def __init__(self, folder):
+        self.folder = folder / "work"
+        self._ballast = folder / "ballast"
+        self.folder.mkdir()
+
+    def leave(self, size):
+        """Leave so many bytes free, about."""
+        self._ballast.unlink(missing_ok=True)
+        with self._ballast.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(self.folder).free - size)
+
+    def free(self):
+        """Leave all of it free."""
+        self._ballast.unlink()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """An empty file system of 64 MiB, whose free bytes `leave` sets; needs root."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], check=True)
+    yield SmallDisk(folder)
+    subprocess.run(["umount", "--lazy", folder], check=True)

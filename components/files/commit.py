@@ -72,6 +72,10 @@ def _beside(target: Path) -> Iterator[Path]:
         try:
             folder.mkdir()
             yield folder
+        except OSError as error:
+            if error.filename is None:  # that of a write, on a full disk say
+                error.filename = os.fspath(target)
+            raise
         finally:
             clear(folder)
             lock.unlink(missing_ok=True)

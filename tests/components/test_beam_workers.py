@@ -14,6 +14,8 @@ from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.open import open_source
 
+pytestmark = pytest.mark.faults
+
 
 @pytest.mark.slow
 def test_a_killed_worker_ends_the_work_within_seconds(capfd):

@@ -1,7 +1,6 @@
 import hashlib
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -45,18 +44,14 @@ def tree():
     return of
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """Makes a file system of its own, of so many bytes."""
-    mounted = []
-
-    def make(size):
-        folder = tmp_path / f"disk{len(mounted)}"
-        folder.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
-        mounted.append(folder)
-        return folder
-
-    yield make
-    for folder in mounted:
-        subprocess.run(["umount", "--lazy", folder], check=True)
+@pytest.fixture(scope="session")
+def small_taxi(tmp_path_factory, taxi_csv):
+    """The command that runs the taxi pipeline on 3,000 trips for 40 steps, below a root."""
+    data = tmp_path_factory.mktemp("trips") / "trips.csv"
+    data.write_text("".join(taxi_csv.read_text().splitlines(keepends=True)[:3001]))
+    sets = (
+        f"data={data}", "train.max_steps=40", "train.steps_per_epoch=20",
+        "evaluation.min_accuracy=0", "evaluation.min_auc=0", "must_beat_baseline=false",
+    )  # fmt: skip
+    assignments = [part for text in sets for part in ("--set", text)]
+    return lambda root, *more: ("run", "taxi", "--root", root, *assignments, *more)

@@ -7,22 +7,6 @@ import pytest
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
-OPTIONS = ("train.max_steps=40", "train.steps_per_epoch=20", "evaluation.min_accuracy=0",
-           "evaluation.min_auc=0", "must_beat_baseline=false")  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def trips(tmp_path_factory, taxi_csv):
-    folder = tmp_path_factory.mktemp("trips")
-    lines = taxi_csv.read_text().splitlines(keepends=True)
-    (folder / "trips.csv").write_text("".join(lines[:3001]))
-    return folder
-
-
-def command(root, trips, *more):
-    sets = [part for text in (f"data={trips}", *OPTIONS) for part in ("--set", text)]
-    return ("run", "taxi", "--root", root, *sets, *more)
-
 
 def outcome(summary, root, tree):
     """What must not depend on interruptions."""
@@ -37,10 +21,10 @@ def outcome(summary, root, tree):
 
 
 def test_a_run_that_is_interrupted_at_every_node_comes_to_the_same(
-    tmp_path, trips, interrupted, tree
+    tmp_path, small_taxi, interrupted, tree
 ):
     clean, cut = tmp_path / "clean", tmp_path / "cut"
-    done = interrupted(*command(clean, trips, "--json"), watch="nodes")
+    done = interrupted(*small_taxi(clean, "--json"), watch="nodes")
     assert done.returncode == 0, done.stderr
     whole, places = json.loads(done.stdout), interrupted.places
     assert len(places) == 3 * len(whole["nodes"]) - 2  # a resolver has no executor
@@ -49,14 +33,14 @@ def test_a_run_that_is_interrupted_at_every_node_comes_to_the_same(
         if moment == "begins" and f"{node} works" in places:
             continue
         how = ("SIGKILL", "SIGTERM")[at % 2]
-        ended = interrupted(*command(cut, trips), watch="nodes", place=place, signal=how)
+        ended = interrupted(*small_taxi(cut), watch="nodes", place=place, signal=how)
         if how == "SIGKILL":
             assert ended.returncode == -signal.SIGKILL, (place, ended.stderr)
         else:
             assert ended.returncode == 130, (place, ended.stderr)
             text = f"penstock: interrupted in node '{node}'; run again to go on from there"
             assert text in ended.stderr.splitlines(), (place, ended.stderr)
-    done = interrupted(*command(cut, trips, "--json"), watch="nodes")
+    done = interrupted(*small_taxi(cut, "--json"), watch="nodes")
     assert done.returncode == 0, done.stderr
     again = json.loads(done.stdout)
     assert outcome(again, cut, tree) == outcome(whole, clean, tree)

@@ -110,6 +110,7 @@ def test_quarantine_keeps_the_row_and_its_reason(tmp_path):
     assert kept[0]["raw"].rstrip("\n") == "40,not a number,name 40"
 
 
+@pytest.mark.faults
 def test_two_tries_of_one_task_at_the_same_moment_never_mix(tmp_path):
     path = write_csv(tmp_path / "a.csv", 20_000, bad=range(0, 20_000, 40))
     source = open_source(str(path), SourceOptions())
@@ -138,6 +139,7 @@ def test_two_tries_of_one_task_at_the_same_moment_never_mix(tmp_path):
     assert [json.loads(line)["row"] for line in kept.open()] == list(range(1, 20_000, 40))
 
 
+@pytest.mark.faults
 def test_what_a_try_left_whose_worker_was_killed_is_not_published(tmp_path, monkeypatch):
     from penstock.components.example_gen import ingest as module
 
@@ -216,6 +218,7 @@ def _slow_ingest(source, output):
     run(source, output)
 
 
+@pytest.mark.faults
 def test_killed_and_run_again_gives_the_digest_of_a_clean_run(tmp_path, taxi_csv):
     clean = run(taxi_csv, tmp_path / "clean")
     process = multiprocessing.get_context("fork").Process(
@@ -294,6 +297,7 @@ def _ingest_on_a_small_disk(source, output, said):
         said.put(str(error))
 
 
+@pytest.mark.faults
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, taxi_csv):
     context = multiprocessing.get_context("fork")
     said = context.SimpleQueue()

@@ -77,6 +77,7 @@ def _die_within(target):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.faults
 def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
     process = multiprocessing.get_context("fork").Process(
         target=_die_within, args=(tmp_path / "out",)
@@ -97,6 +98,7 @@ def test_locks_that_older_versions_left_are_removed(tmp_path):
     assert names(tmp_path) == ["other"]
 
 
+@pytest.mark.faults
 def test_a_kill_at_any_moment_leaves_no_lock_that_nobody_removes(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     process = multiprocessing.get_context("fork").Process(
@@ -118,6 +120,7 @@ def test_another_process_at_work_is_left_alone(tmp_path):
     assert names(tmp_path) == ["other", "out"]
 
 
+@pytest.mark.faults
 def test_an_output_that_was_being_replaced_comes_back(tmp_path):
     old = tmp_path / ".out.penstock-attempt-1-replaced"
     old.mkdir()
@@ -140,6 +143,7 @@ def test_only_an_ingests_output_is_overwritten(tmp_path):
     assert names(tmp_path / "home") == ["precious"]
 
 
+@pytest.mark.faults
 def test_an_interrupted_replacement_brings_the_old_output_back(tmp_path, monkeypatch):
     finished(tmp_path / "out")
     rename = Path.rename

@@ -13,6 +13,8 @@ from penstock.components.files.listing import list_files
 from penstock.components.sources.open import open_source
 from penstock.components.sources.parquet import source as parquet_source
 
+pytestmark = pytest.mark.faults
+
 
 @pytest.fixture
 def waited(monkeypatch):

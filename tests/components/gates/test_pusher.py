@@ -32,6 +32,7 @@ def pushed(version, digest=""):
     return artifact
 
 
+@pytest.mark.faults
 def test_the_newest_version_is_the_one_pushed_last(tmp_path, serving, monkeypatch):
     first, second = model(tmp_path / "a"), model(tmp_path / "b", "another")
     versions = [publish(path, serving)[0] for path in (first, second, first, second)]
@@ -49,6 +50,7 @@ def test_a_model_that_is_the_newest_already_stays(tmp_path, serving):
     assert os.listdir(serving) == [version.name]
 
 
+@pytest.mark.faults
 def test_pushed_means_served(tmp_path, serving):
     version, digest = publish(model(tmp_path / "a"), serving)
     check_served(pushed(version, digest))
@@ -73,6 +75,7 @@ def file_limit():
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.faults
 def test_a_write_that_fails_leaves_no_half_version(tmp_path, serving, file_limit):
     path = model(tmp_path / "a")
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024, file_limit))
@@ -81,6 +84,7 @@ def test_a_write_that_fails_leaves_no_half_version(tmp_path, serving, file_limit
     assert os.listdir(serving) == []
 
 
+@pytest.mark.faults
 def test_a_push_that_is_killed_leaves_no_version_and_the_next_one_cleans_up(tmp_path, serving):
     path = model(tmp_path / "a")
     code = (

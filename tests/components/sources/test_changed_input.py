@@ -20,6 +20,8 @@ from penstock.components.sources.whole_files.options import BinaryOptions
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.frame_batch import frame_records
 
+pytestmark = pytest.mark.faults
+
 
 def csv(path, first):
     path.write_text(f"id,name\n{first},a\n" + "2,b\n" * 5000)

@@ -14,6 +14,8 @@ from penstock.components.tfrecord.find import find_tfrecords
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.recovery import locked, recover
 
+pytestmark = pytest.mark.faults
+
 
 def _try_manifest(out):
     with suppress(DataError):  # it is no real one

@@ -129,6 +129,7 @@ def test_a_tab_and_a_split_without_rows(tmp_path):
     assert [c.name for c in read_manifest(tmp_path / "out").columns] == ["id", "name"]
 
 
+@pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, 1), (signal.SIGINT, 2)])
 def test_an_interrupt_leaves_one_line_and_nothing_else(tmp_path, taxi_csv, number, workers):

@@ -211,6 +211,7 @@ def test_runs_a_compiled_file_as_kubeflow_would(nodes, pipeline):
     assert (nodes.root / "model_uri").read_text() == str(pushed.parent)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_node_leaves_nothing_to_its_next_try(nodes, how):
     run, more = f"killed-{how.name}", ("--parameter", f"how-many={30 + how}")

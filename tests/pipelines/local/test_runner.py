@@ -114,6 +114,7 @@ def test_a_failure_stops_the_run_and_leaves_nothing(tmp_path, fault, code, text)
     assert len(list((tmp_path / "pipeline/Check/model").iterdir())) == 1
 
 
+@pytest.mark.faults
 def test_what_a_killed_run_left_is_removed(tmp_path):
     run(tmp_path)
     connection = make(tmp_path).metadata_connection_config
@@ -176,6 +177,7 @@ def other_process(tmp_path):
         process.communicate()
 
 
+@pytest.mark.faults
 def test_two_runs_in_one_folder_are_refused(tmp_path, other_process):
     other = other_process(CLAIM)
     with pytest.raises(DataError) as error:
@@ -190,6 +192,7 @@ def test_two_runs_in_one_folder_are_refused(tmp_path, other_process):
         assert (tmp_path / ".lock").read_text() == str(os.getpid())
 
 
+@pytest.mark.faults
 def test_a_locked_metadata_store_is_one_line(tmp_path, other_process):
     run(tmp_path)
     other_process(LOCK)
@@ -201,12 +204,14 @@ def test_a_locked_metadata_store_is_one_line(tmp_path, other_process):
     )
 
 
+@pytest.mark.faults
 def test_a_file_that_is_no_metadata_store_is_one_line(tmp_path):
     (tmp_path / "metadata.sqlite").write_text("something else, of no few bytes" * 100)
     with pytest.raises(DataError, match=r"metadata.sqlite: .*\(file is not a database\)"):
         run(tmp_path)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_bytes(b"")])
 def test_a_metadata_store_that_is_gone_is_named_with_the_outputs_that_it_knew(tmp_path, damage):
     run(tmp_path)
@@ -221,6 +226,7 @@ def test_a_metadata_store_that_is_gone_is_named_with_the_outputs_that_it_knew(tm
     assert run(tmp_path / "other").ended["Publish"] == "done"
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("left", [0.9, 0.5, 0.1])
 def test_a_metadata_store_that_is_cut_is_named(tmp_path, left):
     run(tmp_path)
@@ -230,6 +236,7 @@ def test_a_metadata_store_that_is_cut_is_named(tmp_path, left):
         run(tmp_path)
 
 
+@pytest.mark.faults
 def test_what_failed_nodes_left_does_not_pile_up(tmp_path):
     for fault in ("data", "code"):
         with pytest.raises(NodeFailedError):

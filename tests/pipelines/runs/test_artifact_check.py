@@ -25,7 +25,10 @@ from penstock.pipelines.kubeflow.node import State, launch_node
 from penstock.pipelines.local.runner import NodeFailedError, run_locally
 from penstock.pipelines.runs.metadata_store import SqliteStore
 
-pytestmark = pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning")
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning"),
+]
 
 SHARD = "Split-train/data_tfrecord-00001-of-00002"
 

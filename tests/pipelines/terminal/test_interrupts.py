@@ -13,6 +13,8 @@ START = """
 import atexit, os, subprocess, sys, threading, time
 from penstock.pipelines.terminal.interrupts import catch_interrupts, CommandInterruptedError
 from penstock.pipelines.terminal.interrupts import whole_or_nothing
+
+pytestmark = pytest.mark.faults
 interrupts = catch_interrupts()
 atexit.register(print, "cleaned up", flush=True)
 def work():

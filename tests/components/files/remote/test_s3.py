@@ -71,6 +71,7 @@ def test_parquet_and_what_is_wrong_are_named_by_their_address(s3, read_out, tmp_
     )
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("fault", ["503", "reset", "short", "stall"])
 def test_a_fault_is_survived_a_few_times_and_then_named(s3, proxy, read_out, monkeypatch, fault):
     monkeypatch.setattr(remote_copy, "_BLOCK_BYTES", 2000)
@@ -88,6 +89,7 @@ def test_a_fault_is_survived_a_few_times_and_then_named(s3, proxy, read_out, mon
     assert len(proxy.faults) in (90, 95)  # aiohttp asks once more on a connection that it had
 
 
+@pytest.mark.faults
 def test_what_is_read_is_what_was_scanned(s3, read_out):
     s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV)
     source = open_source("s3://bucket/a.csv")

@@ -7,6 +7,8 @@ from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
 
+pytestmark = pytest.mark.faults
+
 
 def test_a_record_damaged_under_training_is_named_with_its_shard(tmp_path, data, toy):
     shards = data.write_shards(tmp_path, (40, 40))

@@ -1,0 +1,79 @@
+"""Disks that are full: a tmpfs of its own, filled to some share of what an output takes."""
+
+import os
+
+import pytest
+
+from penstock.components.errors import DataError
+from penstock.components.gates.pusher import publish
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
+
+SHARES = (0.0, 0.4, 0.95)
+
+
+def size_of(folder):
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory, penstock, taxi_csv):
+    folder = tmp_path_factory.mktemp("rows")
+    done = penstock("ingest", taxi_csv, folder / "rows")
+    assert done.returncode == 0, done.stderr
+    return folder / "rows"
+
+
+@pytest.mark.parametrize("command", ["ingest", "pack"])
+def test_a_command_says_it_in_one_line_and_leaves_nothing(
+    tmp_path, small_disk, penstock, tree, rows, taxi_csv, command
+):
+    source = taxi_csv if command == "ingest" else rows
+    assert penstock(command, source, tmp_path / "clean").returncode == 0
+    for share in SHARES:
+        small_disk.leave(int(share * size_of(tmp_path / "clean")))
+        failed = penstock(command, source, small_disk.folder / "out")
+        assert failed.returncode == 1, share
+        said = [line for line in failed.stderr.splitlines() if "penstock:" in line]
+        assert len(said) == 1, failed.stderr
+        assert str(small_disk.folder) in said[0]
+        assert said[0].endswith("No space left on device"), said
+        assert os.listdir(small_disk.folder) == []
+    small_disk.free()
+    assert penstock(command, source, small_disk.folder / "out").returncode == 0
+    assert tree(small_disk.folder / "out") == tree(tmp_path / "clean")
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_a_model_is_pushed_whole_or_not_at_all(tmp_path, small_disk, tree, share):
+    model, serving = tmp_path / "model", small_disk.folder / "serving"
+    (model / "variables").mkdir(parents=True)
+    (model / "saved_model.pb").write_bytes(b"graph" * 20_000)
+    (model / "variables/variables.data").write_bytes(b"weights " * 50_000)
+    first, _ = publish(str(model), str(serving))
+    (model / "saved_model.pb").write_bytes(b"other" * 20_000)
+    small_disk.leave(int(share * size_of(model)))
+    with pytest.raises(DataError, match=r"cannot be pushed \(.*No space left.*\); nothing of it"):
+        publish(str(model), str(serving))
+    assert os.listdir(serving) == [first.name]
+    small_disk.free()
+    version, _ = publish(str(model), str(serving))
+    assert tree(version) == tree(model)
+    assert sorted(os.listdir(serving)) == [first.name, version.name]
+
+
+def test_a_run_goes_on_once_there_is_room(small_disk, penstock, small_taxi):
+    root = small_disk.folder / "runs"
+    said = []
+    for room in (200_000, 600_000, 2_000_000):
+        small_disk.leave(room)
+        failed = penstock(*small_taxi(root))
+        lines = [line for line in failed.stderr.splitlines() if line.startswith("penstock:")]
+        assert (failed.returncode, len(lines)) == (1, 1), (room, failed.stderr)
+        assert "Traceback" not in failed.stderr
+        said += lines
+    assert f"{root}/metadata.sqlite: the metadata store cannot be used" in said[0]
+    small_disk.free()
+    done = penstock(*small_taxi(root))
+    assert done.returncode == 0, done.stderr
+    assert len(list((root / "serving_model").iterdir())) == 1
