@@ -1,0 +1,143 @@
+"""Every consumer of Examples before every damage: each names the shard, and none goes on."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from penstock.components.doctor.inspect import inspect
+from penstock.components.doctor.verify import verify
+from penstock.components.errors import DataError
+from penstock.components.example_gen.ingest import ingest, plan_job
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.gates.checks import GateOptions
+from penstock.components.local_beam import local_pipeline
+from penstock.components.packing.options import PackOptions
+from penstock.components.packing.pack import pack
+from penstock.components.sources.open import open_source
+from penstock.components.sources.tfrecords.options import TFRecordOptions
+from penstock.components.tfrecord.checked import check_folder
+from penstock.components.tfrecord.records import read_records
+from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.packed import packed_eval_input_fn, packed_train_input_fn
+from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
+from penstock.pipelines.validation.validate import validate_examples
+
+pytestmark = pytest.mark.faults
+
+FIRST, SECOND = (f"Split-train/data_tfrecord-0000{i}-of-00002" for i in range(2))
+SPEC = {"id": tf.io.FixedLenFeature([1], tf.int64)}
+OPTIONS = InputOptions(batch_size=4)
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    """Two shards of the split train, as rows and packed; of equal ids but for one digit."""
+    folder = tmp_path_factory.mktemp("damage")
+    (folder / "a.csv").write_text("id\n" + "".join(f"{100 + i}\n" for i in range(40)))
+    options = IngestOptions(shards=ShardOptions(shards=2))
+    job = plan_job(open_source(str(folder / "a.csv")), SplitOptions((Split("train"),)), options)
+    ingest([job], folder / "rows", options, lambda: local_pipeline(1))
+    packing = PackOptions(block_rows=8, shards=ShardOptions(shards=2))
+    pack(str(folder / "rows"), folder / "packed", packing)
+    return folder
+
+
+def missing(shard):
+    shard.unlink()
+
+
+def cut_between_records(shard):
+    last = list(read_records(shard))[-1]
+    shard.write_bytes(shard.read_bytes()[: last.offset])
+
+
+def cut_in_a_record(shard):
+    shard.write_bytes(shard.read_bytes()[:-3])
+
+
+def altered_with_right_checksums(shard):
+    """Two records change places: size, number and checksums stay."""
+    records = list(read_records(shard))
+    data, second = shard.read_bytes(), records[1].offset
+    end = records[2].offset if len(records) > 2 else len(data)
+    shard.write_bytes(data[second:end] + data[:second] + data[end:])
+    assert shard.stat().st_size == len(data)
+    assert shard.read_bytes() != data
+
+
+def flipped(shard):
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 1
+    shard.write_bytes(data)
+
+
+def emptied(shard):
+    shard.write_bytes(b"")
+
+
+DAMAGES = (missing, cut_between_records, cut_in_a_record, altered_with_right_checksums, flipped,
+           emptied)  # fmt: skip
+
+
+def inspected(folder):
+    report = inspect(str(folder))
+    for fault in report.faults:
+        raise DataError(fault)
+    # It reads a part of each file, and digests none.
+    verified(folder)
+
+
+def verified(folder):
+    verify(str(folder)).raise_faults()
+
+
+OF_ROWS = {
+    "a node": lambda folder: check_folder(str(folder)),
+    "ingest": lambda folder: open_source(f"{folder}/Split-train", TFRecordOptions()),
+    "ingest of a pattern": lambda folder: open_source(f"{folder}/Split-*/*", TFRecordOptions()),
+    "pack": lambda folder: pack(str(folder), folder / "packed", PackOptions()),
+    "training": lambda folder: train_input_fn(str(folder), SPEC, options=OPTIONS),
+    "training of a pattern": lambda folder: train_input_fn(
+        [f"{folder}/Split-train/*"], SPEC, options=OPTIONS
+    ),
+    "evaluation": lambda folder: eval_input_fn(str(folder), SPEC, options=OPTIONS, split="train"),
+    "inspect": inspected,
+    "verify": verified,
+    "validate": lambda folder: validate_examples(folder, GateOptions()),
+}
+OF_PACKED = {
+    "training": lambda folder: packed_train_input_fn(str(folder), options=OPTIONS),
+    "evaluation": lambda folder: packed_eval_input_fn(str(folder), options=OPTIONS, split="train"),
+    "verify": verified,
+}
+CONSUMERS = [("rows", name) for name in OF_ROWS] + [("packed", name) for name in OF_PACKED]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(("kind", "name"), CONSUMERS)
+def test_it_names_the_shard(examples, tmp_path, damage, kind, name):
+    consume = (OF_ROWS if kind == "rows" else OF_PACKED)[name]
+    shutil.copytree(examples / kind, tmp_path / "x")
+    damage(tmp_path / "x" / SECOND)
+    with pytest.raises(DataError, match=SECOND) as caught:
+        consume(tmp_path / "x")
+    assert str(caught.value).startswith(str(tmp_path / "x" / SECOND))
+    assert not Path(tmp_path, "x/packed").exists()
+
+
+@pytest.mark.parametrize(("kind", "name"), CONSUMERS)
+def test_a_shard_too_many_is_named_where_it_would_be_read(examples, tmp_path, kind, name):
+    consume = (OF_ROWS if kind == "rows" else OF_PACKED)[name]
+    shutil.copytree(examples / kind, tmp_path / "x")
+    more = tmp_path / "x" / "Split-train/data_tfrecord-00000-of-00003"
+    shutil.copy(tmp_path / "x" / FIRST, more)
+    # Readers that open what the manifest lists have nothing to do with it.
+    if name in ("pack", "training", "training of a pattern", "evaluation"):
+        consume(tmp_path / "x")
+    else:
+        with pytest.raises(DataError, match=f"{more}: not listed in the manifest"):
+            consume(tmp_path / "x")
