@@ -30,6 +30,24 @@ _HEADER = struct.Struct(f"<8sQQ{HEADER_BYTES - 24}x")
 _LIST_DTYPES: dict[str, np.dtype[Any]] = {"INT": np.dtype("<i8"), "FLOAT": np.dtype("<f4")}
 
 
+Buffer = bytes | npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class BlockView:
+    """The rows of one packed record where they lie.
+
+    Attributes:
+        rows: How many.
+        sections: `[rows, width]` of each of the layout's sections, by name.
+        dictionary: What `encode_values` gave of the dictionary, or nothing.
+    """
+
+    rows: int
+    sections: Mapping[str, npt.NDArray[Any]]
+    dictionary: Buffer
+
+
 @dataclass(frozen=True)
 class Block:
     """The rows of one packed record.
@@ -65,8 +83,8 @@ def encode_block(block: Block, layout: PackedLayout) -> bytes:
     return bytes(data)
 
 
-def decode_block(payload: bytes, layout: PackedLayout) -> Block:
-    """The arrays of a record, without a copy of what is dense.
+def view_block(payload: Buffer, layout: PackedLayout) -> BlockView:
+    """The arrays of a record, without a copy; its dictionary is not looked at.
 
     Raises:
         DataError: It is no packed record, or not of this layout.
@@ -82,14 +100,24 @@ def decode_block(payload: bytes, layout: PackedLayout) -> Block:
         section.name: _array(payload, section, start, rows)
         for section, start in zip(layout.sections, starts, strict=True)
     }
-    dictionary = _values(payload[end : end + dictionary_bytes])
-    cells = sections.get("cell")
+    return BlockView(rows, sections, payload[end : end + dictionary_bytes])
+
+
+def decode_block(payload: bytes, layout: PackedLayout) -> Block:
+    """The arrays of a record, without a copy of what is dense.
+
+    Raises:
+        DataError: It is no packed record, not of this layout, or its dictionary is damaged.
+    """
+    view = view_block(payload, layout)
+    dictionary = _values(bytes(view.dictionary))
+    cells = view.sections.get("cell")
     if cells is not None and cells.size and not 0 <= cells.min() <= cells.max() < len(dictionary):
         raise DataError(
             f"cells are numbered {cells.min()}..{cells.max()}, but the block's dictionary has "
             f"{len(dictionary):,} values"
         )
-    return Block(rows, sections, pa.array(dictionary, pa.binary()))
+    return Block(view.rows, view.sections, pa.array(dictionary, pa.binary()))
 
 
 def column_values(block: Block, layout: PackedLayout) -> dict[str, Any]:
@@ -139,14 +167,15 @@ def encode_value_lists(lists: pa.ListArray) -> pa.BinaryArray:
     return encode_examples(pa.RecordBatch.from_arrays([lists], [VALUES]))
 
 
-def _header(payload: bytes) -> tuple[int, int]:
-    if len(payload) < HEADER_BYTES or not is_packed(payload):
-        raise DataError(f"not a block of packed rows, it begins with {payload[:16]!r}")
+def _header(payload: Buffer) -> tuple[int, int]:
+    begin = bytes(payload[:16])
+    if len(payload) < HEADER_BYTES or not is_packed(begin):
+        raise DataError(f"not a block of packed rows, it begins with {begin!r}")
     _, rows, dictionary_bytes = _HEADER.unpack_from(payload)
     return rows, dictionary_bytes
 
 
-def _array(data: bytes | bytearray, section: Section, start: int, rows: int) -> npt.NDArray[Any]:
+def _array(data: Buffer | bytearray, section: Section, start: int, rows: int) -> npt.NDArray[Any]:
     """[rows, width] of a section, as a view of the block's bytes."""
     dtype: np.dtype[Any] = np.dtype(section.dtype).newbyteorder("<")
     items = section.row_bytes // dtype.itemsize

@@ -1,6 +1,10 @@
 """The links that rows, packed rows and images have in common: open, look, interleave, tune."""
 
+import atexit
+import threading
+import time
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import tensorflow as tf
@@ -14,6 +18,57 @@ T = TypeVar("T")
 
 # The feature that is the label; several, which then are a mapping by name; or none.
 Label: TypeAlias = str | Sequence[str] | None
+
+
+# At the end of the process: none of tf.data's threads calls Python once it has been quiet so long.
+_QUIET_SECONDS = 0.25
+_PATIENCE_SECONDS = 10.0
+
+
+class _PythonCalls:
+    """The calls from tf.data's threads into Python, which must be over before Python is.
+
+    A thread that calls an interpreter which is being torn down never comes back, and the process,
+    which waits for TensorFlow's threads, hangs.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running = 0
+        self._last = 0.0
+        self._is_over = False
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """`function(*args)`, or the end of the data once the process ends."""
+        with self._lock:
+            if not self._last:
+                atexit.register(self._end)
+            self._last = time.monotonic()
+            if self._is_over:
+                raise StopIteration
+            self._running += 1
+        try:
+            return function(*args)
+        finally:
+            with self._lock:
+                self._running -= 1
+
+    def _end(self) -> None:
+        """Refuse calls, and wait until those that fill the last buffers are over."""
+        self._is_over = True
+        patience = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < patience:
+            if not self._running and time.monotonic() - self._last > _QUIET_SECONDS:
+                return
+            time.sleep(0.01)
+
+
+_calls = _PythonCalls()
+
+
+def python_op(function: Callable[..., Any], inputs: list[Any], kinds: list[tf.DType]) -> Any:
+    """`tf.numpy_function` in an input, for a process that may end while tf.data works ahead."""
+    return tf.numpy_function(partial(_calls.call, function), inputs, kinds)
 
 
 def names_of(label: Label, features: Collection[str]) -> tuple[str, ...]:

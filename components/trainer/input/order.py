@@ -4,7 +4,7 @@
     workers   each takes a run of the blocks of all files; a file may be cut between two
     lanes     files that are read at a time; each file is dealt to the lane with the fewest bytes
     stream    one block of each lane in turn, until the lanes end
-    windows   cut from the stream, in rows or in blocks; their rows are permuted elsewhere
+    windows   rows cut from the stream, which are permuted elsewhere
 
 A block is `block_rows` rows of one file in a row, the last one of a file fewer. As all of this is
 reckoned, a training goes on at any row without reading those before it.
@@ -54,8 +54,7 @@ class Order:
         file_bytes: Sizes of the files.
         lanes: Files that are read at a time; at least 1.
         block_rows: Rows of a block.
-        window: Rows of a window; its blocks where `window_in_blocks`.
-        window_in_blocks: See `window`.
+        window: Rows of a window.
         file_rows: Rows of each file; None is enough for one worker that begins at the beginning.
         workers: How many share the rows.
         worker: Which of them this is, from 0.
@@ -66,25 +65,12 @@ class Order:
     lanes: int
     block_rows: int
     window: int
-    window_in_blocks: bool = False
     file_rows: Sequence[int] | None = None
     workers: int = 1
     worker: int = 0
     # By pass: the cuts between workers; and by worker, the rows before its cuts in all passes.
     _cuts: list[list[int]] = field(default_factory=list, compare=False)
     _before: list[int] = field(default_factory=list, compare=False)
-
-    def even_share(self, number: Any, items: int) -> tuple[Any, Any]:
-        """The items, from the first to before the last, that this worker takes of a pass.
-
-        Of blocks of one row the cuts of `plan` are these. Takes integers or tensors.
-        """
-
-        def cut(worker: int) -> Any:
-            done, all_done = number * items * worker, (number + 1) * items * worker
-            return all_done // self.workers - done // self.workers
-
-        return cut(self.worker), cut(self.worker + 1)
 
     def plan(self, number: int) -> PassPlan:
         """All of this worker's rows in a pass, counted from 0."""
@@ -105,14 +91,9 @@ class Order:
         lanes = self._dealt(self._pieces(number))
         table = self.table(lanes)
         ends = np.cumsum(table["rows"])
-        if self.window_in_blocks:
-            block = int(np.searchsorted(ends, row, side="right")) // self.window * self.window
-            window, begin = block // self.window, int(ends[block] - table["rows"][block])
-            ahead = 0
-        else:
-            window, begin = row // self.window, row // self.window * self.window
-            block = int(np.searchsorted(ends, begin, side="right"))
-            ahead = begin - int(ends[block] - table["rows"][block])
+        window, begin = row // self.window, row // self.window * self.window
+        block = int(np.searchsorted(ends, begin, side="right"))
+        ahead = begin - int(ends[block] - table["rows"][block])
         # Blocks of each lane that are over, and the lane whose turn it is.
         over = np.bincount(table["lane"][:block], minlength=len(lanes))
         turn = int(table["lane"][block])

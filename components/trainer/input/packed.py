@@ -1,21 +1,23 @@
 """Packed shards in, batches of tensors out, at a hundredth of the cost of parsing each row.
 
-The chain for training, with what each link is for (us a row of 40 columns on one core):
+The chain, with what each link is for (us a row of 40 columns on one core):
 
-    files      order shuffled every pass
-    records    each a block of some thousand rows; files interleaved in threads (0.12)
-    windows    some blocks of several files, decoded together and permuted as one (0.15)
-    batches    cut from the endless stream of windows, across the seams between passes (0.03)
-    features   columns split from the tensor of their type (0.08 for 40 columns)
+    order      numbers of rows: blocks of several files, permuted in windows (0.02)
+    groups     the rows of some batches, picked right out of the mapped files (0.1)
+    batches    cut from groups without a copy
+    features   columns split from the tensor of their type, and texts looked up in the blocks'
+               dictionaries (0.08 for 32 columns of numbers)
     prefetch
 
 A pass gives every row exactly once, and every training batch is full, as with
 `train_input_fn`, whose arguments and features these functions have, too.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from penstock.components.errors import UsageError
@@ -24,36 +26,27 @@ from penstock.components.trainer.input.cache import check_memory
 from penstock.components.trainer.input.common import (
     Label,
     apart,
-    interleaved,
     names_of,
     parallel_map,
-    paths_of,
+    python_op,
     rows_of_replica,
     share_of_worker,
     tuned,
 )
 from penstock.components.trainer.input.files import InputFiles, InputSource
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.packed_decode import (
-    decode_blocks,
-    split_columns,
-)
+from penstock.components.trainer.input.packed_decode import WORDS, joined_cells, split_columns
 from penstock.components.trainer.input.packed_files import find_packed
-from penstock.components.trainer.input.packed_mapped import can_map, mapped_batches
-from penstock.components.trainer.input.passes import (
-    Passes,
-    open_passes,
-    seeded_order,
-    seeded_shuffle,
-)
+from penstock.components.trainer.input.packed_order import RowOrder
+from penstock.components.trainer.input.packed_rows import PackedRows
+from penstock.components.trainer.input.passes import ENDLESS, open_passes
 from penstock.components.trainer.input.read_errors import keeps_source
 from penstock.components.trainer.input.start import InputStart
 
 Sections = dict[str, tf.Tensor]
 
-# A window is copied a few times: beyond this the copies cost several times more, because memory
-# for them comes from the system anew. Rows were shuffled when they were packed, after all.
-_MAX_WINDOW_BYTES = 16 * 2**20
+# Rows that are picked together: memory for more comes from the system anew every time.
+_MAX_GROUP_BYTES = 4 * 2**20
 
 
 @keeps_source
@@ -98,26 +91,21 @@ def packed_train_input_fn(
     """
     files, layout = find_packed(source, split=split)
     wanted = _wanted(layout, columns, label)
-    if start is not None and start.order is not None:
-        is_mapped = start.order["block"] == 1  # whatever memory is free this time
-    else:
-        is_mapped = can_map(files, layout)
     passes = open_passes(
         files,
         options,
-        block_rows=1 if is_mapped else layout.block_rows,
-        window=_window_blocks(options, layout),
-        window_in_blocks=True,
-        can_cut_blocks=False,
+        block_rows=layout.block_rows,
+        window=options.shuffle_window_rows,
         context=input_context,
         start=start,
     )
+    rows = _open(files, layout, wanted, options)
+    order = RowOrder(passes, rows.first_numbers)
     batch_size = rows_of_replica(options, input_context)
-    if is_mapped:
-        batches = mapped_batches(files, layout, wanted, passes, batch_size=batch_size)
-    else:
-        rows = _rows(files, layout, wanted, options, passes)
-        batches = rows.rebatch(batch_size, drop_remainder=True)
+    group = _group_batches(rows, options, batch_size) * batch_size
+    first = passes.step * passes.step_rows
+    begins = tf.data.Dataset.range(first, ENDLESS - group, group)
+    batches = _batches(begins, lambda begin: order.numbers(begin, group), rows, batch_size, group)
     return _finish(batches, layout, wanted, label, options, stacked=stacked)
 
 
@@ -140,61 +128,76 @@ def packed_eval_input_fn(
     files, layout = find_packed(source, split=split)
     wanted = _wanted(layout, columns, label)
     files, batch_size = share_of_worker(files, options, input_context)
-    records = interleaved(paths_of(files), tf.data.TFRecordDataset, options)
-    rows = parallel_map(records.batch(1), lambda blocks: decode_blocks(blocks, layout, wanted))
-    return _finish(rows.rebatch(batch_size), layout, wanted, label, options, stacked=stacked)
+    rows = _open(files, layout, wanted, options)
+    numbers = rows.all_numbers()
+    group = _group_batches(rows, options, batch_size) * batch_size
+    begins = tf.data.Dataset.range(0, len(numbers), group)
+    batches = _batches(begins, lambda begin: numbers[begin:][:group], rows, batch_size, group)
+    return _finish(batches, layout, wanted, label, options, stacked=stacked)
 
 
-def _rows(
-    files: InputFiles,
-    layout: PackedLayout,
-    wanted: Collection[str],
-    options: InputOptions,
-    passes: Passes,
-) -> tf.data.Dataset:
-    """The rows of all passes, permuted within windows of some blocks of several files."""
+def _open(
+    files: InputFiles, layout: PackedLayout, wanted: Collection[str], options: InputOptions
+) -> PackedRows:
+    """The rows, read into memory where the options say so."""
     if options.cache == "memory":
         stored = sum(files.sizes)
         what = f"packed shards of {stored:,} bytes"
         check_memory(stored, what, "use cache 'none': local shards are in the page cache anyway")
-        records = interleaved(paths_of(files), tf.data.TFRecordDataset, options).cache()
-        blocks = sum(-(-rows // layout.block_rows) for rows in files.counted())
-
-    def windows(number: tf.Tensor) -> tf.data.Dataset:
-        if options.cache == "memory":
-            # They come out of the cache in one order: mixed anew.
-            found = seeded_shuffle(records, blocks, passes.seed(number, 0))
-            seeds = passes.seeds(number, tf.constant(0, tf.int64), tf.constant(0, tf.int64))
-        else:
-            read = passes.read(number, tf.data.TFRecordDataset)
-            found, seeds = read.blocks, passes.seeds(number, read.window, read.drop)
-        return tf.data.Dataset.zip((found.batch(passes.order.window), seeds))
-
-    def decode(blocks: tf.Tensor, seed_and_drop: tuple[tf.Tensor, tf.Tensor]) -> Sections:
-        seed, drop = seed_and_drop
-        return decode_blocks(blocks, layout, wanted, lambda rows: seeded_order(rows, seed)[drop:])
-
-    rows = parallel_map(passes.numbers.flat_map(windows), decode)
-    if options.cache == "memory" and passes.begin[1]:
-        rows = _without_first(rows, passes.begin[1])
-    return rows
+    return PackedRows(files, layout, wanted, in_memory=options.cache == "memory")
 
 
-def _without_first(windows: tf.data.Dataset, rows: int) -> tf.data.Dataset:
-    """Windows without the first rows of all; a window without any left is left out."""
-
-    def cut(left: tf.Tensor, window: Sections) -> tuple[tf.Tensor, Sections]:
-        count = tf.shape(tf.nest.flatten(window)[0], tf.int64)[0]
-        drop = tf.minimum(left, count)
-        return left - drop, {name: tensor[drop:] for name, tensor in window.items()}
-
-    return windows.scan(tf.constant(rows, tf.int64), cut)
+def _group_batches(rows: PackedRows, options: InputOptions, batch_size: int) -> int:
+    """Batches whose rows are picked together: a window of them, unless rows are large."""
+    most = min(options.shuffle_window_rows, _MAX_GROUP_BYTES // max(1, rows.row_bytes))
+    return max(1, most // batch_size)
 
 
-def _window_blocks(options: InputOptions, layout: PackedLayout) -> int:
-    """Blocks whose rows are permuted together; two at least, so that blocks mix."""
-    rows = min(options.shuffle_window_rows, _MAX_WINDOW_BYTES // max(1, layout.row_bytes))
-    return max(2, -(-rows // layout.block_rows))
+def _batches(
+    begins: tf.data.Dataset,
+    numbers: Callable[[int], npt.NDArray[np.int64]],
+    rows: PackedRows,
+    batch_size: int,
+    group: int,
+) -> tf.data.Dataset:
+    """Batches of sections, by name, with their words.
+
+    Args:
+        begins: int64, what the rows of each group are asked for by.
+        numbers: Gives the rows of a group.
+        rows: Gives their sections.
+        batch_size: Rows of a batch.
+        group: Rows of a group.
+    """
+    names = [section.name for section in rows.sections]
+
+    def pick(begin: np.int64) -> list[Any]:
+        picked, places, dictionaries = rows.pick(numbers(int(begin)))
+        return [*picked, places, np.array(dictionaries, object)]
+
+    def sections(begin: tf.Tensor) -> Sections:
+        kinds = [tf.as_dtype(section.dtype) for section in rows.sections]
+        *picked, places, dictionaries = python_op(pick, [begin], [*kinds, tf.int32, tf.string])
+        found = {
+            section.name: tf.ensure_shape(part, [None, section.width])
+            for section, part in zip(rows.sections, picked, strict=True)
+        }
+        if "cell" in found:
+            places, dictionaries = (tf.ensure_shape(t, [None]) for t in (places, dictionaries))
+            found["cell"], found[WORDS] = joined_cells(found["cell"], places, dictionaries)
+        return found
+
+    def cut(found: Sections) -> tf.data.Dataset:
+        words = {WORDS: found.pop(WORDS)} if WORDS in found else {}
+        count = tf.shape(found[names[0]], tf.int64)[0]
+
+        def batch(begin: tf.Tensor) -> Sections:
+            return {**{name: part[begin : begin + batch_size] for name, part in found.items()}, **words}
+
+        return tf.data.Dataset.range(0, count, batch_size).map(batch)
+
+    groups = parallel_map(begins, sections)
+    return groups.flat_map(cut) if group > batch_size else groups
 
 
 def _finish(

@@ -1,89 +1,37 @@
-"""Packed records in, tensors of their rows out: TensorFlow ops only, no Python a row.
+"""Arrays of packed rows in, the tensors of their columns out: TensorFlow ops only.
 
-`packing/layout.py` says what a record's bytes are. Several blocks are decoded at a
-time, whatever the number of rows of each: the bytes of a section of all blocks are joined
-and read as one tensor.
+`packing/layout.py` says what the sections are. Cells stay numbers until the batch is there, and
+only those of the columns that are wanted become byte strings, each of them once.
 """
 
-from collections.abc import Callable, Collection, Mapping
+import itertools
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from penstock.components.packing.layout import (
-    DICTIONARY_BYTES_OFFSET,
-    ROWS_OFFSET,
-    VALUES,
-    PackedColumn,
-    PackedLayout,
-    Section,
-)
+from penstock.components.packing.layout import VALUES, PackedColumn, PackedLayout, Section
 
 _LIST_DTYPES = {"INT": tf.int64, "FLOAT": tf.float32}
-# What a section is called once its cells are byte strings.
-STRINGS = "string"
+# The byte strings that the cells of some rows are numbers of.
+WORDS = "words"
+# What the cells of a batch are called once they are byte strings, stacked.
+_STRINGS = "string"
 
 
-def decode_blocks(
-    records: tf.Tensor,
-    layout: PackedLayout,
-    wanted: Collection[str],
-    order_of: Callable[[tf.Tensor], tf.Tensor] | None = None,
-) -> dict[str, tf.Tensor]:
-    """The rows of some blocks.
+def joined_cells(
+    cells: tf.Tensor, places: tf.Tensor, dictionaries: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The cells of rows of several blocks as numbers of one dictionary, and that dictionary.
 
     Args:
-        records: string [blocks], packed records.
-        layout: What is in them.
-        wanted: Columns; a section with none of them is passed over.
-        order_of: Given the number of rows of all blocks together, their new order; None keeps
-            the one they have.
-
-    Returns:
-        `[rows, width]` of each section, by name; `string` in place of `cell`.
+        cells: int32 [rows, width], each row's numbers of its own block's dictionary.
+        places: int32 [rows], which of the dictionaries it is.
+        dictionaries: string [blocks], serialised.
     """
-    rows = _number(records, ROWS_OFFSET)
-    *starts, end = layout.section_offsets(rows)
-    order = None if order_of is None else order_of(tf.reduce_sum(rows))
-    decoded = {}
-    for section, start in zip(layout.sections, starts, strict=True):
-        if not is_wanted(section, wanted):
-            continue
-        values = _section(records, section, start, rows)
-        if section.name != "cell":
-            decoded[section.name] = values if order is None else tf.gather(values, order)
-            continue
-        dictionary = tf.strings.substr(records, end, _number(records, DICTIONARY_BYTES_OFFSET))
-        values, words = _cells(values, rows, dictionary)
-        # The numbers are permuted, not the strings: four bytes each instead of 24.
-        decoded[STRINGS] = tf.gather(words, values if order is None else tf.gather(values, order))
-    return decoded
-
-
-def is_wanted(section: Section, wanted: Collection[str]) -> bool:
-    """Whether any of a section's columns is wanted."""
-    return any(column.name in wanted for column in section.columns)
-
-
-def _number(records: tf.Tensor, offset: int) -> tf.Tensor:
-    """int64 [blocks], a number from the header of each."""
-    return tf.reshape(tf.io.decode_raw(tf.strings.substr(records, offset, 8), tf.int64), [-1])
-
-
-def _section(records: tf.Tensor, section: Section, start: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    parts = tf.strings.substr(records, start, rows * section.row_bytes)
-    data = tf.io.decode_raw(tf.strings.reduce_join(parts), tf.as_dtype(section.dtype))
-    rows_with_padding = tf.reshape(data, [-1, section.row_bytes // data.dtype.size])
-    return rows_with_padding[:, : section.width]
-
-
-def _cells(
-    cells: tf.Tensor, rows: tf.Tensor, dictionaries: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """The cells as numbers of one dictionary, and that dictionary."""
     spec = {VALUES: tf.io.RaggedFeature(tf.string)}
     values = tf.io.parse_example(dictionaries, spec)[VALUES]
-    first = tf.repeat(tf.cast(values.row_starts(), tf.int32), rows)
+    first = tf.gather(tf.cast(values.row_starts(), tf.int32), places)
     return cells + first[:, tf.newaxis], values.flat_values
 
 
@@ -98,7 +46,7 @@ def split_columns(
     """Make features of sections, the labels apart.
 
     Args:
-        sections: `[rows, width]` of each, as `decode_blocks` gives them.
+        sections: `[rows, width]` of each, by name, and `WORDS` if `cell` is among them.
         layout: What is in them.
         wanted: The columns to give, the labels among them.
         labels: The columns that are labels.
@@ -110,24 +58,44 @@ def split_columns(
     found: dict[str, Any] = {}
     together: dict[str, Any] = {}
     for section in layout.sections:
-        name = STRINGS if section.name == "cell" else section.name
-        if name not in sections:
+        if section.name not in sections:
             continue
-        parts = tf.split(sections[name], [c.width for c in section.columns], axis=1)
-        pairs = list(zip(section.columns, parts, strict=True))
-        found |= {c.name: _tensor(part, c) for c, part in pairs if c.name in wanted}
-        rest = [p for c, p in pairs if c.name in wanted and c.name not in labels and _can_stack(c)]
-        if rest:
-            together[name] = sections[name] if len(rest) == len(parts) else tf.concat(rest, axis=1)
+        values = sections[section.name]
+        parts = _parts(values, section, wanted)
+        rest = [c for c in section.columns if c.name in parts and _is_stacked(c, labels)]
+        if rest and stacked:
+            is_whole = len(rest) == len(section.columns)
+            joined = values if is_whole else tf.concat([parts.pop(c.name) for c in rest], axis=1)
+            if section.name == "cell":
+                together[_STRINGS] = tf.gather(sections[WORDS], joined)
+            else:
+                together[section.name] = joined
+            parts = {} if is_whole else parts
+        if section.name == "cell":
+            parts = {name: tf.gather(sections[WORDS], part) for name, part in parts.items()}
+        found |= {c.name: _tensor(parts[c.name], c) for c in section.columns if c.name in parts}
     target = {name: found.pop(name) for name in labels}
-    alone = [c.name for c in layout.columns if c.name in found]
-    if stacked:
-        alone = [c.name for c in layout.columns if c.name in found and not _can_stack(c)]
-    return {**(together if stacked else {}), **{name: found[name] for name in alone}}, target
+    return {**together, **{c.name: found[c.name] for c in layout.columns if c.name in found}}, target
 
 
-def _can_stack(column: PackedColumn) -> bool:
-    return column.storage not in ("uint8", "list")
+def _parts(
+    values: tf.Tensor, section: Section, wanted: Collection[str]
+) -> dict[str, tf.Tensor]:
+    """[rows, width] of each column of a section that is wanted."""
+    widths = [column.width for column in section.columns]
+    if all(column.name in wanted for column in section.columns):
+        parts = tf.split(values, widths, axis=1)
+        return {c.name: part for c, part in zip(section.columns, parts, strict=True)}
+    ends = list(itertools.accumulate(widths))
+    return {
+        column.name: values[:, end - column.width : end]
+        for column, end in zip(section.columns, ends, strict=True)
+        if column.name in wanted
+    }
+
+
+def _is_stacked(column: PackedColumn, labels: Collection[str]) -> bool:
+    return column.storage not in ("uint8", "list") and column.name not in labels
 
 
 def _tensor(part: tf.Tensor, column: PackedColumn) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.errors import UsageError
+from penstock.components.trainer.input.common import python_op
 from penstock.components.trainer.input.files import InputFiles
 from penstock.components.trainer.input.options import ReadOptions
 from penstock.components.trainer.input.order import Order, PassPlan
@@ -59,7 +60,7 @@ class Passes:
             block: Makes of a path and a compression the dataset of that file's blocks.
         """
         kinds = [tf.int64] * 5
-        pieces, lanes, sizes, window, drop = tf.numpy_function(self._plan, [number], kinds)
+        pieces, lanes, sizes, window, drop = python_op(self._plan, [number], kinds)
         pieces = tf.ensure_shape(pieces, [None, 3])
         lanes = tf.ensure_shape(lanes, [self.order.lanes])
         paths, compressions = tf.constant(self.files.files), tf.constant(self.files.compressions)
@@ -153,8 +154,6 @@ def open_passes(
     *,
     block_rows: int,
     window: int,
-    window_in_blocks: bool = False,
-    can_cut_blocks: bool = True,
     context: tf.distribute.InputContext | None,
     start: InputStart | None,
 ) -> Passes:
@@ -163,10 +162,9 @@ def open_passes(
     Args:
         files: All files.
         options: Batch size, seed, files to read at a time.
-        block_rows: Rows that a file hands over at a time.
-        window: Rows, or blocks, that are permuted together.
-        window_in_blocks: Whether `window` is in blocks.
-        can_cut_blocks: Whether blocks may be smaller, so that several workers have even shares.
+        block_rows: Rows that a file hands over at a time; fewer where several workers need even
+            shares.
+        window: Rows that are permuted together.
         context: This worker's place among several.
         start: Where to begin; None begins at the beginning.
 
@@ -183,7 +181,7 @@ def open_passes(
             f"cache {options.cache!r} is for one worker, there are {workers}: use cache 'none'"
         )
     rows = files.counted() if start.step or workers > 1 else files.shard_rows
-    if workers > 1 and can_cut_blocks:
+    if workers > 1:
         block_rows = max(1, min(block_rows, sum(rows or ()) // (workers * _LEAST_BLOCKS)))
     order = Order(
         seed=start.seed if options.seed is None else options.seed,
@@ -191,7 +189,6 @@ def open_passes(
         lanes=min(options.interleave_files, len(files.files)),
         block_rows=block_rows,
         window=window,
-        window_in_blocks=window_in_blocks,
         file_rows=rows,
         workers=workers,
         worker=context.input_pipeline_id if context else 0,

@@ -4,8 +4,6 @@ import itertools
 import random
 
 import numpy as np
-import pytest
-
 from penstock.components.trainer.input.order import Order
 
 
@@ -17,9 +15,6 @@ def windows_of(order, plan):
         first[file] + block * order.block_rows + np.arange(rows)
         for file, block, rows in zip(table["file"], table["block"], table["rows"], strict=True)
     ]
-    if order.window_in_blocks:
-        groups = [blocks[i : i + order.window] for i in range(0, len(blocks), order.window)]
-        return [np.concatenate(group) for group in groups]
     rows = np.concatenate([np.zeros(0, int), *blocks])[plan.ahead :]
     return [rows[i : i + order.window] for i in range(0, len(rows), order.window)]
 
@@ -50,7 +45,6 @@ def orders(chance):
         "lanes": chance.randint(1, files),
         "block_rows": chance.randint(1, 9),
         "window": chance.randint(1, 30),
-        "window_in_blocks": chance.random() < 0.4,
         "file_rows": rows,
         "workers": workers,
     }
@@ -101,14 +95,3 @@ def test_a_window_that_begins_within_a_block_leaves_out_what_is_ahead_of_it():
     plan = order.plan_from(0, 20)
     assert plan.lanes == [[(0, 1, 9)]]
     assert (plan.window, plan.ahead, plan.drop) == (1, 5, 5)
-
-
-@pytest.mark.parametrize("workers", [2, 3])
-def test_even_shares_are_those_of_blocks_of_one_row(workers):
-    for worker in range(workers):
-        order = Order(3, (9, 9), 1, 1, 4, file_rows=(5, 6), workers=workers, worker=worker)
-        done = 0
-        for number in range(6):
-            begin, end = order.even_share(number, 11)
-            assert order.locate(done) == (number, 0)
-            done += end - begin

@@ -1,0 +1,167 @@
+"""Packed shards as memory maps: numbers of rows in, the arrays of these rows out.
+
+A row is copied once, out of the page cache to where its batch wants it, without a system call, and
+only sections that are wanted are touched. A row's number is `block * block_rows + row in it`, the
+blocks of all shards being counted in their order.
+"""
+
+import posixpath
+import struct
+import tempfile
+from collections.abc import Collection
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from penstock.components.errors import DataError
+from penstock.components.packing.block import BlockView, view_block
+from penstock.components.packing.layout import PackedLayout, Section
+from penstock.components.tfrecord.framing import FOOTER_BYTES
+from penstock.components.tfrecord.framing import HEADER_BYTES as FRAME_HEADER_BYTES
+from penstock.components.tfrecord.records import read_records
+from penstock.components.trainer.input.files import InputFiles
+
+# Each holds a file open; a process may have 1,024.
+_MAX_MAPS = 256
+_MAX_VIEWS = 64
+# Rows as large as this are copied one by one, smaller ones all of a block at once by NumPy.
+_LARGE_ROW_BYTES = 4096
+# What TensorFlow asks of memory that it takes over without a copy.
+_TENSOR_ALIGNMENT = 64
+
+Array = npt.NDArray[Any]
+
+
+class PackedRows:
+    """The rows of some shards.
+
+    Args:
+        files: The shards; remote ones are copied to a temporary folder of this machine.
+        layout: What is in them.
+        wanted: Columns; a section with none of them is passed over.
+        in_memory: Whether to read the shards into memory now.
+
+    Attributes:
+        sections: The sections that are wanted, in the layout's order.
+        first_numbers: int64 [files], number of the first row of each.
+
+    Raises:
+        DataError: A shard has other blocks than its layout says, or a copy is damaged.
+    """
+
+    def __init__(
+        self,
+        files: InputFiles,
+        layout: PackedLayout,
+        wanted: Collection[str],
+        *,
+        in_memory: bool = False,
+    ) -> None:
+        self._layout = layout
+        self.sections = tuple(
+            s for s in layout.sections if any(c.name in wanted for c in s.columns)
+        )
+        self._has_cells = any(section.name == "cell" for section in self.sections)
+        self._files = files.files
+        self._rows = files.counted()
+        self._local = self._copied() if "://" in files.files[0] else files.files
+        whole = partial(np.fromfile, dtype=np.uint8)
+        self._map = lru_cache(None)(whole) if in_memory else lru_cache(_MAX_MAPS)(_mapped)
+        self._view = lru_cache(_MAX_VIEWS)(self._view_of)
+        self._payloads = [self._find_payloads(number) for number in range(len(files.files))]
+        self._first_blocks = np.cumsum([0, *map(len, self._payloads)])
+        self.first_numbers = self._first_blocks[:-1] * layout.block_rows
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes that are copied of a row."""
+        return sum(section.row_bytes for section in self.sections)
+
+    def all_numbers(self) -> npt.NDArray[np.int64]:
+        """int64 [rows], of all rows, file after file."""
+        pairs = zip(self.first_numbers, self._rows, strict=True)
+        return np.concatenate([np.arange(first, first + rows) for first, rows in pairs])
+
+    def pick(self, numbers: npt.NDArray[np.int64]) -> tuple[list[Array], Array, list[bytes]]:
+        """Some rows.
+
+        Args:
+            numbers: int64 [rows], in any order.
+
+        Returns:
+            `[rows, width]` of each of `sections`; int32 [rows], for each row the place of its
+            block's dictionary among those that follow; and these dictionaries, none where no
+            column that is wanted has cells.
+        """
+        blocks = numbers // self._layout.block_rows
+        rows = numbers - blocks * self._layout.block_rows
+        picked = [_for_tensor(len(numbers), section) for section in self.sections]
+        places = np.empty(len(numbers), np.int32)
+        dictionaries = []
+        for place, block in enumerate(np.unique(blocks)):
+            chosen = np.flatnonzero(blocks == block)
+            view = self._view(int(block))
+            for target, section in zip(picked, self.sections, strict=True):
+                _copy(view.sections[section.name], rows[chosen], target, chosen)
+            places[chosen] = place
+            if self._has_cells:
+                dictionaries.append(bytes(view.dictionary))
+        return picked, places, dictionaries
+
+    def _view_of(self, block: int) -> BlockView:
+        file = int(np.searchsorted(self._first_blocks, block, "right")) - 1
+        begin, end = self._payloads[file][block - self._first_blocks[file]]
+        return view_block(self._map(self._local[file])[begin:end], self._layout)
+
+    def _find_payloads(self, file: int) -> npt.NDArray[np.int64]:
+        """int64 [blocks, 2], where the payload of each block begins and ends."""
+        data, found, at = self._map(self._local[file]), [], FRAME_HEADER_BYTES
+        while at < len(data):
+            end = at + struct.unpack_from("<Q", data, at - FRAME_HEADER_BYTES)[0]
+            found.append((at, end))
+            at = end + FOOTER_BYTES + FRAME_HEADER_BYTES
+        blocks = -(-self._rows[file] // self._layout.block_rows)
+        if len(found) != blocks or at != len(data) + FRAME_HEADER_BYTES:
+            raise DataError(
+                f"{self._files[file]}: {len(found):,} blocks, where {self._rows[file]:,} rows in "
+                f"blocks of {self._layout.block_rows:,} make {blocks:,}; pack again"
+            )
+        return np.array(found, np.int64)
+
+    def _copied(self) -> list[str]:
+        """The paths of the shards' copies, which are removed at the end of the process."""
+        self._folder = tempfile.TemporaryDirectory(prefix="penstock-packed-")
+        copies = []
+        for number, file in enumerate(self._files):
+            copies.append(posixpath.join(self._folder.name, str(number)))
+            tf.io.gfile.copy(file, copies[-1])
+            # Of remote shards only the sizes were held against the manifest.
+            for _ in read_records(copies[-1]):
+                pass
+        return copies
+
+
+def _mapped(path: str) -> Array:
+    return np.asarray(np.memmap(path, np.uint8, "r"))
+
+
+def _copy(source: Array, rows: Array, target: Array, places: Array) -> None:
+    """Copy some rows of an array to their places in another."""
+    if target[0].nbytes < _LARGE_ROW_BYTES:
+        # Twice, the first copy staying in the cache: faster than one copy by indices on both sides.
+        target[places] = np.take(source, rows, axis=0)
+        return
+    for row, place in zip(rows.tolist(), places.tolist(), strict=True):
+        target[place] = source[row]
+
+
+def _for_tensor(rows: int, section: Section) -> Array:
+    """[rows, width], not initialised, so aligned that TensorFlow takes it over as it is."""
+    dtype: np.dtype[Any] = np.dtype(section.dtype)
+    size = rows * section.width * dtype.itemsize
+    data = np.empty(size + _TENSOR_ALIGNMENT, np.uint8)
+    begin = -data.ctypes.data % _TENSOR_ALIGNMENT
+    return data[begin : begin + size].view(dtype).reshape(rows, section.width)
