@@ -4,9 +4,9 @@ The chain, with what each link is for (us a row of 40 columns on one core):
 
     order      numbers of rows: blocks of several files, permuted in windows (0.02)
     groups     the rows of some batches, picked right out of the mapped files (0.1)
+    features   columns split from the array of their type, texts looked up in the blocks'
+               dictionaries
     batches    cut from groups without a copy
-    features   columns split from the tensor of their type, and texts looked up in the blocks'
-               dictionaries (0.08 for 32 columns of numbers)
     prefetch
 
 A pass gives every row exactly once, and every training batch is full, as with
@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from penstock.components.errors import UsageError
@@ -38,12 +37,10 @@ from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.packed_decode import WORDS, joined_cells, split_columns
 from penstock.components.trainer.input.packed_files import find_packed
 from penstock.components.trainer.input.packed_order import RowOrder
-from penstock.components.trainer.input.packed_rows import PackedRows
+from penstock.components.trainer.input.packed_rows import PackedRows, Picked
 from penstock.components.trainer.input.passes import ENDLESS, open_passes
 from penstock.components.trainer.input.read_errors import keeps_source
 from penstock.components.trainer.input.start import InputStart
-
-Sections = dict[str, tf.Tensor]
 
 # Rows that are picked together: memory for more comes from the system anew every time.
 _MAX_GROUP_BYTES = 4 * 2**20
@@ -103,10 +100,16 @@ def packed_train_input_fn(
     order = RowOrder(passes, rows.first_numbers)
     batch_size = rows_of_replica(options, input_context)
     group = _group_batches(rows, options, batch_size) * batch_size
-    first = passes.step * passes.step_rows
-    begins = tf.data.Dataset.range(first, ENDLESS - group, group)
-    batches = _batches(begins, lambda begin: order.numbers(begin, group), rows, batch_size, group)
-    return _finish(batches, layout, wanted, label, options, stacked=stacked)
+
+    def pick(begin: np.int64) -> Picked:
+        return rows.pick(order.numbers(int(begin), group))
+
+    begins = tf.data.Dataset.range(passes.step * passes.step_rows, ENDLESS - group, group)
+    columns_of = _columns(rows, wanted, label, stacked=stacked)
+    groups = parallel_map(begins, lambda begin: columns_of(pick, begin, group))
+    if group > batch_size:
+        groups = groups.flat_map(lambda *found: _cut(found, batch_size))
+    return tuned(groups, options)
 
 
 @keeps_source
@@ -130,10 +133,13 @@ def packed_eval_input_fn(
     files, batch_size = share_of_worker(files, options, input_context)
     rows = _open(files, layout, wanted, options)
     numbers = rows.all_numbers()
-    group = _group_batches(rows, options, batch_size) * batch_size
-    begins = tf.data.Dataset.range(0, len(numbers), group)
-    batches = _batches(begins, lambda begin: numbers[begin:][:group], rows, batch_size, group)
-    return _finish(batches, layout, wanted, label, options, stacked=stacked)
+
+    def pick(begin: np.int64) -> Picked:
+        return rows.pick(numbers[begin : begin + batch_size])
+
+    begins = tf.data.Dataset.range(0, len(numbers), batch_size)
+    columns_of = _columns(rows, wanted, label, stacked=stacked)
+    return tuned(parallel_map(begins, lambda begin: columns_of(pick, begin, None)), options)
 
 
 def _open(
@@ -148,75 +154,41 @@ def _open(
 
 
 def _group_batches(rows: PackedRows, options: InputOptions, batch_size: int) -> int:
-    """Batches whose rows are picked together: a window of them, unless rows are large."""
+    """Batches whose rows are picked together: those of a window, unless rows are large."""
+    if any(column.storage == "list" for section in rows.sections for column in section.columns):
+        return 1  # sparse tensors are not cut without a copy
     most = min(options.shuffle_window_rows, _MAX_GROUP_BYTES // max(1, rows.row_bytes))
     return max(1, most // batch_size)
 
 
-def _batches(
-    begins: tf.data.Dataset,
-    numbers: Callable[[int], npt.NDArray[np.int64]],
-    rows: PackedRows,
-    batch_size: int,
-    group: int,
-) -> tf.data.Dataset:
-    """Batches of sections, by name, with their words.
+def _columns(
+    rows: PackedRows, wanted: Collection[str], label: Label, *, stacked: bool
+) -> Callable[..., Any]:
+    """A function that makes features, and the label, of what a function picks of `rows`."""
 
-    Args:
-        begins: int64, what the rows of each group are asked for by.
-        numbers: Gives the rows of a group.
-        rows: Gives their sections.
-        batch_size: Rows of a batch.
-        group: Rows of a group.
-    """
-    names = [section.name for section in rows.sections]
-
-    def pick(begin: np.int64) -> list[Any]:
-        picked, places, dictionaries = rows.pick(numbers(int(begin)))
-        return [*picked, places, np.array(dictionaries, object)]
-
-    def sections(begin: tf.Tensor) -> Sections:
+    def columns_of(pick: Callable[[np.int64], Picked], begin: tf.Tensor, count: int | None) -> Any:
         kinds = [tf.as_dtype(section.dtype) for section in rows.sections]
         *picked, places, dictionaries = python_op(pick, [begin], [*kinds, tf.int32, tf.string])
-        found = {
-            section.name: tf.ensure_shape(part, [None, section.width])
+        sections = {
+            section.name: tf.ensure_shape(part, [count, section.width])
             for section, part in zip(rows.sections, picked, strict=True)
         }
-        if "cell" in found:
+        if "cell" in sections:
             places, dictionaries = (tf.ensure_shape(t, [None]) for t in (places, dictionaries))
-            found["cell"], found[WORDS] = joined_cells(found["cell"], places, dictionaries)
-        return found
+            sections["cell"], sections[WORDS] = joined_cells(sections["cell"], places, dictionaries)
+        labels = names_of(label, wanted)
+        found, target = split_columns(sections, rows.layout, wanted, labels, stacked=stacked)
+        return apart({**found, **target}, label)
 
-    def cut(found: Sections) -> tf.data.Dataset:
-        words = {WORDS: found.pop(WORDS)} if WORDS in found else {}
-        count = tf.shape(found[names[0]], tf.int64)[0]
-
-        def batch(begin: tf.Tensor) -> Sections:
-            return {**{name: part[begin : begin + batch_size] for name, part in found.items()}, **words}
-
-        return tf.data.Dataset.range(0, count, batch_size).map(batch)
-
-    groups = parallel_map(begins, sections)
-    return groups.flat_map(cut) if group > batch_size else groups
+    return columns_of
 
 
-def _finish(
-    batches: tf.data.Dataset,
-    layout: PackedLayout,
-    wanted: Collection[str],
-    label: Label,
-    options: InputOptions,
-    *,
-    stacked: bool,
-) -> tf.data.Dataset:
-    """Make features of sections, split off the label and keep batches ready."""
-
-    def features(sections: Sections) -> Any:
-        apart_names = names_of(label, wanted)
-        found, labels = split_columns(sections, layout, wanted, apart_names, stacked=stacked)
-        return apart({**found, **labels}, label)
-
-    return tuned(batches.map(features), options)
+def _cut(found: tuple[Any, ...], batch_size: int) -> tf.data.Dataset:
+    """The batches of a group; where they are aligned, not a byte is copied."""
+    batches = tf.nest.map_structure(
+        lambda part: tf.reshape(part, [-1, batch_size, *part.shape[1:]]), found
+    )
+    return tf.data.Dataset.from_tensor_slices(batches if len(batches) > 1 else batches[0])
 
 
 def _wanted(layout: PackedLayout, columns: Collection[str] | None, label: Label) -> frozenset[str]:

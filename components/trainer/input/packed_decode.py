@@ -75,12 +75,13 @@ def split_columns(
             parts = {name: tf.gather(sections[WORDS], part) for name, part in parts.items()}
         found |= {c.name: _tensor(parts[c.name], c) for c in section.columns if c.name in parts}
     target = {name: found.pop(name) for name in labels}
-    return {**together, **{c.name: found[c.name] for c in layout.columns if c.name in found}}, target
+    return {
+        **together,
+        **{c.name: found[c.name] for c in layout.columns if c.name in found},
+    }, target
 
 
-def _parts(
-    values: tf.Tensor, section: Section, wanted: Collection[str]
-) -> dict[str, tf.Tensor]:
+def _parts(values: tf.Tensor, section: Section, wanted: Collection[str]) -> dict[str, tf.Tensor]:
     """[rows, width] of each column of a section that is wanted."""
     widths = [column.width for column in section.columns]
     if all(column.name in wanted for column in section.columns):

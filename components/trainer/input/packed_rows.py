@@ -33,6 +33,7 @@ _LARGE_ROW_BYTES = 4096
 _TENSOR_ALIGNMENT = 64
 
 Array = npt.NDArray[Any]
+Picked = list[Array]
 
 
 class PackedRows:
@@ -45,6 +46,7 @@ class PackedRows:
         in_memory: Whether to read the shards into memory now.
 
     Attributes:
+        layout: The layout.
         sections: The sections that are wanted, in the layout's order.
         first_numbers: int64 [files], number of the first row of each.
 
@@ -60,7 +62,7 @@ class PackedRows:
         *,
         in_memory: bool = False,
     ) -> None:
-        self._layout = layout
+        self.layout = layout
         self.sections = tuple(
             s for s in layout.sections if any(c.name in wanted for c in s.columns)
         )
@@ -85,7 +87,7 @@ class PackedRows:
         pairs = zip(self.first_numbers, self._rows, strict=True)
         return np.concatenate([np.arange(first, first + rows) for first, rows in pairs])
 
-    def pick(self, numbers: npt.NDArray[np.int64]) -> tuple[list[Array], Array, list[bytes]]:
+    def pick(self, numbers: npt.NDArray[np.int64]) -> Picked:
         """Some rows.
 
         Args:
@@ -93,11 +95,11 @@ class PackedRows:
 
         Returns:
             `[rows, width]` of each of `sections`; int32 [rows], for each row the place of its
-            block's dictionary among those that follow; and these dictionaries, none where no
-            column that is wanted has cells.
+            block's dictionary among the last one's; and these dictionaries, serialised, none where
+            no column that is wanted has cells.
         """
-        blocks = numbers // self._layout.block_rows
-        rows = numbers - blocks * self._layout.block_rows
+        blocks = numbers // self.layout.block_rows
+        rows = numbers - blocks * self.layout.block_rows
         picked = [_for_tensor(len(numbers), section) for section in self.sections]
         places = np.empty(len(numbers), np.int32)
         dictionaries = []
@@ -109,12 +111,12 @@ class PackedRows:
             places[chosen] = place
             if self._has_cells:
                 dictionaries.append(bytes(view.dictionary))
-        return picked, places, dictionaries
+        return [*picked, places, np.array(dictionaries, object)]
 
     def _view_of(self, block: int) -> BlockView:
         file = int(np.searchsorted(self._first_blocks, block, "right")) - 1
         begin, end = self._payloads[file][block - self._first_blocks[file]]
-        return view_block(self._map(self._local[file])[begin:end], self._layout)
+        return view_block(self._map(self._local[file])[begin:end], self.layout)
 
     def _find_payloads(self, file: int) -> npt.NDArray[np.int64]:
         """int64 [blocks, 2], where the payload of each block begins and ends."""
@@ -123,11 +125,11 @@ class PackedRows:
             end = at + struct.unpack_from("<Q", data, at - FRAME_HEADER_BYTES)[0]
             found.append((at, end))
             at = end + FOOTER_BYTES + FRAME_HEADER_BYTES
-        blocks = -(-self._rows[file] // self._layout.block_rows)
+        blocks = -(-self._rows[file] // self.layout.block_rows)
         if len(found) != blocks or at != len(data) + FRAME_HEADER_BYTES:
             raise DataError(
                 f"{self._files[file]}: {len(found):,} blocks, where {self._rows[file]:,} rows in "
-                f"blocks of {self._layout.block_rows:,} make {blocks:,}; pack again"
+                f"blocks of {self.layout.block_rows:,} make {blocks:,}; pack again"
             )
         return np.array(found, np.int64)
 

@@ -4,6 +4,7 @@ import itertools
 import random
 
 import numpy as np
+
 from penstock.components.trainer.input.order import Order
 
 
