@@ -80,6 +80,7 @@ from .components.trainer.options import EarlyStop, TrainOptions
 from .components.trainer.serving import serve_columns
 from .components.trainer.trackers.options import TrackOptions
 from .components.trainer.utilisation.record import InputFacts
+from .components.trainer.workers import join_workers
 
 # Building blocks of pipelines.
 from .pipelines.blocks.config import (
@@ -211,6 +212,7 @@ __all__ = [
     "init",
     "input_facts",
     "inspect",
+    "join_workers",
     "label_values",
     "local_beam_args",
     "pack",

@@ -26,11 +26,11 @@ ValidationGate augment_in_input boolean_numbers category_ids category_sizes chec
 class_ids code_digest compile date_parts decode_features dense_column eval_config
 eval_image_input_fn eval_input_fn export export_shards feature_spec from_mapping image_classes
 image_examples image_features image_gate image_input_facts image_model image_splits ingest init
-input_facts inspect label_values local_beam_args pack packed_eval_input_fn packed_input_facts
-packed_train_input_fn predict read_placement report resume_dir run run_root scaled_numbers
-schema_file serve_columns serve_images steps_per_epoch stored_images table_examples table_inputs
-table_model target_labels train train_image_input_fn train_images train_input_fn train_tables
-training_pipeline verify write_tfrecords
+input_facts inspect join_workers label_values local_beam_args pack packed_eval_input_fn
+packed_input_facts packed_train_input_fn predict read_placement report resume_dir run run_root
+scaled_numbers schema_file serve_columns serve_images steps_per_epoch stored_images table_examples
+table_inputs table_model target_labels train train_image_input_fn train_images train_input_fn
+train_tables training_pipeline verify write_tfrecords
 """
 
 

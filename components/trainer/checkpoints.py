@@ -76,11 +76,13 @@ class Checkpoints:
     Args:
         directory: Where the checkpoints lie.
         keep: Newest checkpoints that stay.
+        scratch: Of a worker that is not the chief: where it writes, as it must, what nobody reads.
     """
 
-    def __init__(self, directory: str, *, keep: int) -> None:
+    def __init__(self, directory: str, *, keep: int, scratch: str | None = None) -> None:
         self.directory = directory
         self._keep = keep
+        self._scratch = scratch
 
     def track(self, model: keras.Model) -> None:
         """Save and restore this model from now on: built, its optimizer and metrics, too."""
@@ -95,6 +97,9 @@ class Checkpoints:
         self, start: InputStart, epochs: Sequence[EpochRecord], *, best_step: int | None
     ) -> None:
         """Save the state after `start.step` steps, and drop what is old but for the best."""
+        if self._scratch is not None:
+            self._tracked.write(posixpath.join(self._scratch, _VARIABLES))
+            return
         final = self._path(start.step)
         temporary = posixpath.join(self.directory, f".{posixpath.basename(final)}.tmp")
         _remove(temporary)
@@ -119,6 +124,20 @@ class Checkpoints:
             except _DAMAGED as error:
                 logger.warning("%s: damaged checkpoint, trying the one before (%s)", path, error)
         return None
+
+    def at(self, step: int) -> Saved:
+        """The checkpoint that the chief goes on from.
+
+        Raises:
+            DataError: It is not to be found here.
+        """
+        try:
+            return _read_whole(self._path(step))
+        except _DAMAGED as error:
+            raise DataError(
+                f"{self._path(step)}: the chief goes on from this checkpoint, and this worker "
+                f"cannot read it ({_first_line(error)}); the folder must be the same for all"
+            ) from error
 
     def restore(self, saved: Saved) -> None:
         """Give the model and its optimizer what was saved.
@@ -155,7 +174,8 @@ class Checkpoints:
 
     def clear(self) -> None:
         """Remove all checkpoints, and their folder."""
-        _remove(self.directory)
+        if self._scratch is None:
+            _remove(self.directory)
 
     def _path(self, step: int) -> str:
         return posixpath.join(self.directory, f"step-{step:08d}")

@@ -24,6 +24,7 @@ from penstock.components.trainer.utilisation.step_clock import (
     StepClock,
     next_call_steps,
 )
+from penstock.components.trainer.workers import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class EpochLoop:
         checkpoints: Where to save; None saves nothing.
         start: Where the input begins.
         flag: Goes up when the process is told to stop.
+        workers: Where there are several, which stop together if one is told to.
         meter: Is told how long everything takes.
         batch_rows: Rows a step, for the rate; None where batches differ.
 
@@ -64,6 +66,7 @@ class EpochLoop:
         checkpoints: Checkpoints | None,
         start: InputStart,
         flag: InterruptFlag,
+        workers: Workers | None,
         meter: Meter,
         *,
         batch_rows: int | None,
@@ -74,6 +77,8 @@ class EpochLoop:
         self._checkpoints = checkpoints
         self._start = start
         self._flag = flag
+        self._workers = workers
+        self._one_is_told = False
         self._meter = meter
         self._batch_rows = batch_rows
         self._call_steps = 1
@@ -145,9 +150,12 @@ class EpochLoop:
         Raises:
             TrainingInterruptedError: It was.
         """
-        if self._flag.name is None:
+        name = self._flag.name
+        if self._workers is not None:
+            name = (name or "another worker was told to stop") if self._one_is_told else None
+        if name is None:
             return
-        place = f"{self._flag.name} at step {self.step} of {self._options.total_steps}"
+        place = f"{name} at step {self.step} of {self._options.total_steps}"
         if self._checkpoints is None:
             raise TrainingInterruptedError(f"{place}: nothing is saved, train() has no resume_dir")
         # An evaluation that is given up has changed the metrics of the epoch's training.
@@ -206,6 +214,7 @@ class EpochLoop:
         losses, call = self._steps.train(count)
         self._check_finite(losses)
         self.step += count
+        seconds = self._settle(call.seconds)
         if self.first_step_seconds is None:
             self.first_step_seconds = call.seconds
             self._call_steps = self._options.steps_per_execution or 1
@@ -213,7 +222,7 @@ class EpochLoop:
             clock.add(call)
             self._meter.add_call(self.step, call)
             self._call_steps = self._options.steps_per_execution or next_call_steps(
-                count, call.seconds, target_seconds=_CALL_SECONDS
+                count, seconds, target_seconds=_CALL_SECONDS
             )
         every = self._options.checkpoint_every_steps
         if every and self.step % every == 0 and self.step < self._options.total_steps:
@@ -229,6 +238,17 @@ class EpochLoop:
             rows = self._batch_rows
             text += f", {rows * rate:,.0f} rows/s, {left}" if rows else f", {left}"
         tell(text)
+
+    def _settle(self, seconds: float) -> float:
+        """How long a call took on the mean of all workers, who hear whether one is to stop.
+
+        What all do together must be the same: the steps of the next call, where they stop.
+        """
+        if self._workers is None:
+            return seconds
+        micros, told = self._workers.total([int(1e6 * seconds), self._flag.name is not None])
+        self._one_is_told = told > 0
+        return micros / 1e6 / len(self._workers.addresses)
 
     def _tell_live(self, on_live: OnLive, *, now: bool) -> None:
         if values := self._meter.live(now=now):
@@ -250,6 +270,7 @@ class EpochLoop:
             self.stop_if_interrupted()
             count = int(min(self._call_steps, left))
             done = self._steps.evaluate(batches, count)
+            self._settle(0)
             evaluated += done
             left = left - done if done == count else 0
         if not evaluated:

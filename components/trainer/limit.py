@@ -16,6 +16,7 @@ from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.steps import Steps
 from penstock.components.trainer.utilisation.record import StepLimit
 from penstock.components.trainer.utilisation.trace import idle_share_of
+from penstock.components.trainer.workers import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ def measure_limits(
     trained_steps: int,
     seconds_per_step: float | None,
     log_dir: str,
+    workers: Workers | None = None,
 ) -> tuple[StepLimit | None, float | None]:
     """Time steps on one batch that lies on the device; profile some where `options` ask for it.
 
@@ -44,6 +46,7 @@ def measure_limits(
         trained_steps: Steps of this run.
         seconds_per_step: What they took; None, of a run without a steady step, measures nothing.
         log_dir: Where TensorBoard looks for the profile.
+        workers: Where there are several, which do the same steps.
 
     Returns:
         The limit, and the GPUs' idle share; see `Utilisation`.
@@ -51,10 +54,13 @@ def measure_limits(
     if seconds_per_step is None:
         return None, None
     fitting = options.steps_per_execution or math.ceil(_CALL_SECONDS / seconds_per_step)
+    count = max(1, min(fitting, trained_steps // _PART))
+    if workers is not None:
+        [count] = workers.from_chief([count])
     try:
         with _weights_kept(model):
             idle = _idle_share(steps, options.profile_steps, log_dir)
-            return _limit(steps, max(1, min(fitting, trained_steps // _PART))), idle
+            return _limit(steps, count), idle
     except tf.errors.OpError as error:
         logger.warning("what the input costs was not measured: %s", error.message.splitlines()[0])
         return None, None

@@ -6,8 +6,10 @@ finite, tells waiting for input from computing, and runs small models three time
 
 import logging
 import posixpath
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -16,7 +18,7 @@ import tensorflow as tf
 
 from penstock.components import activity
 from penstock.components.errors import DataError, UsageError
-from penstock.components.trainer.checkpoints import Checkpoints
+from penstock.components.trainer.checkpoints import Checkpoints, Saved
 from penstock.components.trainer.epoch_loop import EpochLoop, OnEpoch
 from penstock.components.trainer.input.read_errors import damage_in
 from penstock.components.trainer.input.start import InputStart
@@ -28,7 +30,6 @@ from penstock.components.trainer.model_setup import (
     check_numbers,
     default_strategy,
     make_model,
-    refuse_cluster,
 )
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.record import (
@@ -49,6 +50,7 @@ from penstock.components.trainer.utilisation.record import (
     write_utilisation,
 )
 from penstock.components.trainer.utilisation.verdict import bottleneck
+from penstock.components.trainer.workers import Workers, join_workers
 
 logger = logging.getLogger(__name__)
 
@@ -58,11 +60,15 @@ TrainData: TypeAlias = tf.data.Dataset | Callable[..., tf.data.Dataset]
 
 @dataclass(frozen=True)
 class Trained:
-    """A model with its final weights, and how it came to them."""
+    """A model with its final weights, and how it came to them.
+
+    `is_chief` says whether to export it: of several workers one is the chief.
+    """
 
     model: keras.Model
     record: TrainingRecord
     utilisation: Utilisation
+    is_chief: bool = True
     _checkpoints: Checkpoints | None = None
 
     def discard_checkpoints(self) -> None:
@@ -85,23 +91,26 @@ def train(
     track: TrackOptions | None = None,
     params: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """Train a model.
+    """Train a model; where TF_CONFIG names several workers, with them: see `join_workers`.
 
     Args:
         build_model: Makes and compiles a Keras 3 model. Called once, under the strategy's scope
             and the precision policy.
         train_data: Makes endless batches of `(features, label)`, one for all replicas together,
             given `start`, an `InputStart`: `functools.partial(train_input_fn, ...)`. A training
-            that resumes goes on after the rows it had. Or a dataset, which then begins anew.
-        eval_data: One pass over the evaluation rows; read at the end of each epoch.
+            that resumes goes on after the rows it had. One of several workers gives
+            `input_context`, too. Or a dataset, which then begins anew.
+        eval_data: One pass over the evaluation rows, the same for all workers; read at the end of
+            each epoch.
         options: How long, when to stop, how often to save.
-        model_run_dir: Gets the TensorBoard logs and, at the end, `training.json`,
+        model_run_dir: Of the chief: gets the TensorBoard logs and, at the end, `training.json`,
             `utilisation.json` and, where there is a tracker, `tracker.json`.
         resume_dir: Keeps checkpoints until `discard_checkpoints`; a run that finds some goes on
             from the newest whole one, and ends as if there had been no interruption. See
-            `checkpoints.resume_dir()`. None saves none.
+            `checkpoints.resume_dir()`. None saves none. The same folder for all workers.
         strategy: How to share batches among devices; None takes all GPUs, or the one device.
-        on_epoch: Called with the record of each epoch that this run ends.
+            Several workers have theirs.
+        on_epoch: Called by the chief with the record of each epoch that this run ends.
         input_facts: What `train_data` reads, for advice; see `input_facts()`.
         track: The tracker to tell beside TensorBoard; None tells none. Once it is open, its
             failure stops nothing: one line says so, and `tracker.json` keeps it.
@@ -110,35 +119,43 @@ def train(
     Raises:
         DataError: The loss is not finite, the input cannot be read, or the tracker does not open.
         UsageError: The model is not compiled or takes other features, a metric does not exist,
-            XLA is asked for on several devices, `train_data` ends, the input is not the one that
-            the checkpoint was saved with, or TF_CONFIG names several workers.
-        TrainingInterruptedError: SIGTERM or Ctrl-C; the state is saved in `resume_dir`.
+            XLA is asked for on several devices, `train_data` ends or does not go with several
+            workers, or the input is not the one that the checkpoint was saved with.
+        TrainingInterruptedError: SIGTERM or Ctrl-C, of any worker; the state is saved in
+            `resume_dir`.
+        WorkerLostError: A worker is gone; all go on from the last checkpoint once they run again.
     """
     begin = time.perf_counter()
-    refuse_cluster()
+    workers = join_workers()
+    if workers is not None:
+        strategy = workers.strategy
     strategy = strategy or default_strategy(prefetch_to_device=options.prefetch_to_device)
-    checkpoints = Checkpoints(resume_dir, keep=options.keep_checkpoints) if resume_dir else None
-    saved = checkpoints.newest() if checkpoints else None
-    start = saved.start if saved else InputStart()
-    data = _begun(train_data, start)
-    model, steps = _steps(build_model, data, eval_data, options, strategy)
     with (
+        _place_of(workers) as scratch,
         interrupts() as flag,
         Monitor(begin=begin) as monitor,
-        Tracking(track or TrackOptions(), model_run_dir, resume_dir) as tracking,
+        Tracking(
+            track if track and not scratch else TrackOptions(), scratch or model_run_dir, resume_dir
+        ) as tracking,
     ):
+        model_run_dir = scratch or model_run_dir
+        keep = options.keep_checkpoints
+        checkpoints = Checkpoints(resume_dir, keep=keep, scratch=scratch) if resume_dir else None
+        saved, start = _start(checkpoints, workers)
+        data = _begun(train_data, start, workers)
+        model, steps = _steps(build_model, data, eval_data, options, strategy, workers)
         names = steps.build()
         _check_metric(options, names, has_eval=steps.has_eval)
-        meter, batch_rows = Meter(monitor, input_facts), _batch_rows(data)
+        meter, batch_rows = Meter(monitor, input_facts), _batch_rows(data, strategy, workers)
         loop = EpochLoop(
-            model, steps, options, checkpoints, start, flag, meter, batch_rows=batch_rows
+            model, steps, options, checkpoints, start, flag, workers, meter, batch_rows=batch_rows
         )
         if checkpoints:
             checkpoints.track(model)
         if saved:
             loop.resume(saved)
         tracking.begin({**(params or {}), "train": asdict(options)}, loop.epochs)
-        stopped = _run(loop, tracking, on_epoch, (data, eval_data))
+        stopped = _run(loop, tracking, None if scratch else on_epoch, (data, eval_data))
         exported_epoch = loop.restore_best()
         loop.stop_if_interrupted()
         limits = measure_limits(
@@ -148,6 +165,7 @@ def train(
             trained_steps=loop.step - (loop.resumed_from or 0),
             seconds_per_step=loop.epochs[-1].seconds_per_step,
             log_dir=posixpath.join(model_run_dir, "train"),
+            workers=workers,
         )
         record = TrainingRecord(
             epochs=tuple(loop.epochs),
@@ -164,13 +182,48 @@ def train(
         used = meter.record(*limits)
         _write(record, used, model_run_dir, tracking)
     logger.info("%s", bottleneck(record, used))
-    return Trained(model, record, used, checkpoints)
+    return Trained(model, record, used, scratch is None, checkpoints)
 
 
-def _begun(train_data: TrainData, start: InputStart) -> tf.data.Dataset:
+@contextmanager
+def _place_of(workers: Workers | None) -> Iterator[str | None]:
+    """None for the chief, and where there is one worker; a folder that goes for any other."""
+    if workers is None:
+        yield None
+        return
+    with workers.losses_named():
+        if workers.is_chief:
+            yield None
+            return
+        with tempfile.TemporaryDirectory(prefix="penstock-worker-") as scratch:
+            yield scratch
+
+
+def _start(
+    checkpoints: Checkpoints | None, workers: Workers | None
+) -> tuple[Saved | None, InputStart]:
+    """The newest whole checkpoint, and where the input goes on: the chief's, for all workers."""
+    if workers is not None and not workers.is_chief:
+        step, seed = workers.from_chief([0, 0])
+        saved = checkpoints.at(step) if checkpoints and step else None
+        return saved, saved.start if saved else InputStart(seed=seed)
+    saved = checkpoints.newest() if checkpoints else None
+    start = saved.start if saved else InputStart()
+    if workers is not None:
+        workers.from_chief([start.step, start.seed])
+    return saved, start
+
+
+def _begun(train_data: TrainData, start: InputStart, workers: Workers | None) -> tf.data.Dataset:
     """The batches from where the training begins."""
     if callable(train_data):
-        return train_data(start=start)
+        share = {"input_context": workers.input_context} if workers else {}
+        return train_data(start=start, **share)
+    if workers is not None:
+        raise UsageError(
+            "several workers would all train on the same dataset: give train_data as a function "
+            "of their share, functools.partial(train_input_fn, ...)"
+        )
     if start.step:
         logger.warning(
             "train_data is a dataset and begins anew at step %d; give a function of the start, "
@@ -186,6 +239,7 @@ def _steps(
     eval_data: tf.data.Dataset | None,
     options: TrainOptions,
     strategy: tf.distribute.Strategy,
+    workers: Workers | None,
 ) -> tuple[keras.Model, Steps]:
     """The model and its steps, once data and options are seen to go with it."""
     model = make_model(build_model, strategy=strategy, mixed_precision=options.mixed_precision)
@@ -200,7 +254,9 @@ def _steps(
             for option in ("xla", "prefetch_to_device"):
                 if getattr(options, option):
                     check_numbers(data, option)
-    return model, Steps(model, train_data, eval_data, strategy=strategy, xla=options.xla)
+    return model, Steps(
+        model, train_data, eval_data, strategy=strategy, workers=workers, xla=options.xla
+    )
 
 
 def _write(
@@ -252,10 +308,13 @@ def _check_metric(options: TrainOptions, names: list[str], *, has_eval: bool) ->
         )
 
 
-def _batch_rows(data: tf.data.Dataset) -> int | None:
-    """Rows of a batch, or None where they are not known beforehand."""
+def _batch_rows(
+    data: tf.data.Dataset, strategy: tf.distribute.Strategy, workers: Workers | None
+) -> int | None:
+    """Rows of a batch of all, or None where they are not known beforehand."""
     first = tf.nest.flatten(data.element_spec)[0]
-    return first.shape[0] if first.shape.rank else None
+    shares = strategy.num_replicas_in_sync if workers else 1
+    return first.shape[0] and first.shape[0] * shares if first.shape.rank else None
 
 
 def _cause(message: str) -> str:

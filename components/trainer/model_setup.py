@@ -1,7 +1,6 @@
 """Makes the model in the right strategy scope and arithmetic."""
 
-import json
-import os
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +9,8 @@ import keras
 import tensorflow as tf
 
 from penstock.components.errors import UsageError
+
+logger = logging.getLogger(__name__)
 
 BuildModel = Callable[[], keras.Model]
 
@@ -26,24 +27,6 @@ def default_strategy(*, prefetch_to_device: bool) -> tf.distribute.Strategy:
     if prefetch_to_device:
         return tf.distribute.OneDeviceStrategy("GPU:0" if gpus else "CPU:0")
     return tf.distribute.get_strategy()
-
-
-def refuse_cluster() -> None:
-    """Refuse to train as one of several workers, each of which would train a model alone.
-
-    Raises:
-        UsageError: TF_CONFIG names several tasks, or is no JSON.
-    """
-    text = os.environ.get("TF_CONFIG") or "{}"
-    try:
-        tasks = [task for tasks in json.loads(text).get("cluster", {}).values() for task in tasks]
-    except (AttributeError, ValueError) as error:
-        raise UsageError(f"TF_CONFIG is not a JSON mapping with a cluster, got {text}") from error
-    if len(tasks) > 1:
-        raise UsageError(
-            f"TF_CONFIG names {len(tasks)} tasks ({', '.join(map(str, tasks))}), train() runs on "
-            "one machine with all its GPUs: start it once, without TF_CONFIG"
-        )
 
 
 def make_model(
@@ -67,6 +50,21 @@ def make_model(
         )
     if not model.compiled:
         raise UsageError("build_model must return a compiled model: call model.compile(...) in it")
+    apart = [
+        layer.name
+        for layer in model._flatten_layers()
+        if isinstance(layer, keras.layers.BatchNormalization)
+        and layer.trainable
+        and not layer.synchronized
+    ]
+    if apart and strategy.num_replicas_in_sync > 1:
+        logger.warning(
+            "%s and %d other BatchNormalization layers: each of the %d replicas goes by the mean "
+            "of its own rows; BatchNormalization(synchronized=True) takes that of all",
+            apart[0],
+            len(apart) - 1,
+            strategy.num_replicas_in_sync,
+        )
     return model
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.trainer.utilisation.step_clock import CallTimes, call_times
+from penstock.components.trainer.workers import Workers
 
 
 class Steps:
@@ -25,6 +26,8 @@ class Steps:
         train_data: Endless batches.
         eval_data: Batches of one evaluation, or None.
         strategy: How batches are shared among devices.
+        workers: Where there are several, whose training batches are shares; evaluation batches
+            are whole, the same for all.
         xla: Whether to compile the training step with XLA.
 
     Attributes:
@@ -38,13 +41,15 @@ class Steps:
         eval_data: tf.data.Dataset | None,
         *,
         strategy: tf.distribute.Strategy,
+        workers: Workers | None = None,
         xla: bool,
     ) -> None:
         self.on_gpu = bool(tf.config.list_logical_devices("GPU"))
         self._model = model
         self._strategy = strategy
         self._eval_data = None if eval_data is None else _distribute(strategy, eval_data)
-        self._batches = iter(_distribute(strategy, train_data))
+        shares = _distribute if workers is None else _shares
+        self._batches = iter(shares(strategy, train_data))
         train_step = model.train_step
         if xla:
             train_step = tf.function(train_step, jit_compile=True, autograph=False)
@@ -122,7 +127,16 @@ def _distribute(strategy: tf.distribute.Strategy, data: tf.data.Dataset) -> Any:
     copies_ahead = isinstance(strategy, tf.distribute.OneDeviceStrategy)
     if strategy.num_replicas_in_sync == 1 and not copies_ahead:
         return data
-    return strategy.experimental_distribute_dataset(data)
+    options = tf.data.Options()
+    # Each worker reads all, and takes its share of each batch: files may be fewer than workers.
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    return strategy.experimental_distribute_dataset(data.with_options(options))
+
+
+def _shares(strategy: tf.distribute.Strategy, data: tf.data.Dataset) -> Any:
+    # Said to be endless, else all workers would ask each other before each step.
+    endless = data.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+    return strategy.distribute_datasets_from_function(lambda _: endless)
 
 
 def _step_function(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from penstock.components.trainer.images.applications import ApplicationBase
 from penstock.components.trainer.images.augmentation import Augmentation
@@ -209,12 +210,13 @@ def _application(seen: Any, options: ImageModelOptions, shape: tuple[int, int, i
 def _small(seen: Any, options: ImageModelOptions) -> Any:
     """Two convolutions a stage, after each of which the image is half as large."""
     layers = keras.layers
+    shared = tf.distribute.get_strategy().num_replicas_in_sync > 1
     seen = layers.Rescaling(1 / 255)(seen)
     for filters in options.filters:
         for _ in range(2):
             seen = layers.Conv2D(filters, 3, padding="same", use_bias=False)(seen)
             # Keras' 0.99 forgets its start after hundreds of steps: more than small data gets.
-            seen = layers.BatchNormalization(momentum=0.9)(seen)
+            seen = layers.BatchNormalization(momentum=0.9, synchronized=shared)(seen)
             seen = layers.Activation("relu")(seen)
         seen = layers.MaxPooling2D(padding="same")(seen)
     return layers.Flatten()(seen)

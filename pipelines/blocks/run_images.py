@@ -34,6 +34,7 @@ from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.served_columns import SERVE_IMAGES
 from penstock.components.trainer.trackers.options import TrackOptions
+from penstock.components.trainer.workers import join_workers
 from penstock.pipelines.blocks.baseline import (
     compare_with_baseline,
     require_beaten,
@@ -90,6 +91,7 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
             as `train` and `export` raise.
         UsageError: As `train` and `export` raise.
     """
+    join_workers()
     config: Mapping[str, Any] = fn_args.custom_config
     images = from_mapping(ImageInputOptions, config["input"])
     augment = from_mapping(AugmentOptions, config["augment"])
@@ -127,6 +129,8 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
         track=from_mapping(TrackOptions, config["track"]),
         params=training,
     )
+    if not trained.is_chief:
+        return
     compared = compare_with_baseline(trained.model, eval_data(), targets)
     write_baseline(fn_args.model_run_dir, compared)
     if config["must_beat_baseline"]:

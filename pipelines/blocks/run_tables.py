@@ -25,6 +25,7 @@ from penstock.components.trainer.served_columns import SERVE_COLUMNS
 from penstock.components.trainer.serving import Served, serve_columns
 from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.components.trainer.utilisation.record import InputFacts
+from penstock.components.trainer.workers import join_workers
 from penstock.pipelines.blocks.baseline import (
     compare_with_baseline,
     require_beaten,
@@ -73,11 +74,16 @@ class TableData:
         spec = self._spec.get(feature)
         return int(spec.shape[-1]) if spec is not None else 0
 
-    def train(self, start: InputStart | None = None) -> tf.data.Dataset:
+    def train(
+        self,
+        start: InputStart | None = None,
+        input_context: tf.distribute.InputContext | None = None,
+    ) -> tf.data.Dataset:
         """Endless shuffled batches of `(features, label)`, from where a training begins."""
+        place: dict[str, Any] = {"start": start, "input_context": input_context}
         return self._open(
-            partial(packed_train_input_fn, start=start),
-            partial(train_input_fn, start=start),
+            partial(packed_train_input_fn, **place),
+            partial(train_input_fn, **place),
             self.fn_args.train_files,
         )
 
@@ -132,6 +138,7 @@ def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> Non
         DataError: The model is no better than a constant; or as `train` and `export` raise.
         UsageError: As `train` and `export` raise.
     """
+    join_workers()
     fn_args, config, targets = data.fn_args, data.fn_args.custom_config, data.targets
     if data.reading.seed is not None:
         keras.utils.set_random_seed(data.reading.seed)
@@ -148,6 +155,8 @@ def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> Non
         track=from_mapping(TrackOptions, config["track"]),
         params=training,
     )
+    if not trained.is_chief:
+        return
     compared = compare_with_baseline(trained.model, data.eval(), targets)
     write_baseline(fn_args.model_run_dir, compared)
     if config["must_beat_baseline"]:

@@ -179,7 +179,10 @@ def make_input(tmp_path_factory):
 
 
 def counting_model():
-    """A model of any one feature that counts in `seen` how often each row came in training."""
+    """A model of any one feature that counts in `seen` how often each row came in training.
+
+    All workers count together.
+    """
     import keras
 
     class Counting(keras.Model):
@@ -187,7 +190,11 @@ def counting_model():
             super().__init__()
             self.dense = keras.layers.Dense(1)
             self.seen = self.add_weight(
-                name="seen", shape=(Data.rows,), initializer="zeros", trainable=False
+                name="seen",
+                shape=(Data.rows,),
+                initializer="zeros",
+                trainable=False,
+                aggregation="sum",
             )
 
         def call(self, features):
@@ -197,7 +204,7 @@ def counting_model():
 
         def train_step(self, data):
             rows = tf.reshape(data[1], [-1])
-            self.seen.assign_add(tf.reduce_sum(tf.one_hot(rows, Data.rows), axis=0))
+            self.seen.value.assign_add(tf.reduce_sum(tf.one_hot(rows, Data.rows), axis=0))
             return super().train_step(data)
 
     keras.utils.set_random_seed(0)

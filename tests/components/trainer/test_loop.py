@@ -322,22 +322,6 @@ def test_what_is_no_compiled_model_is_refused(run, build_model, message):
         run(build_model)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            '{"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": "chief"}}',
-            r"TF_CONFIG names 2 tasks \(a:1, b:1\), train\(\) runs on one machine with all",
-        ),
-        ("[1]", r"TF_CONFIG is not a JSON mapping with a cluster, got \[1\]"),
-    ],
-)
-def test_a_worker_of_several_is_refused(run, monkeypatch, text, message):
-    monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(UsageError, match=message):
-        run()
-
-
 def test_a_cluster_of_one_trains(run, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["a:1"]}}')
     assert run(epochs=1).record.steps == 4

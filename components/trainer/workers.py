@@ -1,0 +1,221 @@
+"""Several processes that train one model: TF_CONFIG in, a strategy and a place among them out.
+
+    {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 1}}
+
+as Kubeflow's TFJob sets it. The first worker, or the task of type `chief`, is the chief: it alone
+exports, logs and keeps checkpoints.
+"""
+
+import json
+import os
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import tensorflow as tf
+from tensorflow.python.distribute import collective_all_reduce_strategy as collective
+from tensorflow.python.eager import context
+
+from penstock.components.errors import PenstockError, UsageError
+
+_TYPES = ("chief", "worker")
+# One that answered at its address is in the cluster within this, or it died on the way.
+_REGISTER_SECONDS = 60
+# After which a peer that says nothing counts as dead.
+_HEARTBEAT_SECONDS = 10
+_LOST = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.InternalError,
+    tf.errors.UnavailableError,
+)
+
+
+class WorkerLostError(PenstockError):
+    """Another worker is gone, or never came; once all run again they go on together."""
+
+    # Kubeflow's operator starts a worker anew from 128 on (`restartPolicy: ExitCode`).
+    exit_code = 138
+
+
+@dataclass(frozen=True)
+class Workers:
+    """All workers, and this one among them.
+
+    Attributes:
+        strategy: Shares each batch among all their devices.
+        addresses: `host:port` of each; the chief's is the first.
+        index: This one's place in `addresses`.
+    """
+
+    strategy: tf.distribute.Strategy
+    addresses: tuple[str, ...]
+    index: int
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this one exports, logs and keeps checkpoints."""
+        return self.index == 0
+
+    @property
+    def input_context(self) -> tf.distribute.InputContext:
+        """This one's share of the input."""
+        replicas = self.strategy.num_replicas_in_sync
+        return tf.distribute.InputContext(len(self.addresses), self.index, replicas)
+
+    def total(self, values: Sequence[int]) -> list[int]:
+        """Sums over all workers, each of which must call this."""
+        parts = tf.constant(values, tf.int64)
+        return self.strategy.reduce(tf.distribute.ReduceOp.SUM, parts, axis=None).numpy().tolist()
+
+    def from_chief(self, values: Sequence[int]) -> list[int]:
+        """The chief's values; each worker must call this."""
+        return self.total(values if self.is_chief else [0] * len(values))
+
+    @contextmanager
+    def losses_named(self) -> Iterator[None]:
+        """Say in one line which worker is gone, where TensorFlow says that one is.
+
+        Raises:
+            WorkerLostError: One is gone.
+        """
+        try:
+            yield
+        except _LOST as error:
+            found = {int(task) for task in re.findall(r"/task:(\d+)", error.message)} - {self.index}
+            names = [f"{i} ({self.addresses[i]})" for i in sorted(found) if i < len(self.addresses)]
+            raise WorkerLostError(
+                f"worker {self.index} of {len(self.addresses)} stops, as worker "
+                f"{' or '.join(names) or 'another'} is gone; start all again, they go on from the "
+                "last checkpoint"
+            ) from error
+
+
+_joined: Workers | None = None
+
+
+def join_workers(*, timeout_seconds: float = 600) -> Workers | None:
+    """Wait for the other workers that TF_CONFIG names, and join them.
+
+    TensorFlow must not have done anything yet: a script calls this first.
+
+    Args:
+        timeout_seconds: How long to wait for all to be there.
+
+    Returns:
+        The workers, the same in every call; None where TF_CONFIG names none but this process.
+
+    Raises:
+        UsageError: TF_CONFIG is wrong, or TensorFlow is already in use.
+        WorkerLostError: Some did not come; names them.
+    """
+    global _joined
+    if _joined is None and (found := _tasks(os.environ.get("TF_CONFIG") or "{}")):
+        addresses, index, lead = found
+        if context.context()._context_handle is not None:
+            raise UsageError(
+                "TF_CONFIG names several workers, and TensorFlow has been used before they met: "
+                "call penstock.join_workers() first, before any other TensorFlow call"
+            )
+        _meet(addresses, index, timeout_seconds)
+        _joined = Workers(_strategy(addresses, lead), addresses, index)
+    return _joined
+
+
+def _tasks(text: str) -> tuple[tuple[str, ...], int, dict[str, int]] | None:
+    """The addresses, this one's place among them, and tasks by type; None of a single task."""
+    try:
+        config = json.loads(text)
+        cluster = {kind: tasks for kind, tasks in config.get("cluster", {}).items() if tasks}
+        addresses = tuple(str(task) for kind in _TYPES for task in cluster.get(kind, ()))
+        if sum(map(len, cluster.values())) < 2:
+            return None
+        task = config["task"]
+        index = int(task["index"]) + (len(cluster.get("chief", ())) * (task["type"] == "worker"))
+        if not set(cluster) <= set(_TYPES) or task["type"] not in cluster or index < 0:
+            raise ValueError
+        addresses[index].rsplit(":", 1)[1]
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(
+            "TF_CONFIG must be JSON with a cluster of host:port by type (chief, worker) and this "
+            f"one's task, got {text}"
+        ) from error
+    return addresses, index, {kind: len(tasks) for kind, tasks in cluster.items()}
+
+
+def _meet(addresses: Sequence[str], index: int, timeout_seconds: float) -> None:
+    """Wait until every other worker answers at its address, as this one does at its own.
+
+    TensorFlow itself would wait for an hour, deaf to signals, and would not say for whom.
+    """
+    missing = dict(enumerate(addresses))
+    port = int(missing.pop(index).rsplit(":", 1)[1])
+    end = time.monotonic() + timeout_seconds
+    try:
+        door = socket.create_server(("", port))
+    except OSError as error:
+        raise UsageError(
+            f"port {port} of worker {index} is taken on this machine ({error.strerror})"
+        ) from error
+    with door:
+        door.setblocking(False)
+        while missing:
+            missing = {i: address for i, address in missing.items() if not _answers(address)}
+            _welcome(door)
+            if missing and time.monotonic() > end:
+                names = ", ".join(f"{i} ({address})" for i, address in missing.items())
+                raise WorkerLostError(
+                    f"worker {index} of {len(addresses)} waited {timeout_seconds:.0f} s in vain "
+                    f"for worker {names}; see why it does not run, and start all again"
+                )
+            time.sleep(0.2 if missing else 0)
+
+
+def _answers(address: str) -> bool:
+    host, port = address.rsplit(":", 1)
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+def _welcome(door: socket.socket) -> None:
+    """Take the calls of the others, so that none is turned away."""
+    try:
+        while True:
+            door.accept()[0].close()
+    except BlockingIOError:
+        pass
+
+
+def _strategy(addresses: Sequence[str], tasks: dict[str, int]) -> tf.distribute.Strategy:
+    lead = next(kind for kind in _TYPES if kind in tasks)
+    context.context().configure_coordination_service(
+        service_type="standalone",
+        service_leader=f"/job:{lead}/replica:0/task:0",
+        cluster_register_timeout_in_ms=1000 * _REGISTER_SECONDS,
+        heartbeat_timeout_in_ms=1000 * _HEARTBEAT_SECONDS,
+        coordinated_jobs=[
+            collective.coordination_config_pb2.CoordinatedJob(name=kind, num_tasks=count)
+            for kind, count in tasks.items()
+        ],
+    )
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except tf.errors.OpError as error:
+        raise WorkerLostError(
+            f"one of the workers {', '.join(addresses)} left while they met; start all again "
+            f"({error.message.splitlines()[0]})"
+        ) from error
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            # TensorFlow takes SIGTERM for itself, and does nothing.
+            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))

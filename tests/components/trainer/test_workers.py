@@ -1,0 +1,262 @@
+"""Two real processes on loopback that train one model, against one process on the same batches."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from penstock.components.errors import UsageError
+from penstock.components.trainer import workers
+from penstock.components.trainer.loop import train
+from penstock.components.trainer.options import TrainOptions
+from tests.components.trainer.conftest import counting_model
+
+# 103 steps of 10 rows are 10 passes over 103 rows; three epochs.
+OPTIONS = TrainOptions(max_steps=103, steps_per_epoch=40, checkpoint_every_steps=7)
+
+
+def evaluation(make_input):
+    """15 rows in batches of 7: the last is of one row, fewer than workers."""
+    return make_input("rows", seed=1).unbatch().take(15).batch(7)
+
+
+def run(folder, data, make_input):
+    return train(
+        counting_model,
+        data,
+        evaluation(make_input),
+        options=OPTIONS,
+        model_run_dir=str(folder / "run"),
+        resume_dir=str(folder / "resume"),
+    )
+
+
+# Imports TensorFlow once, then forks two workers for each round. A round says of each worker at
+# which checkpoint it sends itself which signal, if at any.
+HOST = """
+    import json, os, signal, socket, sys, time, traceback
+    from functools import partial
+    from pathlib import Path
+    from tests.components.trainer import test_workers
+    from tests.components.trainer.conftest import Inputs
+    from tests.components.trainer.test_resume import stopper
+    from penstock.components.trainer.checkpoints import Checkpoints
+    from penstock.components.trainer.workers import join_workers
+
+    folder, source, kind, rounds = Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:5]
+
+    def work(index, ports, step, name):
+        stop = stopper(step, lambda: os.kill(os.getpid(), getattr(signal, name)))
+        save = Checkpoints.save
+        def saved(self, start, *arguments, **more):
+            stop(start.step)
+            save(self, start, *arguments, **more)
+        Checkpoints.save = saved
+        task = {"type": "worker", "index": index}
+        addresses = [f"127.0.0.1:{port}" for port in ports]
+        os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
+        join_workers(timeout_seconds=30)
+        inputs = Inputs(source)
+        trained = test_workers.run(folder, partial(inputs, kind, seed=3), inputs)
+        if trained.is_chief:
+            metrics = [dict(epoch.metrics) for epoch in trained.record.epochs]
+            weights = [weight.tolist() for weight in trained.model.get_weights()]
+            Path(folder, "result.json").write_text(json.dumps({
+                "metrics": metrics, "weights": weights, "resumed": trained.record.resumed_from,
+                "replicas": trained.record.replicas, "seen": trained.model.seen.numpy().tolist(),
+            }))
+        trained.discard_checkpoints()
+
+    for number, stops in enumerate(json.loads(rounds)):
+        doors = [socket.create_server(("127.0.0.1", 0)) for _ in stops]
+        ports = [door.getsockname()[1] for door in doors]
+        [door.close() for door in doors]
+        children = []
+        for index, (step, name) in enumerate(stops):
+            children.append(os.fork())
+            if children[-1] == 0:
+                os.dup2(os.open(folder / f"log-{number}-{index}", os.O_WRONLY | os.O_CREAT), 2)
+                try:
+                    work(index, ports, step, name)
+                    os._exit(0)
+                except Exception:
+                    traceback.print_exc()
+                    os._exit(1)
+        print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(c, 0)[1]) for c in children]))
+"""
+
+
+def run_rounds(folder, make_input, kind, *rounds):
+    """Exit codes by round and worker, what stood on each one's stderr, and the result."""
+    arguments = [str(folder), str(make_input.root), kind, json.dumps(rounds)]
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(HOST), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[3],
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    codes = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    logs = [[(folder / f"log-{n}-{i}").read_text() for i in (0, 1)] for n in range(len(rounds))]
+    assert (folder / "result.json").exists(), logs[-1][0][-2000:]
+    return codes, logs, json.loads((folder / "result.json").read_text())
+
+
+def united(make_input, kind, start):
+    """The batches of both workers, as one."""
+    shares = [
+        make_input(kind, seed=3, start=start, input_context=tf.distribute.InputContext(2, i, 2))
+        for i in (0, 1)
+    ]
+    return tf.data.Dataset.zip(tuple(shares)).map(
+        lambda a, b: tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), a, b)
+    )
+
+
+def assert_as_one_worker(result, folder, make_input, kind):
+    one = run(folder / "one", partial(united, make_input, kind), make_input)
+    assert one.model.seen.numpy().tolist() == [10] * 103
+    assert result["seen"] == [10] * 103
+    assert result["replicas"] == 2
+    for ours, epoch in zip(result["metrics"], one.record.epochs, strict=True):
+        assert ours == pytest.approx(dict(epoch.metrics), rel=1e-5)
+    for ours, theirs in zip(result["weights"], one.model.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+NOTHING = [0, "SIGTERM"]
+
+
+def test_two_workers_train_as_one_whatever_becomes_of_them(make_input, tmp_path):
+    codes, logs, result = run_rounds(
+        tmp_path,
+        make_input,
+        "rows",
+        [NOTHING, [28, "SIGKILL"]],
+        [[56, "SIGTERM"], NOTHING],
+        [NOTHING, NOTHING],
+    )
+    assert codes == [[1, -signal.SIGKILL], [1, 1], [0, 0]]
+    assert "WorkerLostError: worker 0 of 2 stops, as worker 1 (127.0.0.1:" in logs[0][0]
+    # All stop at one step: that of the signal, or the end of the call after it.
+    [step] = {
+        log[log.index(" at step ") :].split()[2]
+        for log, told in zip(logs[1], ("SIGTERM", "another worker was told to stop"), strict=True)
+        if f"TrainingInterruptedError: {told} at step" in log
+    }
+    assert result["resumed"] == int(step) >= 56
+    assert not (tmp_path / "resume").exists()
+    assert {path.name for path in (tmp_path / "run").glob("*.json")} == {
+        "training.json",
+        "utilisation.json",
+    }
+    assert_as_one_worker(result, tmp_path, make_input, "rows")
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("kind", ["packed", "images"])
+def test_three_kills_lose_no_row_and_give_none_twice(make_input, tmp_path, kind):
+    kill = [21, "SIGKILL"], [49, "SIGKILL"], [77, "SIGKILL"]
+    codes, _, result = run_rounds(
+        tmp_path,
+        make_input,
+        kind,
+        [NOTHING, kill[0]],
+        [kill[1], NOTHING],
+        [NOTHING, kill[2]],
+        [NOTHING, NOTHING],
+    )
+    assert codes == [[1, -9], [-9, 1], [1, -9], [0, 0]]
+    assert_as_one_worker(result, tmp_path, make_input, kind)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        return door.getsockname()[1]
+
+
+def test_a_worker_that_never_comes_is_named_within_the_timeout():
+    here, there = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    begin = time.monotonic()
+    with pytest.raises(
+        workers.WorkerLostError,
+        match=rf"worker 1 of 2 waited 1 s in vain for worker 0 \({there}\); see why it does not",
+    ):
+        workers._meet((there, here), 1, 1)
+    assert time.monotonic() - begin < 5
+
+
+def test_a_port_that_is_taken_is_named():
+    with socket.create_server(("", 0)) as door:
+        port = door.getsockname()[1]
+        with pytest.raises(UsageError, match=rf"port {port} of worker 0 is taken on this machine"):
+            workers._meet((f"127.0.0.1:{port}", "127.0.0.1:1"), 0, 1)
+
+
+def test_sigterm_ends_a_worker_that_waits():
+    """Penstock sets no handler that could keep it; here an exception, as `penstock node` does."""
+
+    def stop(*_):
+        raise InterruptedError
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        with pytest.raises(InterruptedError):
+            workers._meet((f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"), 0, 60)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def config(cluster, task):
+    return json.dumps({"cluster": cluster, "task": task})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{}", None),
+        (config({"worker": ["a:1"]}, {"type": "worker", "index": 0}), None),
+        (
+            config({"chief": ["a:1"], "worker": ["b:2"]}, {"type": "worker", "index": 0}),
+            (("a:1", "b:2"), 1, {"chief": 1, "worker": 1}),
+        ),
+    ],
+)
+def test_the_tasks_of_tf_config(text, expected):
+    assert workers._tasks(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1]",
+        config({"ps": ["a:1"], "worker": ["b:1"]}, {"type": "worker", "index": 0}),
+        config({"worker": ["a:1", "b:1"]}, {"type": "worker", "index": 2}),
+        config({"worker": ["a:1", "b"]}, {"type": "worker", "index": 1}),
+        '{"cluster": {"worker": ["a:1", "b:1"]}}',
+    ],
+)
+def test_a_wrong_tf_config_is_refused(text):
+    with pytest.raises(UsageError, match="TF_CONFIG must be JSON with a cluster of host:port by"):
+        workers._tasks(text)
+
+
+def test_tensorflow_must_not_be_in_use_before(monkeypatch):
+    tf.constant(1)
+    task = {"type": "worker", "index": 0}
+    monkeypatch.setenv("TF_CONFIG", config({"worker": ["a:1", "b:1"]}, task))
+    with pytest.raises(UsageError, match=r"call penstock.join_workers\(\) first, before any other"):
+        workers.join_workers()
