@@ -14,6 +14,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class TrainingInterruptedError(PenstockError):
     """Training was told to stop and saved its state; the next run goes on from there."""
 
+    exit_code = 143  # a worker's, by which Kubeflow's operator starts it anew
+
 
 class InterruptFlag:
     """Which signal came, if one did."""

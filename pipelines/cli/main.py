@@ -31,6 +31,7 @@ from penstock.pipelines.cli import (
     submit,
     validate,
     verify,
+    worker,
 )
 from penstock.pipelines.cli import compile as compile_
 from penstock.pipelines.terminal.interrupts import (
@@ -64,6 +65,7 @@ app.command("submit")(submit.command)
 app.add_typer(schedules.app, name="schedules", help="List, pause, resume and delete schedules.")
 app.command("node")(node.command)
 app.add_typer(bench.app, name="bench", help="Measure what it gains on this machine; a page each.")
+app.command("worker", hidden=True)(worker.command)
 app.command("component", hidden=True)(component.command)
 app.command("carry", hidden=True)(carry.command)
 

@@ -1,5 +1,6 @@
 """`penstock node`: one node of a TFX pipeline, the work of one container."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,6 +53,9 @@ def command(
     metadata_mysql_tls: Annotated[
         str | None, typer.Option(help="Folder with ca.crt, tls.crt, tls.key: encrypts it.")
     ] = None,
+    worker_job: Annotated[
+        str | None, typer.Option(hidden=True, help="TFJob whose workers run it, JSON.")
+    ] = None,
     kfp_executor_input: Annotated[
         str | None, typer.Option(hidden=True, help="What Kubeflow expects of this task, JSON.")
     ] = None,
@@ -90,6 +94,7 @@ def command(
         store=store,
         parameters=parameters,
         pipeline_root=pipeline_root,
+        worker_job=json.loads(worker_job) if worker_job else None,
     )
     if kfp_executor_input is not None:
         from penstock.pipelines.kubeflow.outputs import write_kubeflow_outputs

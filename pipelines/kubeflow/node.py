@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -21,7 +22,7 @@ from tfx.orchestration import metadata
 from tfx.orchestration.local import runner_utils
 from tfx.orchestration.portable import launcher, runtime_parameter_utils
 from tfx.orchestration.portable.mlmd import execution_lib
-from tfx.proto.orchestration import pipeline_pb2
+from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
 
 from penstock.components.errors import PenstockError
 from penstock.pipelines.kubeflow import ir as irs
@@ -61,6 +62,7 @@ def launch_node(
     store: MetadataStore,
     parameters: Mapping[str, str] | None = None,
     pipeline_root: str | None = None,
+    worker_job: Mapping[str, Any] | None = None,
 ) -> NodeResult:
     """Run one node of a pipeline.
 
@@ -74,6 +76,7 @@ def launch_node(
         store: The metadata store.
         parameters: Runtime parameters by name, as text.
         pipeline_root: Where outputs go; the IR's own root where None.
+        worker_job: The TFJob whose workers run the node's executor; None runs it here.
 
     Raises:
         UsageError: The node or a parameter does not exist or does not fit.
@@ -92,7 +95,7 @@ def launch_node(
         attempts.close_attempts(handle, earlier, node, ir.runtime_spec)
     attempts.set_apart(node, run_id, len(earlier) + 1)
     try:
-        execution_id = _launch(ir, node, connection, store)
+        execution_id = _launch(ir, node, connection, store, worker_job)
         if execution_id is None:
             return NodeResult(State.SKIPPED)
         with store_errors(store), connection as handle:
@@ -128,9 +131,17 @@ def _launch(
     node: pipeline_pb2.PipelineNode,
     connection: metadata.Metadata,
     store: MetadataStore,
+    worker_job: Mapping[str, Any] | None,
 ) -> int | None:
     """Run the node; the id of its execution, or None where its condition does not hold."""
     node_id = node.node_info.id
+    operators: dict[Any, Any] = {}
+    if worker_job is not None:
+        from penstock.pipelines.kubeflow.worker_jobs import JobOperator
+
+        operators[executable_spec_pb2.PythonClassExecutableSpec] = partial(
+            JobOperator, job=worker_job
+        )
     deployment = runner_utils.extract_local_deployment_config(ir)
     try:
         with _sigterm_raises(node_id), artifacts_checked():
@@ -140,6 +151,7 @@ def _launch(
                 pipeline_info=ir.pipeline_info,
                 pipeline_runtime_spec=ir.runtime_spec,
                 executor_spec=runner_utils.extract_executor_spec(deployment, node_id),
+                custom_executor_operators=operators,
                 custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, node_id),
             ).launch()
     except NodeFailedError:

@@ -6,6 +6,7 @@ KFP adds the order, the retries and the place, and its own cache stays off. Its 
 """
 
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from penstock.pipelines.kubeflow.outputs import HTML, METRICS, MODEL_URI
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import SPAN_FROM, Plan, Task
 from penstock.pipelines.kubeflow.pod import MYSQL_TLS, place, set_retry_budgets
+from penstock.pipelines.kubeflow.worker_pods import worker_job
 from penstock.pipelines.kubeflow.workflow_size import fit
 
 # KFP's launcher puts JSON in its place: where it wants which outputs.
@@ -97,7 +99,7 @@ def _step(
     ir = ["--inline-ir", task.inline_ir]
     if plan.parts:
         ir = ["--carried-ir", carried_folder(plan, placement.root_of(plan.name))]
-    arguments = _arguments(task, plan, placement)
+    arguments = _arguments(task, plan, image, placement)
     component = _component(task, image, _command(task, placement), arguments, ir)
     step = component(
         run_id=dsl.PIPELINE_JOB_ID_PLACEHOLDER,
@@ -131,7 +133,7 @@ def _placed(step: dsl.PipelineTask, task: Task, placement: Placement) -> dsl.Pip
     return step
 
 
-def _arguments(task: Task, plan: Plan, placement: Placement) -> list[str]:
+def _arguments(task: Task, plan: Plan, image: str, placement: Placement) -> list[str]:
     """What `penstock node` is called with in every run, but for the parameters."""
     mysql = placement.metadata_mysql
     store = (
@@ -144,7 +146,10 @@ def _arguments(task: Task, plan: Plan, placement: Placement) -> list[str]:
             *(("--metadata-mysql-tls", MYSQL_TLS) if placement.mysql_secret.tls_name else ()),
         ]
     )
-    return [task.node_id, "--pipeline-root", placement.root_of(plan.name), *store]
+    job = []
+    if placement.has_workers(task.node_id, task.component):
+        job = ["--worker-job", json.dumps(worker_job(placement, task.node_id, image))]
+    return [task.node_id, "--pipeline-root", placement.root_of(plan.name), *store, *job]
 
 
 def _command(task: Task, placement: Placement) -> list[str]:

@@ -44,6 +44,8 @@ class Placement:
         resources: What each node gets.
         nodes: By a node's id, what differs for it from `resources`.
         gpu: What the Trainer gets on top; None trains on processors.
+        workers: Pods that train together, each with what the Trainer gets, by Kubeflow's Training
+            Operator; of 1 the Trainer trains itself.
         retry: What happens when a node fails.
         run_as_user: User and group id of the containers, not 0; the image's own.
         affinity: What the Kubernetes nodes of every pod must have, all of it.
@@ -61,6 +63,7 @@ class Placement:
     resources: Resources = field(default_factory=Resources)
     nodes: dict = field(default_factory=dict)
     gpu: Gpu | None = None
+    workers: int = 1
     retry: Retry = field(default_factory=Retry)
     run_as_user: int = 65532
     affinity: tuple[Affinity, ...] = ()
@@ -81,6 +84,8 @@ class Placement:
             self.resources_of(str(node_id))
         if self.run_as_user < 1:
             raise UsageError(f"run_as_user must be 1 or more, not root, got {self.run_as_user}")
+        if self.workers < 1:
+            raise UsageError(f"workers must be 1 or more, got {self.workers}")
         for name in self.image_pull_secrets:
             check_object_name("image_pull_secrets", name)
         check_texts("pod_labels", self.pod_labels)
@@ -95,6 +100,10 @@ class Placement:
         if not isinstance(changes, dict):
             raise UsageError(f"nodes.{node_id}: expected a group of options, got {changes!r}")
         return override(self.resources, changes, where=f"nodes.{node_id}")
+
+    def has_workers(self, node_id: str, component: str) -> bool:
+        """Whether several pods do that node's work."""
+        return self.workers > 1 and (self.gpu or Gpu()).is_for(node_id, component)
 
     def check_nodes(self, node_ids: Iterable[str]) -> None:
         """Refuse a table that names nodes that the pipeline does not have."""

@@ -22,6 +22,9 @@ MYSQL_TLS = "/var/run/penstock/mysql-tls"
 def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
     """Give a task its resources, retries, volume, login and pod."""
     resources, retry = placement.resources_of(task.node_id), placement.retry
+    leaves_work = placement.has_workers(task.node_id, task.component)
+    if leaves_work:  # to those who get what the node would
+        resources = placement.resources
     step.set_cpu_request(resources.cpu_request).set_cpu_limit(resources.cpu_limit)
     step.set_memory_request(resources.memory_request).set_memory_limit(resources.memory_limit)
     if retry.times:
@@ -44,7 +47,7 @@ def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
         if secret.tls_name:
             kubernetes.use_secret_as_volume(step, secret.tls_name, MYSQL_TLS)
     gpu = placement.gpu
-    if gpu is not None and not gpu.is_for(task.node_id, task.component):
+    if leaves_work or (gpu is not None and not gpu.is_for(task.node_id, task.component)):
         gpu = None
     if gpu:
         step.set_accelerator_type(gpu.resource).set_accelerator_limit(gpu.count)

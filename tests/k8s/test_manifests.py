@@ -47,7 +47,7 @@ def test_every_file_is_used():
             if file.name not in ("kustomization.yaml", "placement.yaml"):
                 assert file.resolve() in used, file
     # What a user adds to an overlay.
-    used |= {K8S / "components/internet", K8S / "components/prune"}
+    used |= {K8S / "components" / name for name in ("internet", "prune", "workers")}
     assert {path.resolve() for path in (K8S / "components").iterdir()} <= used
 
 

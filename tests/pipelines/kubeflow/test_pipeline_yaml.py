@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -233,6 +234,27 @@ def test_only_the_trainer_is_on_a_gpu(small_plan, tmp_path):
         assert "accelerator" not in executors[name]["container"]["resources"]
         assert "nodeSelector" not in platform[name]
         assert "tolerations" not in platform[name]
+
+
+def test_several_workers_get_what_the_trainer_would(small_plan, tmp_path):
+    placement = Placement(workers=3, gpu=Gpu(), nodes={"Trainer": {"cpu_limit": "16"}})
+    spec, platform = _compiled(small_plan, tmp_path, placement)
+
+    executors = spec["deploymentSpec"]["executors"]
+    arguments = executors["exec-trainer"]["container"]["args"]
+    job = json.loads(arguments[arguments.index("--worker-job") + 1])
+    worker = job["spec"]["tfReplicaSpecs"]["Worker"]
+    [container] = worker["template"]["spec"]["containers"]
+    assert (worker["replicas"], container["image"]) == (3, IMAGE)
+    assert container["resources"]["limits"]["cpu"] == "16"
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    # The node itself starts and watches them.
+    resources = executors["exec-trainer"]["container"]["resources"]
+    assert resources["cpuLimit"] == 4.0
+    assert "accelerator" not in resources
+    assert "tolerations" not in platform["exec-trainer"]
+    for name in executors.keys() - {"exec-trainer"}:
+        assert "--worker-job" not in executors[name]["container"]["args"]
 
 
 def test_every_pod_is_what_a_restricted_namespace_takes(small_plan, tmp_path):

@@ -1,0 +1,377 @@
+"""TFJobs against a stand-in of the Kubernetes API and of the Training Operator, on loopback.
+
+It is neither: it answers the five requests that we make, and holds the job against the fields of
+the operator's CRD (kubeflow/training-operator 07a4a89, manifests/base/crds) and Kubernetes' own
+schema of pods. Nothing here ran on a cluster.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import jsonschema
+import kubernetes_validate
+import pytest
+from kubernetes import client
+from tfx.orchestration.portable import data_types
+from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
+from tfx.types import standard_artifacts
+
+from penstock.components.errors import DataError, UsageError
+from penstock.pipelines.kubeflow import worker_jobs
+from penstock.pipelines.kubeflow.placement import Placement
+from penstock.pipelines.kubeflow.resources import Affinity, Gpu, Resources
+from penstock.pipelines.kubeflow.worker_pods import worker_job
+from tests.components.trainer.conftest import Data
+from tests.components.trainer.test_workers import free_port
+
+IMAGE = "registry.example/penstock@sha256:" + "0" * 64
+OWNER = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "taxi-trainer", "uid": "0b5b088f-0690-4089-8b18-1b4188eb345a"},
+    "spec": {"serviceAccountName": "penstock-runner", "containers": []},
+}
+NAME = "penstock-0b5b088f-0690-4089-8b18-1b4188eb345a"
+
+
+def fields(required=(), **properties):
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(required),
+        "properties": properties,
+    }
+
+
+TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
+REPLICAS = fields(["template"], replicas=NUMBER, restartPolicy=TEXT, template={"type": "object"})
+TFJOB = fields(
+    ["spec"],
+    apiVersion={"const": "kubeflow.org/v1"},
+    kind={"const": "TFJob"},
+    metadata={"type": "object"},
+    spec=fields(
+        ["tfReplicaSpecs"],
+        enableDynamicWorker={"type": "boolean"},
+        runPolicy=fields(
+            activeDeadlineSeconds=NUMBER,
+            backoffLimit=NUMBER,
+            cleanPodPolicy={"enum": ["All", "Running", "None"]},
+            schedulingPolicy={"type": "object"},
+            suspend={"type": "boolean"},
+            ttlSecondsAfterFinished=NUMBER,
+        ),
+        successPolicy=TEXT,
+        tfReplicaSpecs={"type": "object", "additionalProperties": REPLICAS},
+    ),
+)
+
+
+def check_job(job):
+    """Raise where the operator, or Kubernetes, would not take the job."""
+    jsonschema.validate(job, TFJOB)
+    template = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w", **template["metadata"]}}
+    kubernetes_validate.validate({**pod, "spec": template["spec"]}, "1.33", strict=True)
+    [container] = template["spec"]["containers"]
+    assert container["name"] == "tensorflow"
+    assert container["ports"][0]["name"] == "tfjob-port"
+
+
+class Cluster:
+    """Answers requests by `METHOD path`; jobs end as `states` says, one state a look."""
+
+    def __init__(self, *states):
+        self.states = list(states)
+        self.asked, self.job, self.logs, self.refuse = [], None, {}, {}
+        cluster = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def answer(self):
+                length = int(self.headers.get("Content-Length") or 0)
+                body = json.loads(self.rfile.read(length) or "null")
+                path = self.path.partition("?")[0]
+                code, answer = cluster.answer(self.command, path, body)
+                data = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+                self.send_response(code)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_GET = do_POST = do_DELETE = answer  # noqa: N815
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        host = f"http://127.0.0.1:{self.server.server_port}"
+        self.api = client.ApiClient(client.Configuration(host=host))
+
+    def answer(self, method, path, body):
+        self.asked.append(f"{method} {path}")
+        for pattern, code in self.refuse.items():
+            if re.search(pattern, self.asked[-1]):
+                return code, {"message": "no"}
+        if path.endswith("/log"):
+            name = path.split("/")[-2]
+            return (200, self.logs[name]) if name in self.logs else (404, {})
+        if "/pods/" in path:
+            return 200, OWNER
+        if method == "POST":
+            check_job(body)
+            self.job = body
+            self.begin(body)
+        return 200, {"status": {"conditions": self.conditions()}} if method == "GET" else {}
+
+    def begin(self, job):
+        """Of the operator, which makes the pods."""
+
+    def conditions(self):
+        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        found = [{"type": "Created", "status": "True"}]
+        return [*found, {"type": state, "status": "True", "message": "2 Worker replica(s)."}]
+
+
+PLACEMENT = Placement(
+    workers=2,
+    gpu=Gpu(count=2, node_selector={"pool": "gpu"}),
+    affinity=(Affinity("zone", values=("a",)),),
+    image_pull_secrets=("registry",),
+    nodes={"Trainer": {"memory_request": "16Gi", "memory_limit": "32Gi"}},
+    pod_labels={"team": "mine"},
+)
+JOB = worker_job(PLACEMENT, "Trainer", IMAGE)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(worker_jobs, "_POLL_SECONDS", 0.01)
+
+
+def run(cluster):
+    jobs = worker_jobs.WorkerJobs(cluster.api, "penstock")
+    jobs.run(JOB, "taxi-trainer", ["/penstock/invocation.pb", "tfx.Executor"])
+
+
+def test_each_worker_gets_what_the_trainer_would_alone():
+    template = JOB["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    spec = template["spec"]
+    assert spec["containers"][0]["resources"] == {
+        "requests": {"cpu": "1", "memory": "16Gi"},
+        "limits": {"cpu": "4", "memory": "32Gi", "nvidia.com/gpu": "2"},
+    }
+    assert spec["nodeSelector"] == {"pool": "gpu"}
+    assert spec["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["containers"][0]["volumeMounts"] == [{"name": "penstock", "mountPath": "/penstock"}]
+    assert template["metadata"]["labels"]["team"] == "mine"
+
+
+@pytest.mark.parametrize(
+    "placement", [PLACEMENT, Placement(workers=3), Placement(workers=2, resources=Resources("2"))]
+)
+def test_the_operator_and_kubernetes_take_the_job(placement):
+    check_job(worker_job(placement, "Trainer", IMAGE))
+
+
+def test_a_wrong_job_is_not_taken():
+    with pytest.raises(jsonschema.ValidationError):
+        check_job({**JOB, "spec": {**JOB["spec"], "replicas": 2}})
+
+
+def test_a_job_is_made_watched_and_removed(capsys):
+    cluster = Cluster("Running", "Running", "Succeeded")
+    cluster.logs[f"{NAME}-worker-0"] = "2026-11-22T06:00:00.1Z epoch 1\n2026-11-22T06:00:00.2Z two"
+    run(cluster)
+    tfjobs = "/apis/kubeflow.org/v1/namespaces/penstock/tfjobs"
+    assert cluster.asked[:2] == [
+        "GET /api/v1/namespaces/penstock/pods/taxi-trainer",
+        f"POST {tfjobs}",
+    ]
+    assert cluster.asked[-1] == f"DELETE {tfjobs}/{NAME}"
+    assert cluster.job["metadata"] == {
+        "name": NAME,
+        "ownerReferences": [
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "name": "taxi-trainer",
+                "uid": OWNER["metadata"]["uid"],
+            }
+        ],
+    }
+    spec = cluster.job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
+    assert spec["serviceAccountName"] == "penstock-runner"
+    assert spec["containers"][0]["args"] == ["/penstock/invocation.pb", "tfx.Executor"]
+    # Each line once, though each look gives all again.
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        f"TFJob {NAME}: 2 workers",
+        f"{NAME}-worker-0: epoch 1",
+        f"{NAME}-worker-0: two",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("refuse", "states", "error", "message"),
+    [
+        ({}, ["Failed"], DataError, r"failed: 2 Worker replica\(s\). See the workers' lines above"),
+        ({"GET .*tfjobs": 404}, ["Running"], DataError, "was removed by another; run again"),
+        ({"POST": 404}, ["Running"], UsageError, "install Kubeflow's Training Operator, version 1"),
+        ({"POST": 403}, ["Running"], UsageError, "add k8s/components/workers"),
+    ],
+)
+def test_what_goes_wrong_is_one_line(refuse, states, error, message):
+    cluster = Cluster(*states)
+    cluster.refuse = refuse
+    with pytest.raises(error, match=message):
+        run(cluster)
+    assert any(asked.startswith("DELETE") for asked in cluster.asked) == ("POST" not in refuse)
+
+
+def test_an_api_that_is_away_for_a_while_ends_nothing(monkeypatch):
+    cluster = Cluster("Succeeded")
+    cluster.refuse = {"GET .*tfjobs": 503}
+    threading.Timer(0.3, cluster.refuse.clear).start()
+    run(cluster)
+    cluster.refuse = {"GET .*tfjobs": 503}
+    monkeypatch.setattr(worker_jobs, "_API_PATIENCE_SECONDS", 0.1)
+    with pytest.raises(DataError, match="Kubernetes does not answer"):
+        run(cluster)
+
+
+# What the Trainer's own executor runs in each worker. The second kills itself once.
+RUN_FN = """
+import os, signal
+from functools import partial
+from pathlib import Path
+import keras
+import tensorflow as tf
+import penstock
+from penstock.components.trainer.checkpoints import Checkpoints
+
+def build_model():
+    x = keras.Input((1,), name="x")
+    model = keras.Model({"x": x}, keras.layers.Dense(1)(x))
+    model.compile("adam", "mse")
+    return model
+
+def run_fn(fn_args):
+    folder = Path(fn_args.custom_config["folder"])
+    save = Checkpoints.save
+    def saved(self, start, *arguments, **more):
+        if self._scratch and start.step == 21 and not (folder / "killed").exists():
+            (folder / "killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        save(self, start, *arguments, **more)
+    Checkpoints.save = saved
+    spec = {name: tf.io.FixedLenFeature([1], tf.float32) for name in ("x",)}
+    spec["y"] = tf.io.FixedLenFeature([1], tf.int64)
+    trained = penstock.train(
+        build_model,
+        partial(
+            penstock.train_input_fn, str(folder / "rows"), spec, label="y",
+            options=penstock.InputOptions(batch_size=10),
+        ),
+        options=penstock.TrainOptions(max_steps=40, checkpoint_every_steps=7),
+        model_run_dir=fn_args.model_run_dir,
+        resume_dir=str(folder / "resume"),
+    )
+    if trained.is_chief:
+        assert trained.record.resumed_from == 14, trained.record
+        penstock.export(trained.model, fn_args.serving_model_dir, label="y", spec=spec)
+    trained.discard_checkpoints()
+"""
+
+
+class Operator(Cluster):
+    """Runs workers as processes, and starts those anew that end with a code of 128 and more."""
+
+    def __init__(self, folder):
+        super().__init__("Running")
+        self.folder, self.codes = folder, {}
+
+    def begin(self, job):
+        worker = job["spec"]["tfReplicaSpecs"]["Worker"]
+        [container] = worker["template"]["spec"]["containers"]
+        program = Path(sys.executable).with_name(container["command"][0])
+        command = [str(program), *container["command"][1:], *container["args"]]
+        addresses = [f"127.0.0.1:{free_port()}" for _ in range(worker["replicas"])]
+        for index in range(len(addresses)):
+            threading.Thread(target=self.work, args=(command, addresses, index)).start()
+
+    def work(self, command, addresses, index):
+        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        paths = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
+        env = {**os.environ, "TF_CONFIG": json.dumps(task), "PYTHONPATH": paths}
+        code = 255
+        while code >= 128:
+            done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+            code = done.returncode if done.returncode >= 0 else 128 - done.returncode
+            self.codes.setdefault(index, []).append(code)
+            now = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime())
+            lines = [f"{now}{n:09d}Z {line}" for n, line in enumerate(done.stderr.splitlines())]
+            self.logs[f"{NAME}-worker-{index}"] = "\n".join(lines)
+
+    def conditions(self):
+        last = {index: codes[-1] for index, codes in self.codes.items()}
+        failed = any(0 < code < 128 for code in last.values())
+        self.states = ["Failed" if failed else "Succeeded" if last.get(0) == 0 else "Running"]
+        return super().conditions()
+
+
+@pytest.mark.ci
+def test_two_workers_of_a_job_train_through_a_kill(tmp_path, monkeypatch, capsys):
+    (tmp_path / "toy_run.py").write_text(RUN_FN)
+    Data.write_examples(tmp_path / "rows")
+    cluster = Operator(tmp_path)
+    monkeypatch.setattr(worker_jobs.config, "load_incluster_config", lambda: None)
+    monkeypatch.setattr(worker_jobs.client, "ApiClient", lambda: cluster.api)
+    monkeypatch.setattr(worker_jobs, "_ACCOUNT", tmp_path)
+    monkeypatch.setattr(worker_jobs, "_POLL_SECONDS", 0.5)
+    (tmp_path / "namespace").write_text("penstock\n")
+    spec = executable_spec_pb2.PythonClassExecutableSpec(
+        class_path="tfx.components.trainer.executor.GenericExecutor"
+    )
+    examples, model, model_run = (
+        standard_artifacts.Examples(),
+        standard_artifacts.Model(),
+        standard_artifacts.ModelRun(),
+    )
+    examples.split_names = '["train", "eval"]'
+    for name, artifact in (("rows", examples), ("model", model), ("model_run", model_run)):
+        artifact.uri = str(tmp_path / name)
+    info = data_types.ExecutionInfo(
+        execution_id=7,
+        input_dict={"examples": [examples]},
+        output_dict={"model": [model], "model_run": [model_run]},
+        exec_properties={
+            "run_fn": "toy_run.run_fn",
+            "train_args": "{}",
+            "eval_args": "{}",
+            "custom_config": json.dumps({"folder": str(tmp_path)}),
+        },
+        execution_output_uri=str(tmp_path / "executor_output.pb"),
+        stateful_working_dir=str(tmp_path / "stateful"),
+        tmp_dir=str(tmp_path / "tmp"),
+        pipeline_node=pipeline_pb2.PipelineNode(),
+        pipeline_info=pipeline_pb2.PipelineInfo(id="taxi"),
+        pipeline_run_id="one",
+    )
+    output = worker_jobs.JobOperator(job=JOB, executor_spec=spec).run_executor(info)
+    assert output.output_artifacts["model"].artifacts[0].uri == str(tmp_path / "model")
+    assert cluster.codes[0] == [138, 0]
+    assert cluster.codes[1][0] == 128 + signal.SIGKILL
+    assert (tmp_path / "model/Format-Serving/saved_model.pb").exists()
+    assert json.loads((tmp_path / "model_run/training.json").read_text())["replicas"] == 2
+    assert "worker-0: penstock: worker 0 of 2 stops, as worker 1 (" in capsys.readouterr().out
