@@ -15,6 +15,10 @@ class DataError(PenstockError):
     """The data is bad: says what, where, what was expected and what to do."""
 
 
+class TriesFailedError(DataError):
+    """A disk or a server went on failing; later, or from another machine, it may not."""
+
+
 class UsageError(PenstockError, ValueError):
     """An option, a name or a combination of them is wrong: lists the choices."""
 

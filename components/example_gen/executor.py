@@ -9,8 +9,9 @@ from tfx.dsl.components.base import base_beam_executor
 from tfx.proto import example_gen_pb2
 from tfx.types import artifact_utils, standard_component_specs
 
-from penstock.components.example_gen.ingest import Job, ingest, plan_job
+from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.node_options import NodeOptions, node_inputs
+from penstock.components.example_gen.write_shards import Job
 from penstock.components.files.spool import remove_copies
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY

@@ -6,35 +6,38 @@
       quarantine/rejected-00003.jsonl ...        where rows were quarantined
       manifest.json                              written last
 
-The elements of the Beam pipeline are tasks, never rows, so any runner whose workers share
-the output folder does the same work and writes the same bytes.
+The elements of the Beam pipeline are tasks, never rows, so any runner whose workers reach the
+input and the output does the same work and writes the same bytes.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import apache_beam as beam
-from apache_beam.runners.direct import DirectRunner
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from penstock.components.beam_workers import WORKER_LOST
-from penstock.components.errors import DataError, UsageError, one_line
+from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.parquet_copy import PARQUET_DIR
-from penstock.components.example_gen.quarantine import QUARANTINE_DIR, first_quarantined
-from penstock.components.example_gen.shard_task import ShardTask, StrictError, run_task
-from penstock.components.example_gen.shared_sources import SharedSources, share_sources
+from penstock.components.example_gen.quarantine import QUARANTINE_DIR
+from penstock.components.example_gen.shard_task import StrictError, TaskResult
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.splits import check_partition
-from penstock.components.example_gen.task_board import TaskBoard, TaskResult
-from penstock.components.files.commit import attempt
+from penstock.components.example_gen.write_shards import (
+    Job,
+    WriteShards,
+    read_results,
+    rows_done,
+)
+from penstock.components.files.address import scheme_of
+from penstock.components.files.output import STORE_SCHEMES, Output, open_output
 from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.base import Column, Source
 from penstock.components.tfrecord.encoder import encode_examples
@@ -44,29 +47,16 @@ from penstock.components.tfrecord.manifest import (
     ManifestColumn,
     RowAccount,
     Shard,
-    write_manifest,
 )
-from penstock.components.tfrecord.sharding import ShardPlan, plan_shards
+from penstock.components.tfrecord.sharding import plan_shards
 
 # The size of a row is estimated from the first rows of this many parts of a source. Parts of
 # equal bytes favour long rows: of a file whose second half is long rows, 1.4 times too much.
 _SAMPLED_PLACES = 4
 _SAMPLED_ROWS = 1000
 
-# These try nothing again, and what a task raises they print with its traceback.
-_LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
-
 MakePipeline = Callable[[], AbstractContextManager[beam.Pipeline]]
-Watch = Callable[[TaskBoard], AbstractContextManager[object]]
-
-
-@dataclass(frozen=True)
-class Job:
-    """A source, the splits that its rows go to, and the number of shards of each."""
-
-    source: Source
-    splits: SplitOptions
-    plan: ShardPlan
+Watch = Callable[[Callable[[], int]], AbstractContextManager[object]]
 
 
 def plan_job(source: Source, splits: SplitOptions, options: IngestOptions) -> Job:
@@ -83,73 +73,8 @@ def plan_job(source: Source, splits: SplitOptions, options: IngestOptions) -> Jo
     return Job(source, splits, plan_shards(estimate, options.shards, rows=source.rows))
 
 
-class WriteShards(beam.PTransform):
-    """Runs the tasks of some jobs, each writing its own shards into `folder`."""
-
-    def __init__(
-        self, jobs: Sequence[Job], sources: SharedSources, options: IngestOptions, folder: Path
-    ) -> None:
-        super().__init__()
-        self._tasks = shard_tasks(jobs)
-        self._work = partial(_RunTask, sources, options, folder)
-        self._folder = folder
-
-    def expand(self, pbegin: beam.pvalue.PBegin) -> beam.PCollection:
-        """One element when all tasks are done; what they did is on the `TaskBoard`."""
-        is_local = isinstance(pbegin.pipeline.runner, _LOCAL_RUNNERS)
-        work = self._work(engine_retries=not is_local)
-        return (
-            pbegin
-            | "Tasks" >> beam.Create(self._tasks)
-            | "Spread" >> beam.Reshuffle()
-            | "Write" >> beam.ParDo(work)
-            | "As one" >> beam.GroupBy(lambda _: 0)
-            | "Report" >> beam.Map(_report_all, folder=self._folder)
-        )
-
-
-def _report_all(found: tuple[int, Iterable[TaskResult]], folder: Path) -> None:
-    TaskBoard(folder).store_results(found[1])
-
-
-class _RunTask(beam.DoFn):
-    def __init__(
-        self, sources: SharedSources, options: IngestOptions, folder: Path, *, engine_retries: bool
-    ) -> None:
-        self._sources = sources
-        self._options = options
-        self._folder = folder
-        self._engine_retries = engine_retries
-
-    def process(self, task: ShardTask) -> list[TaskResult]:
-        source, splits = self._sources[task.source]
-        board = TaskBoard(self._folder)
-        if board.is_stopped:
-            return []
-        try:
-            return [run_task(task, source, splits, self._options, self._folder)]
-        except DataError as error:
-            # A value: an engine that tries again would meet the same data.
-            board.stop()
-            return [TaskResult(task.number, {}, error=str(error))]
-        except OSError as error:
-            if self._engine_retries:
-                raise
-            board.stop()
-            return [TaskResult(task.number, {}, error=one_line(error))]
-
-
-def shard_tasks(jobs: Sequence[Job]) -> list[ShardTask]:
-    """All tasks of the jobs, numbered."""
-    tasks: list[ShardTask] = []
-    for which, job in enumerate(jobs):
-        for index, pieces in enumerate(job.source.cut(job.plan.shards)):
-            tasks.append(ShardTask(len(tasks), which, index, job.plan.shards, pieces))
-    return tasks
-
-
-def _unwatched(board: TaskBoard) -> AbstractContextManager[object]:
-    del board
+def _unwatched(rows_done: Callable[[], int]) -> AbstractContextManager[object]:
+    del rows_done
     return nullcontext()
 
 
@@ -166,11 +91,12 @@ def ingest(
 
     Args:
         jobs: Sources with their splits; their columns must agree.
-        output: Folder to make; must not exist, or be empty, unless `overwrite`.
+        output: Folder to make, or an address (`s3://`, `gs://`); must not exist, or be empty,
+            unless `overwrite`.
         options: Compression, and what to do with bad rows.
         make_pipeline: Gives the Beam pipeline that does the work.
         overwrite: Replace what stands at `output`.
-        watch: Entered while the work runs, with the board, to show progress.
+        watch: Entered while the work runs, with what tells the rows read until now.
 
     Raises:
         DataError: The data is bad; nothing is left at `output`.
@@ -178,36 +104,30 @@ def ingest(
     """
     _require_same_columns(jobs)
     _require_distinct_splits(jobs)
-    _require_input_elsewhere(jobs, Path(output))
-    with attempt(output, overwrite=overwrite) as folder:
-        board = TaskBoard(folder)
-        _run(jobs, options, folder, make_pipeline, board, watch)
-        tasks = sum(job.plan.shards for job in jobs)
-        manifest = _manifest(jobs, options, board.results(tasks))
+    _require_input_elsewhere(jobs, os.fspath(output))
+    with open_output(output, overwrite=overwrite) as opened:
+        _run(jobs, options, opened, make_pipeline, watch)
+        results = read_results(opened, sum(job.plan.shards for job in jobs))
+        manifest = _manifest(jobs, options, results)
         _check_all_read(manifest, jobs)
-        _check_account(manifest, options, folder)
-        board.clear()
-        _remove_leftovers(folder)
-        write_manifest(folder, manifest)
+        _check_account(manifest, options, results)
+        opened.commit(manifest)
     return manifest
 
 
 def _run(
     jobs: Sequence[Job],
     options: IngestOptions,
-    folder: Path,
+    output: Output,
     make_pipeline: MakePipeline,
-    board: TaskBoard,
     watch: Watch,
 ) -> None:
     try:
-        given = [(job.source, job.splits) for job in jobs]
-        with (
-            share_sources(given, folder) as sources,
-            watch(board),
-            make_pipeline() as pipeline,
-        ):
-            _ = pipeline | WriteShards(jobs, sources, options, folder)
+        with TemporaryDirectory(prefix="penstock-progress-") as folder:
+            progress = Path(folder)
+            work = WriteShards(jobs, options, output, progress)
+            with watch(lambda: rows_done(progress)), make_pipeline() as pipeline:
+                _ = pipeline | work
     except RuntimeError as error:
         if str(error).startswith("KeyboardInterrupt"):
             raise KeyboardInterrupt from error  # as it was before Beam's worker wrapped it
@@ -215,12 +135,6 @@ def _run(
         if lost:
             raise DataError(f"{lost}{how}") from error
         raise
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what tries left whose worker was killed; what counts has a name without a dot."""
-    for path in folder.glob("*/**/.*"):
-        path.unlink(missing_ok=True)
 
 
 def _record_bytes(source: Source) -> float:
@@ -293,18 +207,21 @@ def _check_all_read(manifest: Manifest, jobs: Sequence[Job]) -> None:
         )
 
 
-def _check_account(manifest: Manifest, options: IngestOptions, folder: Path) -> None:
+def _check_account(
+    manifest: Manifest, options: IngestOptions, results: Sequence[TaskResult]
+) -> None:
     account = manifest.account
+    first = next((result.first_rejected for result in results if result.first_rejected), None)
     if account.quarantined and not sum(account.written.values()):
         raise DataError(
             f"none of {account.quarantined:,} rows fits, so there is nothing to train on; "
-            f"the first is {first_quarantined(folder)}"
+            f"the first is {first}"
         )
     if account.quarantined_share > options.max_quarantined_share:
         raise DataError(
             f"{account.quarantined} of {account.read - account.blank} rows do not fit "
             f"({account.quarantined_share:.2%}), more than `max_quarantined_share` "
-            f"{options.max_quarantined_share:.2%} allows; the first is {first_quarantined(folder)}"
+            f"{options.max_quarantined_share:.2%} allows; the first is {first}"
         )
 
 
@@ -315,16 +232,15 @@ def _require_distinct_splits(jobs: Sequence[Job]) -> None:
             raise UsageError(f"split {name!r} is given {names.count(name)} times; name each once")
 
 
-def _require_input_elsewhere(jobs: Sequence[Job], output: Path) -> None:
-    target = os.path.realpath(output)
+def _require_input_elsewhere(jobs: Sequence[Job], output: str) -> None:
+    is_local = scheme_of(output) not in STORE_SCHEMES
+    target = os.path.realpath(output) if is_local else output.rstrip("/")
     # A folder at a time: a million images are in a few, and to resolve a path costs 50 us.
     resolved: dict[str, str] = {}
     for file in (file for job in jobs for file in job.source.files):
-        if isinstance(file, RemoteFile):
-            continue
         place = file if os.path.islink(file) else os.path.dirname(file)
         if place not in resolved:
-            resolved[place] = os.path.realpath(place)
+            resolved[place] = place if isinstance(file, RemoteFile) else os.path.realpath(place)
             if os.path.join(resolved[place], "").startswith(os.path.join(target, "")):
                 raise UsageError(f"{output}: holds the input {file}; name another output")
 

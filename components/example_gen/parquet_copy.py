@@ -5,8 +5,6 @@
 Types are those of the features; text is Parquet's string where the source says that it is text.
 """
 
-import os
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,17 +27,15 @@ class ParquetCopy:
     """Writes one file of a split; a context manager, as `ShardWriter` is.
 
     Args:
-        folder: Where the split's files go.
-        name: The file's.
+        path: The file; leaving the block completes it.
         columns: The rows' columns.
     """
 
-    def __init__(self, folder: Path, name: str, columns: Sequence[Column]) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / name
-        self._temporary = folder / f".{name}.{uuid.uuid4().hex}"
+    def __init__(self, path: Path, columns: Sequence[Column]) -> None:
+        path.parent.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
         self._schema = pa.schema([(column.name, _parquet_type(column)) for column in columns])
-        self._writer = pq.ParquetWriter(self._temporary, self._schema)
+        self._writer = pq.ParquetWriter(path, self._schema)
 
     def write(self, rows: pa.RecordBatch, mask: pa.BooleanArray) -> None:
         """Append the rows where `mask` is true."""
@@ -47,17 +43,11 @@ class ParquetCopy:
         if table.num_rows:
             self._writer.write_table(table.cast(self._schema))
 
-    def finish(self) -> None:
-        """Complete the file under its name."""
-        self._writer.close()
-        os.rename(self._temporary, self._path)
-
     def __enter__(self) -> "ParquetCopy":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._writer.close()
-        self._temporary.unlink(missing_ok=True)
 
 
 def _parquet_type(column: Column) -> pa.DataType:

@@ -2,9 +2,9 @@
 
 import base64
 import json
-import uuid
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 from penstock.components.sources.base import RejectedRow
 
@@ -14,37 +14,37 @@ QUARANTINE_DIR = "quarantine"
 class QuarantineWriter:
     """Writes rejected rows to one file, which exists only if there are any; a context manager.
 
-    Each try at a task writes a file of its own, and `finish` gives it the name.
-
     Each line is an object with `file`, `line`, `row`, `column`, `reason` and the row as it
     stood in the file: `raw`, or `raw_base64` where it is not UTF-8.
+
+    Attributes:
+        rows: How many were written.
+        first: Place and reason of the first; None where there is none.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        self._out: TextIO | None = None
         self.rows = 0
+        self.first: str | None = None
 
-    def write(self, rejected: Iterable[RejectedRow]) -> None:
-        """Append rows; they are on disk when this returns."""
-        lines = [json.dumps(_as_json(row)) + "\n" for row in rejected]
-        if not lines:
+    def write(self, rejected: Sequence[RejectedRow]) -> None:
+        """Append rows."""
+        if not rejected:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._temporary.open("a", encoding="utf-8") as out:
-            out.writelines(lines)
-        self.rows += len(lines)
-
-    def finish(self) -> None:
-        """Complete the file under its name."""
-        if self.rows:
-            self._temporary.rename(self._path)
+        if self._out is None:
+            self._path.parent.mkdir(exist_ok=True)
+            self._out = self._path.open("w", encoding="utf-8")
+            self.first = str(rejected[0])
+        self._out.writelines(json.dumps(_as_json(row)) + "\n" for row in rejected)
+        self.rows += len(rejected)
 
     def __enter__(self) -> "QuarantineWriter":
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._temporary.unlink(missing_ok=True)
+        if self._out is not None:
+            self._out.close()
 
 
 def _as_json(row: RejectedRow) -> dict[str, object]:
@@ -60,11 +60,3 @@ def _as_json(row: RejectedRow) -> dict[str, object]:
     except UnicodeDecodeError:
         entry["raw_base64"] = base64.b64encode(row.raw).decode()
     return entry
-
-
-def first_quarantined(folder: Path) -> str:
-    """Place and reason of the first row in quarantine under an output folder."""
-    with min((folder / QUARANTINE_DIR).iterdir()).open(encoding="utf-8") as lines:
-        entry = json.loads(lines.readline())
-    row = RejectedRow(**{k: entry[k] for k in ("file", "row", "line", "column", "reason")}, raw=b"")
-    return str(row)

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,6 @@ from penstock.components.example_gen.parquet_copy import PARQUET_DIR, ParquetCop
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR, QuarantineWriter
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.splits import assign_by_digest, assign_splits
-from penstock.components.example_gen.task_board import TaskBoard, TaskResult
 from penstock.components.sources.base import (
     MAX_BATCH_BYTES,
     Batch,
@@ -33,11 +32,12 @@ from penstock.components.tfrecord.large_records import (
     frame_large,
     has_large_values,
 )
+from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import shard_name, split_dir
 from penstock.components.tfrecord.writer import ShardWriter
 
 # A batch may take some milliseconds; that is how often a person sees a difference.
-_SAID_EVERY_SECONDS = 0.2
+_TOLD_EVERY_SECONDS = 0.2
 
 _ADVICE = re.compile(r"; [a-z]")
 
@@ -51,17 +51,42 @@ class ShardTask:
 
     Attributes:
         number: The task's, among all of an ingest.
-        source: Index of the source that it reads, and of its splits.
+        source: What reads the pieces, and has nothing of others.
+        splits: How its rows are divided.
         index: The shard's number.
         count: Number of shards of each split.
         pieces: What to read.
     """
 
     number: int
-    source: int
+    source: Source
+    splits: SplitOptions
     index: int
     count: int
     pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What a task did.
+
+    Attributes:
+        number: The task's.
+        shards: The shard that it wrote of each split.
+        read: Rows that it read, blank ones included.
+        quarantined: Rows that it quarantined.
+        blank: Blank lines that it passed over.
+        first_rejected: Place and reason of the first row that it quarantined.
+        error: What of the data stopped it, in one line; None if nothing did.
+    """
+
+    number: int
+    shards: dict[str, Shard]
+    read: int = 0
+    quarantined: int = 0
+    blank: int = 0
+    first_rejected: str | None = None
+    error: str | None = None
 
 
 class StrictError(DataError):
@@ -74,70 +99,56 @@ class StrictError(DataError):
 
 
 def run_task(
-    task: ShardTask,
-    source: Source,
-    splits: SplitOptions,
-    options: IngestOptions,
-    folder: Path,
+    task: ShardTask, options: IngestOptions, folder: Path, *, on_rows: Callable[[int], None]
 ) -> TaskResult:
-    """Read the task's pieces and write its shards.
+    """Read the task's pieces and write its files.
 
     Args:
         task: The work.
-        source: Where the pieces come from.
-        splits: How its rows are divided.
         options: Compression, and what to do with bad rows.
-        folder: Where the manifest will stand.
+        folder: Of this try alone; its files have their names in the output there.
+        on_rows: Is told now and then how many rows were read until then.
 
     Raises:
         StrictError: A row does not fit, in strict mode.
     """
+    splits, names = task.splits, [split.name for split in task.splits.splits]
     name = shard_name(task.index, task.count, compression=options.compression)
-    rejected = folder / QUARANTINE_DIR / f"rejected-{task.number:05d}.jsonl"
-    board = TaskBoard(folder)
     read = blank = 0
-    next_said = 0.0
+    next_told = 0.0
     with ExitStack() as stack:
-        quarantine = stack.enter_context(QuarantineWriter(rejected))
+        quarantine = stack.enter_context(
+            QuarantineWriter(folder / QUARANTINE_DIR / f"rejected-{task.number:05d}.jsonl")
+        )
         writers = [
             stack.enter_context(
-                ShardWriter(
-                    folder, f"{split_dir(split.name)}/{name}", compression=options.compression
-                )
+                ShardWriter(folder, f"{split_dir(split)}/{name}", compression=options.compression)
             )
-            for split in splits.splits
+            for split in names
         ]
-        copies = [
-            stack.enter_context(copy) for copy in _copies(task, source, splits, options, folder)
-        ]
-        for batch in source.read(task.pieces):
+        copies = [stack.enter_context(copy) for copy in _copies(task, options, folder)]
+        for batch in task.source.read(task.pieces):
             _set_aside(batch, options, quarantine)
             for part in _bounded(batch):
                 _write(part, splits, writers, copies)
             read += batch.rows_read
             blank += batch.blank
-            if time.monotonic() >= next_said:
-                board.store_rows(task.number, read)
-                next_said = time.monotonic() + _SAID_EVERY_SECONDS
-        board.store_rows(task.number, read)
-        names = [split.name for split in splits.splits]
-        quarantine.finish()
-        for copy in copies:
-            copy.finish()
+            if time.monotonic() >= next_told:
+                on_rows(read)
+                next_told = time.monotonic() + _TOLD_EVERY_SECONDS
+        on_rows(read)
         shards = {n: w.finish() for n, w in zip(names, writers, strict=True)}
-    return TaskResult(task.number, shards, read, quarantine.rows, blank)
+    return TaskResult(task.number, shards, read, quarantine.rows, blank, quarantine.first)
 
 
-def _copies(
-    task: ShardTask, source: Source, splits: SplitOptions, options: IngestOptions, folder: Path
-) -> list[ParquetCopy]:
+def _copies(task: ShardTask, options: IngestOptions, folder: Path) -> list[ParquetCopy]:
     """A file of the Parquet copy for each split, if one is wanted."""
     if not options.parquet_copy:
         return []
     name = parquet_name(task.index, task.count)
     return [
-        ParquetCopy(folder / PARQUET_DIR / split.name, name, source.columns)
-        for split in splits.splits
+        ParquetCopy(folder / PARQUET_DIR / split.name / name, task.source.columns)
+        for split in task.splits.splits
     ]
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from penstock.components.errors import DataError
+from penstock.components.errors import TriesFailedError
 from penstock.components.files.remote_retry import WAIT_SECONDS
 
 _LOG = logging.getLogger(__name__)
@@ -43,14 +43,14 @@ def wait_or_give_up(path: str, error: OSError, left: Iterator[float]) -> None:
         left: The waits that are left, from `waits`.
 
     Raises:
-        DataError: No try is left.
+        TriesFailedError: No try is left.
         OSError: The error itself, where no further try mends it.
     """
     if not is_transient(error):
         raise error
     wait = next(left, None)
     if wait is None:
-        raise DataError(
+        raise TriesFailedError(
             f"{path}: cannot be read, {len(WAIT_SECONDS) + 1} tries failed ({error.strerror}); "
             "look after the disk or the mount, then start again"
         ) from error

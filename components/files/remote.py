@@ -86,14 +86,14 @@ def find_files(pattern: str) -> tuple[list[RemoteFile], bool]:
     pattern = normal_address(pattern)
     if has_glob(pattern):
         try:
-            info = _ask(pattern, "info")  # a name may have any character
+            info = ask(pattern, "info")  # a name may have any character
         except NotThereError:
-            found = _ask(pattern, "glob", detail=True)
+            found = ask(pattern, "glob", detail=True)
             return _files(pattern, found.values()), False
     else:
-        info = _ask(pattern, "info")
+        info = ask(pattern, "info")
     if info["type"] == "directory":
-        return _files(pattern, _ask(pattern, "ls", detail=True)), False
+        return _files(pattern, ask(pattern, "ls", detail=True)), False
     if scheme_of(pattern) in _WEB_SCHEMES:
         _refuse_page(pattern, info)
     return [_file(pattern, info)], True
@@ -107,7 +107,7 @@ def find_matches(pattern: str) -> list[RemoteFile]:
         UsageError: What reads it is not installed.
     """
     pattern = normal_address(pattern)
-    given = list(_ask(pattern, "glob", detail=True).values())
+    given = list(ask(pattern, "glob", detail=True).values())
     files = set(_files(pattern, given))
     walked: tuple[str, ...] = ()
     for folder in sorted(_address(pattern, i).rstrip("/") for i in given if i["type"] != "file"):
@@ -125,7 +125,7 @@ def find_names(pattern: str) -> list[str]:
         UsageError: What reads it is not installed.
     """
     pattern = normal_address(pattern)
-    given = _ask(pattern, "glob", detail=True).values()
+    given = ask(pattern, "glob", detail=True).values()
     return sorted(_address(pattern, info).rstrip("/") for info in given)
 
 
@@ -137,9 +137,9 @@ def list_folder(address: str) -> tuple[list[RemoteFile], list[str]]:
         UsageError: What reads it is not installed.
     """
     address = normal_address(address)
-    if _ask(address, "info")["type"] != "directory":
+    if ask(address, "info")["type"] != "directory":
         raise DataError(f"{address}: is a file, expected a folder")
-    entries = _ask(address, "ls", detail=True)
+    entries = ask(address, "ls", detail=True)
     folders = [entry["name"] for entry in entries if entry["type"] == "directory"]
     return _files(address, entries), sorted(os.path.basename(f.rstrip("/")) for f in folders)
 
@@ -152,7 +152,7 @@ def find_below(folder: str) -> list[RemoteFile]:
         UsageError: What reads it is not installed.
     """
     folder = normal_address(folder)
-    return _files(folder, _ask(folder, "find", detail=True).values())
+    return _files(folder, ask(folder, "find", detail=True).values())
 
 
 def remote_file(address: str) -> RemoteFile:
@@ -174,7 +174,7 @@ def require_unchanged(file: RemoteFile) -> None:
     Raises:
         DataError: It is; says both states. Or it cannot be asked for.
     """
-    now = _file(file, _ask(file, "info"))
+    now = _file(file, ask(file, "info"))
     if (now.size, now.version) != (file.size, file.version):
         raise DataError(
             f"{file}: was changed since it was listed ({file.size} bytes, version {file.version}; "
@@ -193,10 +193,15 @@ def normal_address(address: str) -> str:
     return f"{scheme.lower()}://{rest}"
 
 
-def _ask(address: str, method: str, **arguments: Any) -> Any:
-    """What a file system says of an address."""
+def ask(address: str, method: str, *arguments: Any, **named: Any) -> Any:
+    """What the fsspec file system says to a call with an address.
+
+    Raises:
+        DataError: The server cannot be asked, or has no such thing.
+        UsageError: What reads it is not installed.
+    """
     call: Callable[..., Any] = getattr(file_system(address), method)
-    return retried(address, lambda: call(str(address), **arguments))
+    return retried(address, lambda: call(str(address), *arguments, **named))
 
 
 def _files(pattern: str, infos: Iterable[dict[str, Any]]) -> list[RemoteFile]:

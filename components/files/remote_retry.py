@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from penstock.components.errors import DataError, PenstockError
+from penstock.components.errors import DataError, PenstockError, TriesFailedError
 
 _LOG = logging.getLogger(__name__)
 
@@ -16,9 +16,10 @@ WAIT_SECONDS = (0.5, 2.0, 8.0, 30.0)
 LOGIN_ADVICE = "leave it to the provider's own environment variables and files"
 _LOGIN_WANTED = "give credentials in the provider's own environment variables or files"
 _NOT_THERE = (404, 410)
+_PRECONDITION_FAILED = 412
 _DENIED = (401, 403)
 # Of the 4xx, which say that the request is wrong, those that mean "later".
-_LATER = (408, 425, 429)
+_LATER = (408, 409, 425, 429)
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError")
 # A redirect may lead to an address with a signature, which clients put into their messages.
 _QUERY = re.compile(r"(https?://[^\s'\"?]*)\?[^\s'\")]*")
@@ -31,24 +32,33 @@ class NotThereError(DataError):
     """A server has no such thing."""
 
 
-def retried(address: str, call: Callable[[], T]) -> T:
+def retried(address: str, call: Callable[[], T], doing: str = "read") -> T:
     """What `call` gives, after as many tries as it takes, bounded.
 
+    Args:
+        address: What it is of.
+        call: Asks the server once.
+        doing: `read` or `written`, for messages.
+
     Raises:
-        DataError: There is no such thing, it may not be read, or no try succeeded.
+        DataError: There is no such thing, or it may not be read.
+        FileExistsError: What is put only where nothing stands has something standing there.
+        TriesFailedError: No try succeeded.
     """
     for wait in (*WAIT_SECONDS, None):
         try:
             return call()
-        except PenstockError:
+        except (PenstockError, FileExistsError):
             raise
         except Exception as error:  # Each client has errors of its own.
-            final = _final(address, error)
+            if status_of(error) == _PRECONDITION_FAILED:
+                raise FileExistsError(address) from error
+            final = _final(address, error, doing)
             if final:
                 raise final from error
             if wait is None:
-                raise DataError(
-                    f"{address}: cannot be read, {len(WAIT_SECONDS) + 1} tries failed "
+                raise TriesFailedError(
+                    f"{address}: cannot be {doing}, {len(WAIT_SECONDS) + 1} tries failed "
                     f"({_text(_origin(error))})"
                 ) from error
             _LOG.warning("%s: %s; trying again in %.1f s", address, _text(_origin(error)), wait)
@@ -72,7 +82,7 @@ def _origin(error: BaseException) -> BaseException:
     return cause if cause is not None and isinstance(error, OSError) else error
 
 
-def _final(address: str, error: Exception) -> DataError | None:
+def _final(address: str, error: Exception, doing: str) -> DataError | None:
     """What to tell of an error that another try does not mend."""
     status, origin = status_of(error), _origin(error)
     text = _text(origin)
@@ -86,7 +96,7 @@ def _final(address: str, error: Exception) -> DataError | None:
         return DataError(f"{address}: {text}; {_LOGIN_WANTED}")
     is_wrong = status is not None and 400 <= status < 500 and status not in _LATER
     if is_wrong or isinstance(error, (ValueError, TypeError, NotImplementedError)):
-        return DataError(f"{address}: cannot be read ({text})")
+        return DataError(f"{address}: cannot be {doing} ({text})")
     return None
 
 

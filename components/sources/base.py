@@ -1,13 +1,13 @@
 """The contract between outside data and the ExampleGen: units of work in, record batches out.
 
 A `Source` is made once, in the process that plans: making it looks at every file, fixes
-the type of each column and finds what would make the whole input unreadable. It is then
-pickled to Beam workers, which call `read` with the pieces that `cut` gave them.
+the type of each column and finds what would make the whole input unreadable. What `part` gives
+is then pickled to Beam workers, which call `read` with pieces that `cut` gave.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -159,6 +159,14 @@ class Source(ABC):
 
         Runs may be empty where there are fewer rows than parts.
         """
+
+    def part(self, pieces: tuple[Piece, ...]) -> tuple["Source", tuple[Piece, ...]]:
+        """What reads some of the pieces that `cut` gave, without what only others take.
+
+        Returns:
+            The source for a worker, and the pieces as it knows them.
+        """
+        return replace(self, files=(), ignored=(), rejected_by_scan=(), notes=()), pieces
 
     @abstractmethod
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:

@@ -1,7 +1,7 @@
 """Files of one kind as a `Source`, once each is scanned: what all such kinds share."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from penstock.components.files.content import Content, fingerprint
@@ -32,6 +32,10 @@ class OpenedFile:
     def row_start(self, at: int) -> RowStart:
         """The first row that begins at unit `at` or after it, or the end."""
         return RowStart(at, at + 1)
+
+    def for_reading(self: "FileT") -> "FileT":
+        """The file without what only cutting takes."""
+        return self
 
 
 FileT = TypeVar("FileT", bound=OpenedFile)
@@ -69,6 +73,12 @@ class OpenedFiles(Source, Generic[FileT]):
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The whole input as `parts` runs of ranges of about equal size, in order."""
         return cut_files(list(self.scanned.values()), parts, self._row_start)
+
+    def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
+        """See `Source`."""
+        source, pieces = super().part(pieces)
+        scanned = {piece.file: self.scanned[piece.file].for_reading() for piece in pieces}
+        return replace(source, scanned=scanned), pieces  # type: ignore[call-arg]
 
     def _row_start(self, file: FileT, at: int) -> RowStart:
         return file.row_start(at)

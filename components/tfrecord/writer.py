@@ -34,7 +34,7 @@ class ShardWriter:
     def __init__(self, root: str | os.PathLike[str], file: str, *, compression: str = "") -> None:
         self._file = file
         self._path = Path(root) / file
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.parent.mkdir(exist_ok=True)  # the root is there, or is gone for good
         self._temporary = self._path.with_name(f".{self._path.name}.{uuid.uuid4().hex}")
         self._out = self._temporary.open("wb", buffering=0)
         self._gzip = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_WBITS) if compression else None

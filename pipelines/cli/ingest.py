@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,8 +10,8 @@ from typer.core import TyperCommand
 from penstock.components.errors import PenstockError, UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
-from penstock.components.files.commit import check_target
 from penstock.components.files.listing import EXTENSIONS
+from penstock.components.files.output import check_output
 from penstock.components.sources.kinds import KINDS, options_type
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.cli.option_flags import flag_names, given, in_flags, with_flags
@@ -60,7 +59,7 @@ def _ingest(
         typer.Argument(help="Files, a glob or a folder; or an address that the kind reads."),
     ] = None,
     *,
-    output: Annotated[Path, typer.Argument(help="Folder to make.")],
+    output: Annotated[str, typer.Argument(help="Folder to make, or an address, s3:// or gs://.")],
     input_split: Annotated[
         list[str] | None,
         typer.Option(
@@ -121,7 +120,7 @@ def _ingest(
             parquet_copy=parquet_copy,
         )
         # Before the imports, and before the input, which may take long to come over a network.
-        check_target(output, overwrite=overwrite)
+        check_output(output, overwrite=overwrite)
         # Beam and Arrow take a second or two to import; --help needs neither.
         from penstock.pipelines.cli.work.ingest import run_ingest
 

@@ -78,6 +78,10 @@ class BigQuerySource(Source):
         """The result as `parts` runs of rows."""
         return self._spooled.cut(parts)
 
+    def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
+        """What reads the pieces of the result where it is spooled: on this machine."""
+        return self._spooled.part(pieces)
+
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The rows of the pieces."""
         yield from self._spooled.read(pieces)

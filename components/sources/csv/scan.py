@@ -4,7 +4,7 @@ The same read that counts rows computes sha256 and hands the sampler of types so
 Kept of it are 24 bytes for each block: a place where a row begins, with its numbers.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,6 +50,10 @@ class CsvFile(OpenedFile):
     def units(self) -> int:
         """Bytes of data."""
         return self.content.size - self.data_start
+
+    def for_reading(self) -> "CsvFile":
+        """See `OpenedFile`."""
+        return replace(self, checkpoints=self.checkpoints[:0])
 
     def find_row(self, units: int, splitter: RowSplitter) -> RowStart:
         """The first row that starts at byte `units` of the data or after it, or the end."""

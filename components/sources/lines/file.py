@@ -6,7 +6,7 @@ A line ends at LF; a CR before it belongs to the line's end.
 import codecs
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from penstock.components.errors import DataError
@@ -57,6 +57,10 @@ class LineFile(OpenedFile):
     def units(self) -> int:
         """Bytes of data."""
         return self.content.size - self.data_start
+
+    def for_reading(self) -> "LineFile":
+        """See `OpenedFile`."""
+        return replace(self, checkpoints=())
 
     def row_start(self, at: int) -> RowStart:
         """The first line that starts at byte `at` of the data or after it, or the end."""

@@ -7,7 +7,7 @@ reads is compared with the numbers counted, whatever the database promises.
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.base import Batch, Piece, RejectedRow, Source
@@ -51,6 +51,12 @@ class SqlSource(Source):
             return RowStart(at, at + 1)
 
         return cut_files([Rows(self.files[0], self.rows)], parts, row_start)
+
+    def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
+        """See `Source`."""
+        ends = {end for piece in pieces for end in (piece.start, piece.end)}
+        boundaries = tuple(one for one in self.plan.boundaries if one.row in ends)
+        return replace(self, plan=replace(self.plan, boundaries=boundaries)), pieces
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The rows of the pieces, `options.fetch_rows` of them fetched at a time.

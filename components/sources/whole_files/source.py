@@ -74,6 +74,18 @@ class Listed:
             states=np.array([one.state for one in scanned], np.int64),
         )
 
+    def slice(self, start: int, end: int) -> "Listed":
+        """What is known of some of the files; a copy, as a slice of Arrow's is pickled whole."""
+        at = pa.array(range(start, min(end, len(self.paths))), pa.int64())
+        some = slice(start, end)
+        return Listed(
+            self.paths[some],
+            self.names.take(at),
+            self.sizes[some],
+            self.digests.take(at),
+            self.states[some],
+        )
+
     def content(self, at: int) -> Content:
         """What a file held."""
         return Content(self.digests[at].as_py(), int(self.sizes[at]), int(self.states[at]))
@@ -100,6 +112,19 @@ class ListedFiles(Source):
         """The list of files as `parts` slices of equal length."""
         files = Rows("the list of files", self.rows)
         return cut_files([files], parts, lambda _, at: RowStart(at, at + 1))
+
+    def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
+        """See `Source`; the files are numbered from the first of the pieces."""
+        first = pieces[0].start if pieces else 0
+        end, read = pieces[-1].end if pieces else 0, len(self.listed.paths)
+        source = replace(
+            super().part(pieces)[0],
+            rejected_by_scan=self.rejected_by_scan[max(0, first - read) : max(0, end - read)],
+            listed=self.listed.slice(first, end),  # type: ignore[call-arg]
+        )
+        return source, tuple(
+            replace(piece, start=piece.start - first, end=piece.end - first) for piece in pieces
+        )
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The files of the slices, about 4 MiB in a batch unless one is larger.

@@ -3,17 +3,16 @@
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from penstock.components.example_gen.ingest import Job, ingest, plan_job
+from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
-from penstock.components.example_gen.task_board import TaskBoard
+from penstock.components.example_gen.write_shards import Job
 from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.kinds import KindOptions, find_kind
 from penstock.components.sources.open import open_source
@@ -27,7 +26,7 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 
 def run_ingest(
     parts: Sequence[tuple[Sequence[str], SplitOptions]],
-    output: Path,
+    output: str,
     source_options: KindOptions,
     options: IngestOptions,
     *,
@@ -71,7 +70,7 @@ def run_ingest(
             options,
             lambda: local_pipeline(workers),
             overwrite=overwrite,
-            watch=lambda board: _progress(board, rows),
+            watch=lambda rows_done: _progress(rows_done, rows),
         )
     if as_json:
         sys.stdout.write(manifest.to_json())
@@ -80,13 +79,13 @@ def run_ingest(
 
 
 @contextmanager
-def _progress(board: TaskBoard, rows: int) -> Iterator[None]:
+def _progress(rows_done: Callable[[], int], rows: int) -> Iterator[None]:
     """Rows, rate and time left while the block runs."""
     done = threading.Event()
 
     def watch(on_progress: OnProgress) -> None:
         while not done.wait(_SECONDS_BETWEEN_LOOKS):
-            on_progress(board.rows_done(), rows)
+            on_progress(rows_done(), rows)
 
     with work_progress("{:,} rows".format) as on_progress:
         watcher = threading.Thread(target=watch, args=(on_progress,), daemon=True)
@@ -98,7 +97,7 @@ def _progress(board: TaskBoard, rows: int) -> Iterator[None]:
             watcher.join()
 
 
-def _report(manifest: Manifest, jobs: Sequence[Job], output: Path, seconds: float) -> None:
+def _report(manifest: Manifest, jobs: Sequence[Job], output: str, seconds: float) -> None:
     console = Console(highlight=False, soft_wrap=True)
     account = manifest.account
     table = Table("split", "rows", "shards", "MiB", box=None)
@@ -114,9 +113,9 @@ def _report(manifest: Manifest, jobs: Sequence[Job], output: Path, seconds: floa
         if not rows:
             console.print(f"split {name!r} has no rows")
     if manifest.parquet:
-        console.print(f"the same as Parquet: {output / manifest.parquet}")
+        console.print(f"the same as Parquet: {output}/{manifest.parquet}")
     if manifest.quarantine:
-        console.print(f"quarantined rows: {output / manifest.quarantine}")
+        console.print(f"quarantined rows: {output}/{manifest.quarantine}")
     ignored = [path for job in jobs for path in job.source.ignored]
     if ignored:
         console.print(f"ignored: {', '.join(ignored)}")

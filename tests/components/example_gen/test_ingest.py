@@ -1,7 +1,9 @@
 import json
 import multiprocessing
 import os
+import pickle
 import resource
+import shutil
 import signal
 import threading
 import time
@@ -12,10 +14,12 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.example_gen.ingest import Job, ingest, plan_job, shard_tasks
+from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.shard_task import StrictError, run_task
 from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.example_gen.write_shards import Job, shard_tasks
+from penstock.components.files.output import LocalOutput
 from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.open import open_source
@@ -116,8 +120,8 @@ def test_two_tries_of_one_task_at_the_same_moment_never_mix(tmp_path):
     source = open_source(str(path), SourceOptions())
     options = IngestOptions(on_bad_row="quarantine")
     [task] = shard_tasks([Job(source, ONE, ShardPlan(1, ""))])
-    out = tmp_path / "out"
-    out.mkdir()
+    (tmp_path / "out" / ".work").mkdir(parents=True)
+    output = LocalOutput(tmp_path / "out")
     both = threading.Barrier(2)
 
     class InStep:
@@ -129,23 +133,53 @@ def test_two_tries_of_one_task_at_the_same_moment_never_mix(tmp_path):
                 yield batch
 
     def work(_):
-        return run_task(task, InStep(), ONE, options, out)
+        with output.new_try() as folder:
+            result = run_task(replace(task, source=InStep()), options, folder, on_rows=print)
+            output.take(folder)
+            return result
 
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(work, range(2))
     assert first == second
     assert first.quarantined == 500
-    [kept] = (out / "quarantine").iterdir()
+    [kept] = (output.folder / "quarantine").iterdir()
     assert [json.loads(line)["row"] for line in kept.open()] == list(range(1, 20_000, 40))
+
+
+def test_a_try_that_comes_late_does_not_bring_back_what_is_over(tmp_path):
+    source = open_source(str(write_csv(tmp_path / "a.csv", 10)), SourceOptions())
+    [task] = shard_tasks([Job(source, ONE, ShardPlan(1, ""))])
+    output = LocalOutput(tmp_path / "out")
+    (tmp_path / "out" / ".work").mkdir(parents=True)
+    with pytest.raises(FileNotFoundError), output.new_try() as folder:
+        shutil.rmtree(tmp_path / "out")
+        run_task(task, IngestOptions(), folder, on_rows=print)
+    with pytest.raises(FileNotFoundError), output.new_try():
+        pass
+    assert os.listdir(tmp_path) == ["a.csv"]
+
+
+def test_a_task_carries_what_it_reads_and_nothing_of_other_files(tmp_path):
+    (tmp_path / "in").mkdir()
+    for number in range(300):
+        (tmp_path / "in" / f"{number:03d}.csv").write_text("id\n1\n2\n")
+    source = open_source(str(tmp_path / "in"), SourceOptions())
+    tasks = list(shard_tasks([Job(source, ONE, ShardPlan(100, ""))]))
+    sizes = [len(pickle.dumps(task)) for task in tasks]
+    assert max(sizes) < 3000
+    assert len(pickle.dumps(source)) > 50_000
+    read = [task.source.read(task.pieces) for task in pickle.loads(pickle.dumps(tasks))]
+    assert sum(batch.rows_read for batches in read for batch in batches) == 600
 
 
 @pytest.mark.faults
 def test_what_a_try_left_whose_worker_was_killed_is_not_published(tmp_path, monkeypatch):
-    from penstock.components.example_gen import ingest as module
+    from penstock.components.example_gen import write_shards as module
 
-    def left_behind(task, source, splits, options, folder):
-        result = run_task(task, source, splits, options, folder)
-        (folder / "Split-all" / ".data_tfrecord-00000-of-00003.1").write_text("half")
+    def left_behind(task, options, folder, on_rows):
+        result = run_task(task, options, folder, on_rows=on_rows)
+        (folder.parent / "killed").mkdir(exist_ok=True)
+        (folder.parent / "killed" / "data_tfrecord-00000-of-00003").write_text("half")
         return result
 
     monkeypatch.setattr(module, "run_task", left_behind)
@@ -226,7 +260,9 @@ def test_killed_and_run_again_gives_the_digest_of_a_clean_run(tmp_path, taxi_csv
     )
     process.start()
     deadline = time.monotonic() + 30
-    while not list(tmp_path.glob(".out.*/Split-all/.data*")) and time.monotonic() < deadline:
+    while (
+        not list(tmp_path.glob(".out.*/.work/*/Split-all/.data*")) and time.monotonic() < deadline
+    ):
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     process.join()

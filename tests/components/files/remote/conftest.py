@@ -33,6 +33,7 @@ class FaultyHandler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
+        self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         fault = self.next_fault()
         if fault == "reset":
             linger_not = struct.pack("ii", 1, 0)
@@ -57,9 +58,11 @@ class FaultyHandler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(body[: len(body) // 2] if fault == "break" else body)
             self.close_connection = self.close_connection or fault == "break"
 
-    do_HEAD = do_GET  # noqa: N815
+    do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
 
     def next_fault(self):
+        if self.command == "PUT":
+            return self.server.put_faults.pop(0) if self.server.put_faults else None
         faults = self.server.faults
         return faults.pop(0) if faults and self.command == "GET" and self.may_fail() else None
 
@@ -68,7 +71,7 @@ class FaultyHandler(http.server.BaseHTTPRequestHandler):
 
 
 class ProxyHandler(FaultyHandler):
-    """Passes on to another server; only GETs of parts meet faults."""
+    """Passes on to another server; only PUTs and GETs of parts meet faults."""
 
     def may_fail(self):
         return bool(self.headers.get("Range"))
@@ -76,7 +79,7 @@ class ProxyHandler(FaultyHandler):
     def answer(self):
         self.server.asked.append(dict(self.headers))
         connection = http.client.HTTPConnection("127.0.0.1", self.server.behind)
-        connection.request(self.command, self.path, headers=dict(self.headers))
+        connection.request(self.command, self.path, self.body, dict(self.headers))
         answer = connection.getresponse()
         body = answer.read()
         own = ("content-length", "connection", "server", "date", "transfer-encoding")
@@ -165,7 +168,7 @@ class QuietServer(http.server.ThreadingHTTPServer):
 
     def __init__(self, handler):
         super().__init__(("127.0.0.1", 0), handler)
-        self.faults, self.asked = [], []
+        self.faults, self.put_faults, self.asked = [], [], []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}).start()
 
     def handle_error(self, *_):

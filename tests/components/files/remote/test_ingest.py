@@ -10,7 +10,7 @@ import pytest
 from penstock.components.errors import UsageError
 from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.options import SourceOptions
-from penstock.components.tfrecord.manifest import read_manifest
+from penstock.components.tfrecord.manifest import Manifest, read_manifest
 
 pytestmark = pytest.mark.slow
 CSV = b"id,n\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(1000))
@@ -66,12 +66,17 @@ def test_bad_rows_are_named_by_address_and_leave_nothing(s3, ingest, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_an_output_in_a_bucket_is_refused(s3, ingest, tmp_path):
-    s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV)
-    done = ingest("s3://bucket/a.csv", "s3://bucket/out").wait()
-    assert done.returncode == 2
-    assert "output must be a local or mounted path; mount the bucket" in done.stderr
+def test_from_a_bucket_to_a_bucket(s3, ingest, tmp_path):
+    s3.put_object(Bucket="bucket", Key="d/a.csv", Body=CSV)
+    done = ingest("s3://bucket/d/a.csv", "s3://bucket/out", "--workers", "2").wait()
+    assert done.returncode == 0, done.stderr
+    assert "look closer: penstock inspect s3://bucket/out" in done.stdout
+    stored = s3.get_object(Bucket="bucket", Key="out/manifest.json")["Body"].read()
+    assert Manifest.from_json(stored.decode(), "").account.read == 1000
     assert spools(tmp_path) == []
+    done = ingest("s3://bucket/d/a.csv", "s3://bucket/d", "--overwrite").wait()
+    assert done.returncode == 2
+    assert "s3://bucket/d: holds a.csv, which no ingest wrote; refusing" in done.stderr
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])

@@ -1,0 +1,246 @@
+"""An output on an object store: whole shards under their final names, the manifest put last.
+
+    out/Split-train/data_tfrecord-00000-of-00008   put if no other object has the name
+    out/.work/claim-00001                          whose turn it is to write here
+    out/manifest.json                              the commit, put likewise
+
+All that excludes others is such a conditional put (S3's `If-None-Match: *`, Google's
+`ifGenerationMatch=0`), and all clocks are this process's own: a claim is written anew every ten
+seconds, and one that nobody has written anew for a minute belongs to a dead process.
+"""
+
+import itertools
+import logging
+import re
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.components.errors import DataError, PenstockError, TriesFailedError, UsageError
+from penstock.components.files.address import check_no_secret
+from penstock.components.files.content import hash_file
+from penstock.components.files.output import WORK_DIR, Output, check_sizes, files_below
+from penstock.components.files.remote import RemoteFile, ask, find_below, remote_file
+from penstock.components.files.remote_retry import LOGIN_ADVICE, NotThereError, retried
+from penstock.components.files.remote_system import file_system
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
+
+_LOG = logging.getLogger(__name__)
+
+RENEW_SECONDS = 10.0
+LEASE_SECONDS = 60.0
+_LOOK_SECONDS = 2.0
+_CLAIM = f"{WORK_DIR}/claim-"
+_OURS = re.compile(rf"(Split-[^/]+|quarantine|parquet/[^/]+|{re.escape(WORK_DIR)})/[^/]+")
+
+
+@dataclass(frozen=True)
+class StoreOutput(Output):
+    """An output below an address.
+
+    Attributes:
+        address: Without a slash at its end.
+        claim: Name of the claim of the process that plans.
+        writer: What the claim begins with, of this writer alone.
+    """
+
+    address: str
+    claim: str
+    writer: bytes
+
+    @contextmanager
+    def new_try(self) -> Iterator[Path]:
+        """See `Output`."""
+        with tempfile.TemporaryDirectory(prefix="penstock-try-") as folder:
+            yield Path(folder)
+
+    def take(self, folder: Path) -> None:
+        """See `Output`."""
+        for file in files_below(folder):
+            create(f"{self.address}/{file.relative_to(folder).as_posix()}", file)
+            file.unlink()
+
+    def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+        """See `Output`."""
+        data: bytes = ask(f"{self.address}/{name}", "cat_file", start=start or None, end=end)
+        return data
+
+    def has(self, name: str) -> bool:
+        """See `Output`."""
+        return bool(ask(f"{self.address}/{name}", "exists"))
+
+    def commit(self, manifest: Manifest) -> None:
+        """See `Output`."""
+        names = _names(self.address)
+        check_sizes(self.address, manifest, {name: file.size or 0 for name, file in names.items()})
+        if not self.has_claim(names):
+            raise DataError(f"{self.address}: another ingest took over here; start again")
+        listed = {shard.file for shard in manifest.shards}
+        for name, file in names.items():  # of tries of an ingest that was here before
+            if name.startswith("Split-") and name not in listed:
+                ask(file, "rm_file")
+        with self.new_try() as folder:
+            (folder / MANIFEST_NAME).write_text(manifest.to_json(), encoding="utf-8")
+            self.take(folder)
+
+    def has_claim(self, names: dict[str, RemoteFile]) -> bool:
+        """Whether it is still this writer's turn, where these files are there."""
+        is_last = _last_claim(names) == self.claim
+        return is_last and self.read(self.claim, 0, len(self.writer)) == self.writer
+
+
+def check_prefix(address: str, *, overwrite: bool) -> dict[str, RemoteFile]:
+    """What is below an address that may be written to, by name.
+
+    Raises:
+        DataError: The server cannot be asked.
+        UsageError: There is an output and `overwrite` is off, or what no ingest wrote.
+    """
+    check_no_secret(address, LOGIN_ADVICE)
+    address = address.rstrip("/")
+    if not address.partition("://")[2].partition("/")[2]:
+        raise UsageError(f"{address}: a bucket is no output; name a folder in it")
+    names = _names(address)
+    if MANIFEST_NAME in names and not overwrite:
+        raise UsageError(f"{address} exists already; name another output or pass --overwrite")
+    for name in names:
+        if name != MANIFEST_NAME and not _OURS.fullmatch(name):
+            raise UsageError(
+                f"{address}: holds {name}, which no ingest wrote; refusing to write beside it; "
+                "name another output"
+            )
+    return names
+
+
+@contextmanager
+def open_store(address: str, *, overwrite: bool) -> Iterator[StoreOutput]:
+    """Claim an address, clear it of what a dead ingest left, and give the claim back at the end.
+
+    Readers of an output that is overwritten see none until the new one is committed.
+
+    Raises:
+        UsageError: As of `check_prefix`, or another ingest is writing there.
+    """
+    address = address.rstrip("/")
+    names = check_prefix(address, overwrite=overwrite)
+    output = _claim(address, names)
+    over = threading.Event()
+    renewing = threading.Thread(target=_renew, args=(output, over), daemon=True)
+    renewing.start()
+    try:
+        check_prefix(address, overwrite=overwrite)  # another may have finished meanwhile
+        _clear(output, MANIFEST_NAME)  # first: what it lists goes next
+        _clear(output)
+        yield output
+    finally:
+        over.set()
+        renewing.join()
+        with suppress(PenstockError):  # what is left is cleared by the next ingest
+            names = _names(address)
+            if output.has_claim(names):
+                _clear(output, *([WORK_DIR] if MANIFEST_NAME in names else []))
+                ask(f"{address}/{output.claim}", "rm_file")
+
+
+def create(address: str, file: Path) -> None:
+    """Put a file under a name that nothing else has.
+
+    Raises:
+        DataError: Something else stands there, or the server refuses.
+    """
+    try:
+        put = file_system(address).put_file
+        retried(address, lambda: put(str(file), address, mode="create"), "written")
+    except FileExistsError as error:
+        # Of a try whose answer was lost, or of another try at the same task.
+        if not _is_equal(address, file):
+            raise DataError(f"{address}: another ingest wrote this meanwhile") from error
+
+
+def _is_equal(address: str, file: Path) -> bool:
+    try:
+        return hash_file(remote_file(address)).sha256 == hash_file(str(file)).sha256
+    except TriesFailedError:
+        raise
+    except DataError:  # it was changed while it was read
+        return False
+
+
+def _names(address: str) -> dict[str, RemoteFile]:
+    start = len(address) + 1
+    try:
+        return {file[start:]: file for file in find_below(address)}
+    except NotThereError:
+        return {}
+
+
+def _last_claim(names: dict[str, RemoteFile]) -> str | None:
+    return max((name for name in names if name.startswith(_CLAIM)), default=None)
+
+
+def _claim(address: str, names: dict[str, RemoteFile]) -> StoreOutput:
+    """Take the turn to write; of several processes that try one does.
+
+    Raises:
+        UsageError: Another has it, and is alive.
+    """
+    last = _last_claim(names)
+    if last is not None:
+        _wait_until_dead(names[last])
+    name = f"{_CLAIM}{1 + int(last.removeprefix(_CLAIM)) if last else 1:05d}"
+    output = StoreOutput(address, name, uuid.uuid4().bytes)
+    with tempfile.NamedTemporaryFile(buffering=0) as mark:
+        mark.write(output.writer)
+        try:
+            create(f"{address}/{name}", Path(mark.name))
+        except DataError as error:
+            if isinstance(error.__cause__, FileExistsError):
+                raise _occupied(address) from error
+            raise
+    return output
+
+
+def _wait_until_dead(claim: RemoteFile) -> None:
+    address = claim.partition(f"/{WORK_DIR}/")[0]
+    _LOG.warning(
+        "%s: an ingest began here and did not finish; waiting %.0f s to see whether it is at work",
+        address,
+        LEASE_SECONDS,
+    )
+    until = time.monotonic() + LEASE_SECONDS
+    while time.monotonic() < until:
+        time.sleep(_LOOK_SECONDS)
+        with suppress(NotThereError):
+            if remote_file(claim).version == claim.version:
+                continue
+        raise _occupied(address)
+
+
+def _occupied(address: str) -> UsageError:
+    return UsageError(
+        f"{address}: another ingest is writing here; wait for it, or name another output"
+    )
+
+
+def _renew(output: StoreOutput, over: threading.Event) -> None:
+    for count in itertools.count():
+        if over.wait(RENEW_SECONDS):
+            return
+        with suppress(PenstockError):  # tried again; if it never succeeds the commit is refused
+            if output.read(output.claim, 0, len(output.writer)) != output.writer:
+                return
+            address = f"{output.address}/{output.claim}"
+            ask(address, "pipe_file", output.writer + b"%d" % count)
+
+
+def _clear(output: StoreOutput, *only: str) -> None:
+    """Remove what is there but the claim; only what begins so, where that is given."""
+    for name, file in _names(output.address).items():
+        if name != output.claim and name.startswith(only or ("",)):
+            with suppress(NotThereError):
+                ask(file, "rm_file")

@@ -1,0 +1,165 @@
+"""Outputs on a real S3 server over HTTP on loopback, through a proxy that fails on demand."""
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.example_gen.ingest import ingest, plan_job
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.files import store_output
+from penstock.components.local_beam import local_pipeline
+from penstock.components.sources.open import open_source
+from penstock.components.tfrecord.sharding import ShardOptions
+
+pytestmark = pytest.mark.slow
+OUT = "s3://bucket/out"
+
+
+@pytest.fixture(autouse=True)
+def quick_claims(monkeypatch):
+    monkeypatch.setattr(store_output, "LEASE_SECONDS", 0.6)
+    monkeypatch.setattr(store_output, "RENEW_SECONDS", 0.1)
+    monkeypatch.setattr(store_output, "_LOOK_SECONDS", 0.2)
+
+
+def table(path, rows=500, bad=()):
+    lines = [f"{i},{'x' if i in bad else i * i}" for i in range(rows)]
+    path.write_text("id,n\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def run(path, output=OUT, *, overwrite=False, shards=3, **options):
+    options = IngestOptions(shards=ShardOptions(shards=shards), **options)
+    job = plan_job(open_source(str(path)), SplitOptions(), options)
+    return ingest([job], output, options, local_pipeline, overwrite=overwrite)
+
+
+def objects(s3):
+    found = s3.list_objects_v2(Bucket="bucket", Prefix="out/").get("Contents", ())
+    return {one["Key"].removeprefix("out/"): one["Size"] for one in found}
+
+
+def test_the_same_shards_as_on_a_disk_and_nothing_else(s3, tmp_path):
+    path = table(tmp_path / "a.csv")
+    here, there = run(path, tmp_path / "out"), run(path)
+    assert here == there
+    listed = {shard.file: shard.bytes for shard in there.shards}
+    assert objects(s3) == listed | {"manifest.json": len(there.to_json())}
+    with pytest.raises(UsageError, match=f"{OUT} exists already; name another output or pass"):
+        run(path)
+
+
+def test_quarantine_and_parquet_go_there_too(s3, tmp_path):
+    path = table(tmp_path / "a.csv", rows=9000, bad=[7])
+    manifest = run(path, f"{OUT}/", on_bad_row="quarantine", parquet_copy=True)
+    assert manifest.account.quarantined == 1
+    kept = s3.get_object(Bucket="bucket", Key="out/quarantine/rejected-00000.jsonl")["Body"]
+    assert json.loads(kept.read())["line"] == 9
+    assert "parquet/train/data-00002-of-00003.parquet" in objects(s3)
+    assert not [name for name in objects(s3) if name.startswith(".")]
+
+
+def test_bad_data_leave_nothing(s3, tmp_path):
+    with pytest.raises(DataError, match=r"a\.csv: line 42 \(row 41\), column 'n'"):
+        run(table(tmp_path / "a.csv", rows=9000, bad=[40]))
+    assert objects(s3) == {}
+
+
+def test_what_a_dead_writer_left_is_cleared(s3, tmp_path):
+    for name in (".work/claim-00001", ".work/plan", "Split-train/data_tfrecord-00000-of-00002"):
+        s3.put_object(Bucket="bucket", Key=f"out/{name}", Body=b"old")
+    manifest = run(table(tmp_path / "a.csv"))
+    listed = {shard.file for shard in manifest.shards}
+    assert objects(s3).keys() == listed | {"manifest.json"}
+
+
+def test_what_no_ingest_wrote_stays(s3, tmp_path):
+    s3.put_object(Bucket="bucket", Key="out/thesis.pdf", Body=b"%PDF")
+    text = f"{OUT}: holds thesis.pdf, which no ingest wrote; refusing to write beside it"
+    for overwrite in (False, True):
+        with pytest.raises(UsageError, match=text):
+            run(table(tmp_path / "a.csv"), overwrite=overwrite)
+    assert objects(s3) == {"thesis.pdf": 4}
+
+
+def test_an_overwritten_output_is_gone_before_its_shards_are(s3, tmp_path):
+    run(table(tmp_path / "a.csv"))
+    manifest = run(table(tmp_path / "b.csv", rows=100), overwrite=True, shards=2)
+    assert manifest.account.read == 100
+    assert len(objects(s3)) == 5
+
+
+def test_of_two_writers_at_the_same_moment_one_wins(s3, tmp_path):
+    paths = [table(tmp_path / f"{name}.csv", rows) for name, rows in (("a", 500), ("b", 700))]
+    both = threading.Barrier(2)
+
+    def work(path):
+        both.wait(10)
+        try:
+            return run(path)
+        except UsageError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(work, paths))
+    [lost] = [result for result in results if isinstance(result, str)]
+    assert lost.startswith(f"{OUT}")
+    [won] = [result for result in results if not isinstance(result, str)]
+    stored = s3.get_object(Bucket="bucket", Key="out/manifest.json")["Body"].read()
+    assert stored.decode() == won.to_json()
+    assert {shard.file: shard.bytes for shard in won.shards}.items() <= objects(s3).items()
+
+
+def test_a_living_writer_is_left_alone(s3, tmp_path):
+    path = table(tmp_path / "a.csv")
+    with (
+        store_output.open_store(OUT, overwrite=False),
+        pytest.raises(UsageError, match="another ingest is writing here; wait for it, or name"),
+    ):
+        run(path)
+    assert objects(s3) == {}
+
+
+def test_a_writer_that_was_taken_for_dead_does_not_commit(s3, tmp_path, monkeypatch):
+    path = table(tmp_path / "a.csv")
+    run(path, tmp_path / "out")
+    monkeypatch.setattr(store_output, "_renew", lambda *_: None)  # as of a process that sleeps
+    with (
+        pytest.raises(DataError, match="another ingest took over here; start again"),
+        store_output.open_store(OUT, overwrite=False) as slow,
+    ):
+        manifest = run(path)
+        slow.commit(manifest)
+    assert objects(s3)["manifest.json"] == len(manifest.to_json())
+
+
+def test_another_content_under_a_shards_name_is_refused(s3, tmp_path):
+    (tmp_path / "Split-train").mkdir()
+    shard = tmp_path / "Split-train" / "data_tfrecord-00000-of-00001"
+    shard.write_bytes(b"one")
+    output = store_output.StoreOutput(OUT, "", b"")
+    output.take(tmp_path)
+    shard.write_bytes(b"one")
+    output.take(tmp_path)  # another try at the task
+    shard.write_bytes(b"two")
+    with pytest.raises(DataError, match="00000-of-00001: another ingest wrote this meanwhile"):
+        output.take(tmp_path)
+
+
+def test_a_server_that_fails_for_a_moment_is_asked_again(s3, proxy, tmp_path):
+    proxy.put_faults += ["503", "503", "reset", "503"]
+    manifest = run(table(tmp_path / "a.csv"))
+    assert proxy.put_faults == []
+    assert len(objects(s3)) == len(manifest.shards) + 1
+    proxy.put_faults += ["503"] * 200
+    with pytest.raises(DataError, match="cannot be written, 5 tries failed"):
+        run(table(tmp_path / "a.csv"), overwrite=True)
+
+
+def test_a_bucket_is_no_output(s3, tmp_path):
+    with pytest.raises(UsageError, match="s3://bucket: a bucket is no output; name a folder"):
+        run(table(tmp_path / "a.csv"), "s3://bucket/")
