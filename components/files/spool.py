@@ -7,6 +7,7 @@ parsed is what was scanned, whatever happens to the original meanwhile.
 import atexit
 import fcntl
 import hashlib
+import logging
 import os
 import shutil
 import tempfile
@@ -15,9 +16,18 @@ from contextlib import suppress
 from pathlib import Path
 
 from penstock.components.errors import DataError
-from penstock.components.files.remote import RemoteFile, is_remote, remote_file
+from penstock.components.files.remote import (
+    RemoteFile,
+    find_below,
+    has_glob,
+    is_remote,
+    normal_address,
+    remote_file,
+)
 from penstock.components.files.remote_copy import cannot_copy, copy_to
 from penstock.components.tfrecord.recovery import locked
+
+_LOG = logging.getLogger(__name__)
 
 # Where the process that plans puts copies; its workers on the same machine look there.
 _VARIABLE = "PENSTOCK_SPOOL"
@@ -48,11 +58,42 @@ def local_path(path: str) -> str:
     return str(copy)
 
 
+def local_folder(path: str) -> str:
+    """A path itself, or a copy of all that is below an address, gone when this process ends.
+
+    For readers of whole outputs; of a file its copy. Globs stay as they are.
+
+    Raises:
+        DataError: There is nothing, or it cannot be copied.
+        UsageError: It is an address that no files are read from.
+    """
+    if not is_remote(path) or has_glob(path):
+        return path
+    address = normal_address(path).rstrip("/")
+    files = find_below(address)
+    if not files:
+        raise DataError(f"{path}: no such file or folder")
+    if files == [address]:
+        return local_path(files[0])
+    state = "\0".join(f"{file}\0{file.size}\0{file.version}" for file in files)
+    folder = _spool() / hashlib.sha256(state.encode("utf-8", "surrogateescape")).hexdigest()
+    folder /= os.path.basename(address)
+    _LOG.warning("%s: read from a copy, %s", path, folder)
+    for file in files:
+        place = folder / file[len(address) + 1 :]
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.link(local_path(file), place)
+    return str(folder)
+
+
 def remove_copies() -> None:
     """Remove this machine's copies, once no more is read; what is read after all is copied anew."""
     given = os.environ.get(_VARIABLE)
     for copy in Path(given).iterdir() if given and Path(given).is_dir() else ():
-        if copy.name != _LOCK:
+        if copy.is_dir():
+            shutil.rmtree(copy, ignore_errors=True)
+        elif copy.name != _LOCK:
             copy.unlink(missing_ok=True)
 
 

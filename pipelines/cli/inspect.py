@@ -9,7 +9,8 @@ def command(
     path: Annotated[
         str,
         typer.Argument(
-            help="A TFRecord file, a folder of them, or a glob; or an ingest's quarantine."
+            help="A TFRecord file, a folder of them, an address of either, or a glob; "
+            "or an ingest's quarantine."
         ),
     ],
     records: Annotated[
@@ -28,12 +29,14 @@ def command(
 
     Example: penstock inspect shards/Split-train
     """
+    from penstock.components.files.spool import local_folder
     from penstock.pipelines.cli.work.rejected_rows import (
         find_rejected,
         inspect_rejected,
         show_rejected,
     )
 
+    path = local_folder(path)
     if rejected := find_rejected(path):
         set_aside = inspect_rejected(path, rejected, every=every)
         if as_json:

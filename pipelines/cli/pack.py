@@ -11,7 +11,8 @@ from penstock.components.tfrecord.sharding import MIB, ShardOptions
 
 def command(
     examples: Annotated[
-        Path, typer.Argument(help="Folder of row Examples, with Split-NAME folders in it.")
+        str,
+        typer.Argument(help="Folder or address of row Examples, with Split-NAME folders in it."),
     ],
     output: Annotated[Path, typer.Argument(help="Folder to make.")],
     split: Annotated[

@@ -14,11 +14,16 @@ from pathlib import Path
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.files.address import scheme_of
+from penstock.components.files.spool import local_folder
 from penstock.components.tfrecord.checked import check_listed, checked_manifest
 from penstock.components.tfrecord.manifest import MANIFEST_NAME
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_of
 from penstock.components.tfrecord.unlisted import check_unlisted
+
+# TensorFlow's own packages read gs:// and hdfs://, and not these.
+_COPIED = ("s3",)
 
 logger = logging.getLogger(__name__)
 
@@ -110,6 +115,11 @@ def find_input(source: InputSource, *, split: str) -> InputFiles:
     return InputFiles(files, counts if len(counts) == len(files) else None)
 
 
+def readable(folder: str) -> str:
+    """Where TensorFlow reads a folder: there, or in a copy on this machine's disk."""
+    return local_folder(folder) if scheme_of(folder) in _COPIED else folder
+
+
 def count_rows(source: InputSource, *, split: str) -> int:
     """Rows in a split: from its manifest, else by reading every record once (about 2 us each)."""
     return sum(find_input(source, split=split).counted())
@@ -121,6 +131,7 @@ def steps_per_epoch(source: InputSource, *, batch_size: int, split: str = "train
 
 
 def _from_manifest(directory: str, split: str) -> InputFiles:
+    directory = readable(directory)
     manifest = checked_manifest(directory)
     if manifest.packed is not None:
         raise UsageError(f"{directory}: holds packed records; read them with packed_train_input_fn")
@@ -150,8 +161,11 @@ def _split_of_pattern(pattern: str) -> tuple[str | None, str]:
     directory, last = posixpath.split(pattern)
     examples_dir, split = posixpath.split(directory)
     name = split_of(split)
-    if last != "*" or name is None or "://" in examples_dir:
+    is_copied = scheme_of(examples_dir) in _COPIED
+    if last != "*" or name is None or ("://" in examples_dir and not is_copied):
         return None, ""
+    if is_copied:
+        return examples_dir, name
     recover(examples_dir)
     if not (Path(examples_dir) / MANIFEST_NAME).exists():
         return None, ""

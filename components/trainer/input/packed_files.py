@@ -7,7 +7,7 @@ from penstock.components.packing.layout import PackedLayout
 from penstock.components.tfrecord.checked import checked_manifest
 from penstock.components.tfrecord.manifest import MANIFEST_NAME
 from penstock.components.tfrecord.sharding import split_dir
-from penstock.components.trainer.input.files import InputFiles, InputSource
+from penstock.components.trainer.input.files import InputFiles, InputSource, readable
 
 
 def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedLayout]:
@@ -23,6 +23,7 @@ def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedL
         UsageError: The records are not packed, or there is no such split.
     """
     folder, split = _folder_and_split(source, split)
+    folder = readable(folder)
     path = posixpath.join(folder, MANIFEST_NAME)
     manifest = checked_manifest(folder)
     if manifest.packed is None:

@@ -4,6 +4,7 @@ import sys
 import time
 from pathlib import Path
 
+from penstock.components.files.spool import local_folder
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import EMPTY_COLUMNS, pack
@@ -16,7 +17,7 @@ _MAX_COLUMNS = 40
 
 
 def run_pack(
-    examples: Path,
+    examples: str,
     output: Path,
     options: PackOptions,
     *,
@@ -36,9 +37,15 @@ def run_pack(
 
         stated = stated_columns(schema)
     started = time.perf_counter()
+    examples = local_folder(examples)
     with whole_or_nothing(), work_progress("{:,} rows".format) as on_rows:
         manifest = pack(
-            str(examples), output, options, stated=stated, overwrite=overwrite, on_rows=on_rows
+            examples,
+            output,
+            options,
+            stated=stated,
+            overwrite=overwrite,
+            on_rows=on_rows,
         )
     if as_json:
         sys.stdout.write(manifest.to_json())

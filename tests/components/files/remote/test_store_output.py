@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from typer.testing import CliRunner
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.ingest import ingest, plan_job
@@ -14,6 +15,9 @@ from penstock.components.files import store_output
 from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.components.trainer.input.files import find_input
+from penstock.components.trainer.input.packed_files import find_packed
+from penstock.pipelines.cli.main import app
 
 pytestmark = pytest.mark.slow
 OUT = "s3://bucket/out"
@@ -36,6 +40,12 @@ def run(path, output=OUT, *, overwrite=False, shards=3, **options):
     options = IngestOptions(shards=ShardOptions(shards=shards), **options)
     job = plan_job(open_source(str(path)), SplitOptions(), options)
     return ingest([job], output, options, local_pipeline, overwrite=overwrite)
+
+
+def main(*arguments):
+    done = CliRunner().invoke(app, [*map(str, arguments)])
+    assert done.exit_code == 0, done.output
+    return done.output
 
 
 def objects(s3):
@@ -158,6 +168,23 @@ def test_a_server_that_fails_for_a_moment_is_asked_again(s3, proxy, tmp_path):
     proxy.put_faults += ["503"] * 200
     with pytest.raises(DataError, match="cannot be written, 5 tries failed"):
         run(table(tmp_path / "a.csv"), overwrite=True)
+
+
+def test_its_readers(s3, tmp_path):
+    manifest = run(table(tmp_path / "a.csv"))
+    assert "6 files" in main("verify", OUT)
+    assert "500 records (counted)" in main("inspect", OUT)
+    assert "1 file" in main("inspect", f"{OUT}/Split-eval/data_tfrecord-00000-of-00003")
+    main("pack", OUT, tmp_path / "packed")
+    for source in (OUT, [f"{OUT}/Split-train/*"]):
+        found = find_input(source, split="train")
+        assert found.rows == manifest.account.written["train"]
+    assert find_packed(str(tmp_path / "packed"), split="eval")[0].rows
+    s3.delete_object(Bucket="bucket", Key="out/Split-eval/data_tfrecord-00001-of-00003")
+    with pytest.raises(DataError, match="eval/data_tfrecord-00001-of-00003: shard is missing"):
+        find_input(OUT, split="train")
+    with pytest.raises(DataError, match="s3://bucket/none: no such file or folder"):
+        find_input("s3://bucket/none", split="train")
 
 
 def test_a_bucket_is_no_output(s3, tmp_path):
