@@ -10,6 +10,7 @@ from tensorflow_model_analysis.metrics import metric_specs
 from tensorflow_model_analysis.proto import config_pb2
 from tensorflow_model_analysis.utils import model_util
 
+from penstock.components.evaluator.closer_look import CloserLook
 from penstock.components.evaluator.computations import Computations
 from penstock.components.evaluator.predictor import Predictor
 from penstock.components.evaluator.records import read_batches
@@ -50,7 +51,7 @@ def evaluate(
     eval_config: config_pb2.EvalConfig,
     models: Sequence[EvalSharedModel],
 ) -> None:
-    """Evaluate as TFMA does and write what it writes.
+    """Evaluate as TFMA does and write what it writes, and a `CloserLook` beside.
 
     Metrics are TFMA's to a rounding, sums being added in another order; what it does not do in
     batches, and what of the metrics it adds row by row, is logged.
@@ -75,17 +76,20 @@ def evaluate(
     predictor = Predictor(
         eval_config, models, slice_names=slicer.names, all_columns=bool(computations.by_row)
     )
+    look = CloserLook(eval_config)
     rows_read = 0
     for found in inputs:
         for records in read_batches(found):
             for batch in predictor.batches(records):
                 rows, slices = slicer.members(batch.rows, batch.column)
                 computations.add(batch.extracts, rows, slices)
+                look.add(batch.extracts)
                 rows_read += batch.rows
     _log_rows(rows_read, slicer, eval_config)
     outputs = ((key, computations.outputs(number)) for number, key in enumerate(slicer.keys))
     results = derived(outputs, separated, eval_config)
     write_results(results, output, eval_config=eval_config, models=models)
+    look.write(output, lambda records: (b.extracts for b in predictor.batches(records)))
 
 
 def _log_rows(rows: int, slicer: Slicer, eval_config: config_pb2.EvalConfig) -> None:

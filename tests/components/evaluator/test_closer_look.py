@@ -1,0 +1,87 @@
+import base64
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow_model_analysis import constants
+from tensorflow_model_analysis.proto import config_pb2
+
+from penstock.components.evaluator.closer_look import CLOSER_LOOK_NAME, CloserLook
+
+CONFIG = config_pb2.EvalConfig(model_specs=[config_pb2.ModelSpec(label_key="y")])
+
+
+def record(x, unused, y):
+    return feature_record(x=float(x), unused=float(unused), y=float(y))
+
+
+def feature_record(**values):
+    of = {k: tf.train.Feature(float_list=tf.train.FloatList(value=[v])) for k, v in values.items()}
+    return tf.train.Example(features=tf.train.Features(feature=of)).SerializeToString()
+
+
+def extracts(records, predict):
+    """As TFMA leaves them: the label is a feature, the prediction what `predict` makes of x."""
+    found = [tf.train.Example.FromString(r).features.feature for r in records]
+    x, y = (np.array([f[n].float_list.value[0] for f in found], np.float32) for n in ("x", "y"))
+    return {
+        constants.INPUT_KEY: np.array(records, object),
+        constants.LABELS_KEY: y[:, None],
+        constants.PREDICTIONS_KEY: predict(x),
+    }
+
+
+def look_at(rows, predict, folder):
+    look = CloserLook(CONFIG)
+    records = [record(*row) for row in rows]
+    for part in (records[:2], records[2:]):
+        look.add(extracts(part, predict))
+    look.write(str(folder), lambda shuffled: iter([extracts(shuffled, predict)]))
+    found = json.loads((folder / CLOSER_LOOK_NAME).read_text())
+    assert found["sampled"] == len(rows)
+    return found["targets"]["y"]
+
+
+def test_the_rows_most_wrong_and_what_a_model_looks_at(tmp_path):
+    rows = [(i, -i, 2 * i + (50 if i == 7 else 0)) for i in range(40)]
+    found = look_at(rows, lambda x: 2 * x[:, None], tmp_path)
+    assert found["task"] == "regression"
+    assert found["labels"] is None
+    [wrong] = found["most_wrong"]  # the others are right
+    assert (wrong["label"], wrong["prediction"]) == (64, [14])
+    kept = tf.train.Example.FromString(base64.b64decode(wrong["record"]))
+    assert kept == tf.train.Example.FromString(record(*rows[7]))
+    assert sorted(zip(*found["sample"], strict=True))[:2] == [(0, 0), (2, 2)]
+    assert found["importance"].keys() == {"x", "unused"}  # the label is not shuffled
+    assert found["importance"]["unused"] == [0, 0]
+    mean, error = found["importance"]["x"]
+    assert 15 < mean < 35  # |2a - 2b| of two random numbers below 40 is 26.7 in the mean
+    assert 1 < error < 6
+
+
+def test_labels_of_classes_are_counted(tmp_path):
+    rows = [(0.25, 1, 0), (0.75, 2, 0), (0.5, 3, 1)]
+    found = look_at(rows, lambda x: x[:, None], tmp_path)
+    assert (found["task"], found["labels"]) == ("binary", {"0": 2, "1": 1})
+    assert [(w["label"], w["prediction"]) for w in found["most_wrong"]] == [
+        (0, [0.75]),
+        (1, [0.5]),
+        (0, [0.25]),
+    ]
+
+
+def test_of_classes_the_distance_is_to_the_highest(tmp_path):
+    rows = [(0.1, 1, 0), (0.2, 2, 1), (0.3, 3, 2)]
+    found = look_at(rows, lambda x: np.stack([x, 0.5 - x, x * 0 + 0.5], axis=1), tmp_path)
+    assert found["task"] == "classes"
+    said = [np.round(w["prediction"], 3).tolist() for w in found["most_wrong"]]
+    assert said == [[0.1, 0.4, 0.5], [0.2, 0.3, 0.5]]
+
+
+@pytest.mark.parametrize("labels", [np.array([[b"a"]], object), np.ones((1, 3), np.float32)])
+def test_labels_that_are_no_number_are_not_looked_at(labels, tmp_path):
+    look = CloserLook(CONFIG)
+    look.add({**extracts([record(1, 1, 1)], lambda x: x[:, None]), constants.LABELS_KEY: labels})
+    look.write(str(tmp_path), lambda _: iter(()))
+    assert list(tmp_path.iterdir()) == []
