@@ -22,11 +22,11 @@ def check_fields(options: Any, **choices: Collection[str]) -> None:
     A number may be 0 where its default is. `kind` is as it is by default, and other texts are one
     of `choices`; a field without a default, and any other text, is not looked at.
     """
-    known = {**_CHOICES, **choices}
+    known: dict[str, Collection[str]] = {**_CHOICES, **choices}
     for field in fields(options):
         name, default = field.name, field.default
         if name == "kind" and default is not None:
-            known[name] = (default,)
+            known[name] = (str(default),)
         if name in known:
             check_one_of(options, name, known[name])
         elif isinstance(default, bool):
