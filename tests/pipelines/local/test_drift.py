@@ -21,6 +21,7 @@ from tfx.types.standard_artifacts import (
 from penstock.components.gates.baseline import LatestBlessedStatisticsStrategy
 from penstock.components.gates.gate import ValidationGate
 from penstock.pipelines.local.runner import NodeFailedError, run_locally
+from penstock.pipelines.terminal.progress import Silence
 
 pytestmark = pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning")
 
@@ -49,15 +50,9 @@ def Bless(  # noqa: N802
     blessing.set_int_custom_property("blessed", blessed)
 
 
-class Record:
+class Record(Silence):
     def __init__(self):
         self.ended = {}
-
-    def plan(self, nodes):
-        pass
-
-    def start(self, node):
-        pass
 
     def end(self, node, state):
         self.ended[node] = state

@@ -9,12 +9,13 @@ import pytest
 
 from penstock.pipelines.terminal.interrupts import CommandInterruptedError, whole_or_nothing
 
+pytestmark = pytest.mark.faults
+
 START = """
 import atexit, os, subprocess, sys, threading, time
 from penstock.pipelines.terminal.interrupts import catch_interrupts, CommandInterruptedError
 from penstock.pipelines.terminal.interrupts import whole_or_nothing
 
-pytestmark = pytest.mark.faults
 interrupts = catch_interrupts()
 atexit.register(print, "cleaned up", flush=True)
 def work():

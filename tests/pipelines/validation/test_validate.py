@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
@@ -132,7 +132,7 @@ def test_nothing_is_left_where_a_folder_cannot_be_kept(unfit, tmp_path):
     taken.mkdir()
     Path(taken, "mine").touch()
 
-    with pytest.raises(OSError, match="not empty"):
+    with pytest.raises(UsageError, match="kept exists already"):
         keep_validation(unfit, taken)
     assert os.listdir(tmp_path) == ["kept"]
     assert os.listdir(taken) == ["mine"]

@@ -18,9 +18,9 @@ def run(*arguments):
 
 
 def write_rejected(path, rows):
+    path.parent.mkdir(exist_ok=True)
     with QuarantineWriter(path) as writer:
         writer.write(rows)
-        writer.finish()
 
 
 @pytest.fixture
