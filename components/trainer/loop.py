@@ -181,6 +181,7 @@ def train(
         )
         used = meter.record(*limits)
         _write(record, used, model_run_dir, tracking)
+        loop.stop_if_interrupted()  # nobody else looks at a flag raised since
     logger.info("%s", bottleneck(record, used))
     return Trained(model, record, used, scratch is None, checkpoints)
 

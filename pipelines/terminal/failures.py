@@ -6,6 +6,8 @@ from penstock.components.errors import PenstockError
 
 # In-process Beam workers hand an exception over as the text of its traceback.
 _OWN_ERROR = re.compile(r"^penstock\.[\w.]+Error: ", re.MULTILINE)
+# TensorFlow names the file in the midst of several lines.
+_FULL_DISK = re.compile(r"(/\S+)[;:] No space left on device")
 _BEAM_STEP = re.compile(r" \[while running '[^']*'\]$")
 
 # A message is for one line in a log, not for a whole Beam or TensorFlow stack.
@@ -27,6 +29,8 @@ def reason(error: BaseException) -> str:
     *_, own = _OWN_ERROR.split(text)
     if own != text:
         return own
+    if full := _FULL_DISK.search(text):
+        return f"{full[1]}: No space left on device"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__
 

@@ -14,9 +14,15 @@ class Interrupted:
     def __init__(self, penstock, folder):
         self._penstock, self._log = penstock, folder / "places"
 
-    def __call__(self, *command, watch="renames", place=None, signal=None, cwd=None):
+    def __call__(self, *command, watch="renames", place=None, signal=None, cwd=None, script=""):
         self._log.write_text("")
-        spec = {"log": str(self._log), "watch": watch, "place": place, "signal": signal}
+        spec = {
+            "log": str(self._log),
+            "watch": watch,
+            "place": place,
+            "signal": signal,
+            "script": str(script),
+        }
         env = {**os.environ, "INTERRUPT": json.dumps(spec)}
         return self._penstock.start(*command, script=str(SCRIPT), env=env, cwd=cwd).wait()
 

@@ -32,6 +32,10 @@ def quoted(error):
         (ValueError("first\nsecond\n"), "ValueError: second"),
         (quoted(ValueError("odd")), "RuntimeError: ValueError: odd"),
         (MemoryError(), "MemoryError"),
+        (
+            OSError("{{node}} /a/b.v2; No space left on device\n\tCould not open it. [Op:Write]"),
+            "/a/b.v2: No space left on device",
+        ),
     ],
 )
 def test_reason(error, text):
