@@ -65,8 +65,7 @@ and the label where the records have it; only with `transform` |
     check_finite(model)
     if tf.io.gfile.exists(serving_dir) and tf.io.gfile.listdir(serving_dir):
         raise DataError(f"{serving_dir}: already holds files; export to an empty place")
-    module = tf.Module()
-    module.model = model
+    module = _tracked(model)
     before_model: Prepare = prepare or (lambda features: features)
     if transform is not None:
         graph = module.transform = TransformGraph(transform)
@@ -117,6 +116,24 @@ class TransformGraph(tf.Module):
     def __call__(self, features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
         """The transformed features that can be computed from the given raw ones."""
         return self._loader.apply_transform_model(features)
+
+
+def _tracked(model: keras.Model) -> tf.Module:
+    """What the model computes with, without the optimizer, as TensorFlow's own objects.
+
+    TensorFlow Serving, which runs the graph in a session, restores a second copy of Keras'
+    variables and finds those that the graph reads uninitialized (tensorflow/tensorflow#72963).
+    """
+    module = tf.Module()
+    weights = list(model.weights)
+    known = set(map(id, weights))
+    module.weights = [variable.value for variable in weights]
+    # The state of random numbers and metrics.
+    module.states = [v.value for v in model.variables if id(v) not in known]
+    kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource)  # such as tables
+    parts = tf.train.TrackableView(model).descendants()
+    module.parts = [part for part in parts if isinstance(part, kinds)]
+    return module
 
 
 def _serve(

@@ -8,6 +8,7 @@ import tensorflow_transform.beam as tft_beam
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.gates.serving import ServingOptions, check_serving
 from penstock.components.tfrecord.feature_spec import feature_spec
 from penstock.components.trainer.export import export
 
@@ -94,6 +95,30 @@ def test_a_model_of_mixed_precision_serves_float32(transform, tmp_path, policy):
     served = serve(tf.constant([raw_example(size=4.0, color=b"green")]))["outputs"]
     assert served.dtype == tf.float32
     assert served.numpy().tolist() == [[2.0]]
+
+
+def test_a_model_server_finds_every_variable(tmp_path):
+    """It runs the graph in a session, where copies of Keras' variables stay uninitialized."""
+    lookup = keras.layers.StringLookup(vocabulary=["green", "red"])
+    color = keras.Input((1,), name="color", dtype="string")
+    seen = keras.layers.Flatten()(keras.layers.Embedding(3, 4)(lookup(color)))
+    seen = keras.layers.BatchNormalization()(keras.layers.Dropout(0.5)(seen))
+    model = keras.Model({"color": color}, keras.layers.Dense(1)(seen))
+    model.compile("adam", "mse", metrics=["mae"])
+    colors = tf.constant([["red"], ["green"]])
+    model.fit({"color": colors}, np.zeros((2, 1)), verbose=0)
+    target = str(tmp_path / "served")
+    spec = {"color": tf.io.FixedLenFeature([1], tf.string)}
+    export(model, target, label=None, spec=spec)
+
+    rows = [raw_example(color=color) for color in (b"red", b"green")]
+    report = check_serving(target, rows, ServingOptions())
+    assert (report.problems, report.requests) == ((), 2)
+    serve = tf.saved_model.load(target).signatures["serving_default"]
+    expected = model({"color": colors}, training=False).numpy()
+    assert np.allclose(serve(tf.constant(rows))["outputs"].numpy(), expected)
+    names = [name for name, _ in tf.train.list_variables(f"{target}/variables/variables")]
+    assert not any("optimizer" in name for name in names)
 
 
 def test_the_model_brings_its_vocabulary_along(transform, tmp_path):
