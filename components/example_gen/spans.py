@@ -7,7 +7,9 @@ rules.
 
 import re
 
+from tfx import types
 from tfx.components.example_gen import input_processor, utils
+from tfx.dsl.input_resolution.strategies.span_range_strategy import SpanRangeStrategy
 from tfx.proto import example_gen_pb2
 
 from penstock.components.errors import DataError, UsageError
@@ -83,3 +85,34 @@ class RemoteSpans(input_processor.FileBasedInputProcessor):
             raise DataError(f"{self._input_base_uri}/{split.pattern}: no span is there")
         newest: tuple[int, int | None] = max(spans, key=lambda one: (one[0], one[1] or 0))
         return newest
+
+
+class LatestSpansStrategy(SpanRangeStrategy):
+    """TFX's SpanRangeStrategy, with the newest Examples of each span alone.
+
+    TFX's gives every Examples that ever were of a span: after a new version of it, or an ingest
+    with other options, its rows would be trained on twice.
+
+    Use:
+        Resolver(
+            strategy_class=LatestSpansStrategy,
+            config={"range_config": RangeConfig(rolling_range=RollingRange(num_spans=3))},
+            examples=Channel(type=Examples, producer_component_id=example_gen.id),
+        )
+    """
+
+    def resolve_artifacts(
+        self, store: object, input_dict: dict[str, list[types.Artifact]]
+    ) -> dict[str, list[types.Artifact]] | None:
+        """Reduce each list of Examples to one of each span in the range, the newest span first."""
+        resolved = super().resolve_artifacts(store, input_dict)
+        return resolved and {key: _newest_of_each(found) for key, found in resolved.items()}
+
+
+def _newest_of_each(artifacts: list[types.Artifact]) -> list[types.Artifact]:
+    newest: dict[int, types.Artifact] = {}
+    for artifact in artifacts:
+        span = artifact.get_int_custom_property(utils.SPAN_PROPERTY_NAME)
+        if span not in newest or artifact.id > newest[span].id:
+            newest[span] = artifact
+    return list(newest.values())

@@ -115,6 +115,10 @@ class PipelineConfig:
         ingest: Shards, compression, bad rows.
         train: How long to train.
         track: The tracker that is told of the training, beside TensorBoard.
+        last_spans: Spans of data that a model is trained on, the newest; those before it from
+            earlier runs.
+        warm_start: Whether training begins with the weights of the latest blessed model that
+            was trained on other data.
         must_beat_baseline: Whether a model no better than the best constant stops the run.
         model_card: What only a person can say of the model; shown in the report.
     """
@@ -124,8 +128,14 @@ class PipelineConfig:
     ingest: IngestOptions = field(default_factory=IngestOptions)
     train: TrainOptions = field(default_factory=lambda: TrainOptions(max_steps=1000))
     track: TrackOptions = field(default_factory=TrackOptions)
+    last_spans: int = 1
+    warm_start: bool = False
     must_beat_baseline: bool = True
     model_card: ModelCard = field(default_factory=ModelCard)
+
+    def __post_init__(self) -> None:
+        if self.last_spans < 1:
+            raise UsageError(f"last_spans must be 1 or more, got {self.last_spans}")
 
 
 @dataclass(frozen=True)
@@ -148,8 +158,11 @@ class TableConfig(PipelineConfig):
     input: InputOptions = field(default_factory=lambda: InputOptions(batch_size=256, seed=1))
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.source.schema_file is not None:
             raise UsageError("source.schema_file: set schema, which all nodes go by")
+        if self.pack and self.last_spans > 1:
+            raise UsageError("pack takes the Examples of one span: set last_spans=1, or pack=false")
 
 
 @dataclass(frozen=True)

@@ -14,22 +14,20 @@ from tfx.components import (
     Transform,
 )
 from tfx.dsl.components.base.base_node import BaseNode
-from tfx.dsl.components.common.resolver import Resolver
 from tfx.orchestration.metadata import sqlite_metadata_connection_config
 from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import pusher_pb2, trainer_pb2
-from tfx.types import Channel
-from tfx.types.standard_artifacts import Model, ModelBlessing
 
 from penstock.components.evaluator.component import BatchEvaluator
-from penstock.components.gates.baseline import LatestOtherBlessedModelStrategy
 from penstock.components.gates.curated_schema import CuratedSchema
 from penstock.components.gates.gate import ValidationGate
 from penstock.components.gates.pusher import Pusher
+from penstock.components.gates.serving_check import ServingCheck
 from penstock.components.local_beam import local_beam_args
 from penstock.components.packing.component import Pack
 from penstock.components.packing.options import PackOptions
 from penstock.pipelines.blocks.config import ImageConfig, PipelineConfig, TableConfig
+from penstock.pipelines.blocks.history import base_model, baseline, last_spans
 from penstock.pipelines.config.code_digest import code_digest
 
 
@@ -92,9 +90,13 @@ def training_pipeline(
         gate.add_upstream_nodes(all_gates)
     all_gates += gates
 
+    # Examples of the spans to train on; what comes before and after goes by the newest
+    spans = [last_spans(example_gen, config.last_spans)] if config.last_spans > 1 else []
+    span_examples = spans[0].outputs["examples"] if spans else examples
+
     # TransformGraph; Examples of the model's inputs and the label
     transform = Transform(
-        examples=examples,
+        examples=span_examples,
         schema=schema,
         preprocessing_fn=preprocessing_fn,
         custom_config={"code": code_digest(preprocessing_fn)},
@@ -106,17 +108,21 @@ def training_pipeline(
     transform.add_upstream_nodes(all_gates)
 
     # Examples of the same, in packed records; for the Trainer alone
-    training_examples = transform.outputs["transformed_examples"] if materialize else examples
+    training_examples = transform.outputs["transformed_examples"] if materialize else span_examples
     pack = []
     if packing is not None:
         graph = transform.outputs["transform_graph"]
         pack = [Pack(training_examples, transform_graph=graph, options=packing)]
         training_examples = pack[0].outputs["packed"]
 
+    # Model: its weights are where the training begins
+    base = [base_model(training_examples)] if config.warm_start else []
+
     # Model; ModelRun with training.json, baseline.json and TensorBoard logs
     trainer = Trainer(
         run_fn=run_fn,
         examples=training_examples,
+        base_model=base[0].outputs["model"] if base else None,
         transform_graph=transform.outputs["transform_graph"],
         schema=schema,
         train_args=trainer_pb2.TrainArgs(),
@@ -131,25 +137,24 @@ def training_pipeline(
     model = trainer.outputs["model"]
 
     # Model, ModelBlessing: the latest blessed that is not this run's
-    baseline = Resolver(
-        strategy_class=LatestOtherBlessedModelStrategy,
-        model=Channel(type=Model),
-        model_blessing=Channel(type=ModelBlessing),
-        candidate=model,
-    ).with_id("Baseline")
+    blessed_before = baseline(model)
 
     # ModelEvaluation; ModelBlessing
     evaluator = BatchEvaluator(
         examples=examples,
         model=model,
-        baseline_model=baseline.outputs["model"],
+        baseline_model=blessed_before.outputs["model"],
         eval_config=eval_config,
     ).with_id("Evaluator")
+
+    # InfraBlessing with serving_check.json
+    serving_check = ServingCheck(model=model, examples=examples)
 
     # PushedModel
     pusher = Pusher(
         model=model,
         model_blessing=evaluator.outputs["blessing"],
+        infra_blessing=serving_check.outputs["blessing"],
         push_destination=pusher_pb2.PushDestination(
             filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=f"{root}/serving_model")
         ),
@@ -163,11 +168,14 @@ def training_pipeline(
             schema_gen,
             example_validator,
             *all_gates,
+            *spans,
             transform,
             *pack,
+            *base,
             trainer,
-            baseline,
+            blessed_before,
             evaluator,
+            serving_check,
             pusher,
         ],
         enable_cache=True,

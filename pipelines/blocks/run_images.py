@@ -15,6 +15,7 @@ from tfx.components.trainer.fn_args_utils import FnArgs
 
 from penstock.components import image_features as names
 from penstock.components.errors import DataError
+from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.export import TransformGraph, export
 from penstock.components.trainer.images.augmentation import augment_in_input
@@ -113,7 +114,11 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
     if config["model"].get("class_weights"):
         labels = {LABEL: label_facts(_labels(fn_args, to_label), targets[0])}
     trained = train(
-        lambda: build_model(targets, images, augment, labels),
+        warm_started(
+            lambda: build_model(targets, images, augment, labels),
+            fn_args.base_model,
+            fn_args.transform_graph_path,
+        ),
         partial(
             train_image_input_fn,
             fn_args.train_files,
@@ -124,7 +129,9 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
         eval_data(),
         options=from_mapping(TrainOptions, config["train"]),
         model_run_dir=fn_args.model_run_dir,
-        resume_dir=resume_dir(fn_args.model_run_dir, [fn_args.train_files, training]),
+        resume_dir=resume_dir(
+            fn_args.model_run_dir, [fn_args.train_files, fn_args.base_model, training]
+        ),
         input_facts=image_input_facts(fn_args.train_files, options=images),
         track=from_mapping(TrackOptions, config["track"]),
         params=training,

@@ -11,6 +11,7 @@ import tensorflow_transform as tft
 from tfx.components.trainer.fn_args_utils import FnArgs
 
 from penstock.components.tfrecord.feature_spec import feature_spec
+from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.export import TransformGraph, export
 from penstock.components.trainer.input.facts import input_facts
@@ -145,12 +146,14 @@ def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> Non
     # Who is told of a training changes nothing in it: it may change between a run and the next.
     training = {name: value for name, value in config.items() if name != "track"}
     trained = train(
-        build_model,
+        warm_started(build_model, fn_args.base_model, fn_args.transform_graph_path),
         data.train,
         data.eval(),
         options=from_mapping(TrainOptions, config["train"]),
         model_run_dir=fn_args.model_run_dir,
-        resume_dir=resume_dir(fn_args.model_run_dir, [fn_args.train_files, training]),
+        resume_dir=resume_dir(
+            fn_args.model_run_dir, [fn_args.train_files, fn_args.base_model, training]
+        ),
         input_facts=data.facts,
         track=from_mapping(TrackOptions, config["track"]),
         params=training,

@@ -87,5 +87,6 @@ class DigitsConfig(ImageConfig):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.data and self.source.labels_file is not None:
             raise UsageError("source.labels_file: give data as well, the folder of its images")

@@ -9,6 +9,7 @@ from penstock.pipelines.reporting.pipeline_facts import NodeFacts, PipelineFacts
 from penstock.pipelines.runs.evaluation_result import EvaluationResult
 from penstock.pipelines.runs.run_note import RunNote
 from penstock.pipelines.runs.run_record import RunRecord, plain_properties
+from penstock.pipelines.runs.serving_problems import serving_problems
 
 GOOD, BAD, NEUTRAL = "good", "bad", "neutral"
 GATE = "ValidationGate"
@@ -49,6 +50,10 @@ def judge(
     if blessing is not None and not _is(blessing, "blessed"):
         failures = evaluation.failures if evaluation else ()
         return Verdict(BAD, "Not pushed", _not_blessed(failures), failures[1:])
+    if problems := serving_problems(run):
+        return Verdict(
+            BAD, "Not pushed", f"The model cannot be served: {problems[0]}.", problems[1:]
+        )
     reached = "every threshold is reached" if blessing is not None else "no Evaluator was asked"
     if pushed is not None and _is(pushed, "pushed"):
         where = plain_properties(pushed).get("pushed_destination") or pushed.uri

@@ -13,6 +13,7 @@ from penstock.components.trainer.utilisation.record import Utilisation, read_uti
 from penstock.components.trainer.utilisation.verdict import bottleneck
 from penstock.pipelines.runs.evaluation_result import EvaluationResult, read_evaluation
 from penstock.pipelines.runs.run_record import RunRecord, latest_run
+from penstock.pipelines.runs.serving_problems import serving_problems
 from penstock.pipelines.terminal.tables import as_html
 
 
@@ -42,6 +43,7 @@ class RunSummary:
         blessed: Whether the model may be pushed.
         model: Folder of the trained model.
         pushed: Folder of the pushed model; None where it was not pushed.
+        serving_problems: Why a model server could not serve it, a line each.
         report: The page that says all of this and more, or why there is none; None where none
             was asked for.
         log: The file that holds what the nodes printed; None where the run was not started here.
@@ -59,6 +61,7 @@ class RunSummary:
     blessed: bool | None
     model: str | None
     pushed: str | None
+    serving_problems: tuple[str, ...] = ()
     report: str | None = None
     log: str | None = None
 
@@ -103,6 +106,7 @@ def collect(store: Any, pipeline: str) -> RunSummary:
         blessed=blessing.custom_properties["blessed"].int_value == 1 if blessing else None,
         model=uris["Model"],
         pushed=_text(pushed.custom_properties, "pushed_destination") if pushed else None,
+        serving_problems=serving_problems(run),
     )
 
 

@@ -134,8 +134,10 @@ def _print_model(out: Console, summary: RunSummary) -> None:
         why = reached if summary.blessed else f"{_failed(summary.evaluation)}"
         out.print(f"blessed     {'yes' if summary.blessed else 'no'}: {why}")
     if summary.model:
+        problems = summary.serving_problems
         out.print(f"model       {summary.model}")
-        out.print(f"pushed      {summary.pushed or 'no'}")
+        why = f": cannot be served: {'; '.join(problems)}" if problems else ""
+        out.print(f"pushed      {summary.pushed or f'no{why}'}")
 
 
 def _failed(evaluation: EvaluationResult | None) -> str:

@@ -16,10 +16,11 @@ NODES = {
     "Trainer",
     "Baseline",
     "Evaluator",
+    "ServingCheck",
     "Pusher",
 }
 # What a longer training changes; and TFX asks a resolver each time.
-AFTER_TRAINING = {"Trainer", "Baseline", "Evaluator", "Pusher"}
+AFTER_TRAINING = {"Trainer", "Baseline", "Evaluator", "ServingCheck", "Pusher"}
 
 
 @pytest.fixture(scope="module")

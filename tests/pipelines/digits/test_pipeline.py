@@ -93,7 +93,7 @@ def test_another_network_trains_on_the_same_data(digits_run):
         *("augment.place=input", "must_beat_baseline=false"),
     )
     assert again["training"]["steps"] == 4
-    trained = ("Trainer", "Evaluator", "Pusher")
+    trained = ("Trainer", "Evaluator", "ServingCheck", "Pusher")
     assert {n for n, state in states(again).items() if state == "done"} <= set(trained)
     assert states(again)["Trainer"] == "done"
     assert again["blessed"] is False  # after four steps from random weights

@@ -1,5 +1,6 @@
 """The whole page of runs made by hand, its numbers read back from the HTML."""
 
+import json
 import subprocess
 from html.parser import HTMLParser
 
@@ -169,6 +170,17 @@ def whole(runs_in, tmp_path_factory):
     )
     write_note(runs.store, "run-1", note)
     return rendered(runs)
+
+
+def test_a_model_that_cannot_be_served_is_the_verdict(runs):
+    blessing = runs.artifact("InfraBlessing", runs.folder / "check", blessed=0)
+    runs.node("run-1", "Trainer", outputs=[runs.artifact("Model", "/model")])
+    runs.node("run-1", "ServingCheck", outputs=[blessing])
+    (runs.folder / "check").mkdir()
+    report = {"problems": ["no signature 'serving_default'; it has: none"]}
+    (runs.folder / "check" / "serving_check.json").write_text(json.dumps(report))
+    text = " ".join("".join(rendered(runs)[1].text).split())
+    assert "Not pushed The model cannot be served: no signature 'serving_default'; it has" in text
 
 
 def test_the_page_says_what_the_artifacts_say(whole):

@@ -1,5 +1,7 @@
+import json
+
 from penstock.components.trainer.record import TrainingRecord
-from penstock.pipelines.runs.summary import RunSummary
+from penstock.pipelines.runs.summary import RunSummary, collect
 from penstock.pipelines.runs.summary_text import show_summary
 
 LIMIT = (
@@ -23,3 +25,15 @@ def test_what_limits_a_training_is_wrapped_below_the_other_lines(capsys):
         "on more",
     ]
     assert max(map(len, lines)) <= 88
+
+
+def test_a_model_that_cannot_be_served_is_told(runs, capsys):
+    blessing = runs.artifact("InfraBlessing", runs.folder / "check", blessed=0)
+    runs.node("run-1", "Trainer", outputs=[runs.artifact("Model", "/model")])
+    runs.node("run-1", "ServingCheck", outputs=[blessing])
+    (runs.folder / "check").mkdir()
+    report = {"problems": ["row 0 fails: no table", "p99 of an answer is 9.0 ms"]}
+    (runs.folder / "check" / "serving_check.json").write_text(json.dumps(report))
+    show_summary(collect(runs.store, runs.pipeline))
+    told = "pushed      no: cannot be served: row 0 fails: no table; p99 of an answer is 9.0 ms"
+    assert told in capsys.readouterr().out.splitlines()

@@ -22,7 +22,7 @@ BEFORE_TRANSFORM = (
     "ExampleValidator",
     "ValidationGate",
 )
-FROM_TRAINER = ("Trainer", "Evaluator", "Pusher")
+FROM_TRAINER = ("Trainer", "Evaluator", "ServingCheck", "Pusher")
 
 
 @pytest.fixture

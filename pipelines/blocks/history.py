@@ -1,0 +1,43 @@
+"""What a run takes of the runs before it: Examples of earlier spans, and models."""
+
+from tfx.dsl.components.base.base_node import BaseNode
+from tfx.dsl.components.common.resolver import Resolver
+from tfx.proto import range_config_pb2
+from tfx.types import BaseChannel, Channel
+from tfx.types.standard_artifacts import Examples, Model, ModelBlessing
+
+from penstock.components.example_gen.spans import LatestSpansStrategy
+from penstock.components.gates.baseline import LatestOtherBlessedModelStrategy
+from penstock.components.trainer.base_model import LatestBlessedOfOtherDataStrategy
+
+
+def last_spans(example_gen: BaseNode, count: int) -> Resolver:
+    """examples: Examples of the newest spans, at most `count`, this run's among them."""
+    rolling = range_config_pb2.RollingRange(num_spans=count)
+    spans = Resolver(
+        strategy_class=LatestSpansStrategy,
+        config={"range_config": range_config_pb2.RangeConfig(rolling_range=rolling)},
+        examples=Channel(type=Examples, producer_component_id=example_gen.id),
+    ).with_id("Spans")
+    spans.add_upstream_node(example_gen)
+    return spans
+
+
+def base_model(examples: BaseChannel) -> Resolver:
+    """model: the latest blessed one that was trained on other Examples; the first run has none."""
+    return Resolver(
+        strategy_class=LatestBlessedOfOtherDataStrategy,
+        model=Channel(type=Model),
+        model_blessing=Channel(type=ModelBlessing),
+        examples=examples,
+    ).with_id("BaseModel")
+
+
+def baseline(candidate: BaseChannel) -> Resolver:
+    """model, model_blessing: the latest blessed that is not this run's."""
+    return Resolver(
+        strategy_class=LatestOtherBlessedModelStrategy,
+        model=Channel(type=Model),
+        model_blessing=Channel(type=ModelBlessing),
+        candidate=candidate,
+    ).with_id("Baseline")

@@ -1,0 +1,70 @@
+"""Weights of an exported model, given to another one before it trains."""
+
+import shutil
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from penstock.components.trainer.base_model import warm_started
+from penstock.components.trainer.export import export
+
+SPEC = {"id": tf.io.FixedLenFeature([1], tf.int64)}
+
+
+def model(ids=5, units=3):
+    inputs = {"id": keras.Input((1,), name="id", dtype="int64")}
+    seen = keras.layers.Flatten()(keras.layers.Embedding(ids, 4)(inputs["id"]))
+    seen = keras.layers.BatchNormalization()(keras.layers.Dense(units)(seen))
+    made = keras.Model(inputs, keras.layers.Dense(1)(seen))
+    made.compile("adam", "mse")
+    return made
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A trained model, its SavedModel with a vocabulary, and a transform graph with the same."""
+    folder = tmp_path_factory.mktemp("base")
+    trained = model()
+    trained.fit({"id": np.ones((8, 1))}, np.ones((8, 1)), verbose=0)
+    export(trained, str(folder / "model"), label=None, spec=SPEC)
+    for place in (folder / "model/assets", folder / "graph/transform_fn/assets"):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "vocabulary").write_text("red\ngreen\n")
+    return trained, folder
+
+
+def same(one, other):
+    """Which of the weights are alike, by their names."""
+    pairs = zip(one.weights, other.weights, strict=True)
+    return [a.name for a, b in pairs if a.shape == b.shape and np.array_equal(a, b)]
+
+
+def test_all_weights_but_not_the_optimizer_are_taken(exported, capsys):
+    trained, folder = exported
+    begun = warm_started(model, str(folder / "model"), str(folder / "graph"))()
+    assert len(same(trained, begun)) == len(trained.weights) == 9
+    assert int(begun.optimizer.iterations) == 0
+    assert capsys.readouterr().out == (f"warm start: 9 of 9 weights are those of {folder}/model\n")
+
+
+def test_embeddings_are_those_of_another_vocabulary_only_by_chance(exported, tmp_path):
+    trained, folder = exported
+    shutil.copytree(folder / "graph", tmp_path / "graph")
+    (tmp_path / "graph/transform_fn/assets/vocabulary").write_text("green\nred\n")
+    begun = warm_started(model, str(folder / "model"), str(tmp_path / "graph"))()
+    assert "embeddings" not in same(trained, begun)
+    assert not np.array_equal(trained.weights[0], begun.weights[0])
+    assert len(same(trained, begun)) == 8
+
+
+def test_what_has_another_shape_begins_anew(exported):
+    trained, folder = exported
+    begun = warm_started(lambda: model(ids=6), str(folder / "model"), str(folder / "graph"))()
+    assert len(same(trained, begun)) == 8
+    assert same(trained, begun)[0] != "embeddings"
+
+
+def test_without_a_base_nothing_changes():
+    assert warm_started(model, None, "/graph") is model

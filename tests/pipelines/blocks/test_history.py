@@ -1,0 +1,135 @@
+"""What a run takes of earlier ones: the resolvers on their own, compiled, and in whole runs."""
+
+import csv
+import json
+from dataclasses import replace
+
+import pytest
+from tfx.proto import range_config_pb2
+from tfx.types.standard_artifacts import Examples, Model, ModelBlessing
+
+from penstock.components.errors import UsageError
+from penstock.components.example_gen.spans import LatestSpansStrategy
+from penstock.components.trainer.base_model import LatestBlessedOfOtherDataStrategy
+from penstock.pipelines.kubeflow.planner import plan_pipeline
+from penstock.pipelines.taxi.config import TaxiConfig
+from penstock.pipelines.taxi.pipeline import create_pipeline
+
+
+def of_span(number, span):
+    artifact = Examples()
+    artifact.id = number
+    artifact.set_int_custom_property("span", span)
+    return artifact
+
+
+def blessing_of(model_id, blessed=1):
+    artifact = ModelBlessing()
+    artifact.set_int_custom_property("current_model_id", model_id)
+    artifact.set_int_custom_property("blessed", blessed)
+    return artifact
+
+
+def int_of(folder):
+    return int(folder.name)
+
+
+def test_each_of_the_last_spans_is_taken_once():
+    """TFX's own strategy gives both Examples of span 3, whose rows would count twice."""
+    rolling = range_config_pb2.RollingRange(num_spans=2)
+    strategy = LatestSpansStrategy(range_config_pb2.RangeConfig(rolling_range=rolling))
+    given = [of_span(11, 3), of_span(12, 1), of_span(13, 3), of_span(14, 4), of_span(15, 0)]
+    found = strategy.resolve_artifacts(None, {"examples": given})
+    assert [artifact.id for artifact in found["examples"]] == [14, 13]
+
+
+def test_data_without_spans_is_taken_as_it_is():
+    rolling = range_config_pb2.RollingRange(num_spans=5)
+    strategy = LatestSpansStrategy(range_config_pb2.RangeConfig(rolling_range=rolling))
+    found = strategy.resolve_artifacts(None, {"examples": [of_span(1, 0), of_span(2, 0)]})
+    assert [artifact.id for artifact in found["examples"]] == [2]
+
+
+def test_the_base_model_was_blessed_and_trained_on_other_data(runs):
+    ids = {}
+    for name in ("one", "two", "three"):
+        [examples] = runs.node(name, "Gen", outputs=[runs.artifact("Examples", f"/{name}")])
+        made = runs.node(name, "Trainer", "done", [examples], [runs.artifact("Model", f"/m{name}")])
+        ids[name] = (examples.id, made[0].id)
+
+    def base(data):
+        models, current = [], Examples()
+        current.id = ids[data][0]
+        for _, number in ids.values():
+            models.append(Model())
+            models[-1].id = number
+        blessings = [blessing_of(ids["one"][1]), blessing_of(ids["two"][1])]
+        blessings.append(blessing_of(ids["three"][1], blessed=0))
+        given = {"model": models, "model_blessing": blessings, "examples": [current]}
+        found = LatestBlessedOfOtherDataStrategy().resolve_artifacts(runs.store, given)
+        return [model.id for model in found["model"]]
+
+    assert base("three") == [ids["two"][1]]
+    assert base("two") == [ids["one"][1]]
+    assert base("one") == [ids["two"][1]]
+
+
+def test_both_are_nodes_of_a_compiled_pipeline(tmp_path):
+    config = replace(TaxiConfig(), root=str(tmp_path), last_spans=3, warm_start=True)
+    tasks = {task.node_id: task for task in plan_pipeline(create_pipeline(config)).tasks}
+    assert tasks["Spans"].upstream == ("shardedexamplegen",)
+    assert "spans" in tasks["Transform"].upstream
+    assert tasks["BaseModel"].upstream == ("transform",)
+    assert "basemodel" in tasks["Trainer"].upstream
+    assert "servingcheck" in tasks["Pusher"].upstream
+
+
+def test_options_that_do_not_fit_are_refused():
+    with pytest.raises(UsageError, match=r"^last_spans must be 1 or more, got 0$"):
+        replace(TaxiConfig(), last_spans=0)
+    with pytest.raises(UsageError, match=r"^pack takes the Examples of one span: set last_spans=1"):
+        replace(TaxiConfig(), last_spans=2, pack=True)
+
+
+@pytest.mark.ci
+def test_a_night_with_a_new_span_and_one_without(penstock, tmp_path):
+    from penstock.pipelines.taxi.config import example_data
+
+    with open(f"{example_data()}/data.csv", newline="") as file:
+        header, *rows = csv.reader(file)
+
+    def add(span):
+        (tmp_path / "data" / str(span)).mkdir(parents=True)
+        with (tmp_path / "data" / str(span) / "trips.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([header, *rows[span::3]])
+
+    def run():
+        sets = (
+            f"data={tmp_path}/data/{{SPAN}}/*.csv",
+            *("last_spans=2", "warm_start=true", "train.max_steps=40"),
+            "evaluation.max_accuracy_drop=0.5",
+        )
+        options = [part for text in sets for part in ("--set", text)]
+        done = penstock("run", "taxi", "--root", tmp_path / "root", *options, "--json")
+        assert done.returncode == 0, done.stderr
+        logs = sorted((tmp_path / "root" / "logs").glob("*.log"))
+        return json.loads(done.stdout), logs[-1].read_text()
+
+    add(1)
+    first, log = run()
+    assert first["pushed"]
+    assert "warm start" not in log
+    add(2)
+    second, log = run()
+    # The vocabularies of two spans are others than those of one, so both embeddings begin anew.
+    assert f"warm start: 6 of 8 weights are those of {first['model']}/Format-Serving" in log
+    assert second["data"]["account"]["read"] == len(rows[2::3])
+    trained = sorted((tmp_path / "root/pipeline/Trainer/model_run").iterdir(), key=int_of)
+    seen = json.loads((trained[-1] / "utilisation.json").read_text())["input"]
+    spans = [one["data"]["account"]["written"]["train"] for one in (first, second)]
+    assert (seen["files"], seen["rows"]) == (2, sum(spans))
+    third, _ = run()
+    assert {node["state"] for node in third["nodes"]} == {"cached", "done"}
+    assert [n["node"] for n in third["nodes"] if n["state"] == "done"] == [
+        *("Spans", "BaseModel", "Baseline"),
+    ]
