@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.runs.metadata_store import (
-    MYSQL_PASSWORD,
-    MYSQL_USER,
-    MetadataStore,
-    MySqlStore,
-    SqliteStore,
-)
+from penstock.pipelines.cli import mysql_flags as mysql
+from penstock.pipelines.runs.metadata_store import MetadataStore, SqliteStore
 
 if TYPE_CHECKING:
     from tfx.proto.orchestration import pipeline_pb2
@@ -42,17 +37,10 @@ def command(
         str | None, typer.Option(help="Folder or gs:// address of all outputs; else the IR's own.")
     ] = None,
     metadata_sqlite: Annotated[str | None, typer.Option(help="File of the metadata store.")] = None,
-    metadata_mysql_host: Annotated[
-        str | None,
-        typer.Option(help=f"MySQL server instead; {MYSQL_USER} and {MYSQL_PASSWORD} log in."),
-    ] = None,
-    metadata_mysql_port: Annotated[int, typer.Option(help="Its port.")] = MySqlStore.port,
-    metadata_mysql_database: Annotated[
-        str, typer.Option(help="Its database.")
-    ] = MySqlStore.database,
-    metadata_mysql_tls: Annotated[
-        str | None, typer.Option(help="Folder with ca.crt, tls.crt, tls.key: encrypts it.")
-    ] = None,
+    metadata_mysql_host: mysql.Host = None,
+    metadata_mysql_port: mysql.Port = mysql.PORT,
+    metadata_mysql_database: mysql.Database = mysql.DATABASE,
+    metadata_mysql_tls: mysql.Tls = None,
     worker_job: Annotated[
         str | None, typer.Option(hidden=True, help="TFJob whose workers run it, JSON.")
     ] = None,
@@ -67,18 +55,12 @@ def command(
 
     Example: penstock node StatisticsGen --ir taxi.pb --run-id r1 --metadata-sqlite metadata.sqlite
     """
-    if (metadata_sqlite is None) == (metadata_mysql_host is None):
-        raise UsageError("give either --metadata-sqlite or --metadata-mysql-host")
-    store: MetadataStore = (
-        SqliteStore(metadata_sqlite)
-        if metadata_sqlite is not None
-        else MySqlStore(
-            metadata_mysql_host or "",
-            metadata_mysql_port,
-            metadata_mysql_database,
-            metadata_mysql_tls,
-        )
+    store: MetadataStore | None = mysql.mysql_store(
+        metadata_mysql_host, metadata_mysql_port, metadata_mysql_database, metadata_mysql_tls
     )
+    if (metadata_sqlite is None) == (store is None):
+        raise UsageError("give either --metadata-sqlite or --metadata-mysql-host")
+    store = store or SqliteStore(metadata_sqlite or "")
     parameters = dict(_name_and_value(text) for text in parameter or [])
     # TFX takes seconds to import; a wrong option is found before.
     pipeline = _read(ir, inline_ir, carried_ir)

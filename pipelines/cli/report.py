@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER, MySqlStore
+from penstock.pipelines.cli import mysql_flags as mysql
 
 
 def command(
@@ -23,14 +23,10 @@ def command(
         Path | None, typer.Option(help="The page. [report.html beside the metadata]")
     ] = None,
     root: Annotated[str, typer.Option(help="Folder in which run ids are looked for.")] = "runs",
-    metadata_mysql_host: Annotated[
-        str | None,
-        typer.Option(help=f"MySQL server instead; {MYSQL_USER} and {MYSQL_PASSWORD} log in."),
-    ] = None,
-    metadata_mysql_port: Annotated[int, typer.Option(help="Its port.")] = MySqlStore.port,
-    metadata_mysql_database: Annotated[
-        str, typer.Option(help="Its database.")
-    ] = MySqlStore.database,
+    metadata_mysql_host: mysql.Host = None,
+    metadata_mysql_port: mysql.Port = mysql.PORT,
+    metadata_mysql_database: mysql.Database = mysql.DATABASE,
+    metadata_mysql_tls: mysql.Tls = None,
 ) -> None:
     """Write one self-contained HTML page about a run of any TFX pipeline, or about two.
 
@@ -39,9 +35,9 @@ def command(
 
     Example: penstock report runs/taxi --out report.html
     """
-    store = None
-    if metadata_mysql_host is not None:
-        store = MySqlStore(metadata_mysql_host, metadata_mysql_port, metadata_mysql_database)
+    store = mysql.mysql_store(
+        metadata_mysql_host, metadata_mysql_port, metadata_mysql_database, metadata_mysql_tls
+    )
     # The store, TensorFlow and Matplotlib take seconds to import; --help needs none of them.
     from penstock.pipelines.cli.work.report import report
 

@@ -4,36 +4,21 @@ from typing import Annotated
 
 import typer
 
-from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER, MySqlStore
+from penstock.pipelines.cli import mysql_flags as mysql
 
 app = typer.Typer(no_args_is_help=True)
 
 Where = Annotated[str, typer.Argument(metavar="[PATH]", help="A folder of runs, or metadata file.")]
-MySqlHost = Annotated[
-    str | None,
-    typer.Option(
-        "--metadata-mysql-host",
-        help=f"MySQL server instead of PATH; {MYSQL_USER} and {MYSQL_PASSWORD} log in.",
-    ),
-]
-MySqlPort = Annotated[int, typer.Option("--metadata-mysql-port", help="Its port.")]
-MySqlDatabase = Annotated[str, typer.Option("--metadata-mysql-database", help="Its database.")]
-MySqlTls = Annotated[
-    str | None,
-    typer.Option(
-        "--metadata-mysql-tls", help="Folder with ca.crt, tls.crt, tls.key: encrypts the way there."
-    ),
-]
 
 
 @app.command("list")
 def list_command(
     where: Where = "runs",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
-    metadata_mysql_host: MySqlHost = None,
-    metadata_mysql_port: MySqlPort = MySqlStore.port,
-    metadata_mysql_database: MySqlDatabase = MySqlStore.database,
-    metadata_mysql_tls: MySqlTls = None,
+    metadata_mysql_host: mysql.Host = None,
+    metadata_mysql_port: mysql.Port = mysql.PORT,
+    metadata_mysql_database: mysql.Database = mysql.DATABASE,
+    metadata_mysql_tls: mysql.Tls = None,
 ) -> None:
     """List the runs that metadata stores know, the newest first, with what each takes on disk.
 
@@ -41,7 +26,7 @@ def list_command(
     """
     from penstock.pipelines.cli.work import runs
 
-    store = _mysql(
+    store = mysql.mysql_store(
         metadata_mysql_host, metadata_mysql_port, metadata_mysql_database, metadata_mysql_tls
     )
     found = runs.list_runs(where, store)
@@ -60,10 +45,10 @@ def show_command(
         ),
     ] = None,
     root: Annotated[str, typer.Option(help="Folder in which run ids are looked for.")] = "runs",
-    metadata_mysql_host: MySqlHost = None,
-    metadata_mysql_port: MySqlPort = MySqlStore.port,
-    metadata_mysql_database: MySqlDatabase = MySqlStore.database,
-    metadata_mysql_tls: MySqlTls = None,
+    metadata_mysql_host: mysql.Host = None,
+    metadata_mysql_port: mysql.Port = mysql.PORT,
+    metadata_mysql_database: mysql.Database = mysql.DATABASE,
+    metadata_mysql_tls: mysql.Tls = None,
 ) -> None:
     """Show the nodes of a run, and the artifacts that each gave.
 
@@ -71,7 +56,7 @@ def show_command(
     """
     from penstock.pipelines.cli.work import runs
 
-    store = _mysql(
+    store = mysql.mysql_store(
         metadata_mysql_host, metadata_mysql_port, metadata_mysql_database, metadata_mysql_tls
     )
     runs.show_run(run, root, store)
@@ -90,10 +75,10 @@ def prune_command(
             "--interrupted", help="No run is under way: those recorded so were interrupted."
         ),
     ] = False,
-    metadata_mysql_host: MySqlHost = None,
-    metadata_mysql_port: MySqlPort = MySqlStore.port,
-    metadata_mysql_database: MySqlDatabase = MySqlStore.database,
-    metadata_mysql_tls: MySqlTls = None,
+    metadata_mysql_host: mysql.Host = None,
+    metadata_mysql_port: mysql.Port = mysql.PORT,
+    metadata_mysql_database: mysql.Database = mysql.DATABASE,
+    metadata_mysql_tls: mysql.Tls = None,
 ) -> None:
     """Remove artifacts that no kept run and no newest blessed model rests on.
 
@@ -104,11 +89,7 @@ def prune_command(
     """
     from penstock.pipelines.cli.work import runs
 
-    store = _mysql(
+    store = mysql.mysql_store(
         metadata_mysql_host, metadata_mysql_port, metadata_mysql_database, metadata_mysql_tls
     )
     runs.prune_runs(where, store, keep=keep, yes=yes, interrupted=interrupted)
-
-
-def _mysql(host: str | None, port: int, database: str, tls: str | None) -> MySqlStore | None:
-    return None if host is None else MySqlStore(host, port, database, tls)

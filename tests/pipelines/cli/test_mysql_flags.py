@@ -1,0 +1,43 @@
+"""Every command that knows a store in MySQL reaches it by the same flags, with TLS."""
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.cli.main import app
+from penstock.pipelines.runs.metadata_store import MySqlStore
+
+FLAGS = (
+    *("--metadata-mysql-host", "mysql.example", "--metadata-mysql-port", "3307"),
+    *("--metadata-mysql-database", "mine", "--metadata-mysql-tls", "/certificates"),
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("report",),
+        ("runs", "list"),
+        ("runs", "show"),
+        ("runs", "prune"),
+        ("node", "Trainer", "--run-id", "r"),
+    ],
+)
+def test_a_command_opens_the_store_that_its_flags_say(command, monkeypatch, tmp_path):
+    def asked(store):
+        raise UsageError(f"asked {store!r}")
+
+    monkeypatch.setattr(MySqlStore, "connection_config", asked)
+    if command[0] == "node":
+        from tfx.dsl.components.common.importer import Importer
+        from tfx.orchestration.pipeline import Pipeline
+        from tfx.types.standard_artifacts import Model
+
+        from penstock.pipelines.kubeflow import ir as irs
+
+        node = Importer("/model", Model).with_id("Trainer")
+        ir = irs.encode(irs.compile_ir(Pipeline("p", str(tmp_path), components=[node])))
+        command = (*command, "--inline-ir", ir)
+    done = CliRunner().invoke(app, [*command, *FLAGS])
+    expected = "MySqlStore(host='mysql.example', port=3307, database='mine', tls='/certificates')"
+    assert str(done.exception) == f"asked {expected}"
