@@ -232,6 +232,32 @@ def test_a_pod_that_writes_owns_what_it_writes(overlays):
             assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsUser"]
 
 
+def test_what_kfp_has_no_field_for_is_a_default_of_its_workflows():
+    """kubernetes_executor_config.proto of pipelines 2.17 has neither of these; Argo has them all.
+
+    Names: argo-workflows v4.1 `workflow_types.go` WorkflowSpec, TTLStrategy, RetryStrategy. KFP's
+    own securityContext (runAsNonRoot, seccompProfile; argocompiler/argo.go) stays, by a strategic
+    merge (`workflow/util/merge.go` MergeTo).
+    """
+    patch = yaml.safe_load((K8S / "kfp/workflow-defaults.yaml").read_text())
+    assert patch.keys() == {"data"}
+    spec = yaml.safe_load(patch["data"]["workflowDefaults"])["spec"]
+    priority = yaml.safe_load((K8S / "kfp/priority-class.yaml").read_text())
+    kubernetes_validate.validate(priority, "1.33", strict=True)
+    assert spec.pop("podPriorityClassName") == priority["metadata"]["name"]
+    context = {"fsGroup": Placement().run_as_user, "fsGroupChangePolicy": "OnRootMismatch"}
+    pod = {"containers": [{"name": "main", "image": "x"}], "securityContext": context}
+    named = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": pod}
+    kubernetes_validate.validate(named, "1.33", strict=True)
+    assert spec.pop("securityContext") == context
+    # `operator.go` processNodeRetries: OnError and OnFailure leave out one of the two.
+    assert spec.pop("templateDefaults") == {
+        "retryStrategy": {"limit": "2", "retryPolicy": "Always"}
+    }
+    day = 24 * 3600
+    assert spec == {"ttlStrategy": {"secondsAfterSuccess": day, "secondsAfterFailure": 7 * day}}
+
+
 def test_standalone_kfp_keeps_its_namespace(overlays):
     kinds = {one["kind"] for one in overlays["single-node"]}
     assert not kinds & {"Namespace", "ResourceQuota", "LimitRange"}
