@@ -182,7 +182,8 @@ def _shards(options: FormatsOptions) -> _Group:
 def _peers(options: FormatsOptions, kind: str) -> _Group:
     is_table = kind == format_peers.TABLE
     count = options.rows if is_table else options.images
-    root = questions.data_folder() / (f"packed-{count}" if is_table else f"packed-images-{count}")
+    folder = questions.data_folder()
+    root = folder / f"packed-{count}" if is_table else packed_images.root_of(folder, count)
     contenders = format_peers.CONTENDERS[kind]
     runs = _measure_all(
         list(contenders), options, group=kind, root=str(root), rows=count, seconds=options.seconds

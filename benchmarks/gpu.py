@@ -198,7 +198,7 @@ def _contend(name: str, job: dict[str, Any]) -> dict[str, Any]:
     folder = questions.data_folder()
     roots = {
         "rows": folder / f"packed-{options.rows}",
-        "images": folder / f"packed-images-{options.images}",
+        "images": packed_images.root_of(folder, options.images),
     }
     chosen = group.options[group.names.index(name)] if group.options else {}
     reading, training = (chosen, {}) if group.options is INPUT_OPTIONS else ({}, chosen)

@@ -155,7 +155,7 @@ def run(options: ImageTrainingOptions) -> Outcome:
 
 def _read(options: ImageTrainingOptions) -> Comparison:
     """The same without a network: a claim of Penstock's is of the reading alone."""
-    root = questions.data_folder() / f"packed-images-{options.images}"
+    root = packed_images.root_of(questions.data_folder(), options.images)
     ways = packed_images.CONTENDERS
     contenders = [(name, ["--root", str(root)]) for name in ways]
     results = in_turn(packed_images.__file__, contenders, options.rounds)
@@ -232,7 +232,7 @@ def _contend(name: str, job: dict[str, Any]) -> Run:
     from penstock.components.trainer.utilisation.verdict import bottleneck
 
     options = ImageTrainingOptions(**job)
-    root = questions.data_folder() / f"packed-images-{options.images}"
+    root = packed_images.root_of(questions.data_folder(), options.images)
     batches = CONTENDERS[name](root, options.size).map(image_and_label)
     steps = options.images // BATCH_SIZE
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:

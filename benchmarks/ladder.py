@@ -281,7 +281,7 @@ def run(options: LadderOptions) -> Outcome:
             (options.rows, "table", "A table of 40 columns", "rows",
              folder / f"packed-{options.rows}"),
             (options.images, "images", f"JPEG images to {SIZE} x {SIZE}", "images",
-             folder / f"packed-images-{options.images}"),
+             images.root_of(folder, options.images)),
             (options.examples, "examples", f"{options.examples}", "rows", folder / "own"),
         )
         if wanted

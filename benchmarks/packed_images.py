@@ -38,7 +38,12 @@ def prepare(folder: Path, images: int) -> Path:
         pack_images(part, SIZE)
         _write_arrays(part, images)
 
-    return make_once(folder / f"packed-images-{images}", make)
+    return make_once(root_of(folder, images), make)
+
+
+def root_of(folder: Path, images: int) -> Path:
+    """Where `prepare` makes them."""
+    return folder / f"packed-named-images-{images}"
 
 
 def _write_rows(folder: Path, files: list[Path]) -> None:
@@ -52,7 +57,13 @@ def _write_rows(folder: Path, files: list[Path]) -> None:
             str(folder / f"data_tfrecord-{shard:05d}-of-{SHARDS:05d}")
         ) as out:
             for path in files[shard::SHARDS]:
-                values = {"image": path.read_bytes(), "label": made_photos.label_of(path)}
+                # The texts are what an ingest of images writes beside them.
+                values = {
+                    "image": path.read_bytes(),
+                    "label": made_photos.label_of(path),
+                    "filename": path.name.encode(),
+                    "format": b"jpeg",
+                }
                 out.write(example(values).SerializeToString())
 
 

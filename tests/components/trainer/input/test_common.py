@@ -1,9 +1,12 @@
 import itertools
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
 
 from penstock.components.errors import UsageError
+from penstock.components.trainer.input.common import _PythonCalls
 from penstock.components.trainer.input.start import InputStart
 
 KINDS = ("rows", "packed", "images")
@@ -73,3 +76,38 @@ def test_several_workers_need_the_same_seed_and_no_cache(make_input):
         make_input("rows", input_context=context)
     with pytest.raises(UsageError, match="cache 'memory' is for one worker, there are 2: use"):
         make_input("rows", cache="memory", seed=1, input_context=context)
+
+
+ENDS_WHILE_IT_READS = """
+import numpy as np
+import tensorflow as tf
+from penstock.components.trainer.input.common import python_op
+source = np.zeros((20_000, 64))
+def picked(number):
+    return source.take(np.arange(20_000), axis=0)[:, 0] + number
+ahead = iter(tf.data.Dataset.range(10**9).map(
+    lambda n: python_op(picked, [n], [tf.float64]), num_parallel_calls=4
+).prefetch(64))
+@tf.function
+def take():
+    return tf.reduce_sum(next(ahead)[0])
+print(float(take()))
+"""
+
+
+@pytest.mark.ci
+def test_a_process_ends_while_its_input_works_ahead():
+    """With `tf.numpy_function` five of six of these processes hung at their end."""
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", ENDS_WHILE_IT_READS], capture_output=True, text=True, timeout=120
+        )
+        assert (done.returncode, done.stdout) == (0, "0.0\n"), done.stderr
+
+
+def test_calls_after_the_end_end_the_data():
+    calls = _PythonCalls()
+    assert calls.call(int, "3") == 3
+    calls._end()
+    with pytest.raises(StopIteration):
+        calls.call(int, "3")

@@ -23,6 +23,8 @@ def image_example(row):
     feature = {
         "row": tf.train.Feature(int64_list=tf.train.Int64List(value=[row])),
         "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[bytes([row]) * 105])),
+        "filename": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"%d.png" % row])),
+        "format": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"png"])),
     }
     return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 
@@ -56,10 +58,10 @@ def images(tmp_path_factory):
     return str(root / "packed")
 
 
-@pytest.fixture(params=["stream", "map"])
+@pytest.fixture(params=["rows", "images"])
 def either(request, packed, images):
-    """Packed rows that are read as a stream of blocks, and such that are mapped."""
-    return packed if request.param == "stream" else images
+    """Packed rows, of which groups of batches are picked, and images, which go by the batch."""
+    return packed if request.param == "rows" else images
 
 
 def rows_of(dataset, batches=None):
@@ -73,26 +75,10 @@ def flat(batches):
 
 
 def test_a_pass_of_training_has_each_row_once_and_the_next_another_order(either):
-    batches = rows_of(packed_train_input_fn(either, options=InputOptions(batch_size=10)), 31)
-    assert {len(batch) for batch in batches} == {10}
-    passes = [flat(batches)[i : i + ROWS] for i in (0, 103, 206)]
-    # Within a batch of a map the rows are in the order of their shards, so the seams of passes
-    # do not show: three passes and one row of the fourth.
-    counts = np.bincount(flat(batches), minlength=ROWS)
-    assert sorted(counts) == [3] * 102 + [4]
-    assert passes[0] != passes[1] != passes[2]
-
-
-def test_a_pass_of_a_stream_is_exact_at_its_seams(packed):
-    rows = flat(rows_of(packed_train_input_fn(packed, options=InputOptions(batch_size=10)), 31))
+    rows = flat(rows_of(packed_train_input_fn(either, options=InputOptions(batch_size=10)), 31))
     passes = [rows[:103], rows[103:206], rows[206:309]]
     assert [sorted(rows) for rows in passes] == [list(range(103))] * 3
-
-
-def test_the_rows_of_a_map_are_a_permutation_every_pass(images):
-    """A batch that divides the rows shows the passes apart."""
-    batches = rows_of(packed_train_input_fn(images, options=InputOptions(batch_size=103)), 3)
-    assert [sorted(batch) for batch in batches] == [list(range(103))] * 3
+    assert passes[0] != passes[1] != passes[2]
 
 
 def test_windows_mix_the_rows_of_blocks(packed):
@@ -100,6 +86,18 @@ def test_windows_mix_the_rows_of_blocks(packed):
     first = flat(rows_of(packed_eval_input_fn(packed, options=options, split="train"), 1))
     for batch in rows_of(packed_train_input_fn(packed, options=options), 12):
         assert sorted(batch) != sorted(first)
+
+
+def test_a_window_has_as_many_rows_as_the_options_say(images):
+    """Windows of 50 images hold what is read first of 3 files, a block of 8 rows in turn."""
+
+    def first(window):
+        options = InputOptions(batch_size=10, shuffle_window_rows=window, seed=1)
+        return flat(rows_of(packed_train_input_fn(images, options=options), 5))
+
+    assert sorted(first(50)) == sorted(first(1))
+    assert first(50) != first(1)
+    assert sorted(first(103)) != sorted(first(1))
 
 
 def test_the_same_seed_gives_the_same_batches(either):
@@ -111,11 +109,58 @@ def test_the_same_seed_gives_the_same_batches(either):
     assert batches(1) != batches(2)
 
 
-def test_blocks_that_are_cached_come_in_another_order_each_pass(packed):
-    options = InputOptions(batch_size=103, cache="memory")
-    batches = rows_of(packed_train_input_fn(packed, options=options), 3)
-    assert [sorted(batch) for batch in batches] == [list(range(103))] * 3
-    assert batches[0] != batches[1] != batches[2]
+def test_rows_that_are_cached_come_in_the_order_of_others(packed):
+    batches = [
+        rows_of(packed_train_input_fn(packed, options=options), 3)
+        for cache in ("none", "memory")
+        for options in [InputOptions(batch_size=103, cache=cache, seed=1)]
+    ]
+    assert batches[0] == batches[1]
+
+
+def test_a_cache_that_does_not_fit_is_refused(packed, monkeypatch):
+    monkeypatch.setattr("penstock.components.trainer.input.cache.free_memory_bytes", lambda: 1)
+    with pytest.raises(
+        UsageError, match=r"cache 'memory': packed shards of [\d,]+ bytes take 0.00"
+    ):
+        packed_train_input_fn(packed, options=InputOptions(batch_size=1, cache="memory"))
+
+
+def test_remote_shards_are_read_from_copies_that_are_checked(packed):
+    tf.io.gfile.mkdir("ram://packed/Split-train")
+    names = ["manifest.json", *(FIRST.replace("-00000-", f"-{i:05d}-") for i in range(4))]
+    for name in names:
+        tf.io.gfile.copy(f"{packed}/{name}", f"ram://packed/{name}", overwrite=True)
+    options = InputOptions(batch_size=50)
+    dataset = packed_eval_input_fn("ram://packed", options=options, split="train")
+    assert sorted(flat(rows_of(dataset))) == list(range(103))
+    with tf.io.gfile.GFile(f"ram://packed/{FIRST}", "rb") as file:
+        data = bytearray(file.read())
+    data[100] ^= 1
+    tf.io.gfile.remove(f"ram://packed/{FIRST}")
+    with tf.io.gfile.GFile(f"ram://packed/{FIRST}", "wb") as file:
+        file.write(bytes(data))
+    with pytest.raises(DataError, match=r"record 0 at offset 0: payload of .* the record is damag"):
+        packed_eval_input_fn("ram://packed", options=options, split="train")
+
+
+def test_more_shards_than_files_may_be_open(rows, tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.components.trainer.input.packed_rows._MAX_MAPS", 2)
+    monkeypatch.setattr("penstock.components.trainer.input.packed_rows._MAX_VIEWS", 2)
+    pack(str(rows), tmp_path / "p", PackOptions(block_rows=3, shards=ShardOptions(shards=20)))
+    dataset = packed_train_input_fn(str(tmp_path / "p"), options=InputOptions(batch_size=103))
+    assert [sorted(batch) for batch in rows_of(dataset, 2)] == [list(range(103))] * 2
+
+
+def test_shards_that_are_not_in_blocks_as_the_manifest_says_are_refused(packed, tmp_path):
+    folder = shutil.copytree(packed, tmp_path / "copy")
+    path = folder / "manifest.json"
+    path.write_text(path.read_text().replace('"block_rows": 8', '"block_rows": 16'))
+    with pytest.raises(DataError) as error:
+        packed_train_input_fn(str(folder), options=InputOptions(batch_size=1))
+    assert str(error.value) == (
+        f"{folder}/{FIRST}: 4 blocks, where 25 rows in blocks of 16 make 2; pack again"
+    )
 
 
 @pytest.mark.parametrize("batch_size", [1, 10, 103, 500])
@@ -168,6 +213,9 @@ def test_images_come_with_their_rows(images, read):
     assert batch["image"].dtype == tf.uint8
     for row, image in zip(batch["row"].numpy().ravel(), batch["image"].numpy(), strict=True):
         assert (image == row).all()
+    expected = [b"%d.png" % row for row in batch["row"].numpy().ravel()]
+    assert batch["filename"].numpy().ravel().tolist() == expected
+    assert set(batch["format"].numpy().ravel()) == {b"png"}
 
 
 def test_lists_are_sparse_as_those_of_row_examples_are(tmp_path):
@@ -208,6 +256,23 @@ def test_workers_share_the_rows(either, workers):
         )
         found += flat(rows_of(dataset))
     assert sorted(found) == list(range(103))
+
+
+def test_some_columns_of_a_type_are_read_without_the_others(images):
+    options = InputOptions(batch_size=103)
+    for read in (packed_eval_input_fn, packed_train_input_fn):
+        found = {}
+        for stacked in (False, True):
+            dataset = read(
+                images, options=options, split="train", columns=["filename"], label="row",
+                stacked=stacked,
+            )  # fmt: skip
+            found[stacked], rows = next(iter(dataset))
+            words = found[stacked]["string" if stacked else "filename"].numpy().ravel().tolist()
+            assert words == [b"%d.png" % row for row in rows.numpy().ravel()]
+        assert {name: list(features) for name, features in found.items()} == {
+            False: ["filename"], True: ["string"],
+        }  # fmt: skip
 
 
 @pytest.mark.parametrize("stacked", [False, True])
