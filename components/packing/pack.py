@@ -6,9 +6,9 @@
       vocabulary/company.txt ...                      of columns of ids, one value a line
       manifest.json                                   written last
 
-The first pass reads all rows of all splits: it finds out what each column holds, which is
-one thing in all splits, and puts the rows into the shuffler. The second takes them out in
-their new order and writes blocks.
+The first pass decodes all rows of all splits: it finds out what each column holds, which is
+one thing in all splits, and puts the rows into the shuffler as Arrow columns. The second takes
+them out in their new order and writes blocks.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from penstock.components.packing.facts import (
 from penstock.components.packing.images import ImageDecoder
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.packing.options import MAX_BLOCK_ROWS, TARGET_BLOCK_BYTES, PackOptions
-from penstock.components.packing.rows import RowDecoder, RowSplit, find_splits, read_rows
+from penstock.components.packing.rows import RowDecoder, RowSplit, find_splits, read_batches
 from penstock.components.packing.sections import BlockMaker
 from penstock.components.packing.shuffle import RowShuffler
 from penstock.components.tfrecord.frame_batch import frame_records
@@ -101,7 +101,7 @@ def pack(
     """
     splits = find_splits(examples, options.splits)
     with attempt(output, overwrite=overwrite) as folder:
-        read = _read(splits, folder / _SPILL_DIR, options, on_rows)
+        read = _read(splits, folder / _SPILL_DIR, options, stated, on_rows)
         layout, maker, vocabularies = _plan(read, options, stated)
         shards = _write(read, layout, maker, folder, options, on_rows)
         shutil.rmtree(folder / _SPILL_DIR, ignore_errors=True)
@@ -112,10 +112,17 @@ def pack(
     return manifest
 
 
-def _read(splits: Sequence[RowSplit], spill: Path, options: PackOptions, on_rows: OnRows) -> _Read:
+def _read(
+    splits: Sequence[RowSplit],
+    spill: Path,
+    options: PackOptions,
+    stated: Mapping[str, StatedColumn] | None,
+    on_rows: OnRows,
+) -> _Read:
     """The first pass."""
     facts = Facts(options)
-    decoder = RowDecoder()
+    kinds = {name: column.kind for name, column in stated.items()} if stated else splits[0].kinds
+    decoder = RowDecoder(kinds)
     total = 2 * sum(split.rows for split in splits)
     shufflers = {}
     for split in splits:
@@ -125,9 +132,9 @@ def _read(splits: Sequence[RowSplit], spill: Path, options: PackOptions, on_rows
             seed=options.seed, expected_bytes=size, memory_bytes=options.memory_bytes,
         )  # fmt: skip
         where = split_dir(split.name)
-        for rows in read_rows(split):
-            facts.add(decoder.decode(rows, f"{where}, rows {shuffler.rows:,} and on"), where)
-            shuffler.add(rows)
+        for batch in read_batches(split, decoder):
+            facts.add(batch, where)
+            shuffler.add(batch)
             on_rows(facts.rows, total)
     if not facts.rows:
         raise DataError(f"{splits[0].files[0].parent.parent}: no rows to pack")
@@ -168,7 +175,6 @@ def _write(
 ) -> dict[str, tuple[ShardPlan, tuple[Shard, ...]]]:
     """The second pass: the shards of each split."""
     written = {}
-    decoder = RowDecoder()
     done = read.rows
     for split in read.splits:
         shuffler = read.shufflers[split.name]
@@ -179,11 +185,10 @@ def _write(
         for index, shard in enumerate(sizes):
             name = f"{split_dir(split.name)}/{shard_name(index, plan.shards)}"
             with ShardWriter(folder, name) as writer:
-                for rows in itertools.islice(blocks, len(shard)):
-                    batch = decoder.decode(rows, name)
+                for batch in itertools.islice(blocks, len(shard)):
                     record = encode_block(maker.block(batch), layout)
                     writer.write(frame_records(pa.array([record], pa.binary())))
-                    done += len(rows)
+                    done += batch.num_rows
                     on_rows(done, 2 * read.rows)
                 shards.append(replace(writer.finish(), rows=sum(shard)))
         written[split.name] = plan, tuple(shards)

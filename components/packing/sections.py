@@ -39,7 +39,7 @@ class BlockMaker:
         """The block of some rows.
 
         Args:
-            batch: Columns as `RowDecoder` gives them.
+            batch: Columns as `RowShuffler` gives them back.
 
         Raises:
             DataError: An image cannot be decoded, or has another shape than the others.

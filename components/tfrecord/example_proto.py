@@ -91,6 +91,14 @@ def is_example(payload: bytes) -> bool:
     return (len(payload) > 4 and _is_filled(payload)) or parse_example(payload) is not None
 
 
+def is_plain_example(payload: bytes) -> bool:
+    """Whether a payload is one submessage of features, as writers lay out an Example (0.2 us).
+
+    False says nothing: ask `is_example` and `has_sequences`.
+    """
+    return len(payload) > 4 and _submessage_end(payload, 0, _CONTEXT_TAG) == len(payload)
+
+
 def has_sequences(payload: bytes) -> bool:
     """Whether a payload has feature lists, by its outermost layer: no Example has any.
 
