@@ -22,6 +22,7 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.input.start import InputStart
+from penstock.components.trainer.optimizing import averages
 from penstock.components.trainer.record import EpochRecord, read_epochs
 
 logger = logging.getLogger(__name__)
@@ -91,7 +92,12 @@ class Checkpoints:
             optimizer=[variable.value for variable in model.optimizer.variables],
             metrics=[variable.value for variable in model.metrics_variables],
         )
-        self._model_variables = len(model.variables)
+        # Of what is exported: where an average of a weight is kept, that.
+        kept, places = averages(model), {id(v): i for i, v in enumerate(model.optimizer.variables)}
+        self._exported = [
+            f"optimizer/{places[id(kept[id(v)])]}" if id(v) in kept else f"model/{i}"
+            for i, v in enumerate(model.variables)
+        ]
 
     def save(
         self, start: InputStart, epochs: Sequence[EpochRecord], *, best_step: int | None
@@ -154,7 +160,7 @@ class Checkpoints:
             ) from error
 
     def model_values(self, step: int) -> list[np.ndarray]:
-        """The values of the model's variables in a checkpoint.
+        """The values of the model's variables in a checkpoint, averages where there are any.
 
         Raises:
             DataError: It is missing or damaged.
@@ -163,8 +169,7 @@ class Checkpoints:
         try:
             reader = tf.train.load_checkpoint(posixpath.join(path, _VARIABLES))
             return [
-                reader.get_tensor(f"model/{index}/.ATTRIBUTES/VARIABLE_VALUE")
-                for index in range(self._model_variables)
+                reader.get_tensor(f"{name}/.ATTRIBUTES/VARIABLE_VALUE") for name in self._exported
             ]
         except _DAMAGED as error:
             raise DataError(

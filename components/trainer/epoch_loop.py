@@ -15,6 +15,7 @@ from penstock.components.trainer.best_epoch import best_epoch, should_stop
 from penstock.components.trainer.checkpoints import Checkpoints, Saved
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.interrupt import InterruptFlag, TrainingInterruptedError
+from penstock.components.trainer.optimizing import averaged, take_averages
 from penstock.components.trainer.options import EarlyStop, TrainOptions
 from penstock.components.trainer.record import EpochRecord
 from penstock.components.trainer.steps import Steps
@@ -123,7 +124,8 @@ class EpochLoop:
             record = self._run_epoch(epoch, on_live)
             self.epochs.append(record)
             if self.best is record and options.early_stop:
-                self._best_values = [variable.numpy() for variable in self._model.variables]
+                with averaged(self._model):
+                    self._best_values = [variable.numpy() for variable in self._model.variables]
             self._save()
             on_epoch(record)
         return f"all {options.total_steps} steps done"
@@ -136,6 +138,7 @@ class EpochLoop:
         """
         best = self.best
         if self._options.early_stop is None or best is None or best is self.epochs[-1]:
+            take_averages(self._model)
             return self.epochs[-1].epoch
         values = self._best_values
         if values is None:
@@ -150,12 +153,9 @@ class EpochLoop:
         Raises:
             TrainingInterruptedError: It was.
         """
-        name = self._flag.name
-        if self._workers is not None:
-            name = (name or "another worker was told to stop") if self._one_is_told else None
-        if name is None:
+        if not self._told:
             return
-        place = f"{name} at step {self.step} of {self._options.total_steps}"
+        place = f"{self._told} at step {self.step} of {self._options.total_steps}"
         if self._checkpoints is None:
             raise TrainingInterruptedError(f"{place}: nothing is saved, train() has no resume_dir")
         # An evaluation that is given up has changed the metrics of the epoch's training.
@@ -164,6 +164,13 @@ class EpochLoop:
         raise TrainingInterruptedError(
             f"{place}: saved in {self._checkpoints.directory}; run again to go on from there"
         )
+
+    @property
+    def _told(self) -> str | None:
+        """Who was told to stop, as all workers know."""
+        if self._workers is None:
+            return self._flag.name
+        return self._flag.name or "another worker was told to stop" if self._one_is_told else None
 
     def _run_epoch(self, epoch: int, on_live: OnLive) -> EpochRecord:
         began = self._meter.seconds
@@ -266,13 +273,14 @@ class EpochLoop:
         batches = self._steps.eval_batches()
         left = self._options.eval_steps or math.inf
         evaluated = 0
-        while left > 0:
-            self.stop_if_interrupted()
-            count = int(min(self._call_steps, left))
-            done = self._steps.evaluate(batches, count)
-            self._settle(0)
-            evaluated += done
-            left = left - done if done == count else 0
+        with averaged(self._model):
+            while left > 0 and not self._told:
+                count = int(min(self._call_steps, left))
+                done = self._steps.evaluate(batches, count)
+                self._settle(0)
+                evaluated += done
+                left = left - done if done == count else 0
+        self.stop_if_interrupted()
         if not evaluated:
             raise DataError("eval_data is empty")
         metrics = {f"val_{name}": value for name, value in self._metrics().items()}

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.tfrecord.feature_spec import FeatureSpec
+from penstock.components.trainer.input.common import Label, names_of
 from penstock.components.trainer.model_setup import input_names
 
 Signature = Callable[[tf.Tensor], dict[str, tf.Tensor]]
@@ -26,7 +27,7 @@ def export(
     model: keras.Model,
     serving_dir: str,
     *,
-    label: str | None,
+    label: Label,
     transform: Any | None = None,
     spec: Mapping[str, FeatureSpec] | None = None,
     prepare: Prepare | None = None,
@@ -48,7 +49,8 @@ and the label where the records have it; only with `transform` |
     Args:
         model: Trained on the transformed features, or on those of `spec`.
         serving_dir: `fn_args.serving_model_dir`; appears whole, by rename.
-        label: The label's name in the records, which serving does without; None if there is none.
+        label: The label's name in the records, or those of several, which serving does without;
+            None if there is none.
         transform: The `tft.TFTransformOutput` whose features the model takes; the records are
             then raw ones.
         spec: What to parse where there is no `transform`; give exactly one of the two.
@@ -169,10 +171,9 @@ def _transform(
     return transform_features
 
 
-def _without(spec: Mapping[str, FeatureSpec], label: str | None) -> dict[str, FeatureSpec]:
-    if label is not None and label not in spec:
-        raise UsageError(f"label {label!r} is not in the records; they have {', '.join(spec)}")
-    return {name: kind for name, kind in spec.items() if name != label}
+def _without(spec: Mapping[str, FeatureSpec], label: Label) -> dict[str, FeatureSpec]:
+    labels = names_of(label, spec)
+    return {name: kind for name, kind in spec.items() if name not in labels}
 
 
 def _save(module: tf.Module, signatures: dict[str, Signature], serving_dir: str) -> None:

@@ -31,6 +31,7 @@ from penstock.components.trainer.model_setup import (
     default_strategy,
     make_model,
 )
+from penstock.components.trainer.optimizing import set_up_optimizer
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.record import (
     RECORD_NAME,
@@ -244,6 +245,7 @@ def _steps(
 ) -> tuple[keras.Model, Steps]:
     """The model and its steps, once data and options are seen to go with it."""
     model = make_model(build_model, strategy=strategy, mixed_precision=options.mixed_precision)
+    set_up_optimizer(model, options, replicas=strategy.num_replicas_in_sync)
     if options.xla and strategy.num_replicas_in_sync > 1:
         raise UsageError(
             f"xla compiles for one device, there are {strategy.num_replicas_in_sync} replicas: "

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from penstock.components.errors import UsageError
 
 MODES = ("min", "max")
+SCHEDULES = ("none", "cosine")
 PRECISIONS = ("none", "auto", "bfloat16", "float16")
 
 
@@ -58,6 +59,13 @@ class TrainOptions:
             `float16`, for GPUs before compute capability 8.0, needs its loss scaled, which
             Keras does by an optimizer of its own; `auto` chooses by the GPU; `none` computes in
             32 bits.
+        learning_rate_schedule: `cosine` brings the optimizer's learning rate down to 0 at the last
+            step, by half a cosine; `none` leaves it.
+        warmup_steps: Updates over which it comes up from 0 before.
+        gradient_accumulation_steps: Steps whose gradients are averaged to one update, as if a
+            batch were so many times larger; one device only.
+        ema_momentum: Evaluate and export the moving average of the weights, which keeps this share
+            of itself at each step, 0.99 to 0.9999; None takes the weights themselves.
         xla: Compile the training step with XLA; costs seconds at the start, and the step's
             inputs must all be numbers.
         steps_per_execution: Steps in one call into TensorFlow; None lets calls grow to 0.2 s.
@@ -82,6 +90,10 @@ class TrainOptions:
     # batches copied ahead and 0.2 with single calls, on two cores; wide layers gain from bfloat16
     # on CPUs with AMX (`penstock bench gpu`, docs/performance.md).
     mixed_precision: str = "none"
+    learning_rate_schedule: str = "none"
+    warmup_steps: int = 0
+    gradient_accumulation_steps: int = 1
+    ema_momentum: float | None = None
     xla: bool = False
     steps_per_execution: int | None = None
     prefetch_to_device: bool = False
@@ -96,6 +108,8 @@ class TrainOptions:
             "checkpoint_every_steps": 0,
             "keep_checkpoints": 2,
             "steps_per_execution": 1,
+            "warmup_steps": 0,
+            "gradient_accumulation_steps": 1,
             "profile_steps": 0,
         }
         for name, minimum in least.items():
@@ -107,6 +121,13 @@ class TrainOptions:
                 f"mixed_precision must be one of {', '.join(PRECISIONS)}, "
                 f"got {self.mixed_precision!r}"
             )
+        if self.learning_rate_schedule not in SCHEDULES:
+            raise UsageError(
+                f"learning_rate_schedule must be one of {', '.join(SCHEDULES)}, "
+                f"got {self.learning_rate_schedule!r}"
+            )
+        if self.ema_momentum is not None and not 0 < self.ema_momentum < 1:
+            raise UsageError(f"ema_momentum must be between 0 and 1, got {self.ema_momentum}")
         if (self.max_steps is None) == (self.epochs is None):
             raise UsageError(
                 f"give either max_steps or epochs, got max_steps={self.max_steps} "

@@ -178,7 +178,7 @@ def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> Non
     export(
         trained.model,
         fn_args.serving_model_dir,
-        label=targets[0].name,
+        label=[target.name for target in targets],
         transform=data.transform,
         signatures={SERVE_COLUMNS: columns},
     )

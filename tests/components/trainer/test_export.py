@@ -80,6 +80,19 @@ def test_serving_takes_raw_records_without_the_label(transform, tmp_path):
     assert [path.name for path in target.parent.iterdir()] == ["Format-Serving"]
 
 
+def test_serving_does_without_any_of_several_labels(tmp_path):
+    spec = {name: tf.io.FixedLenFeature([1], tf.float32) for name in ("size", "sold", "price")}
+    x = keras.Input((1,), name="size")
+    model = keras.Model({"size": x}, {"sold": x * 2, "price": x * 3})
+    export(model, str(tmp_path / "model"), label=["sold", "price"], spec=spec)
+    serve = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
+    answer = serve(tf.constant([raw_example(size=4.0)]))
+    assert {name: value.numpy().tolist() for name, value in answer.items()} == {
+        "sold": [[8.0]],
+        "price": [[12.0]],
+    }
+
+
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_a_model_of_mixed_precision_serves_float32(transform, tmp_path, policy):
     keras.config.set_dtype_policy(policy)
@@ -191,5 +204,5 @@ def test_an_empty_place_and_a_leftover_are_used(transform, tmp_path):
 def test_arguments_that_do_not_go_together_are_refused(transform, tmp_path):
     with pytest.raises(UsageError, match="export needs either transform or spec"):
         export(make_model(), str(tmp_path / "model"), label="sold")
-    with pytest.raises(UsageError, match="label 'price' is not in the records; they have color"):
+    with pytest.raises(UsageError, match="label 'price' is not a feature; there are color"):
         export(make_model(), str(tmp_path / "model"), label="price", transform=transform)

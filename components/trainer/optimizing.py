@@ -1,0 +1,80 @@
+"""What training options ask of a model's optimizer, and the moving averages that it keeps."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+
+from penstock.components.errors import UsageError
+from penstock.components.trainer.options import TrainOptions
+
+
+def set_up_optimizer(model: keras.Model, options: TrainOptions, *, replicas: int) -> None:
+    """Give a compiled model's optimizer, not built yet, its schedule, accumulation and averages.
+
+    Raises:
+        UsageError: It has a schedule of its own, or several devices were to accumulate.
+    """
+    optimizer = _inner(model)
+    every = options.gradient_accumulation_steps
+    if every > 1:
+        if replicas > 1:
+            raise UsageError(
+                f"gradient_accumulation_steps is for one device, there are {replicas} replicas, "
+                "whose batches add up as well"
+            )
+        optimizer.gradient_accumulation_steps = every
+    if options.ema_momentum is not None:
+        optimizer.use_ema, optimizer.ema_momentum = True, options.ema_momentum
+    if options.learning_rate_schedule == "none" and not options.warmup_steps:
+        return
+    if isinstance(optimizer._learning_rate, keras.optimizers.schedules.LearningRateSchedule):
+        raise UsageError(
+            "the optimizer of build_model has a learning-rate schedule: leave it, or "
+            "learning_rate_schedule and warmup_steps, out"
+        )
+    rate = float(keras.ops.convert_to_numpy(optimizer.learning_rate))
+    warmup = options.warmup_steps
+    optimizer.learning_rate = keras.optimizers.schedules.CosineDecay(
+        0.0 if warmup else rate,
+        max(1, options.total_steps // every - warmup),
+        alpha=0.0 if options.learning_rate_schedule == "cosine" else 1.0,
+        warmup_target=rate if warmup else None,
+        warmup_steps=warmup,
+    )
+
+
+def averages(model: keras.Model) -> dict[int, Any]:
+    """By the id of a weight, the variable with its moving average; empty without averages."""
+    optimizer = _inner(model)
+    if not optimizer.use_ema:
+        return {}
+    kept = optimizer._model_variables_moving_average
+    pairs = zip(optimizer._trainable_variables, kept, strict=True)
+    return {id(variable): average for variable, average in pairs}
+
+
+def take_averages(model: keras.Model) -> None:
+    """Give the weights the values of their averages, where there are any."""
+    found = averages(model)
+    for variable in model.trainable_variables:
+        if id(variable) in found:
+            variable.assign(found[id(variable)].numpy())
+
+
+@contextmanager
+def averaged(model: keras.Model) -> Iterator[None]:
+    """The model with the averages of its weights; with its weights again at the end."""
+    own = [variable.numpy() for variable in model.trainable_variables] if averages(model) else []
+    take_averages(model)
+    try:
+        yield
+    finally:
+        for variable, value in zip(model.trainable_variables, own, strict=False):
+            variable.assign(value)
+
+
+def _inner(model: keras.Model) -> Any:
+    """The optimizer itself, within the one that scales the loss of float16."""
+    return getattr(model.optimizer, "inner_optimizer", model.optimizer)
