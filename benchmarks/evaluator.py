@@ -40,8 +40,8 @@ def evaluate(name: str, taxi: Path, copies: int, *, baseline: bool) -> Measured:
     from tfx.proto import example_gen_pb2
     from tfx.types import standard_artifacts as kinds
 
+    from penstock.components.engine.options import local_beam_args
     from penstock.components.evaluator.component import Executor
-    from penstock.components.local_beam import local_beam_args
     from penstock.components.tfrecord.manifest import read_manifest
     from penstock.pipelines.taxi.config import TaxiConfig
     from penstock.pipelines.taxi.pipeline import create_pipeline

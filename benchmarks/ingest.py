@@ -118,10 +118,10 @@ def ingest_source(
     workers: int = 1,
 ) -> Measured:
     """What `penstock ingest` does by the options of a source, planning included."""
+    from penstock.components.engine.pipeline import local_pipeline
     from penstock.components.example_gen.ingest import ingest, plan_job
     from penstock.components.example_gen.options import IngestOptions
     from penstock.components.example_gen.split_options import SplitOptions
-    from penstock.components.local_beam import local_pipeline
     from penstock.components.sources.open import open_source
 
     def work() -> int:

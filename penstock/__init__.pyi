@@ -7,6 +7,7 @@ from ._verbs import compile, ingest, init, inspect, report, run
 # Training on images.
 from .components import image_features
 from .components.doctor.verify import verify
+from .components.engine.options import EngineOptions, local_beam_args
 
 # Errors: each a single line for a person.
 from .components.errors import DataError, PenstockError, UsageError
@@ -32,7 +33,6 @@ from .components.gates.image_checks import ImageRules
 from .components.gates.image_gate import ImageGate
 from .components.gates.pusher import Pusher
 from .components.gates.serving_check import ServingCheck
-from .components.local_beam import local_beam_args
 from .components.packing.component import Pack
 from .components.packing.options import ImageColumn, PackOptions
 from .components.packing.pack import pack
@@ -139,6 +139,7 @@ __all__ = [
     "CuratedSchema",
     "DataError",
     "EarlyStop",
+    "EngineOptions",
     "EvaluationOptions",
     "ImageColumn",
     "ImageConfig",

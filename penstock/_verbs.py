@@ -49,12 +49,12 @@ def ingest(
         DataError: The data is bad; nothing is left at `output`.
         UsageError: An option or `output` cannot be used.
     """
+    from penstock.components.engine.pipeline import local_pipeline
     from penstock.components.example_gen.ingest import ingest as run_ingest
     from penstock.components.example_gen.ingest import plan_job
     from penstock.components.example_gen.options import IngestOptions
     from penstock.components.example_gen.split_options import SplitOptions
     from penstock.components.files.commit import check_target
-    from penstock.components.local_beam import local_pipeline
     from penstock.components.sources.open import open_source
 
     options = options or IngestOptions()

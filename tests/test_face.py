@@ -15,8 +15,9 @@ ROOT = Path(__file__).parents[1]
 # A change here is a change for users: it belongs in CHANGELOG.md.
 PUBLIC = """
 ApplicationBase AugmentOptions Augmentation AvroOptions BatchEvaluator BigQueryOptions
-BinaryOptions CATEGORIES_XF ContentDriver CuratedSchema DataError EarlyStop EvaluationOptions IMAGE
-ImageColumn ImageConfig ImageGate ImageInputOptions ImageModelOptions ImageOptions ImageRules
+BinaryOptions CATEGORIES_XF ContentDriver CuratedSchema DataError EarlyStop EngineOptions
+EvaluationOptions IMAGE ImageColumn ImageConfig ImageGate ImageInputOptions ImageModelOptions
+ImageOptions ImageRules
 IngestOptions InputFacts InputOptions InputStart JsonLinesOptions LabelFacts LabelFn
 LatestBlessedStatisticsStrategy LatestOtherBlessedModelStrategy ModelCard NUMBERS_XF Pack
 PackOptions PenstockError Placement Pusher Rows ServingCheck ShardOptions ShardedExampleGen

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 
 import apache_beam as beam
 
-from penstock.components.beam_workers import WORKER_LOST
+from penstock.components.engine.workers import WORKER_LOST
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.parquet_copy import PARQUET_DIR

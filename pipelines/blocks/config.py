@@ -8,6 +8,7 @@ data: str = "customers.csv"
 
 from dataclasses import dataclass, field
 
+from penstock.components.engine.options import EngineOptions
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.gates.image_checks import ImageRules
@@ -113,6 +114,7 @@ class PipelineConfig:
         root: Folder of the runs: metadata, artifacts and pushed models.
         schema: Path of a curated schema.pbtxt; None infers one from the data.
         ingest: Shards, compression, bad rows.
+        engine: What runs the Beam work of all nodes.
         train: How long to train.
         track: The tracker that is told of the training, beside TensorBoard.
         last_spans: Spans of data that a model is trained on, the newest; those before it from
@@ -126,6 +128,7 @@ class PipelineConfig:
     root: str = "runs"
     schema: str | None = None
     ingest: IngestOptions = field(default_factory=IngestOptions)
+    engine: EngineOptions = field(default_factory=EngineOptions)
     train: TrainOptions = field(default_factory=lambda: TrainOptions(max_steps=1000))
     track: TrackOptions = field(default_factory=TrackOptions)
     last_spans: int = 1

@@ -23,7 +23,6 @@ from penstock.components.gates.curated_schema import CuratedSchema
 from penstock.components.gates.gate import ValidationGate
 from penstock.components.gates.pusher import Pusher
 from penstock.components.gates.serving_check import ServingCheck
-from penstock.components.local_beam import local_beam_args
 from penstock.components.packing.component import Pack
 from penstock.components.packing.options import PackOptions
 from penstock.pipelines.blocks.config import ImageConfig, PipelineConfig, TableConfig
@@ -180,7 +179,7 @@ def training_pipeline(
         ],
         enable_cache=True,
         metadata_connection_config=sqlite_metadata_connection_config(f"{root}/metadata.sqlite"),
-        beam_pipeline_args=local_beam_args(),
+        beam_pipeline_args=config.engine.beam_args(),
     )
 
 

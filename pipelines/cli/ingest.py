@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+from penstock.components.engine.options import EngineOptions
 from penstock.components.errors import PenstockError, UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
@@ -38,7 +40,7 @@ class IngestCommand(TyperCommand):
         kind = _kind_in(args)
         if kind is not None:
             app = typer.Typer(add_completion=False)
-            app.command()(with_flags(_ingest, options_type(kind), panel=f"Source: {kind}"))
+            app.command()(with_flags(_on_engine, options_type(kind), panel=f"Source: {kind}"))
             built = typer.main.get_command(app)
             self.params, self.callback = built.params, built.callback
         return super().parse_args(ctx, args)
@@ -95,7 +97,6 @@ def _ingest(
     parquet_copy: Annotated[
         bool, typer.Option("--parquet-copy", help="Write the rows as Parquet too, for analysis.")
     ] = IngestOptions.parquet_copy,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that work at the same time.")] = 1,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace OUTPUT once the new one is complete.")
     ] = False,
@@ -111,7 +112,10 @@ def _ingest(
     with _errors_in_flags(kind):
         parts = _parts(inputs or [], input_split or [], split or [], partition_feature)
         values = {"kind": kind} if kind else {}
-        source_options = options_type(kind)(**values, **given(source))
+        names = {field.name for field in fields(EngineOptions)}
+        engine = EngineOptions(**{n: v for n, v in given(source).items() if n in names})
+        values |= {n: v for n, v in given(source).items() if n not in names}
+        source_options = options_type(kind)(**values)
         options = IngestOptions(
             shards=ShardOptions(shards=shards, reading_hosts=reading_hosts),
             compression=compression.upper(),
@@ -129,13 +133,14 @@ def _ingest(
             output,
             source_options,
             options,
-            workers=workers,
+            engine=engine,
             overwrite=overwrite,
             as_json=as_json,
         )
 
 
-command = with_flags(_ingest, options_type(None), panel="Source: a table in files")
+_on_engine = with_flags(_ingest, EngineOptions, panel="Engine")
+command = with_flags(_on_engine, options_type(None), panel="Source: a table in files")
 
 
 @contextmanager

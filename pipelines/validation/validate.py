@@ -14,9 +14,9 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_p
 from tfx_bsl.tfxio import tf_example_record
 
 from penstock.components.doctor.verify import verify
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError
 from penstock.components.gates.checks import GateOptions, find_problems
-from penstock.components.local_beam import local_pipeline
 from penstock.components.tfrecord.schema_features import parse_schema
 from penstock.pipelines.validation.examples_folder import find_manifest, find_shards
 

@@ -18,8 +18,8 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io import WriteToAvro
 
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError, UsageError, short_error
-from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.avro.options import AvroOptions
 from penstock.components.sources.base import Batch, Column, Piece, Source
 from penstock.components.sources.bigquery.options import (

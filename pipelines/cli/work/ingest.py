@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.table import Table
 
+from penstock.components.engine.options import EngineOptions
+from penstock.components.engine.pipeline import engine_pipeline
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.write_shards import Job
-from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.kinds import KindOptions, find_kind
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import Manifest
@@ -30,7 +31,7 @@ def run_ingest(
     source_options: KindOptions,
     options: IngestOptions,
     *,
-    workers: int,
+    engine: EngineOptions,
     overwrite: bool,
     as_json: bool,
 ) -> None:
@@ -41,7 +42,7 @@ def run_ingest(
         output: Folder to make.
         source_options: How the inputs are read.
         options: Shards, compression, bad rows.
-        workers: Processes that work at the same time.
+        engine: What runs the work.
         overwrite: Replace `output` once the new one is complete.
         as_json: Print the manifest.
 
@@ -68,7 +69,7 @@ def run_ingest(
             jobs,
             output,
             options,
-            lambda: local_pipeline(workers),
+            lambda: engine_pipeline(engine),
             overwrite=overwrite,
             watch=lambda rows_done: _progress(rows_done, rows),
         )

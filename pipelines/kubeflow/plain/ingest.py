@@ -4,11 +4,11 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
-from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.kinds import KindOptions, options_type
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import Manifest

@@ -17,8 +17,8 @@ from tfx.types import Channel
 from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEvaluation, Schema
 from tfx.utils import proto_utils
 
+from penstock.components.engine.pipeline import local_beam_args
 from penstock.components.evaluator.component import BatchEvaluator, Executor
-from penstock.components.local_beam import local_beam_args
 
 CONFIG = """
 model_specs {{signature_name: "yes" label_key: "label"}}

@@ -10,10 +10,10 @@ from google.protobuf import json_format, text_format
 from tensorflow_model_analysis.proto import config_pb2
 from tfx_bsl.tfxio import tf_example_record
 
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError
 from penstock.components.evaluator import records
 from penstock.components.evaluator.evaluate import evaluate, not_in_batches
-from penstock.components.local_beam import local_pipeline
 from penstock.components.trainer.input.files import find_input
 
 PARSED = {"x": (tf.float32,), "label": (tf.int64, -1), "class": (tf.int64, 0)}

@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 import tensorflow as tf
 
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
@@ -20,7 +21,6 @@ from penstock.components.example_gen.shard_task import StrictError, run_task
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.example_gen.write_shards import Job, shard_tasks
 from penstock.components.files.output import LocalOutput
-from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions

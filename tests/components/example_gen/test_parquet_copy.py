@@ -1,10 +1,10 @@
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
-from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions

@@ -6,9 +6,9 @@ import pytest
 from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import example_gen_pb2
 
+from penstock.components.engine.pipeline import local_beam_args
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
-from penstock.components.local_beam import local_beam_args
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.node import State, launch_node
 from penstock.pipelines.kubeflow.plan import SPAN_FROM

@@ -12,12 +12,12 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import pusher_pb2
 from tfx.types.standard_artifacts import Examples, Model
 
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import PenstockError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.gates.pusher import Pusher
-from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY, read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.gates.checks import GateOptions
-from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.validation.files import keep_validation

@@ -2,11 +2,11 @@
 
 import pytest
 
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
-from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.open import open_source
 from penstock.components.sources.tfrecords.options import TFRecordOptions
 from penstock.components.tfrecord.sharding import ShardOptions

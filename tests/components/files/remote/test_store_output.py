@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from typer.testing import CliRunner
 
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.files import store_output
-from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.components.trainer.input.files import find_input

@@ -15,11 +15,11 @@ import pytest
 from apache_beam.io.gcp.bigquery import ReadFromBigQuery
 from google.auth import credentials as google_credentials
 
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
-from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.base import Column
 from penstock.components.sources.bigquery import source as bigquery_module
 from penstock.components.sources.bigquery.options import (

@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 from scipy.io import savemat
 
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
-from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import read_manifest

@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
-from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.base import Column
 from penstock.components.sources.lines.text.options import TextOptions
 from penstock.components.sources.open import open_source

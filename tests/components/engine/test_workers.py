@@ -6,12 +6,12 @@ import apache_beam as beam
 import psutil
 import pytest
 
-from penstock.components.beam_workers import WORKER_LOST, _status
+from penstock.components.engine.pipeline import local_pipeline
+from penstock.components.engine.workers import WORKER_LOST, _status
 from penstock.components.errors import DataError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
-from penstock.components.local_beam import local_pipeline
 from penstock.components.sources.open import open_source
 
 pytestmark = pytest.mark.faults

@@ -1,0 +1,95 @@
+"""An ingest on a job server of Beam, whose worker shares nothing with it but an S3 server.
+
+Of the engine each part is a process: a job server, and a worker pool whose disk is its own, a
+tmpfs over the folder of the process that plans, where a mount namespace can be had.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.components.engine.options import EngineOptions
+from penstock.components.engine.pipeline import engine_pipeline, local_pipeline
+from penstock.components.errors import DataError
+from penstock.components.example_gen.ingest import ingest, plan_job
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.sources.open import open_source
+from penstock.components.tfrecord.sharding import ShardOptions
+
+pytestmark = pytest.mark.ci
+RUNNERS = "apache_beam.runners"
+_PRIVATE = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+_MOUNT = 'mount -t tmpfs none "$0" && exec "$@"'
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("localhost", 0))
+        return one.getsockname()[1]
+
+
+@pytest.fixture
+def engine(s3, tmp_path):
+    """A job server, and a worker pool with a disk of its own."""
+    home = tmp_path / "home"
+    home.mkdir()
+    job, pool = free_port(), free_port()
+    # The pool starts workers by the name `python`.
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "TMPDIR": str(home)}
+    private = [*_PRIVATE, _MOUNT, str(tmp_path)]
+    has_namespaces = subprocess.run([*private, "true"], capture_output=True).returncode == 0
+    commands = [
+        [f"{RUNNERS}.portability.local_job_service_main", f"--port={job}"],
+        [f"{RUNNERS}.worker.worker_pool_main", f"--service_port={pool}"],
+    ]
+    processes = []
+    for at, command in enumerate(commands):
+        command = [sys.executable, "-W", "ignore", "-m", *command]
+        with (tmp_path / f"{at}.log").open("w") as log:
+            processes.append(
+                subprocess.Popen(
+                    [*(private if at and has_namespaces else []), *command],
+                    stdout=log,
+                    stderr=log,
+                    env={**environment, "TMPDIR": str(tmp_path if at else home)},
+                )
+            )
+    until = time.monotonic() + 60
+    for port in (job, pool):
+        while socket.socket().connect_ex(("localhost", port)) and time.monotonic() < until:
+            time.sleep(0.1)
+    yield EngineOptions(
+        runner="portable", job_endpoint=f"localhost:{job}", worker_pool=f"localhost:{pool}"
+    )
+    for process in processes:
+        process.terminate()
+        process.wait(10)
+
+
+def run(make_pipeline, output, **options):
+    options = IngestOptions(shards=ShardOptions(shards=4), **options)
+    job = plan_job(open_source("s3://bucket/in"), SplitOptions(), options)
+    return ingest([job], output, options, make_pipeline)
+
+
+def test_the_same_bytes_as_in_process(s3, engine, tmp_path):
+    lines = [f"{i},{i / 4 if i != 41 else 'x'},name {i}" for i in range(40_000)]
+    for at in range(2):
+        text = "id,fare,name\n" + "\n".join(lines[at::2]) + "\n"
+        s3.put_object(Bucket="bucket", Key=f"in/{at}.csv", Body=text.encode())
+    options = {"on_bad_row": "quarantine", "parquet_copy": True}
+    here = run(local_pipeline, tmp_path / "out", **options)
+    there = run(lambda: engine_pipeline(engine), "s3://bucket/out", **options)
+    assert there == here
+    assert there.account.quarantined == 1
+    with pytest.raises(DataError, match=r"in/1\.csv: line 22 \(row 21\), column 'fare'"):
+        run(lambda: engine_pipeline(engine), "s3://bucket/strict")
+    found = s3.list_objects_v2(Bucket="bucket", Prefix="strict")
+    assert found["KeyCount"] == 0
