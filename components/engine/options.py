@@ -66,15 +66,21 @@ class EngineOptions:
             if runner != self.runner and address:
                 raise UsageError(f"`{field}` is of runner {runner!r}, got {self.runner!r}")
 
+    @property
+    def address(self) -> str:
+        """HOST:PORT of an engine elsewhere; empty for this machine."""
+        return getattr(self, _ADDRESSES[self.runner][0]) if self.runner in _ADDRESSES else ""
+
     def beam_args(self) -> list[str]:
         """What Beam is told, as a pipeline's `beam_pipeline_args` have it."""
         if self.runner == "local":
             return local_beam_args(self.workers)
-        field, option = _ADDRESSES[self.runner]
-        args = [f"--runner={_RUNNERS[self.runner]}", f"--{option}={getattr(self, field)}"]
+        option = _ADDRESSES[self.runner][1]
+        args = [f"--runner={_RUNNERS[self.runner]}", f"--{option}={self.address}"]
+        # Workers have penstock and TFX; else TFX builds a distribution of itself in each node.
+        args.append("--sdk_container_image=unused")
         if self.runner == "dask":
-            return args
-        # The workers are ours, in containers or not, and have penstock: nothing is sent to them.
+            return [*args, "--dask_partition_size=1"]  # of tasks, each minutes of work
         args += ["--environment_type=EXTERNAL", f"--environment_config={self.worker_pool}"]
         if self.runner == "flink":
             args.append(f"--flink_version={self.flink_version}")

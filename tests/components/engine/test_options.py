@@ -9,23 +9,25 @@ from penstock.components.errors import UsageError
     [
         (
             {"runner": "flink", "flink_master": "jm:8081", "parallelism": 8},
-            "--runner=FlinkRunner --flink_master=jm:8081 --environment_type=EXTERNAL "
-            "--environment_config=localhost:50000 --flink_version=1.20 --parallelism=8",
+            "--runner=FlinkRunner --flink_master=jm:8081 --sdk_container_image=unused "
+            "--environment_type=EXTERNAL --environment_config=localhost:50000 "
+            "--flink_version=1.20 --parallelism=8",
         ),
         (
             {"runner": "flink", "flink_master": "jm:8081", "job_server_jar": "/j.jar"},
-            "--runner=FlinkRunner --flink_master=jm:8081 --environment_type=EXTERNAL "
-            "--environment_config=localhost:50000 --flink_version=1.20 "
+            "--runner=FlinkRunner --flink_master=jm:8081 --sdk_container_image=unused "
+            "--environment_type=EXTERNAL --environment_config=localhost:50000 --flink_version=1.20 "
             "--flink_job_server_jar=/j.jar",
         ),
         (
             {"runner": "dask", "dask_scheduler": "d:8786"},
-            "--runner=apache_beam.runners.dask.dask_runner.DaskRunner --dask_client_address=d:8786",
+            "--runner=apache_beam.runners.dask.dask_runner.DaskRunner --dask_client_address=d:8786 "
+            "--sdk_container_image=unused --dask_partition_size=1",
         ),
         (
             {"runner": "portable", "job_endpoint": "j:8099", "worker_pool": "w:1"},
-            "--runner=PortableRunner --job_endpoint=j:8099 --environment_type=EXTERNAL "
-            "--environment_config=w:1",
+            "--runner=PortableRunner --job_endpoint=j:8099 --sdk_container_image=unused "
+            "--environment_type=EXTERNAL --environment_config=w:1",
         ),
     ],
 )
