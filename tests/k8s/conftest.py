@@ -57,6 +57,12 @@ class Objects(list):
             for container in (*spec.get("initContainers", ()), *spec["containers"])
         ]
 
+    def with_images(self):
+        """What kustomize finds images in: containers at any depth."""
+        flink = [one for one in self if one["kind"] == "FlinkDeployment"]
+        pods = [one["spec"]["taskManager"]["podTemplate"]["spec"] for one in flink]
+        return [*self.containers(), *(c for pod in pods for c in pod["containers"])]
+
 
 @pytest.fixture(scope="session")
 def overlays():
@@ -95,7 +101,7 @@ def rendered(folder, inherited=()):
         put_into(objects, plan["namespace"])
     for image in plan.get("images", ()):
         assert image.keys() == {"name", "newName", "digest"}, f"{folder}: {image}"
-        for container in objects.containers():
+        for container in objects.with_images():
             if container["image"].partition("@")[0] == image["name"]:
                 container["image"] = f"{image['newName']}@{image['digest']}"
     names = [identity(one) for one in objects]

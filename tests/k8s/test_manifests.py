@@ -8,13 +8,16 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from penstock.components.engine.options import EngineOptions
 from penstock.pipelines.cli.main import app
 from penstock.pipelines.kubeflow.placement import Placement, read_placement
 from penstock.pipelines.kubeflow.resources import MySqlSecret, Volume
 from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER, MySqlStore
 
 K8S = Path(__file__).parents[2] / "k8s"
-OVERLAYS = ("gcs", "gpu", "rwx", "s3", "single-node")
+OVERLAYS = ("flink", "gcs", "gpu", "rwx", "s3", "single-node")
+# Of an operator: no schema of Kubernetes' own.
+OPERATORS = ("flink.apache.org/v1beta1",)
 PLACEHOLDER = "sha256:" + "0" * 64
 RUNS = {"pipelines.kubeflow.org/v2_component": "true"}
 
@@ -27,6 +30,8 @@ def test_the_overlays_are_those_that_are_tested(overlays):
 def test_every_object_is_valid_for_kubernetes(overlays, version):
     different = {str(one): one for objects in overlays.values() for one in objects}
     for one in different.values():
+        if one["apiVersion"] in OPERATORS:
+            continue
         kubernetes_validate.validate(one, version, strict=True)
 
 
@@ -91,9 +96,17 @@ def test_the_placeholder_of_a_digest_stands_where_the_readme_says_alone():
         for file in K8S.rglob("*")
         if file.is_file() and file.suffix != ".md" and PLACEHOLDER in file.read_text()
     }
-    assert places == {"base/kustomization.yaml", "components/mysql/kustomization.yaml"}
+    assert places == {
+        "base/kustomization.yaml",
+        "components/flink/kustomization.yaml",
+        "components/mysql/kustomization.yaml",
+    }
     readme = (K8S / "README.md").read_text()
-    for image in ("registry.example/penstock", "docker.io/library/mariadb"):
+    for image in (
+        "registry.example/penstock",
+        "docker.io/library/mariadb",
+        "docker.io/apache/beam_flink1.20_job_server",
+    ):
         assert f"name: {image}" in readme
 
 
@@ -113,6 +126,29 @@ def test_a_users_own_kustomization_says_the_images(render, tmp_path):
     (tmp_path / "kustomization.yaml").write_text(yaml.dump(mine))
     used = {container["image"] for container in render(tmp_path).containers()}
     assert used == {f"me/penstock@{digest}", f"me/mariadb@{digest}"}
+
+
+def test_the_flink_cluster_is_what_an_engine_asks_for(overlays):
+    objects, engine = overlays["flink"], EngineOptions()
+    flink = objects.named("FlinkDeployment", "penstock-flink")["spec"]
+    assert flink["flinkVersion"] == f"v{engine.flink_version}".replace(".", "_")
+    assert flink["image"].startswith(f"docker.io/library/flink:{engine.flink_version}-")
+    (pool,) = flink["taskManager"]["podTemplate"]["spec"]["containers"]
+    assert pool["image"] == f"registry.example/penstock@{PLACEHOLDER}"
+    assert pool["args"] == [f"--service_port={engine.worker_pool.partition(':')[2]}"]
+    assert pool["volumeMounts"][0]["mountPath"] == Volume("penstock").mount_path
+    assert (
+        str(flink["taskManager"]["replicas"])
+        == (flink["flinkConfiguration"]["parallelism.default"])
+    )
+    for container in (pool, *flink["podTemplate"]["spec"]["containers"]):
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    assert flink["podTemplate"]["spec"]["securityContext"]["runAsNonRoot"] is True
+    service = objects.named("Service", "penstock-jobs")
+    assert [port["port"] for port in service["spec"]["ports"]] == [8099, 8098]
+    readme = (K8S / "README.md").read_text()
+    assert "--set engine.runner=portable --set engine.job_endpoint=penstock-jobs:8099" in readme
 
 
 def test_no_secret_is_in_git(render):
@@ -293,7 +329,7 @@ def test_no_accelerator_without_the_component(overlays):
         for name, objects in overlays.items()
         if name != "single-node"
     }
-    assert allowed == {"gcs": "0", "gpu": "1", "rwx": "0", "s3": "0"}
+    assert allowed == {"flink": "0", "gcs": "0", "gpu": "1", "rwx": "0", "s3": "0"}
 
 
 # One home for each fact is `placement.py`; the manifests must say the same.
