@@ -39,11 +39,7 @@ def masked(text: str) -> str:
 
 
 def check_no_secret(address: str, advice: str) -> None:
-    """Refuse an address with a password, a token or a signature in it.
-
-    Args:
-        address: Of any scheme.
-        advice: Where the secret belongs instead.
+    """Refuse an address with a secret in it; the advice says where that belongs instead.
 
     Raises:
         UsageError: It holds one; does not repeat it.

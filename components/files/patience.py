@@ -35,12 +35,7 @@ def waits() -> Iterator[float]:
 
 
 def wait_or_give_up(path: str, error: OSError, left: Iterator[float]) -> None:
-    """Wait for the next try.
-
-    Args:
-        path: What was to be read.
-        error: Why the last try failed.
-        left: The waits that are left, from `waits`.
+    """Wait for the next try, as long as the waits that are left say.
 
     Raises:
         TriesFailedError: No try is left.
@@ -71,9 +66,7 @@ def patiently(path: str, call: Callable[[], T]) -> T:
 class PatientFile(io.FileIO):
     """A file that is opened anew, where it stood, when a read fails for a moment.
 
-    Args:
-        path: Where it is.
-        shown: What messages call it.
+    Messages call it `shown`.
     """
 
     def __init__(self, path: str, shown: str) -> None:

@@ -19,11 +19,7 @@ _RANGE_NOT_SATISFIABLE = 416
 
 
 def copy_to(file: RemoteFile, out: BinaryIO) -> None:
-    """Copy a file's content, in the state in which it was listed.
-
-    Args:
-        file: Where it is.
-        out: An empty file of the local disk, not buffered: a full disk is told here.
+    """Copy a file's content, in the state in which it was listed, to one that is not buffered.
 
     Raises:
         DataError: It cannot be read or written, or is in another state by now.

@@ -34,11 +34,7 @@ _CONTROL_SHARE = 0.1
 
 
 def not_text(head: bytes) -> str | None:
-    """What a file that should be a table in UTF-8 text looks like and what to do; else None.
-
-    Args:
-        head: The first bytes of the file, a few hundred or more.
-    """
+    """What a file that should be a table in UTF-8 looks like and what to do; else None."""
     if problem := _container(head):
         return problem
     start = head.lstrip()[:15].lower()
@@ -52,11 +48,7 @@ def not_text(head: bytes) -> str | None:
 
 
 def not_plain_text(head: bytes) -> str | None:
-    """What a file that should be text of any sort looks like and what to do; else None.
-
-    Args:
-        head: The first bytes of the file, a few hundred or more.
-    """
+    """What a file that should be text looks like and what to do; else None."""
     if problem := _container(head) or _wide(head):
         return problem
     if len(head) - len(head.translate(None, _CONTROLS)) > _CONTROL_SHARE * len(head):

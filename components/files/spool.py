@@ -37,10 +37,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def local_path(path: str) -> str:
-    """The path of a file, or of the local copy of a remote one.
-
-    Args:
-        path: A path, a file that was listed, or the address of one that was not.
+    """The path of a file, or of the local copy of a remote one, listed or not.
 
     Raises:
         DataError: It cannot be copied, or there is no room for it.

@@ -68,10 +68,8 @@ def look_at(
 ) -> TableLook | ImagesLook:
     """Look at data; a folder with an image anywhere in it is of images.
 
-    Args:
-        data: A file, a glob or a folder.
-        targets: Columns to predict; of images at most one, the label file's.
-        labels_file: The label file of images; else one that lies with them.
+    Of these there is at most one target, a column of the label file, which is the one that lies
+    with them unless it is given.
 
     Raises:
         DataError: There is nothing that a pipeline could learn from; says why.

@@ -54,11 +54,7 @@ class Roles:
 
 
 def find_roles(looks: Sequence[ColumnLook], targets: Sequence[str]) -> Roles:
-    """Decide what each column is for.
-
-    Args:
-        looks: The columns.
-        targets: Those that are to be predicted.
+    """Decide what each column is for; `targets` are to be predicted.
 
     Raises:
         UsageError: There is no such column.

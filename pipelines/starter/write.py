@@ -56,13 +56,7 @@ def check_folder(folder: Path) -> None:
 def write_starter(
     folder: Path, look: TableLook | ImagesLook, data: str, *, package: str
 ) -> list[Path]:
-    """Write the package; all of it appears at once.
-
-    Args:
-        folder: To make; may be an empty one.
-        look: At the data.
-        data: Where the data is: an absolute path, or an address.
-        package: Its name, see `package_name`.
+    """Write the package called `package` to a folder; all of it appears at once.
 
     Returns:
         The files, relative to `folder`.

@@ -12,10 +12,9 @@ from penstock.pipelines.reporting.page import render_parts, render_section
 
 
 def page(parts: Iterable[str]) -> str:
-    """A whole page, readable without scripts or network.
+    """A whole page of the parts that the functions below give, without scripts or network.
 
-    Args:
-        parts: What the functions below give; a node that was skipped has none.
+    A node that was skipped has none.
     """
     return render_parts(list(parts))
 

@@ -22,12 +22,7 @@ LIVE_SECONDS = 5.0
 
 
 class Meter:
-    """Gathers what a training takes.
-
-    Args:
-        monitor: Looks at the machine; its `begin` is the meter's.
-        input_facts: What the training input reads, where it is known.
-    """
+    """Gathers what a training takes, from its monitor's beginning on."""
 
     def __init__(self, monitor: Monitor, input_facts: InputFacts | None = None) -> None:
         self._monitor = monitor
@@ -60,10 +55,7 @@ class Meter:
         self._epochs.append(times)
 
     def live(self, *, now: bool = False) -> dict[str, float]:
-        """Figures since they were given last, by name, with their units in it.
-
-        Args:
-            now: Give them even if `LIVE_SECONDS` have not passed since.
+        """Figures since they were given last, by name, with units; but `now`, every `LIVE_SECONDS`.
 
         Returns:
             Nothing where it is too early.

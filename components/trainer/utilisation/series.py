@@ -23,11 +23,7 @@ class BoundedSeries:
         self._rows = 0
 
     def add(self, rows: np.ndarray) -> None:
-        """Add rows.
-
-        Args:
-            rows: float[rows, columns].
-        """
+        """Add rows, float[rows, columns]."""
         end = self._rows + len(rows)
         while end > len(self._sums) * self._rows_a_point:
             self._merge_neighbours()
