@@ -7,7 +7,6 @@ record (unshuffled), and twice those of the stock factory (shuffle buffer of 10,
     python benchmarks/input.py --rows 100000 --rounds 1
 """
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from penstock.benchmarks import made_table, script
 from penstock.benchmarks.harness import Measured, measure
 from penstock.benchmarks.make_once import make_once
+from penstock.benchmarks.reading import read_in_python
 
 BATCH_SIZE = 1024
 SHARDS = 16
@@ -113,19 +113,12 @@ def _child(name: str, root: Path) -> Measured:
     # One pass fills the cache and the buffers, and lets tf.data tune itself.
     rows = int(root.name.rpartition("-")[2])
     _take(batches, rows if "cache" in name else min(rows, 32 * BATCH_SIZE))
-    return measure(lambda: _take_for(batches, SECONDS))
+    return measure(lambda: read_in_python(batches, SECONDS))
 
 
 def _take(batches: Iterator[Any], rows: int) -> None:
     for _ in range(-(-rows // BATCH_SIZE)):
         next(batches)
-
-
-def _take_for(batches: Iterator[Any], seconds: float) -> int:
-    rows, end = 0, time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        rows += len(next(batches)["f0"])
-    return rows
 
 
 def main() -> None:

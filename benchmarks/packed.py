@@ -10,7 +10,6 @@ once: the sums of all integers and of the lengths of all strings are checked.
 """
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from penstock.benchmarks import input as rows_benchmark
 from penstock.benchmarks import made_table, script
 from penstock.benchmarks.harness import Measured, measure
 from penstock.benchmarks.make_once import make_once
+from penstock.benchmarks.reading import reader
 
 BATCH_SIZE = 1024
 SECONDS = 4.0
@@ -143,31 +143,11 @@ CONTENDERS: dict[str, Callable[[Path], Any]] = {
 
 
 def _child(name: str, root: Path) -> Measured:
-    import tensorflow as tf
-
-    rows = int(root.name.rpartition("-")[2])
     batches = iter(CONTENDERS[name](root))
-
-    @tf.function(autograph=False)
-    def take(steps: Any) -> Any:
-        """As a training loop takes its batches: in the graph, without a Python object a tensor."""
-
-        def one(step: Any) -> Any:
-            with tf.control_dependencies(tf.nest.flatten(next(batches))):
-                return (step + 1,)
-
-        return tf.while_loop(lambda step: step < steps, one, (0,), parallel_iterations=1)[0]
-
-    check(batches, rows, json.loads((root / "sums.json").read_text()))
-    take(tf.constant(STEPS_A_CALL))
-
-    def work() -> int:
-        steps, end = 0, time.perf_counter() + SECONDS
-        while time.perf_counter() < end:
-            steps += int(take(tf.constant(STEPS_A_CALL)))
-        return steps * BATCH_SIZE
-
-    return measure(work)
+    sums = json.loads((root / "sums.json").read_text())
+    check(batches, int(root.name.rpartition("-")[2]), sums)
+    read = reader(batches, steps_a_call=STEPS_A_CALL)
+    return measure(lambda: read(SECONDS))
 
 
 def check(batches: Any, rows: int, sums: dict[str, int]) -> None:

@@ -10,7 +10,6 @@ labels, and for those that read the same pixels the pixels, are summed and check
 """
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from penstock.benchmarks import made_photos, script
 from penstock.benchmarks.harness import Measured, measure
 from penstock.benchmarks.make_once import make_once
+from penstock.benchmarks.reading import read_in_python
 
 BATCH_SIZE = 32
 SIZE = 299
@@ -194,14 +194,7 @@ CONTENDERS: dict[str, Callable[[Path], Any]] = {
 def _child(name: str, root: Path) -> Measured:
     batches = iter(CONTENDERS[name](root))
     check(name, batches, int(root.name.rpartition("-")[2]), root)
-
-    def work() -> int:
-        images, end = 0, time.perf_counter() + SECONDS
-        while time.perf_counter() < end:
-            images += len(next(batches)["label"])
-        return images
-
-    return measure(work)
+    return measure(lambda: read_in_python(batches, SECONDS))
 
 
 def check(name: str, batches: Any, images: int, root: Path) -> None:

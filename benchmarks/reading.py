@@ -1,17 +1,14 @@
 """Batches taken as a training loop takes them: in the graph, without a Python object a tensor."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-_STEPS_A_CALL = 20
 
-
-def reader(batches: Any) -> Callable[[float], int]:
+def reader(batches: Any, *, steps_a_call: int = 20) -> Callable[[float], int]:
     """A function that reads for so many seconds and says how many rows that were.
 
-    Args:
-        batches: An iterator of a `tf.data.Dataset` of dicts, whose values have rows first.
+    Batches are an iterator of a `tf.data.Dataset` of dicts, whose values have rows first.
     """
     import tensorflow as tf
 
@@ -30,10 +27,18 @@ def reader(batches: Any) -> Callable[[float], int]:
     def read(seconds: float) -> int:
         rows, end = 0, time.perf_counter() + seconds
         while time.perf_counter() < end:
-            rows += int(take(tf.constant(_STEPS_A_CALL)))
+            rows += int(take(tf.constant(steps_a_call)))
         return rows
 
     return read
+
+
+def read_in_python(batches: Iterator[dict[str, Any]], seconds: float) -> int:
+    """Take batches for so many seconds; how many rows these were."""
+    rows, end = 0, time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        rows += len(next(iter(next(batches).values())))
+    return rows
 
 
 def _rows(batch: dict[str, Any]) -> Any:
