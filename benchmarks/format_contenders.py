@@ -3,7 +3,6 @@
 Each gives the size in bytes of what it wrote or reads, and `Measured` of writing and reading.
 """
 
-import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
@@ -30,25 +29,22 @@ def _users(name: str, users: int) -> dict[str, Any]:
     count = max(1, round(users * chosen.share))
     made = format_messages.made_users(min(count, format_messages.DISTINCT))
     _import_for(name)
-    folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
-    path = folder / "users"
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        path = Path(folder, "users")
 
-    def write() -> int:
-        chosen.write(made, count, path)
-        return count
+        def write() -> int:
+            chosen.write(made, count, path)
+            return count
 
-    def read() -> int:
-        characters = chosen.read(path)
-        if characters != count * format_messages.POST_CHARACTERS:
-            raise DataError(f"{characters:,} characters of posts were read of {count:,} users")
-        return count
+        def read() -> int:
+            characters = chosen.read(path)
+            if characters != count * format_messages.POST_CHARACTERS:
+                raise DataError(f"{characters:,} characters of posts were read of {count:,} users")
+            return count
 
-    try:
         written = measure(write)
         size = path.stat().st_size
         return {"write": asdict(written), "read": asdict(measure(read)), "bytes": size}
-    finally:
-        shutil.rmtree(folder)
 
 
 def _import_for(name: str) -> None:
@@ -66,23 +62,17 @@ def _import_for(name: str) -> None:
 
 def _compress(name: str, root: str, seconds: float) -> dict[str, Any]:
     data = format_files.records(sorted(Path(root).iterdir()))
-    folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        shards = Path(folder, "shards")
 
-    def write() -> int:
-        format_files.write(folder / "shards", data, name)
-        return len(data)
+        def write() -> int:
+            format_files.write(shards, data, name)
+            return len(data)
 
-    try:
-        written = measure(write)
-        read = reader(iter(format_files.batches(folder / "shards", name)))
-        size = format_files.folder_bytes(folder)
-        return {
-            "write": asdict(written),
-            "read": asdict(measure(lambda: read(seconds))),
-            "bytes": size,
-        }
-    finally:
-        shutil.rmtree(folder)
+        written = asdict(measure(write))
+        read = reader(iter(format_files.batches(shards, name)))
+        size = format_files.folder_bytes(shards)
+        return {"write": written, "read": asdict(measure(lambda: read(seconds))), "bytes": size}
 
 
 def _read_shards(name: str, rows: int, seconds: float) -> dict[str, Any]:

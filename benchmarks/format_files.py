@@ -1,7 +1,6 @@
 """The same row Examples compressed and not, in few shards and in many; written and read."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +58,4 @@ def batches(folder: Path, name: str) -> Any:
 
 def folder_bytes(folder: Path) -> int:
     """Of all files in it, and below."""
-    return sum(file.stat().st_size for file in _files(folder))
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    return (file for file in folder.rglob("*") if file.is_file())
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

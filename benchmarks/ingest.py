@@ -4,7 +4,6 @@ penstock bench ingest
 """
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -227,11 +226,8 @@ def _setting(options: CsvIngestOptions) -> list[str]:
 
 def _contend(name: str, job: dict[str, Any]) -> dict[str, Any]:
     contender, compression = CONTENDERS[name]
-    folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
-    try:
-        return asdict(contender(Path(job["csv"]), folder / "out", compression))
-    finally:
-        shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        return asdict(contender(Path(job["csv"]), Path(folder, "out"), compression))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ The user of PostgreSQL must be allowed to make the table `penstock_bench_<rows>`
 
 import argparse
 import json
-import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
@@ -147,13 +146,10 @@ def main() -> None:
     parser.add_argument("--contender", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.contender:
-        folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
-        try:
-            contender = CONTENDERS[args.contender]
-            measured = contender(args.data, args.rows, folder / "out", args.postgresql)
-            print(json.dumps(asdict(measured)))
-        finally:
-            shutil.rmtree(folder)
+        contender = CONTENDERS[args.contender]
+        with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+            measured = contender(args.data, args.rows, Path(folder, "out"), args.postgresql)
+        print(json.dumps(asdict(measured)))
         return
     for make in (made_table.csv_file, parquet_file, sqlite_file):
         make(args.data, args.rows)
