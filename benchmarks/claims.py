@@ -26,13 +26,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim held against what was measured.
+    """A claim held against a measured ratio; `how` says what was divided by what.
 
-    Attributes:
-        claim: The claim.
-        measured: The ratio.
-        how: What was divided by what.
-        outcome: `holds`, `holds in part` or `does not hold`.
+    The outcome is `holds`, `holds in part` or `does not hold`.
     """
 
     claim: Claim

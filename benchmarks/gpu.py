@@ -73,14 +73,7 @@ INPUT_OPTIONS: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True)
 class Group:
-    """Trainings that are compared: the inputs of a network, or options of `train` or of one input.
-
-    Attributes:
-        title: What is compared.
-        network: On which network.
-        input: The one input; None compares all.
-        options: What is compared of it.
-    """
+    """Trainings that are compared: a network's inputs, or options of `train` or of one input."""
 
     title: str
     network: str

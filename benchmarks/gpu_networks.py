@@ -121,14 +121,9 @@ IMAGE_INPUTS: dict[str, Input] = {
 
 @dataclass(frozen=True)
 class Network:
-    """One whose steps have one length.
+    """A network whose steps have one length, and what it is trained from, in batches of a unit.
 
-    Attributes:
-        make: The compiled model.
-        inputs: What it is trained from.
-        unit: What a step takes `batch` of.
-        batch: How many.
-        calibration_steps: Enough to know how long a step takes.
+    So many `calibration_steps` are enough to know how long a step takes.
     """
 
     make: Callable[[], Any]

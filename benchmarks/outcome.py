@@ -16,15 +16,7 @@ from penstock.benchmarks.harness import Measured
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to do it.
-
-    Attributes:
-        name: Of the way.
-        per_second: Rows, images or files a second of wall time.
-        cpu_us: CPU time of one of them, in microseconds.
-        peak_mib: Most memory of a process.
-        note: What it does, in a few words.
-    """
+    """One way to do it: how much of it in a second of wall time, and what one costs of CPU time."""
 
     name: str
     per_second: float
@@ -46,13 +38,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Contenders at the same work, the first of which the others are compared with.
-
-    Attributes:
-        title: The work.
-        unit: What is counted: `rows`, `images`.
-        contenders: In the order in which they are told.
-    """
+    """Contenders at the same work, counted in `rows` or `images`; the first is the reference."""
 
     title: str
     unit: str
@@ -110,19 +96,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All of it.
-
-    Attributes:
-        question: The command's word.
-        title: The question in words.
-        setting: What was measured on, a line each.
-        comparisons: Contenders at the same work.
-        facts: Further tables.
-        tracks: Values over time.
-        distributions: Values of one kind.
-        verdicts: Claims and what became of them.
-        seconds: How long it took.
-    """
+    """All that came of a question, which is the command's word."""
 
     question: str
     title: str

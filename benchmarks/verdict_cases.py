@@ -47,11 +47,7 @@ class Training:
 class Case:
     """A training, and what becomes of it by the remedy.
 
-    Attributes:
-        name: What is constructed.
-        before: As it comes.
-        after: With the remedy.
-        knob: What the verdict has to name; None where the remedy is an input that costs nothing.
+    The verdict has to name the knob; without one the remedy is an input that costs nothing.
     """
 
     name: str
