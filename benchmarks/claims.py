@@ -25,7 +25,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """A claim held against a measured ratio; `how` says what was divided by what.
 
     The outcome is `holds`, `holds in part` or `does not hold`.
@@ -77,7 +77,7 @@ AHEAD_OF_PEERS = Claim(
 )
 
 
-def judge(claim: Claim, measured: float, how: str) -> Verdict:
+def judge(claim: Claim, measured: float, how: str) -> Judgement:
     """Hold a claim against a measured ratio."""
     if measured >= claim.wanted:
         outcome = "holds"
@@ -85,4 +85,4 @@ def judge(claim: Claim, measured: float, how: str) -> Verdict:
         outcome = "holds in part"
     else:
         outcome = "does not hold"
-    return Verdict(claim, measured, how, outcome)
+    return Judgement(claim, measured, how, outcome)

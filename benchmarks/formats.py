@@ -105,7 +105,7 @@ class _Group:
 
     comparisons: Sequence[Comparison]
     facts: Sequence[FactTable] = ()
-    verdicts: Sequence[claims.Verdict] = ()
+    verdicts: Sequence[claims.Judgement] = ()
 
 
 def _measure_all(names: Sequence[str], options: FormatsOptions, **job: Any) -> Runs:

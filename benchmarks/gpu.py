@@ -162,7 +162,7 @@ def _facts(group: Group, results: Results) -> FactTable:
     return FactTable(f"{group.title}, against a batch on the device", headers, rows)
 
 
-def _verdict(group: Group, results: Results) -> claims.Verdict:
+def _verdict(group: Group, results: Results) -> claims.Judgement:
     fed = results[PACKED]
     how = f"{group.network}: a step on a batch on the device to one from packed records"
     return claims.judge(claims.DEVICE_NEVER_WAITS, fed["limit_ms"] / fed["step_ms"], how)

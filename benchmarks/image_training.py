@@ -194,7 +194,7 @@ def _facts(runs: dict[str, list[Run]]) -> list[FactTable]:
     ]
 
 
-def _verdicts(found: Comparison, read: Comparison) -> list[claims.Verdict]:
+def _verdicts(found: Comparison, read: Comparison) -> list[claims.Judgement]:
     loop, pixels = packed_images.PIL_LOOP, packed_images.PACKED
     verdicts = [
         claims.judge(

@@ -202,7 +202,7 @@ def _memory(options: CsvIngestOptions, measured: Measured) -> list[FactTable]:
     return [FactTable("Memory of Penstock, one worker", ("Input", "Peak MiB", "Seconds"), rows)]
 
 
-def _verdicts(found: Comparison) -> list[claims.Verdict]:
+def _verdicts(found: Comparison) -> list[claims.Judgement]:
     return [
         claims.judge(claim, found.cpu_ratio(name, to=base), f"CPU time a row, {base} to {name}")
         for claim, name, base in (

@@ -306,7 +306,7 @@ def _climb(what: str, title: str, unit: str, root: Path, options: LadderOptions)
     )
 
 
-def _verdicts(one: Comparison) -> list[claims.Verdict]:
+def _verdicts(one: Comparison) -> list[claims.Judgement]:
     found = []
     names = [contender.name for contender in one.contenders]
     for claim, name, base in (

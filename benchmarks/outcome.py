@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from penstock.benchmarks.claims import Verdict
+from penstock.benchmarks.claims import Judgement
 from penstock.benchmarks.harness import Measured
 
 
@@ -102,7 +102,7 @@ class Outcome:
     title: str
     setting: Sequence[str]
     comparisons: Sequence[Comparison]
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[Judgement]
     facts: Sequence[FactTable] = ()
     tracks: Sequence[Track] = ()
     distributions: Sequence[Distribution] = ()

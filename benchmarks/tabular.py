@@ -158,7 +158,7 @@ def run(options: TabularOptions) -> Outcome:
 _TITLES = {"read": "Read to shuffled batches", "train": "Train a small network"}
 
 
-def _verdicts(read: Comparison, train: Comparison) -> list[claims.Verdict]:
+def _verdicts(read: Comparison, train: Comparison) -> list[claims.Judgement]:
     return [
         claims.judge(claims.TABLES_TRAIN_FASTER, train.rate_ratio(name, to=CSV),
                      f"training, rows/s, {name} to {CSV}")

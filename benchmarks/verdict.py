@@ -117,7 +117,7 @@ def _range(before: Figures) -> tuple[float, float]:
     return before["gain"] / (1 + before["noise"]), before["gain"] * (1 + before["noise"])
 
 
-def _judge_gain(result: Result) -> claims.Verdict:
+def _judge_gain(result: Result) -> claims.Judgement:
     case, before, after = result
     (least, most), gain = _range(before), _measured(before, after)
     nearest = min(max(gain, least), most)
@@ -125,7 +125,7 @@ def _judge_gain(result: Result) -> claims.Verdict:
     return claims.judge(claims.GAIN_IS_TRUE, min(nearest / gain, gain / nearest), how)
 
 
-def _judge_knob(result: Result) -> claims.Verdict:
+def _judge_knob(result: Result) -> claims.Judgement:
     case, before, after = result
     named = case.knob in before["verdict"]
     how = f"{case.name}: {case.knob}" + ("" if named else " is not named")
