@@ -125,13 +125,11 @@ def inspect(
         found = find_tfrecords(path)
     except DataError as error:
         raise DataError("\n".join((str(error), *set_faults))) from error
-    count = len(found.files)
     survey = _Survey(samples)
-    limits = _Limits(
-        math.inf if max_records is None else math.ceil(max_records / count),
-        math.inf if max_records is None else _SUMMARY_BYTES / count,
-        math.inf if max_records is None else _COUNT_BYTES / count,
-    )
+    limits = _Limits(math.inf, math.inf, math.inf)
+    if max_records is not None:
+        in_all = (max_records, _SUMMARY_BYTES, _COUNT_BYTES)
+        limits = _Limits(*(most / len(found.files) for most in in_all))
     files = tuple(_look_into(file, survey, limits) for file in found.files)
     first_file, first_frame = _first_frame(files)
     return InspectReport(

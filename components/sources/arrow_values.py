@@ -34,10 +34,7 @@ def feature_type(arrow_type: pa.DataType) -> tuple[FeatureKind | None, bool] | N
 
     The kind is None where a column has no values at all (Arrow's null type).
     """
-    is_list = _is_list(arrow_type)
-    value_type = arrow_type.value_type if is_list else arrow_type
-    if types.is_dictionary(value_type):
-        value_type = value_type.value_type
+    is_list, value_type = _is_list(arrow_type), _value_type(arrow_type)
     if types.is_null(value_type):
         return None, is_list
     for kind, holds in _HOLDS.items():
@@ -51,9 +48,7 @@ def number_unit(arrow_type: pa.DataType) -> str | None:
 
     All types of one name count in one unit: of dates that is days, of other times microseconds.
     """
-    value_type = arrow_type.value_type if _is_list(arrow_type) else arrow_type
-    if types.is_dictionary(value_type):
-        value_type = value_type.value_type
+    value_type = _value_type(arrow_type)
     for name, holds in _UNITS.items():
         if holds(value_type):
             return name
@@ -63,9 +58,7 @@ def number_unit(arrow_type: pa.DataType) -> str | None:
 
 def holds_text(arrow_type: pa.DataType) -> bool:
     """Whether the values of a type, or of lists of it, are UTF-8 text."""
-    value_type = arrow_type.value_type if _is_list(arrow_type) else arrow_type
-    if types.is_dictionary(value_type):
-        value_type = value_type.value_type
+    value_type = _value_type(arrow_type)
     return types.is_string(value_type) or types.is_large_string(value_type)
 
 
@@ -94,6 +87,12 @@ def _is_list(arrow_type: pa.DataType) -> bool:
         or types.is_large_list(arrow_type)
         or types.is_fixed_size_list(arrow_type)
     )
+
+
+def _value_type(arrow_type: pa.DataType) -> pa.DataType:
+    """The type of a list's values, a dictionary's words, or of plain values."""
+    value_type = arrow_type.value_type if _is_list(arrow_type) else arrow_type
+    return value_type.value_type if types.is_dictionary(value_type) else value_type
 
 
 def to_feature(array: pa.Array, column: Column, non_finite: str) -> tuple[pa.Array, Faults]:

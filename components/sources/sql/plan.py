@@ -7,7 +7,7 @@ import hashlib
 import json
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,7 +112,11 @@ def make_plan(database: Database, options: SqlOptions, connection: Connection) -
     key = _key(database, options, names, connection)
     as_text = features is not None and database.fetches_key_as_text(features[names.index(key)])
     statements = Statements(query, names, key, key_as_text=as_text)
-    rows, keyed_rows, digest = _counts_and_digest(database, options, statements, connection)
+    if options.data_version is None:
+        rows, keyed_rows, digest = database.counts_and_digest(statements, connection)
+    else:
+        rows, keyed_rows = database.counts(statements, connection)
+        digest = options.data_version.encode()
     if not rows and not options.allow_empty:
         raise DataError(
             f"{database.shown}: the {_what(options)} gives no rows; "
@@ -159,13 +163,10 @@ def _describe(
     if twice or not all(name.strip() for name in names):
         what = f"duplicate column {shown(twice)}" if twice else "a column without a name"
         if twice and len(set(names)) == len(names):
-            what = f"columns that differ in case only ({shown(_alike(names, twice))})"
+            alike = [name for name in names if name.lower() in twice]
+            what = f"columns that differ in case only ({shown(alike)})"
         raise DataError(f"{database.shown}: {what}; give each a name of its own (AS) in the query")
     return names, database.features(description, connection)
-
-
-def _alike(names: Sequence[str], lower: Collection[str]) -> list[str]:
-    return [name for name in names if name.lower() in lower]
 
 
 def _key(
@@ -204,14 +205,6 @@ def _primary_key(table: str, connection: Connection) -> str | None:
     except NoSuchTableError:
         return None
     return next(iter(found.get("constrained_columns") or ()), None)
-
-
-def _counts_and_digest(
-    database: Database, options: SqlOptions, statements: Statements, connection: Connection
-) -> tuple[int, int, bytes]:
-    if options.data_version is None:
-        return database.counts_and_digest(statements, connection)
-    return *database.counts(statements, connection), options.data_version.encode()
 
 
 def _boundaries(
