@@ -72,10 +72,6 @@ def in_flags(text: str, flags: Mapping[str, str]) -> str:
 
     Errors name options as Python does, `nested` or `nested='json'` between backquotes; a shell
     wants `--nested json`. What stands elsewhere in the text is the user's own and stays.
-
-    Args:
-        text: The error.
-        flags: Flag by option.
     """
 
     def shown(match: re.Match[str]) -> str:

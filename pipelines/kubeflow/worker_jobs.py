@@ -98,12 +98,7 @@ def work(invocation: str, executor: str) -> None:
 
 
 class WorkerJobs:
-    """TFJobs of a namespace.
-
-    Args:
-        api: Of the cluster.
-        namespace: Where the node's pod runs.
-    """
+    """TFJobs of a namespace, that of the node's pod."""
 
     def __init__(self, api: client.ApiClient, namespace: str) -> None:
         self._jobs = client.CustomObjectsApi(api)

@@ -34,16 +34,7 @@ class Written:
 def report_run(
     store: Any, pipeline: Any, config: Any, folder: Path, *, since: float, error: str = ""
 ) -> Written:
-    """Note and report the run that this process just made.
-
-    Args:
-        store: An open `ml_metadata.MetadataStore`.
-        pipeline: The `tfx.dsl.Pipeline`.
-        config: Its config dataclass, or None.
-        folder: Where the page goes, see `report_name`.
-        since: When the run began, in seconds since the epoch.
-        error: Why it stopped; the empty string where it did not.
-    """
+    """Note and report, in a folder, the run that this process began at `since` and just ended."""
     try:
         name = pipeline.pipeline_name
         newest = next((run for run in all_runs(store) if run.pipeline == name), None)

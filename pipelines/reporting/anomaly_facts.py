@@ -38,13 +38,7 @@ class AnomalyFacts:
 def gather_anomalies(
     by_split: Mapping[str, Any], schema: Any | None, examples: str | None
 ) -> list[AnomalyFacts]:
-    """The anomalies of each split.
-
-    Args:
-        by_split: The `Anomalies` protos.
-        schema: The `Schema` proto that they are against; without it no rows are looked for.
-        examples: Folder of the Examples; likewise.
-    """
+    """The anomalies of each split; rows are looked for where there are a schema and Examples."""
     facts = [AnomalyFacts(anomaly) for anomaly in list_anomalies(by_split)]
     if schema is None or examples is None or is_remote(examples):
         return facts

@@ -12,11 +12,7 @@ _MIN_SLICE_EXAMPLES = 30  # below that a slice's metric is mostly chance
 
 
 def card_facts(report: Report) -> dict[str, Any]:
-    """The card as what JSON holds; a part that the run did not come to is None.
-
-    Args:
-        report: Of a run that trained a model.
-    """
+    """The card of a model's run as what JSON holds; a part that the run did not come to is None."""
     card = report.card or ModelCard()
     return {
         "pipeline": report.pipeline_name,

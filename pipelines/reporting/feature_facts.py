@@ -111,11 +111,7 @@ def read_statistics(uri: str) -> dict[str, Any]:
 
 
 def gather_statistics(uri: str, *, previous: tuple[str, str] | None = None) -> StatisticsFacts:
-    """The facts of an `ExampleStatistics` artifact.
-
-    Args:
-        uri: The artifact.
-        previous: Run id and statistics of an earlier run, to measure drift against.
+    """The facts of an `ExampleStatistics` artifact; drift is against those of a `previous` run.
 
     Raises:
         DataError: The statistics cannot be read.
@@ -128,13 +124,7 @@ def gather_statistics(uri: str, *, previous: tuple[str, str] | None = None) -> S
 def statistics_facts(
     by_split: Mapping[str, Any], *, before: Any = None, compared_with: str | None = None
 ) -> StatisticsFacts:
-    """The facts of statistics.
-
-    Args:
-        by_split: `DatasetFeatureStatistics` of each split.
-        before: Those of an earlier run's first split, to measure drift against.
-        compared_with: That run.
-    """
+    """The facts of splits' statistics; drift is against `before`, of the run `compared_with`."""
     earlier = _by_name(before) if before is not None else {}
     found = {split: _by_name(statistics) for split, statistics in by_split.items()}
     names = dict.fromkeys(name for features in found.values() for name in features)

@@ -65,13 +65,7 @@ class Report:
 
 
 def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
-    """Gather the facts of a run.
-
-    Args:
-        run: The run.
-        earlier: Runs of the same pipeline before it, the newest first: drift is against the
-            newest whose statistics are other ones.
-    """
+    """Gather the facts of a run; drift is against the newest earlier one with other statistics."""
     reader = _Reader(run)
     note = read_note(run)
     pipeline = gather_pipeline(run, note, earlier)

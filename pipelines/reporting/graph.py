@@ -50,11 +50,7 @@ class Layout:
 
 
 def lay_out(upstream: Mapping[str, Sequence[str]]) -> Layout:
-    """Place the nodes of a graph without cycles.
-
-    Args:
-        upstream: The nodes that each node waits for; names that are no keys do not count.
-    """
+    """Place the nodes of a graph without cycles, given those that each waits for."""
     waits = {node: [u for u in ups if u in upstream] for node, ups in upstream.items()}
     layer = _layers(waits)
     chains: dict[tuple[str, str], list[_Point]] = {

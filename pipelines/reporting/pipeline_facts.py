@@ -65,13 +65,7 @@ class PipelineFacts:
 
 
 def gather_pipeline(run: RunRecord, note: RunNote, earlier: Sequence[RunRecord]) -> PipelineFacts:
-    """The nodes of a run.
-
-    Args:
-        run: The run.
-        note: What was noted of it; with it the nodes that were not reached are known.
-        earlier: Runs of the same pipeline; without a note they tell what else there is.
-    """
+    """The nodes of a run; its note, or else earlier runs, tell which were not reached."""
     last = {node.node: node for node in run.nodes}
     tries = [node.node for node in run.nodes]
     upstream = note.upstream or _upstream_by_artifacts([run, *earlier])

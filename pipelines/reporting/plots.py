@@ -75,15 +75,7 @@ def line_plot(
     x_label: str,
     marks: Mapping[float, str] | None = None,
 ) -> Markup:
-    """Lines over steps.
-
-    Args:
-        key: Unique in the page.
-        title: What it shows.
-        lines: At most two.
-        x_label: Of the axis below.
-        marks: Names of places on that axis to point out.
-    """
+    """At most two lines over steps; `key` is unique in the page, `marks` are named places below."""
     with _axes() as (figure, axes):
         highest = max((line.y[-1] for line in lines), default=0)
         for line, colour in zip(lines, _COLOURS, strict=False):
@@ -141,15 +133,7 @@ def slice_plot(
     overall: float,
     named: Sequence[str],
 ) -> Markup:
-    """A metric of each slice over the number of its examples.
-
-    Args:
-        key: Unique in the page.
-        metric: Its name.
-        slices: Examples and value by slice.
-        overall: Its value over all examples.
-        named: Slices to write the names of.
-    """
+    """A metric of each slice over the number of its examples; `named` slices get their names."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     with _axes((9.6, 3.8)) as (figure, axes):
@@ -244,14 +228,7 @@ def _svg(figure: Any, key: str, title: str, description: str) -> Markup:
 
 
 def _inline(svg: str, key: str, title: str, description: str) -> str:
-    """Matplotlib's SVG file as an element of the page.
-
-    Args:
-        svg: The file.
-        key: Put before all ids, which must be unique in the page.
-        title: For a screen reader.
-        description: Likewise.
-    """
+    """Matplotlib's SVG file as an element of the page, its ids made unique by `key`."""
     (box,) = re.findall(r'<svg[^>]* viewBox="([^"]+)"', svg)
     body = svg[svg.index(">", svg.index("<svg")) + 1 :]
     # Its style sheet would hold for the whole page; ours says the same of plots alone.

@@ -58,11 +58,8 @@ def make_request(
 ) -> Request | None:
     """A request of one row; None where the signature takes what cannot be made up.
 
-    Args:
-        signature: The function to ask.
-        model: Folder of the SavedModel.
-        sample: A record of the raw data, for a signature that takes serialized Examples.
-        labels: Features to leave out, which a client does not know.
+    A signature that takes serialized Examples gets the sample, a record of the raw data, without
+    labels, which a client does not know.
     """
     takes_examples = len(signature.inputs) == 1 and signature.inputs[0].dtype == "string"
     if takes_examples:

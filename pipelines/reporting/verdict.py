@@ -35,14 +35,7 @@ class Verdict:
 def judge(
     run: RunRecord, pipeline: PipelineFacts, note: RunNote, evaluation: EvaluationResult | None
 ) -> Verdict:
-    """The verdict on a run.
-
-    Args:
-        run: The run.
-        pipeline: Its nodes.
-        note: What was noted of it.
-        evaluation: The Evaluator's metrics and failures; None without an Evaluator.
-    """
+    """The verdict on a run by its nodes, its note and what its Evaluator found, if it has one."""
     stopped = pipeline.stopped()
     if stopped is not None:
         return _stopped(stopped, note)
@@ -70,12 +63,6 @@ def gate_problems(run: RunRecord, statistics: Any, anomalies: Any, manifest: Any
 
     The store of a run on Kubeflow keeps no reason. Empty where the run has no gate, or where
     what it was given is not there.
-
-    Args:
-        run: The run.
-        statistics: `DatasetFeatureStatistics` by split, or None.
-        anomalies: `Anomalies` by split, or None.
-        manifest: The manifest of the Examples, or None.
     """
     gate = next((n for n in run.nodes if n.node.startswith(GATE)), None)
     if gate is None or statistics is None or anomalies is None:

@@ -19,11 +19,6 @@ _REPORT, _CARD = "report", "model_card"
 def write_report(run: RunRecord, earlier: Sequence[RunRecord], out: Path) -> None:
     """Write the page of a run and, where it trained a model, `model_card.json` and `.html` beside.
 
-    Args:
-        run: The run.
-        earlier: Runs of the same pipeline before it, the newest first.
-        out: The file; one that is there is replaced.
-
     Raises:
         DataError: The file cannot be written.
     """

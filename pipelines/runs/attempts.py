@@ -27,12 +27,7 @@ _ATTEMPT_CONTEXT_TYPE = "node_attempt"
 def executions_of(
     handle: metadata.Metadata, node: pipeline_pb2.PipelineNode
 ) -> list[metadata_store_pb2.Execution]:
-    """The executions of a node in its run, oldest first.
-
-    Args:
-        handle: The metadata store, entered.
-        node: The node, its runtime parameters filled in.
-    """
+    """The executions of a node, parameters filled in, in its run, oldest first."""
     # Filtered here: MLMD 1.21 has no filter queries.
     by_context = []
     for spec in node.contexts.contexts:
@@ -85,13 +80,7 @@ def note_failure(handle: metadata.Metadata, node: pipeline_pb2.PipelineNode, rea
 
 
 def set_apart(node: pipeline_pb2.PipelineNode, run_id: str, attempt: int) -> None:
-    """Give the node's next execution a context of its own.
-
-    Args:
-        node: Changed in place.
-        run_id: The run.
-        attempt: Number of the try, from 1.
-    """
+    """Give the node's next execution, try `attempt` from 1, a context of its own."""
     context = node.contexts.contexts.add()
     context.type.name = _ATTEMPT_CONTEXT_TYPE
     context.name.field_value.string_value = f"{run_id}.{node.node_info.id}.attempt-{attempt}"

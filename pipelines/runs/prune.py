@@ -80,12 +80,7 @@ def plan_prune(store: Any, *, keep: int, interrupted: bool = False) -> PrunePlan
 
 
 def prune(store: Any, plan: PrunePlan) -> None:
-    """Remove what a plan says.
-
-    Args:
-        store: An open `ml_metadata.MetadataStore`, not read-only.
-        plan: Made of it while no run of it was under way.
-    """
+    """Remove what a plan says that was made while no run of the store was under way."""
     artifacts = list(plan.artifacts)
     # Before the files: a cache must not give what is half there.
     _set_state(store, artifacts, mlmd.Artifact.MARKED_FOR_DELETION)

@@ -61,14 +61,7 @@ class RunNote:
 
 
 def take_note(command: Sequence[str], config: Any, pipeline: Any, *, error: str = "") -> RunNote:
-    """A note of the run that was just made in this process.
-
-    Args:
-        command: Its arguments, `["penstock", "run", "taxi"]`.
-        config: The pipeline's config dataclass, or None.
-        pipeline: The `tfx.dsl.Pipeline`.
-        error: Why it stopped, or nothing.
-    """
+    """A note of the run that was just made in this process, and why it stopped, if it did."""
     return RunNote(
         command=shlex.join(_without_secrets(command)),
         config=_hidden("", asdict(config)) if config is not None else {},

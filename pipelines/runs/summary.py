@@ -79,11 +79,7 @@ class RunSummary:
 
 
 def collect(store: Any, pipeline: str) -> RunSummary:
-    """Sum up the newest run of `pipeline`.
-
-    Args:
-        store: An open `ml_metadata.MetadataStore`.
-        pipeline: The pipeline's name.
+    """Sum up the newest run of a pipeline in an open store.
 
     Raises:
         DataError: The store knows no run of it.

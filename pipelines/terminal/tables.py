@@ -33,14 +33,7 @@ def as_html(show: Callable[[Console], None]) -> str:
 def print_table(
     out: Console, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Print a table; elsewhere than on a terminal a line a row that `grep` and `awk` can take.
-
-    Args:
-        out: Where to.
-        title: One line above it.
-        headers: Names of the columns.
-        rows: Cells of each row, as many as there are headers.
-    """
+    """Print a table; elsewhere than on a terminal a line a row that `grep` and `awk` can take."""
     if out.is_terminal:
         table = Table(*headers, title=title, title_justify="left", title_style="bold")
         for row in rows:

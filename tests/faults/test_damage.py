@@ -8,12 +8,12 @@ import tensorflow as tf
 
 from penstock.components.doctor.inspect import inspect
 from penstock.components.doctor.verify import verify
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.gates.checks import GateOptions
-from penstock.components.local_beam import local_pipeline
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.sources.open import open_source

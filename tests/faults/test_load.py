@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
-from penstock.components.local_beam import local_pipeline
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.sources.open import open_source

@@ -20,16 +20,7 @@ def ask(
     *,
     as_json: bool,
 ) -> None:
-    """Run a benchmark.
-
-    Args:
-        name: The question's.
-        module: Has `run(options) -> Outcome`.
-        options_type: The dataclass of its options.
-        values: The options that were given.
-        out: Folder for `NAME.html` and `NAME.json`.
-        as_json: Print the JSON instead of tables.
-    """
+    """Run a benchmark's module; `NAME.html` and `NAME.json` go to the folder `out`."""
     from penstock.benchmarks.page import render
 
     options = options_type(**values)

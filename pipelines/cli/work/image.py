@@ -22,12 +22,7 @@ RUN python -c "import {module}"
 
 
 def write_context(package: str, base: str, folder: Path) -> None:
-    """Write what an image is built from: a Dockerfile, and the package.
-
-    Args:
-        package: Name of the package, or a dotted path in it; found in the working folder too.
-        base: Penstock's image.
-        folder: Made here.
+    """Write what an image is built from: a Dockerfile, and the package, also of the working folder.
 
     Raises:
         UsageError: There is no such package, or the folder exists.

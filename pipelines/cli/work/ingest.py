@@ -35,16 +35,7 @@ def run_ingest(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Ingest all parts into `output`.
-
-    Args:
-        parts: Inputs, and the splits that their rows go to.
-        output: Folder to make.
-        source_options: How the inputs are read.
-        options: Shards, compression, bad rows.
-        engine: What runs the work.
-        overwrite: Replace `output` once the new one is complete.
-        as_json: Print the manifest.
+    """Ingest all parts, inputs with the splits that their rows go to, into `output`.
 
     Raises:
         DataError: The data is bad.

@@ -55,12 +55,6 @@ def run_quietly(
 ) -> "RunSummary":
     """Run a pipeline with its progress on stderr and what its nodes print in a log.
 
-    Args:
-        name: Of the pipeline, or its dotted path.
-        changes: Changes to its config by name.
-        as_json: Progress as JSON lines.
-        quiet: No progress.
-
     Raises:
         UsageError: There is no such pipeline or option.
         DataError: Another run is at work, or the metadata cannot be used.

@@ -28,11 +28,7 @@ _INGEST, _VALIDATE, _PACK = IngestParameters(), ValidateParameters(), PackParame
 
 
 def make_component(name: str, image: str) -> Any:
-    """A component that a `dsl.pipeline` calls.
-
-    Args:
-        name: A key of `DEFINITIONS`.
-        image: The image that it runs.
+    """A component that a `dsl.pipeline` calls, by its key of `DEFINITIONS`, in an image.
 
     Raises:
         UsageError: There is no such component.
