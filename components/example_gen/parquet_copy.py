@@ -24,12 +24,7 @@ def parquet_name(index: int, count: int) -> str:
 
 
 class ParquetCopy:
-    """Writes one file of a split; a context manager, as `ShardWriter` is.
-
-    Args:
-        path: The file; leaving the block completes it.
-        columns: The rows' columns.
-    """
+    """Writes one file of a split into a folder; a context manager, as `ShardWriter` is."""
 
     def __init__(self, path: Path, columns: Sequence[Column]) -> None:
         path.parent.parent.mkdir(exist_ok=True)

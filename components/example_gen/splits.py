@@ -41,12 +41,7 @@ def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
 def assign_splits(
     table: pa.RecordBatch, records: pa.BinaryArray, options: SplitOptions
 ) -> npt.NDArray[np.int64]:
-    """Index into `options.splits` for each row, by its record or a feature of it.
-
-    Args:
-        table: The rows, as a source gave them.
-        records: The same rows as serialized Examples.
-        options: The splits.
+    """Index into `options.splits` for each row, by its serialized Example or a feature of it.
 
     Raises:
         DataError: A row has no value for the partition feature.

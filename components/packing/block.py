@@ -64,12 +64,7 @@ class Block:
 
 
 def encode_block(block: Block, layout: PackedLayout) -> bytes:
-    """The bytes of a record.
-
-    Args:
-        block: As many sections as the layout has, of its dtypes and widths.
-        layout: What goes where.
-    """
+    """The bytes of a record of a block that has the layout's sections, dtypes and widths."""
     dictionary = encode_values(block.dictionary) if len(block.dictionary) else b""
     *starts, end = layout.section_offsets(block.rows)
     frame = FRAME_HEADER_BYTES + FOOTER_BYTES

@@ -18,11 +18,7 @@ _MAGICS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM")
 
 
 class ImageDecoder:
-    """Decodes the values of one column.
-
-    Args:
-        column: What is known of it.
-        first: Its first value, which decides the size where the column states none.
+    """Decodes the values of one column; the first decides the size where the column states none.
 
     Attributes:
         shape: Height, width and channels of every image.

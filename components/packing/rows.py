@@ -52,11 +52,7 @@ class RowSplit:
 
 
 def find_splits(folder: str, wanted: Sequence[str]) -> list[RowSplit]:
-    """The splits of an Examples folder, Penstock's or any that TFX wrote.
-
-    Args:
-        folder: Has `Split-*/`, and a `manifest.json` if Penstock wrote it.
-        wanted: Names of splits; none takes all.
+    """The splits of an Examples folder, Penstock's or any that TFX wrote: those wanted, else all.
 
     Raises:
         DataError: There are none, or a shard is missing or cut.

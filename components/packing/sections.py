@@ -17,13 +17,7 @@ Array = npt.NDArray[Any]
 
 
 class BlockMaker:
-    """Makes blocks of one layout.
-
-    Args:
-        layout: The layout.
-        vocabularies: The values of each column of ids, in the order of their ids.
-        images: The decoder of each image column.
-    """
+    """Makes blocks of one layout; vocabularies have their values in the order of their ids."""
 
     def __init__(
         self,
