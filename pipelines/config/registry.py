@@ -27,12 +27,7 @@ _NAME_TOO_LONG = "exceeds maximum allowed length"
 
 @dataclass(frozen=True)
 class PipelineFactory:
-    """A function that makes a `tfx.dsl.Pipeline` from a config, and the config.
-
-    Attributes:
-        create: The function.
-        config: What it is called with; None where it takes nothing.
-    """
+    """A function that makes a `tfx.dsl.Pipeline` from a config, and the config, or of nothing."""
 
     create: Callable[..., Any]
     config: Any

@@ -58,17 +58,11 @@ class FeatureChange:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs.
+    """Two runs: what was changed, and what came of it.
 
-    Attributes:
-        before: The first run.
-        after: The second.
-        changes: What was changed: data, code, options, versions.
-        metrics: Of the evaluation over all examples.
-        training: Of the last epoch.
-        slices: Values of the deciding metric by slice, the largest changes first.
-        features: Features whose statistics differ.
-        nodes: Seconds by node.
+    Metrics are those over all examples, training that of the last epoch, slices values of the
+    deciding metric, the largest changes first. Features are those whose statistics differ, nodes
+    have their seconds.
     """
 
     before: Report

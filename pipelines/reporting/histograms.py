@@ -15,12 +15,7 @@ _NEARLY_ALL = 0.8
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: what it counts, and how many.
-
-    Attributes:
-        label: A category, or a range as text.
-        count: Values in it, not always whole: TFDV interpolates.
-    """
+    """A bar: a category, or a range as text, and a count, not always whole: TFDV interpolates."""
 
     label: str
     count: float

@@ -51,9 +51,7 @@ class NodeFacts:
 class PipelineFacts:
     """The nodes of a run, in the order in which they began, those that did not run last.
 
-    Attributes:
-        nodes: The nodes.
-        is_whole: Whether the nodes that were not reached are known.
+    It is whole where those that were not reached are known.
     """
 
     nodes: Sequence[NodeFacts]

@@ -14,16 +14,7 @@ _SHOWN_VALUES = 8
 
 @dataclass(frozen=True)
 class SchemaRow:
-    """What the schema demands of one feature.
-
-    Attributes:
-        name: Its name.
-        kind: `INT`, `FLOAT`, `BYTES`, ...
-        presence: `in every row`, `in at least 90 %`, ...
-        values: How many a row has.
-        domain: What they may be, in words.
-        comparators: Its limits of drift and skew, in words.
-    """
+    """What the schema demands of one feature, in words."""
 
     name: str
     kind: str

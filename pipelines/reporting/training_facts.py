@@ -54,13 +54,7 @@ class Track:
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """A training.
-
-    Attributes:
-        record: The Trainer's own account of it.
-        bottleneck: What limits it, in one sentence.
-        tracks: Utilisation over time; empty where it was not measured.
-    """
+    """A training's record, what limits it in a sentence, and utilisation over time if measured."""
 
     record: TrainingRecord
     bottleneck: str

@@ -23,11 +23,7 @@ MYSQL_PASSWORD = "PENSTOCK_MYSQL_PASSWORD"
 
 @dataclass(frozen=True)
 class SqliteStore:
-    """A metadata store in one file, made where there is none.
-
-    Attributes:
-        path: The file.
-    """
+    """A metadata store in one file, made where there is none."""
 
     path: str
     advice: ClassVar[str] = "is the file whole, and may it be written to?"

@@ -25,14 +25,7 @@ _MIN_SIDE, _MAX_SIDE = 8, 96
 
 @dataclass(frozen=True)
 class TableLook:
-    """A table.
-
-    Attributes:
-        kind: Of the files.
-        rows: In all.
-        columns: What each is like.
-        roles: What each is for.
-    """
+    """A table: the kind of its files, its rows, what each column is like, and what for."""
 
     kind: str
     rows: int

@@ -40,11 +40,7 @@ class CommandInterruptedError(PenstockError):
 
 
 class Interrupts:
-    """What is known of the signals that came.
-
-    Attributes:
-        came: Whether one did.
-    """
+    """Whether a signal came."""
 
     def __init__(self) -> None:
         self.came = False
