@@ -38,13 +38,7 @@ def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
 
 
 class Content(NamedTuple):
-    """What a file held when it was read.
-
-    Attributes:
-        sha256: Digest of all of it.
-        size: In bytes.
-        state: The file's `file_state` before it was read.
-    """
+    """Size and digest of a file when it was read, and its `file_state` before."""
 
     sha256: bytes
     size: int

@@ -31,12 +31,7 @@ _locks: list[IO[str]] = []
 
 
 def cached(images: tf.data.Dataset, rows: int, options: ImageInputOptions) -> tf.data.Dataset:
-    """`images`, from the cache after the first whole pass.
-
-    Args:
-        images: Elements of one image and its label each, the same in every pass.
-        rows: How many there are.
-        options: Which cache, and the size of an image.
+    """`images`, an image and its label each, equal in every pass, from the cache after the first.
 
     Raises:
         UsageError: They do not fit; says how much there is and how much is free.
@@ -81,12 +76,7 @@ def remove_leftovers(cache_dir: str) -> None:
 
 
 def check_memory(needed: int, what: str, advice: str) -> None:
-    """Refuse a cache in memory that does not fit.
-
-    Args:
-        needed: Its bytes.
-        what: What is in it, for the message.
-        advice: What to do instead, for the message.
+    """Refuse a cache in memory that does not fit; the message says of what, and what to do instead.
 
     Raises:
         UsageError: It does not fit; says how much there is and how much is free.

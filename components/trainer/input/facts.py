@@ -42,15 +42,7 @@ def facts_of(
     columns: int,
     fixed_length: bool,
 ) -> InputFacts:
-    """The facts of files that were found, for an input of any kind.
-
-    Args:
-        found: The files.
-        options: How they are read.
-        kind: `InputFacts.kind`.
-        columns: `InputFacts.columns`.
-        fixed_length: `InputFacts.fixed_length`.
-    """
+    """The facts of files that were found and of how they are read, for an input of any kind."""
     return InputFacts(
         kind=kind,
         files=len(found.files),

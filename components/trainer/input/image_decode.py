@@ -48,13 +48,7 @@ class StoredImages:
 def decode_whole(
     features: Features, *, stored: StoredImages, options: ImageInputOptions
 ) -> tf.Tensor:
-    """The whole image, resized: uint8 [height, width, channels].
-
-    Args:
-        features: Of one image, as `stored.spec` parses them.
-        stored: How images are stored.
-        options: Height, width and channels.
-    """
+    """The whole image, resized as the options say: uint8 [height, width, channels]."""
     if stored.is_raw:
         image = _raw_pixels(features, stored, options.channels)
     else:
@@ -74,14 +68,7 @@ def decode_encoded(encoded: tf.Tensor, *, options: ImageInputOptions) -> tf.Tens
 def decode_random_part(
     features: Features, seed: tf.Tensor, *, stored: StoredImages, options: ImageInputOptions
 ) -> tf.Tensor:
-    """A part of the image, resized: uint8 [height, width, channels].
-
-    Args:
-        features: Of one image, as `stored.spec` parses them.
-        seed: int64 [2]; decides the part.
-        stored: How images are stored.
-        options: Height, width, channels and the least part.
-    """
+    """A part of the image by a seed, int64 [2], resized: uint8 [height, width, channels]."""
     encoded, channels = features[names.ENCODED], options.channels
 
     def of_pixels(image: tf.Tensor) -> tf.Tensor:

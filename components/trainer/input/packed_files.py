@@ -11,11 +11,7 @@ from penstock.components.trainer.input.files import InputFiles, InputSource, rea
 
 
 def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedLayout]:
-    """Find what to read.
-
-    Args:
-        source: A folder with a manifest, or one pattern `FOLDER/Split-NAME/*`.
-        split: The split to take where `source` is a folder.
+    """Find what to read: a folder with a manifest and a split of it, or `FOLDER/Split-NAME/*`.
 
     Raises:
         DataError: There is no manifest, it is damaged, a shard differs from it, or the split has

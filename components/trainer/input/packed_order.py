@@ -19,12 +19,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 class RowOrder:
-    """The rows of one worker, in the order in which a training takes them.
-
-    Args:
-        passes: Of this worker, and where it begins.
-        first_numbers: Number of the first row of each file.
-    """
+    """The rows of one worker, in the order in which a training takes them."""
 
     def __init__(self, passes: Passes, first_numbers: Numbers) -> None:
         self._order = passes.order

@@ -88,10 +88,7 @@ class PackedRows:
         return np.concatenate([np.arange(first, first + rows) for first, rows in pairs])
 
     def pick(self, numbers: npt.NDArray[np.int64]) -> Picked:
-        """Some rows.
-
-        Args:
-            numbers: int64 [rows], in any order.
+        """Some rows, by their numbers, int64 [rows], in any order.
 
         Returns:
             `[rows, width]` of each of `sections`; int32 [rows], for each row the place of its

@@ -53,12 +53,7 @@ class Passes:
         return tf.data.Dataset.range(self.begin[0], ENDLESS)
 
     def read(self, number: tf.Tensor, block: Callable[..., tf.data.Dataset]) -> "PassBlocks":
-        """What is to be read of a pass.
-
-        Args:
-            number: int64, of the pass.
-            block: Makes of a path and a compression the dataset of that file's blocks.
-        """
+        """What is to be read of a pass, int64; `block` makes the dataset of a file's blocks."""
         kinds = [tf.int64] * 5
         pieces, lanes, sizes, window, drop = python_op(self._plan, [number], kinds)
         pieces = tf.ensure_shape(pieces, [None, 3])

@@ -26,13 +26,7 @@ class GpuReading:
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU that this process may use.
-
-    Attributes:
-        index: NVML's number.
-        name: What NVIDIA calls it.
-        memory_total_mib: Its memory.
-    """
+    """A GPU that this process may use: NVML's number, NVIDIA's name, and its memory."""
 
     index: int
     name: str
