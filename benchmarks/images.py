@@ -148,14 +148,7 @@ def main() -> None:
     """Run the benchmark, or, as a child of it, one contender."""
     title = f"JPEG photos to batches of {BATCH_SIZE} x {SIDE} x {SIDE}, {{}} photos"
     results = script.main(
-        CONTENDERS,
-        _child,
-        _prepare,
-        unit="images",
-        count=2000,
-        rounds=5,
-        title=title,
-        base=PIL,
+        CONTENDERS, _child, _prepare, unit="images", count=2000, rounds=5, title=title, base=PIL
     )
     cost = {name: r.cpu_seconds / r.rows for name, r in results.items()}
     for name, least, peer in CLAIMS if results else ():

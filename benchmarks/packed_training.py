@@ -15,11 +15,7 @@ from typing import Any
 
 from penstock.benchmarks import made_table, script
 from penstock.benchmarks import packed as packed_benchmark
-from penstock.benchmarks.harness import (
-    Measured,
-    cpu_seconds_now,
-    peak_mib_now,
-)
+from penstock.benchmarks.harness import Measured, cpu_seconds_now, peak_mib_now
 
 BATCH_SIZE = packed_benchmark.BATCH_SIZE
 LABEL = made_table.FLOATS[-1]

@@ -34,10 +34,7 @@ class Executor(executor.Executor):
     """Evaluates in batches where that is known, else as TFX's executor does."""
 
     def Do(  # noqa: N802, TFX's name
-        self,
-        input_dict: Artifacts,
-        output_dict: Artifacts,
-        exec_properties: dict[str, Any],
+        self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
         """Write the evaluation, and the blessing where there is a threshold.
 

@@ -9,12 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.files.address import (
-    FILE_SCHEMES,
-    check_no_secret,
-    masked,
-    scheme_of,
-)
+from penstock.components.files.address import FILE_SCHEMES, check_no_secret, masked, scheme_of
 from penstock.components.files.remote_retry import LOGIN_ADVICE, NotThereError, retried
 from penstock.components.files.remote_system import file_system
 

@@ -34,8 +34,7 @@ class ImageGateOutputs(TypedDict):
 
 @component
 def ImageGate(  # noqa: N802 - TFX names a node after its function
-    examples: InputArtifact[Examples],
-    rules: Parameter[str] = "{}",
+    examples: InputArtifact[Examples], rules: Parameter[str] = "{}"
 ) -> ImageGateOutputs:
     """Let the run go on, or stop it with a list of all that is wrong with the images.
 

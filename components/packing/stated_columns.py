@@ -11,9 +11,7 @@ from penstock.components.tfrecord.feature_spec import feature_spec
 _KINDS = {tf.int64: "INT", tf.float32: "FLOAT", tf.string: "BYTES"}
 
 
-def stated_columns(
-    schema: schema_pb2.Schema | str | os.PathLike[str],
-) -> dict[str, StatedColumn]:
+def stated_columns(schema: schema_pb2.Schema | str | os.PathLike[str]) -> dict[str, StatedColumn]:
     """Kind and shape of every feature in use, in the schema's order.
 
     Raises:

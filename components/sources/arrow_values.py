@@ -14,12 +14,7 @@ from pyarrow import types
 
 from penstock.components.sources.base import ARROW_TYPES, Column
 from penstock.components.sources.batches import Faults
-from penstock.components.sources.tokens import (
-    INT64_MAX,
-    beyond_float32,
-    beyond_int64,
-    finite_or,
-)
+from penstock.components.sources.tokens import INT64_MAX, beyond_float32, beyond_int64, finite_or
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # Multiplied and divided by, to come from an Arrow unit to microseconds.

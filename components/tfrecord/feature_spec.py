@@ -16,11 +16,7 @@ from penstock.components.tfrecord.schema_features import is_used, parse_schema
 
 FeatureSpec: TypeAlias = tf.io.FixedLenFeature | tf.io.VarLenFeature
 
-_DTYPES = {
-    schema_pb2.INT: tf.int64,
-    schema_pb2.FLOAT: tf.float32,
-    schema_pb2.BYTES: tf.string,
-}
+_DTYPES = {schema_pb2.INT: tf.int64, schema_pb2.FLOAT: tf.float32, schema_pb2.BYTES: tf.string}
 _DEFAULTS = {tf.int64: 0, tf.float32: 0.0, tf.string: ""}
 
 

@@ -163,10 +163,7 @@ def _loop_function(
     @tf.function(autograph=False, reduce_retracing=True)
     def train(batches: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         def one(
-            step: tf.Tensor,
-            losses: tf.TensorArray,
-            begins: tf.TensorArray,
-            waits: tf.TensorArray,
+            step: tf.Tensor, losses: tf.TensorArray, begins: tf.TensorArray, waits: tf.TensorArray
         ) -> tuple[tf.Tensor, tf.TensorArray, tf.TensorArray, tf.TensorArray]:
             begin = tf.timestamp()
             with tf.control_dependencies([begin]):

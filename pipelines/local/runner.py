@@ -55,9 +55,7 @@ class _WatchedRunner(LocalDagRunner):
         self._progress = progress
 
     def run_with_ir(
-        self,
-        pipeline: pipeline_pb2.Pipeline,
-        run_options: pipeline_pb2.RunOptions | None = None,
+        self, pipeline: pipeline_pb2.Pipeline, run_options: pipeline_pb2.RunOptions | None = None
     ) -> None:
         """See the base class."""
         clean_up(pipeline, self._connection)

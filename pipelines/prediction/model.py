@@ -15,11 +15,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.trainer.served_columns import SERVE_COLUMNS, SERVE_IMAGES
 
 _SAVED_MODEL = "saved_model.pb"
-_KINDS = {
-    tf.int64: FeatureKind.INT,
-    tf.float32: FeatureKind.FLOAT,
-    tf.string: FeatureKind.BYTES,
-}
+_KINDS = {tf.int64: FeatureKind.INT, tf.float32: FeatureKind.FLOAT, tf.string: FeatureKind.BYTES}
 
 
 @dataclass(frozen=True)

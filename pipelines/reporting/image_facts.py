@@ -16,12 +16,7 @@ from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.image_header import image_header
 from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import split_dir
-from penstock.pipelines.reporting.artifact_files import (
-    is_remote,
-    names_in,
-    split_folder,
-    splits_in,
-)
+from penstock.pipelines.reporting.artifact_files import is_remote, names_in, split_folder, splits_in
 from penstock.pipelines.reporting.histograms import Bar
 
 IMAGE = "image/encoded"

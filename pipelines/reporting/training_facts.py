@@ -4,11 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.components.errors import DataError
-from penstock.components.trainer.record import (
-    RECORD_NAME,
-    TrainingRecord,
-    read_training_record,
-)
+from penstock.components.trainer.record import RECORD_NAME, TrainingRecord, read_training_record
 from penstock.components.trainer.utilisation.record import (
     UTILISATION_NAME,
     Utilisation,

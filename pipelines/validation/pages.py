@@ -24,9 +24,7 @@ def statistics_table(artifact: Any) -> str:
     return statistics_tables(read_statistics(artifact.uri))
 
 
-def statistics_tables(
-    by_split: Mapping[str, statistics_pb2.DatasetFeatureStatistics],
-) -> str:
+def statistics_tables(by_split: Mapping[str, statistics_pb2.DatasetFeatureStatistics]) -> str:
     """A row a feature, the splits side by side."""
     return render_section("features.html", statistics=statistics_facts(by_split))
 

@@ -8,11 +8,7 @@ import pyarrow as pa
 from penstock.components.errors import DataError
 from penstock.components.files.content import open_data
 from penstock.components.sources.csv.source import open_csv
-from penstock.components.sources.images.label_table import (
-    LabelTable,
-    find_file_column,
-    type_rows,
-)
+from penstock.components.sources.images.label_table import LabelTable, find_file_column, type_rows
 from penstock.components.sources.images.matlab import is_matlab, read_matlab
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.lines.json.scan import check_keys, no_duplicates

@@ -110,8 +110,7 @@ def open_reader(path: str, int96_unit: str | None = None) -> pq.ParquetFile:
     """
     try:
         return patiently(
-            path,
-            lambda: pq.ParquetFile(local_path(path), coerce_int96_timestamp_unit=int96_unit),
+            path, lambda: pq.ParquetFile(local_path(path), coerce_int96_timestamp_unit=int96_unit)
         )
     except RuntimeError as error:
         if "extension" not in str(error):

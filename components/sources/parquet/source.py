@@ -18,13 +18,7 @@ from penstock.components.files.content import EMPTY_ADVICE, open_unchanged
 from penstock.components.files.listing import list_files
 from penstock.components.files.patience import is_transient, wait_or_give_up, waits
 from penstock.components.sources.arrow_values import number_unit, to_feature
-from penstock.components.sources.base import (
-    MAX_BATCH_BYTES,
-    Batch,
-    Column,
-    Piece,
-    RejectedRow,
-)
+from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import (
     FIRST_BATCH_ROWS,
     MAX_BATCH_ROWS,
@@ -84,10 +78,7 @@ class ParquetSource(OpenedFiles[ParquetFile]):
         # below that of their values.
         rows = min(FIRST_BATCH_ROWS, most)
         names = [column.name for column in self.columns if column.name in file.names]
-        with (
-            open_unchanged(piece.file, file.content),
-            _RowReader(file, groups, names) as reader,
-        ):
+        with open_unchanged(piece.file, file.content), _RowReader(file, groups, names) as reader:
             batches = reader.batches(rows)
             for batch in _damage_named(batches, file.path, piece):
                 begin = max(0, piece.start - row)

@@ -206,7 +206,5 @@ def stream(
 ) -> CursorResult:
     """The result of a statement, of which the client holds `rows` rows at most."""
     return connection.execute(
-        statement,
-        values or {},
-        execution_options={"stream_results": True, "max_row_buffer": rows},
+        statement, values or {}, execution_options={"stream_results": True, "max_row_buffer": rows}
     )

@@ -8,13 +8,7 @@ import pyarrow as pa
 from penstock.components.errors import DataError
 from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.files.listing import list_files
-from penstock.components.sources.base import (
-    MAX_BATCH_BYTES,
-    Batch,
-    Column,
-    Piece,
-    RejectedRow,
-)
+from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, take_rows
 from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.schema import read_schema

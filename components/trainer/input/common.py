@@ -160,9 +160,7 @@ def paths_of(files: InputFiles) -> tf.data.Dataset:
 
 
 def interleaved(
-    paths: tf.data.Dataset,
-    read: Callable[..., tf.data.Dataset],
-    options: ReadOptions,
+    paths: tf.data.Dataset, read: Callable[..., tf.data.Dataset], options: ReadOptions
 ) -> tf.data.Dataset:
     """What `read` makes of each path and compression, several files at a time."""
     return paths.interleave(

@@ -35,12 +35,7 @@ def input_facts(
 
 
 def facts_of(
-    found: InputFiles,
-    options: ReadOptions,
-    kind: str,
-    *,
-    columns: int,
-    fixed_length: bool,
+    found: InputFiles, options: ReadOptions, kind: str, *, columns: int, fixed_length: bool
 ) -> InputFacts:
     """The facts of files that were found and of how they are read, for an input of any kind."""
     return InputFacts(

@@ -3,11 +3,7 @@
 import os
 import re
 
-_NAMES = (
-    "COMET_API_KEY",
-    "MLFLOW_TRACKING_PASSWORD",
-    "MLFLOW_TRACKING_TOKEN",
-)
+_NAMES = ("COMET_API_KEY", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 _LOGIN = re.compile(r"://[^/@\s]*@")
 _HIDDEN = "***"
 

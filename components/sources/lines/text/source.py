@@ -81,12 +81,7 @@ def open_text(inputs: Sequence[str], options: TextOptions) -> Source:
         return _open_lines(inputs, options)
     convert = partial(document_text, encoding=options.encoding, allow_empty=options.allow_empty)
     return open_whole_files(
-        "text",
-        inputs,
-        (TEXT, FILENAME),
-        options,
-        max_bytes=options.max_row_bytes,
-        convert=convert,
+        "text", inputs, (TEXT, FILENAME), options, max_bytes=options.max_row_bytes, convert=convert
     )
 
 
