@@ -173,4 +173,7 @@ class Source(ABC):
         """The rows of the pieces as batches of bounded size, memory bounded with them.
 
         The rows of all batches of all pieces that `cut` gives add up to `rows`.
+
+        Raises:
+            DataError: The data cannot be read, or have changed since they were opened; says where.
         """

@@ -32,11 +32,7 @@ class AvroSource(OpenedFiles[AvroFile]):
     options: AvroOptions
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The rows of the pieces, at most `MAX_BATCH_ROWS` in a batch.
-
-        Raises:
-            DataError: A file is damaged, or has changed since it was inspected.
-        """
+        """The rows of the pieces, at most `MAX_BATCH_ROWS` in a batch."""
         converter = RowConverter(self.columns, self.options)
         for piece in pieces:
             rows = self.scanned[piece.file].read_rows(piece.start, piece.end)

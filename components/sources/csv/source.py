@@ -41,11 +41,7 @@ class CsvSource(OpenedFiles[CsvFile]):
         return file.find_row(at, _splitter(self.options, READ_BLOCK_BYTES))
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The rows of the pieces, at most `MAX_BATCH_ROWS` good ones in a batch.
-
-        Raises:
-            DataError: A file has changed since it was scanned.
-        """
+        """The rows of the pieces, at most `MAX_BATCH_ROWS` good ones in a batch."""
         splitter = _splitter(self.options, READ_BLOCK_BYTES)
         for piece in pieces:
             file = self.scanned[piece.file]

@@ -54,11 +54,7 @@ class ParquetSource(OpenedFiles[ParquetFile]):
         return cut_files(files, parts, lambda file, at: _row_start(file, at, snap_rows))
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The rows of the pieces, at most `MAX_BATCH_ROWS` and about `MAX_BATCH_BYTES` in a batch.
-
-        Raises:
-            DataError: A file is damaged, or has changed since it was inspected.
-        """
+        """The rows of the pieces, at most `MAX_BATCH_ROWS` or `MAX_BATCH_BYTES` in a batch."""
         for piece in pieces:
             left, rest = waits(), piece
             while rest.start < rest.end:

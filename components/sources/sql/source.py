@@ -59,11 +59,7 @@ class SqlSource(Source):
         return replace(self, plan=replace(self.plan, boundaries=boundaries)), pieces
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The rows of the pieces, `options.fetch_rows` of them fetched at a time.
-
-        Raises:
-            DataError: The database cannot be read, or the data have changed.
-        """
+        """The rows of the pieces, `options.fetch_rows` of them fetched at a time."""
         return joined(self._fetched(pieces))
 
     def _fetched(self, pieces: Sequence[Piece]) -> Iterator[Batch]:

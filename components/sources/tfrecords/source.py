@@ -45,11 +45,7 @@ class TFRecordSource(OpenedFiles[TFRecordFile]):
     options: TFRecordOptions
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The records of the pieces, at most `MAX_BATCH_ROWS` in a batch.
-
-        Raises:
-            DataError: A file has changed since it was scanned.
-        """
+        """The records of the pieces, at most `MAX_BATCH_ROWS` in a batch."""
         decoder = RecordDecoder(self.columns)
         as_they_are = not self.options.keep_features
         for piece in pieces:

@@ -127,11 +127,7 @@ class ListedFiles(Source):
         )
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The files of the slices, about 4 MiB in a batch unless one is larger.
-
-        Raises:
-            DataError: A file cannot be read, or has changed since it was listed; names it.
-        """
+        """The files of the slices, about 4 MiB in a batch unless one is larger."""
         most = self.first_rows
         for piece in pieces:
             made = RowsMade()

@@ -27,11 +27,7 @@ class JsonLinesSource(OpenedFiles[LineFile]):
     options: JsonLinesOptions
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The rows of the pieces, at most `MAX_BATCH_ROWS` in a batch.
-
-        Raises:
-            DataError: A file has changed since it was scanned.
-        """
+        """The rows of the pieces, at most `MAX_BATCH_ROWS` in a batch."""
         converter = RowConverter(self.columns, self.options)
         for piece in pieces:
             with open_unchanged(piece.file, self.scanned[piece.file].content) as stream:

@@ -36,11 +36,7 @@ class LineSource(OpenedFiles[LineFile]):
     names: Mapping[str, str]
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The lines of the pieces, at most `MAX_BATCH_ROWS` in a batch.
-
-        Raises:
-            DataError: A file has changed since it was scanned.
-        """
+        """The lines of the pieces, at most `MAX_BATCH_ROWS` in a batch."""
         options = self.options
         for piece in pieces:
             name = _repeated(os.fsencode(self.names[piece.file]), MAX_BATCH_ROWS)
