@@ -14,7 +14,7 @@ from pathlib import Path
 from penstock.components.doctor.shard_check import FileReport, check_file
 from penstock.components.errors import DataError
 from penstock.components.packing.layout import PackedLayout
-from penstock.components.tfrecord.checked import Scope, find_scopes
+from penstock.components.tfrecord.checked import Scope, find_scopes, leftover, missing
 from penstock.components.tfrecord.find import find_tfrecords
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
 from penstock.components.tfrecord.shard_sets import missing_members
@@ -97,9 +97,6 @@ def verify(path: str, *, on_progress: OnProgress | None = None) -> VerifyReport:
         on_progress: Called after every read, 1 MiB or less, with the bytes read so far and
             the bytes of all files.
 
-    Returns:
-        The report; `raise_faults` makes an error of what is in it.
-
     Raises:
         DataError: There is nothing to check at all.
     """
@@ -141,13 +138,8 @@ def _verify_listed(path: str, scope: Scope, meter: _Meter) -> VerifyReport:
                 )
             )
         else:
-            faults.append(
-                f"{file}: shard is missing; the manifest lists it with {shard.rows:,} rows"
-            )
-    faults += [
-        f"{file}: not listed in the manifest, but readers would take it for a shard; remove it"
-        for file in scope.leftovers
-    ]
+            faults.append(missing(file, shard))
+    faults += map(leftover, scope.leftovers)
     return VerifyReport(path, manifest_path, tuple(files), tuple(faults))
 
 

@@ -162,10 +162,7 @@ def shard_faults(scope: Scope, *, digests: bool = True) -> Iterator[str]:
             yield _cut(path, shard, size)
         else:
             whole.append(shard)
-    for file in scope.leftovers:
-        yield (
-            f"{file}: not listed in the manifest, but readers would take it for a shard; remove it"
-        )
+    yield from map(leftover, scope.leftovers)
     if digests:
         yield from _digest_faults(scope.root, whole)
 
@@ -259,6 +256,11 @@ def missing(place: object, shard: Shard) -> str:
     return f"{place}: shard is missing; the manifest lists it with {shard.rows:,} rows"
 
 
+def leftover(file: Path) -> str:
+    """What to tell of a file among the shards that the manifest does not list."""
+    return f"{file}: not listed in the manifest, but readers would take it for a shard; remove it"
+
+
 def altered(place: object, digest: str, shard: Shard) -> str:
     """What to tell of a shard whose content has another sha256 (hex)."""
     return (
@@ -283,11 +285,25 @@ def _scope_of(folder: Path, pattern: str, *, named: bool = False) -> Scope | Non
     """What the manifest of an artifact, or of a split in it, says; None where there is none."""
     if not named and (folder / MANIFEST_NAME).is_file():
         root = folder
-    elif _is_split(folder):
+    elif folder.name.startswith(split_dir("")) and (folder.parent / MANIFEST_NAME).is_file():
         root = folder.parent
     else:
         return None
-    return _scope(root, read_manifest(root), folder, pattern)
+    manifest = read_manifest(root)
+    listed = {root / shard.file: shard for shard in manifest.shards}
+    shards = (
+        shard
+        for file, shard in listed.items()
+        if folder in file.parents and fnmatch.fnmatch(file.name, pattern)
+    )
+    splits = root.glob(split_dir("*")) if folder == root else [folder]
+    present = (file for split in splits for file in split.rglob("*") if not file.is_dir())
+    leftovers = (
+        file
+        for file in present
+        if file not in listed and file.name[0] != "." and fnmatch.fnmatch(file.name, pattern)
+    )
+    return Scope(root, manifest, tuple(shards), tuple(sorted(leftovers)))
 
 
 def _merged(scopes: Iterable[Scope]) -> list[Scope]:
@@ -300,21 +316,3 @@ def _merged(scopes: Iterable[Scope]) -> list[Scope]:
             scope = Scope(scope.root, scope.manifest, tuple(shards), tuple(leftovers))
         merged[scope.root] = scope
     return list(merged.values())
-
-
-def _is_split(folder: Path) -> bool:
-    return folder.name.startswith(split_dir("")) and (folder.parent / MANIFEST_NAME).is_file()
-
-
-def _scope(root: Path, manifest: Manifest, folder: Path, pattern: str) -> Scope:
-    listed = {root / shard.file: shard for shard in manifest.shards}
-    inside = {f for f in listed if folder in f.parents and fnmatch.fnmatch(f.name, pattern)}
-    splits = root.glob(split_dir("*")) if folder == root else [folder]
-    present = (file for split in splits for file in split.rglob("*") if not file.is_dir())
-    leftovers = (
-        file
-        for file in present
-        if file not in listed and file.name[0] != "." and fnmatch.fnmatch(file.name, pattern)
-    )
-    shards = tuple(shard for file, shard in listed.items() if file in inside)
-    return Scope(root, manifest, shards, tuple(sorted(leftovers)))
