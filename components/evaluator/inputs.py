@@ -64,14 +64,10 @@ class Inputs:
         )
 
     def arrays(self, extracts: Extracts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The batch's values, row by row.
+        """The n rows of TFMA's extracts.
 
-        Args:
-            extracts: TFMA's, of n rows.
-
-        Returns:
-            Labels of shape [n, a] and predictions of [n, b], in the dtypes that they have; weights
-            float64 [n].
+        Labels are of shape [n, a] and predictions of [n, b], in the dtypes that they have; weights
+        float64 [n].
 
         Raises:
             ByRowError: They are ragged, texts or of more than two dimensions.

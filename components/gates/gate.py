@@ -47,9 +47,6 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
     measured against `baseline`, from a Resolver of `LatestBlessedStatisticsStrategy`; without any
     nothing drifts.
 
-    Returns:
-        `verdict`, see `GateOutputs`.
-
     Raises:
         DataError: The data is unfit; lists why.
     """

@@ -42,9 +42,6 @@ def ImageGate(  # noqa: N802 - TFX names a node after its function
         examples: Of images, from any ExampleGen that names features as `image_features` does.
         rules: The attributes of `ImageRules`, as a JSON object.
 
-    Returns:
-        `verdict`, see `ImageGateOutputs`.
-
     Raises:
         DataError: The images are unfit; lists why.
     """

@@ -67,8 +67,7 @@ class Pusher(component.Pusher):
 def publish(model: str, serving: str) -> tuple[Path, str]:
     """Put a SavedModel below a folder of versions, each a number, unless it is the newest there.
 
-    Returns:
-        The version's folder, and the digest of its content (hex).
+    Gives the version's folder, and the digest of its content (hex).
 
     Raises:
         DataError: It cannot be written, or not be read back as it was.

@@ -92,9 +92,6 @@ def pack(
         overwrite: Replace what stands at `output`.
         on_rows: Told of the progress.
 
-    Returns:
-        The manifest as it was written.
-
     Raises:
         DataError: The rows cannot be read, or do not fit what is asked for.
         UsageError: There is no such split or column, or `output` cannot be used.

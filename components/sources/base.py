@@ -161,11 +161,7 @@ class Source(ABC):
         """
 
     def part(self, pieces: tuple[Piece, ...]) -> tuple["Source", tuple[Piece, ...]]:
-        """What reads some of the pieces that `cut` gave, without what only others take.
-
-        Returns:
-            The source for a worker, and the pieces as it knows them.
-        """
+        """What a worker reads some pieces of `cut` with, and the pieces as it knows them."""
         return replace(self, files=(), ignored=(), rejected_by_scan=(), notes=()), pieces
 
     @abstractmethod

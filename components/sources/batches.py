@@ -39,12 +39,9 @@ def empty_batch(columns: Sequence[Column]) -> pa.RecordBatch:
 def convert_columns(
     columns: Sequence[Column], convert: Callable[[Column], tuple[pa.Array, Faults]]
 ) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
-    """Some rows, column by column.
+    """Some rows, column by column, and what is at fault by row: of several columns the first.
 
     `convert` gives an array of a column's type, null where a value does not fit, and why, by row.
-
-    Returns:
-        All rows, and what is at fault by row: of several columns the first counts.
     """
     arrays, faults = [], dict[int, RowFault]()
     for column in columns:

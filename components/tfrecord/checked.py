@@ -100,13 +100,9 @@ def _check_manifest(path: str, sha256: str) -> None:
 
 
 def check_listed(path: str | os.PathLike[str]) -> bool:
-    """Hold what a path means against the manifests that speak for it.
+    """Hold what a path means against the manifests that speak for it; says whether there is one.
 
-    Args:
-        path: A folder, a split's folder, a shard, or a pattern of shards.
-
-    Returns:
-        Whether there is such a manifest.
+    A path is a folder, a split's folder, a shard, or a pattern of shards.
 
     Raises:
         DataError: A manifest is damaged, or a shard differs from it; names the first.

@@ -31,11 +31,7 @@ def has_large_values(batch: pa.RecordBatch) -> bool:
 
 
 def encode_large(batch: pa.RecordBatch) -> list[Pieces]:
-    """Encode the rows of a batch as `encode_examples` does; its large values are views.
-
-    Returns:
-        The pieces of each serialized `tf.train.Example`, in order.
-    """
+    """The pieces of each Example that `encode_examples` makes; its large values are views."""
     columns = zip(batch.schema.names, batch.columns, strict=True)
     large = {name for name, column in columns if _is_large(column)}
     pieces = map(_buffers, encode_in_pieces(batch, large))

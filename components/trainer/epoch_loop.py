@@ -105,15 +105,12 @@ class EpochLoop:
         logger.info("resumed at step %d of %d", self.step, self._options.total_steps)
 
     def run(self, on_epoch: OnEpoch, on_live: OnLive) -> str:
-        """Train until the end, an early stop or an interruption.
+        """Train until the end, an early stop or an interruption; says why it ended.
 
         Args:
             on_epoch: Called with the record of each epoch, once it is saved.
             on_live: Called every few seconds, and at the end of each epoch, with figures by name
                 and the step that they are of.
-
-        Returns:
-            Why it ended.
         """
         options = self._options
         done = self.epochs[-1].epoch if self.epochs else 0
@@ -133,8 +130,7 @@ class EpochLoop:
     def restore_best(self) -> int:
         """Give the model the weights of its best epoch, where an early stop asks for them.
 
-        Returns:
-            The epoch whose weights the model has now.
+        Gives the epoch whose weights it has now.
         """
         best = self.best
         if self._options.early_stop is None or best is None or best is self.epochs[-1]:
@@ -212,11 +208,7 @@ class EpochLoop:
         )
 
     def _run_call(self, end: int, clock: StepClock) -> float:
-        """Run as many steps as one call should have, at most to `end`.
-
-        Returns:
-            The loss of the last one.
-        """
+        """Run as many steps as one call should have, at most to `end`; the loss of the last."""
         count = min(self._call_steps, end - self.step)
         losses, call = self._steps.train(count)
         self._check_finite(losses)

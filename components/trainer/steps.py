@@ -66,8 +66,7 @@ class Steps:
     def build(self) -> list[str]:
         """Trace the training step, which makes the variables that are made on first use.
 
-        Returns:
-            The names of the loss and the metrics that the model reports.
+        Gives the names of the loss and the metrics that the model reports.
         """
         with self._strategy.scope():
             if self._model.built:

@@ -58,8 +58,7 @@ def write_starter(
 ) -> list[Path]:
     """Write the package called `package` to a folder; all of it appears at once.
 
-    Returns:
-        The files, relative to `folder`.
+    Gives the files, relative to `folder`.
     """
     texts = _render(folder.name, package, look, data)
     with attempt(folder) as made:

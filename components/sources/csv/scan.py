@@ -117,10 +117,9 @@ class CsvSampler:
 def scan_file(
     header: Header, splitter: RowSplitter, sampler: CsvSampler | None
 ) -> tuple[CsvFile, list[RejectedRow]]:
-    """Scan one file; the sampler is shown every block of good rows.
+    """Scan one file; gives it, and its first rows with a quote that is not closed.
 
-    Returns:
-        The file, and its first rows with a quote that is not closed.
+    The sampler is shown every block of good rows.
 
     Raises:
         DataError: It is cut while it is read, or has a line that is too long.

@@ -60,14 +60,9 @@ class TFRecordFile(OpenedFile):
 
 
 def scan_file(path: str, show: Callable[[bytes], None]) -> tuple[TFRecordFile, list[RejectedRow]]:
-    """Scan one file.
+    """Scan one file; gives it, and its first records that are no Examples.
 
-    Args:
-        path: The file.
-        show: Is given the payload of every record that is an Example.
-
-    Returns:
-        The file, and its first records that are no Examples.
+    `show` is given the payload of every record that is one.
 
     Raises:
         DataError: A frame or a checksum is wrong, or the file is cut; names record and offset.

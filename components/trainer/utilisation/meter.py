@@ -55,10 +55,9 @@ class Meter:
         self._epochs.append(times)
 
     def live(self, *, now: bool = False) -> dict[str, float]:
-        """Figures since they were given last, by name, with units; but `now`, every `LIVE_SECONDS`.
+        """Figures since they were given last, by name, with units.
 
-        Returns:
-            Nothing where it is too early.
+        None, but `now`, until `LIVE_SECONDS` have passed.
         """
         if not now and time.perf_counter() - self._told < LIVE_SECONDS:
             return {}

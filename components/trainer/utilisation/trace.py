@@ -13,14 +13,11 @@ _COPIES = ("Memcpy", "Memset")
 
 
 def idle_share_of(work: Callable[[], object], log_dir: str) -> float | None:
-    """Run `work` under the profiler.
+    """Run `work` under the profiler; gives what `idle_share` says of it.
 
     Args:
         work: Ends when the devices have finished.
         log_dir: Where TensorBoard looks; gets `plugins/profile/TIME/HOST.xplane.pb`.
-
-    Returns:
-        What `idle_share` says of it.
     """
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
@@ -34,13 +31,9 @@ def idle_share_of(work: Callable[[], object], log_dir: str) -> float | None:
 
 
 def idle_share(space: Any) -> float | None:
-    """Share of the time from a GPU's first kernel to the end of its last in which none ran.
+    """Share of the time from a GPU's first kernel to the end of its last in which none ran, 0..1.
 
-    Args:
-        space: An `XSpace`.
-
-    Returns:
-        The mean over the GPUs that ran any, 0..1; None of no GPU. Copies are no kernels.
+    The mean over the GPUs of an `XSpace` that ran any; None of no GPU. Copies are no kernels.
     """
     planes = [plane for plane in space.planes if plane.name.startswith(_PLANE)]
     shares = [_idle(kernels) for plane in planes if (kernels := _kernels(plane))]
