@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.proto import config_pb2
 
 from penstock.components.evaluator.inputs import ByRowError, Extracts, Inputs
+from penstock.components.evaluator.slices import SliceKey
+from penstock.components.evaluator.sums import KeyedSums
 
 logger = logging.getLogger(__name__)
 
@@ -56,11 +58,18 @@ class CloserLook:
         }
         self._wrong = {target: _Kept(_MOST_WRONG) for target in self._outputs}
         self._classes: dict[str, dict[float, int]] = {target: {} for target in self._outputs}
+        self._squares = {target: KeyedSums() for target in self._outputs}
         self._sample: _Kept | None = None
         self._random = np.random.default_rng(0)
 
-    def add(self, extracts: Extracts) -> None:
-        """Look at a batch: TFMA's extracts of n rows."""
+    def add(self, extracts: Extracts, rows: np.ndarray, slices: np.ndarray) -> None:
+        """Look at a batch.
+
+        Args:
+            extracts: TFMA's, of n rows.
+            rows: Row numbers int64 [m], for each slice that a row is in.
+            slices: Numbers of these slices.
+        """
         records = extracts[constants.INPUT_KEY]
         if self._sample is None:
             mean_bytes = 1 + sum(map(len, records)) // len(records)
@@ -75,17 +84,20 @@ class CloserLook:
             far = _distances(labels, predictions)
             self._wrong[target].add(np.where(far > 0, far, np.nan), records, labels, predictions)
             columns += [labels, predictions]
+            squares = far[rows] ** 2
+            self._squares[target].add(slices, np.stack([np.ones(len(rows)), squares, squares**2]))
             counts = self._classes[target]
             if len(counts) <= _MOST_CLASSES:
                 for value, count in zip(*np.unique(labels, return_counts=True), strict=True):
                     counts[float(value)] = counts.get(float(value), 0) + int(count)
         self._sample.add(self._random.random(len(records)), *columns)
 
-    def write(self, folder: str, predict: Predict) -> None:
+    def write(self, folder: str, slices: Sequence[SliceKey], predict: Predict) -> None:
         """Write `closer_look.json`.
 
         Args:
             folder: Of the evaluation.
+            slices: TFMA's keys of the slices, by number.
             predict: TFMA's extracts of serialized Examples, bytes objects [n], in batches.
         """
         if self._sample is None or not self._outputs:
@@ -93,12 +105,19 @@ class CloserLook:
         records, *flat = self._sample.columns
         known = dict(zip(self._outputs, zip(flat[::2], flat[1::2], strict=True), strict=True))
         importance = self._importance(records, known, predict)
-        found = {target: self._target(target, known[target], importance) for target in known}
+        found = {
+            target: {
+                **self._target(target, labels, predictions, slices),
+                "importance": {name: by[target] for name, by in importance.items()},
+            }
+            for target, (labels, predictions) in known.items()
+        }
         with tf.io.gfile.GFile(os.path.join(folder, CLOSER_LOOK_NAME), "w") as file:
             file.write(json.dumps({"sampled": len(records), "targets": found}))
 
-    def _target(self, target: str, known: Columns, importance: Importance) -> dict[str, Any]:
-        labels, predictions = known
+    def _target(
+        self, target: str, labels: np.ndarray, predictions: np.ndarray, slices: Sequence[SliceKey]
+    ) -> dict[str, Any]:
         counts = self._classes[target]
         task = _task(counts, predictions)
         wrong = [
@@ -114,8 +133,18 @@ class CloserLook:
             "task": task,
             "labels": None if regression else {f"{v:g}": counts[v] for v in sorted(counts)},
             "sample": [labels.tolist(), predictions[:, 0].tolist()] if regression else None,
+            "squared_errors": self._squared_errors(target, slices) if regression else None,
             "most_wrong": wrong,
-            "importance": {name: by[target] for name, by in importance.items()},
+        }
+
+    def _squared_errors(self, target: str, slices: Sequence[SliceKey]) -> dict[str, float]:
+        """The standard error of each slice's mean squared error; slices of one row have none."""
+        numbers, (count, total, squares) = self._squares[target].between(0, len(slices))
+        errors = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0) / count)
+        return {
+            ", ".join(f"{name}={value}" for name, value in slices[number]): error
+            for number, error in zip(numbers.tolist(), errors.tolist(), strict=True)
+            if error
         }
 
     def _importance(

@@ -83,13 +83,15 @@ def evaluate(
             for batch in predictor.batches(records):
                 rows, slices = slicer.members(batch.rows, batch.column)
                 computations.add(batch.extracts, rows, slices)
-                look.add(batch.extracts)
+                look.add(batch.extracts, rows, slices)
                 rows_read += batch.rows
     _log_rows(rows_read, slicer, eval_config)
     outputs = ((key, computations.outputs(number)) for number, key in enumerate(slicer.keys))
     results = derived(outputs, separated, eval_config)
     write_results(results, output, eval_config=eval_config, models=models)
-    look.write(output, lambda records: (b.extracts for b in predictor.batches(records)))
+    look.write(
+        output, slicer.keys, lambda records: (b.extracts for b in predictor.batches(records))
+    )
 
 
 def _log_rows(rows: int, slicer: Slicer, eval_config: config_pb2.EvalConfig) -> None:

@@ -7,7 +7,7 @@ themselves, which is the hardest constant to beat.
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import keras
@@ -17,37 +17,11 @@ import tensorflow as tf
 from penstock.components.errors import DataError
 from penstock.pipelines.blocks.label_facts import LabelTally
 from penstock.pipelines.blocks.target import Target
+from penstock.pipelines.runs.baseline import BASELINE_NAME, Beaten
 
-BASELINE_NAME = "baseline.json"
 # Rows that tell the two apart to well below a percent; more would cost a second evaluation.
 _MAX_ROWS = 200_000
 _LEAST = 1e-7  # as Keras clips probabilities
-
-
-@dataclass(frozen=True)
-class Beaten:
-    """A model beside the best constant, on the same rows.
-
-    Attributes:
-        target: What is predicted.
-        metric: `cross-entropy` or `mean squared error`; less is better.
-        model: The model's.
-        baseline: The best constant's.
-        constant: That constant in words.
-        rows: Rows that were looked at.
-    """
-
-    target: str
-    metric: str
-    model: float
-    baseline: float
-    constant: str
-    rows: int
-
-    @property
-    def is_beaten(self) -> bool:
-        """Whether the model is the better one."""
-        return self.model < self.baseline
 
 
 def compare_with_baseline(
@@ -88,12 +62,7 @@ def require_beaten(compared: Sequence[Beaten]) -> None:
     Raises:
         DataError: Names the targets and both figures.
     """
-    failed = [
-        f"{one.target}: {one.metric} {one.model:.4g}, of always saying {one.constant} "
-        f"{one.baseline:.4g}"
-        for one in compared
-        if not one.is_beaten
-    ]
+    failed = [str(one) for one in compared if not one.is_beaten]
     if failed:
         raise DataError(
             f"the model is no better than a constant ({'; '.join(failed)}); train longer, give it "
@@ -124,4 +93,7 @@ def _beaten(target: Target, tally: LabelTally, loss: float) -> Beaten:
         most = int(np.argmax(facts.class_counts))
         share = facts.class_counts[most] / facts.rows
         metric, constant = "cross-entropy", f"{target.classes[most]!r} with {share:.3f}"
-    return Beaten(target.name, metric, loss, facts.baseline_loss, constant, facts.rows)
+    return Beaten(
+        target.name, metric, loss, facts.baseline_loss, constant, facts.rows, target.label,
+        target.classes,
+    )  # fmt: skip

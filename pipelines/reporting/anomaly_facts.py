@@ -1,15 +1,18 @@
 """Anomalies in words, with rows that caused them: ExampleAnomalies and Examples in, facts out."""
 
-import posixpath
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.components.gates.anomalies import Anomaly, list_anomalies
-from penstock.components.tfrecord.example_proto import parse_example
-from penstock.components.tfrecord.records import read_records
-from penstock.pipelines.reporting.artifact_files import is_remote, names_in, split_folder
+from penstock.pipelines.reporting.artifact_files import (
+    as_text,
+    is_remote,
+    rows_in,
+    split_folder,
+    values_of,
+)
 
 _ROWS_OF_EACH = 3
 # A look at the data, not a pass over it: whoever wants all asks `penstock inspect --all`.
@@ -65,7 +68,9 @@ def _check(feature: Any, domains: Mapping[str, Sequence[str]]) -> IsWrong:
         allowed = set(
             domains.get(feature.domain, ()) if kind == "domain" else feature.string_domain.value
         )
-        return _or_missing(feature, lambda value: bool(allowed) and _text(value) not in allowed)
+        return _or_missing(
+            feature, lambda value: bool(allowed) and as_text([value], 1 << 20) not in allowed
+        )
     if kind in ("int_domain", "float_domain"):
         domain = getattr(feature, kind)
         low = domain.min if domain.HasField("min") else float("-inf")
@@ -85,32 +90,12 @@ def _bad_rows(
     folder: str, wanted: Mapping[str, IsWrong], deadline: float
 ) -> dict[str, list[BadRow]]:
     found: dict[str, list[BadRow]] = {name: [] for name in wanted}
-    for shard, record, features in _rows(folder) if wanted else ():
+    for shard, record, features in rows_in(folder) if wanted else ():
         for name, is_wrong in wanted.items():
             rows = found[name]
-            values = _values(features, name)
+            values = values_of(features, name)
             if len(rows) < _ROWS_OF_EACH and is_wrong(values):
-                rows.append(BadRow(shard, record, ", ".join(map(_text, values)) or "missing"))
+                rows.append(BadRow(shard, record, as_text(values) or "missing"))
         if time.monotonic() > deadline or all(len(r) == _ROWS_OF_EACH for r in found.values()):
             break
     return found
-
-
-def _rows(folder: str) -> Iterator[tuple[str, int, Any]]:
-    for name in names_in(folder):
-        for record in read_records(posixpath.join(folder, name)):
-            message: Any = parse_example(record.payload)
-            if message is not None:
-                yield name, record.number, message.context.feature
-
-
-def _values(features: Any, name: str) -> Sequence[Any]:
-    if name not in features:
-        return ()
-    feature = features[name]
-    kind = feature.WhichOneof("kind")
-    return list(getattr(feature, kind).value) if kind else ()
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else f"{value:g}"

@@ -2,10 +2,16 @@
 
 import os
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from penstock.components.tfrecord.example_proto import parse_example
+from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import split_dir, split_of
+
+# A row's features by name.
+Features = Mapping[str, Any]
+_MOST_VALUES = 8
 
 
 def is_remote(path: str) -> bool:
@@ -48,6 +54,44 @@ def splits_in(folder: str) -> list[str]:
 def split_folder(folder: str, split: str) -> str:
     """Where a split lies."""
     return posixpath.join(folder, split_dir(split))
+
+
+def rows_in(folder: str, *, of_each: int | None = None) -> Iterator[tuple[str, int, Features]]:
+    """The rows of a split: shard, number there from 0, and features; `of_each` shard at most.
+
+    Raises:
+        DataError: A shard is damaged.
+        OSError: The split is not there.
+    """
+    for name in names_in(folder):
+        for record in read_records(posixpath.join(folder, name)):
+            if record.number == of_each:
+                break
+            message: Any = parse_example(record.payload)
+            if message is not None:
+                yield name, record.number, message.context.feature
+
+
+def values_of(features: Features, name: str) -> Sequence[Any]:
+    """A feature's values in a row; empty where it has none."""
+    kind = features[name].WhichOneof("kind") if name in features else None
+    return list(getattr(features[name], kind).value) if kind else ()
+
+
+def as_text(values: Sequence[Any], most: int = 300) -> str:
+    """Values as a person reads them; the empty string without any."""
+    return ", ".join(_text(value, most) for value in values[:_MOST_VALUES]) + (
+        ", ..." if len(values) > _MOST_VALUES else ""
+    )
+
+
+def _text(value: Any, most: int) -> str:
+    if not isinstance(value, bytes):
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    if len(value) > most and b"\0" in value[:most]:
+        return f"{len(value):,} bytes"
+    text = value[: 4 * most].decode("utf-8", "backslashreplace")
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def walk_sizes(folder: str) -> Iterator[tuple[str, int]]:

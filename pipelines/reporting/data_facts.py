@@ -5,21 +5,27 @@ import itertools
 import json
 import posixpath
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
 from penstock.pipelines.reporting.artifact_files import (
+    as_text,
+    is_remote,
     names_in,
     read_bytes,
+    rows_in,
     split_folder,
     splits_in,
+    values_of,
 )
 
 # Rows in quarantine that are looked at for their reasons: a tenth of a second.
 MOST_READ = 20_000
 _SAMPLES = 10
+# Of a table as wide as that a look at each column is a page by itself.
+_MOST_COLUMNS = 60
 _RAW_CHARACTERS = 300
 _NUMBERS = str.maketrans(dict.fromkeys("0123456789", ""))
 
@@ -55,6 +61,7 @@ class DataFacts:
         files: Shards by split where there is no manifest.
         reasons: Why rows were quarantined, the most frequent first.
         samples: The first of these rows.
+        preview: By feature its values in the first rows of the first split, as text.
     """
 
     uri: str
@@ -62,6 +69,7 @@ class DataFacts:
     files: dict[str, int] = field(default_factory=dict)
     reasons: Sequence[Reason] = ()
     samples: Sequence[SetAside] = ()
+    preview: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def gather_data(uri: str) -> DataFacts:
@@ -71,17 +79,23 @@ def gather_data(uri: str) -> DataFacts:
         DataError: The manifest is damaged.
         OSError: The artifact is not there.
     """
-    names = names_in(uri)
-    if MANIFEST_NAME not in names:
-        return DataFacts(
-            uri, None, {s: len(names_in(split_folder(uri, s))) for s in splits_in(uri)}
-        )
+    splits = splits_in(uri)
+    preview = _preview(split_folder(uri, splits[0])) if splits and not is_remote(uri) else {}
+    if MANIFEST_NAME not in names_in(uri):
+        files = {split: len(names_in(split_folder(uri, split))) for split in splits}
+        return DataFacts(uri, None, files, preview=preview)
     path = posixpath.join(uri, MANIFEST_NAME)
     manifest = Manifest.from_json(read_bytes(path).decode(), path)
     if not manifest.quarantine:
-        return DataFacts(uri, manifest)
+        return DataFacts(uri, manifest, preview=preview)
     rows = _set_aside(posixpath.join(uri, manifest.quarantine))
-    return DataFacts(uri, manifest, {}, _reasons(rows), rows[:_SAMPLES])
+    return DataFacts(uri, manifest, {}, _reasons(rows), rows[:_SAMPLES], preview)
+
+
+def _preview(folder: str) -> dict[str, list[str]]:
+    rows = [features for _, _, features in itertools.islice(rows_in(folder), _SAMPLES)]
+    names = sorted({name for row in rows for name in row})[:_MOST_COLUMNS]
+    return {name: [as_text(values_of(row, name), 60) for row in rows] for name in names}
 
 
 def _set_aside(folder: str) -> list[SetAside]:

@@ -2,12 +2,15 @@
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
 from penstock.components.tfrecord.records import read_records
-from penstock.pipelines.reporting.artifact_files import names_in
+from penstock.pipelines.reporting.artifact_files import names_in, read_bytes
+from penstock.pipelines.reporting.closer_facts import CloserFacts, class_name, gather_closer
+from penstock.pipelines.reporting.intervals import Interval, binary_counts, intervals
+from penstock.pipelines.runs.baseline import Beaten
 from penstock.pipelines.runs.evaluation_result import (
     EXAMPLE_COUNT,
     OVERALL,
@@ -115,6 +118,9 @@ class EvaluationFacts:
         confusion: Of all examples; None where neither plots nor metrics give it.
         calibration: Likewise, by rising prediction; empty where it was not plotted.
         decisions: Of a binary model, by falling threshold; empty where calibration was not plotted.
+        intervals: Of metrics at 95 %, by slice; none of weighted rows.
+        beaten: The model beside the best constant, a target each.
+        closer: A closer look at each target; empty where TFMA's own pipeline evaluated.
     """
 
     result: EvaluationResult
@@ -125,6 +131,9 @@ class EvaluationFacts:
     confusion: Confusion | None
     calibration: Sequence[CalibrationPoint]
     decisions: Sequence[Decision] = ()
+    intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)
+    beaten: Sequence[Beaten] = ()
+    closer: Sequence[CloserFacts] = ()
 
     def decision_at(self, threshold: float) -> Decision:
         """The decision for a threshold; without a yes where no prediction reaches it."""
@@ -143,8 +152,12 @@ class EvaluationFacts:
         return sorted(self.result.metrics.get(OVERALL, {}), key=lambda n: (n == EXAMPLE_COUNT, n))
 
 
-def gather_evaluation(uri: str) -> EvaluationFacts:
+def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFacts:
     """The facts of a `ModelEvaluation` artifact.
+
+    Args:
+        uri: The artifact.
+        baseline: The model beside the best constant, which knows the classes in words.
 
     Raises:
         DataError: It is damaged.
@@ -152,16 +165,35 @@ def gather_evaluation(uri: str) -> EvaluationFacts:
     """
     result = read_evaluation(uri)
     plots = list(_plots(uri))
+    classes = {one.label: one.classes for one in baseline}
+    closer = gather_closer(uri, classes)
+    words = baseline[0].classes if len(baseline) == 1 else ()
     return EvaluationFacts(
         result,
         [_check(threshold, result) for threshold in result.thresholds],
         _slices(result),
         result.worst_slices(_WORST, min_examples=MIN_SLICE_EXAMPLES),
         result.small_slices(MIN_SLICE_EXAMPLES),
-        _plotted_confusion(plots) or _confusion_of(result.metrics.get(OVERALL, {})),
+        _plotted_confusion(plots, words)
+        or _computed_confusion(result.metrics.get(OVERALL, {}), words),
         _calibration(plots),
         _decisions(plots),
+        {} if _is_weighted(uri) else _intervals(result, closer),
+        baseline,
+        closer,
     )
+
+
+def _intervals(
+    result: EvaluationResult, closer: Sequence[CloserFacts]
+) -> dict[str, dict[str, Interval]]:
+    # Of several targets the metrics have the same names.
+    errors = closer[0].squares_errors if len(closer) == 1 else {}
+    return {name: intervals(of, errors.get(name, 0.0)) for name, of in result.metrics.items()}
+
+
+def _is_weighted(uri: str) -> bool:
+    return b"exampleWeightKey" in read_bytes(posixpath.join(uri, "eval_config.json"))
 
 
 def _slices(result: EvaluationResult) -> list[str]:
@@ -213,7 +245,7 @@ def _plots(uri: str) -> Iterator[Any]:
                             yield entry.value
 
 
-def _plotted_confusion(plots: Sequence[Any]) -> Confusion | None:
+def _plotted_confusion(plots: Sequence[Any], words: Sequence[str]) -> Confusion | None:
     for plot in plots:
         many = plot.multi_class_confusion_matrix_at_thresholds.matrices
         if many:
@@ -223,12 +255,14 @@ def _plotted_confusion(plots: Sequence[Any]) -> Confusion | None:
             }
             ids = sorted({i for pair in entries for i in pair})[:_MOST_CLASSES]
             counts = [[entries.get((actual, said), 0.0) for said in ids] for actual in ids]
-            return Confusion([_class_name(i) for i in ids], counts, "from the Evaluator's plot")
+            return Confusion(
+                [class_name(i, words) for i in ids], counts, "from the Evaluator's plot"
+            )
         two = plot.confusion_matrix_at_thresholds.matrices
         if two:
             best = min(two, key=lambda matrix: abs(matrix.threshold - DECIDES_AT))
             return Confusion(
-                ("negative", "positive"),
+                _two(words),
                 (
                     (best.true_negatives, best.false_positives),
                     (best.false_negatives, best.true_positives),
@@ -238,35 +272,14 @@ def _plotted_confusion(plots: Sequence[Any]) -> Confusion | None:
     return None
 
 
-def _class_name(class_id: int) -> str:
-    # TFMA's id of an example in which no class reaches the threshold.
-    return "none" if class_id == -1 else str(class_id)
+def _computed_confusion(metrics: Mapping[str, float], words: Sequence[str]) -> Confusion | None:
+    counts = binary_counts(metrics)
+    origin = "at threshold 0.5, computed from the metrics above"
+    return Confusion(_two(words), counts, origin) if counts else None
 
 
-def _confusion_of(metrics: Mapping[str, float]) -> Confusion | None:
-    """The binary confusion matrix that accuracy, precision, recall and their number fix.
-
-    With N examples, P of them positive: TP = recall P, FP = TP (1 / precision - 1),
-    accuracy N = TP + N - P - FP, hence P = N (1 - accuracy) / (1 + recall / precision - 2 recall).
-    """
-    try:
-        total, accuracy = metrics[EXAMPLE_COUNT], metrics["binary_accuracy"]
-        precision, recall = metrics["precision"], metrics["recall"]
-        positive = total * (1 - accuracy) / (1 + recall / precision - 2 * recall)
-    except (KeyError, ZeroDivisionError):
-        return None
-    hit = recall * positive
-    alarm = hit * (1 / precision - 1)
-    counts = ((total - positive - alarm, alarm), (positive - hit, hit))
-    # Weighted examples, or metrics of different thresholds, give no whole numbers.
-    if not all(
-        count > -0.5 and abs(count - round(count)) < 0.05 for row in counts for count in row
-    ):
-        return None
-    whole = tuple(tuple(float(round(count)) for count in row) for row in counts)
-    return Confusion(
-        ("negative", "positive"), whole, "at threshold 0.5, computed from the metrics above"
-    )
+def _two(words: Sequence[str]) -> Sequence[str]:
+    return words if len(words) == 2 else ("negative", "positive")
 
 
 def _calibration(plots: Sequence[Any]) -> list[CalibrationPoint]:

@@ -74,6 +74,11 @@ class FeatureFacts:
     drift: float | None
     measure: str
 
+    @property
+    def bars(self) -> dict[str, Sequence[Bar]]:
+        """The histogram by split, where the split has one."""
+        return {split: of.bars for split, of in self.splits.items() if of and of.bars}
+
 
 @dataclass(frozen=True)
 class StatisticsFacts:

@@ -24,6 +24,7 @@ from penstock.pipelines.reporting.request import Request, make_request, sample_r
 from penstock.pipelines.reporting.schema_facts import SchemaRow, gather_schema, read_schema
 from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_training
 from penstock.pipelines.reporting.verdict import GATE, Verdict, gate_error, gate_problems, judge
+from penstock.pipelines.runs.baseline import read_baseline
 from penstock.pipelines.runs.run_note import RunNote, read_note
 from penstock.pipelines.runs.run_record import RunRecord
 from penstock.pipelines.terminal.failures import reason
@@ -41,6 +42,7 @@ class Report:
         began: When, in seconds since the epoch.
         seconds: From the beginning of its first node to the end of its last.
         verdict: What came of it.
+        labels: What the gate and the Evaluator are told is a label.
         missing: What should be there and cannot be read, a line each.
     """
 
@@ -61,6 +63,7 @@ class Report:
     request: Request | None
     card: ModelCard | None
     lineage: LineageFacts
+    labels: frozenset[str]
     missing: Sequence[str]
 
 
@@ -77,7 +80,10 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
     )
     schema = reader.read("Schema", "the schema", read_schema)
     found = reader.read("ExampleAnomalies", "anomalies", read_anomalies)
-    evaluation = reader.read("ModelEvaluation", "the evaluation", gather_evaluation)
+    baseline = reader.read("ModelRun", "the baseline", read_baseline) or ()
+    evaluation = reader.read(
+        "ModelEvaluation", "the evaluation", lambda uri: gather_evaluation(uri, baseline)
+    )
     model = reader.read("Model", "the model", gather_model)
     examples = reader.uri("Examples") if data else None
     return Report(
@@ -107,6 +113,7 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
         request=reader.attempt("a request", lambda: _request(run, model, examples)),
         card=read_model_card(note.config),
         lineage=gather_lineage(run, note, pipeline, manifest),
+        labels=_labels(run),
         missing=reader.missing,
     )
 
@@ -183,11 +190,10 @@ def _request(run: RunRecord, model: ModelFacts | None, examples: str | None) -> 
     return make_request(model.signatures[0], model.folder, sample, labels=_labels(run))
 
 
-def _labels(run: RunRecord) -> set[str]:
-    """What the gate and the Evaluator are told is the label."""
+def _labels(run: RunRecord) -> frozenset[str]:
     found = {node.options["label"] for node in run.nodes if node.options.get("label")}
     for node in run.nodes:
         if config := node.options.get("eval_config"):
             specs = json.loads(config).get("model_specs", ())
             found |= {spec["label_key"] for spec in specs if "label_key" in spec}
-    return found
+    return frozenset(found)

@@ -6,17 +6,22 @@ Bounded: a look at the first records of each shard, not a pass over the data.
 import base64
 import hashlib
 import io
-import posixpath
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.image_header import image_header
-from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import split_dir
-from penstock.pipelines.reporting.artifact_files import is_remote, names_in, split_folder, splits_in
+from penstock.pipelines.reporting.artifact_files import (
+    Features,
+    as_text,
+    is_remote,
+    names_in,
+    rows_in,
+    split_folder,
+    splits_in,
+    values_of,
+)
 from penstock.pipelines.reporting.histograms import Bar
 
 IMAGE = "image/encoded"
@@ -123,33 +128,18 @@ def gather_images(examples: str) -> ImageFacts | None:
 
 
 def _images(folder: str, split: str) -> Iterator[_Image]:
-    names = names_in(folder)
-    most = max(1, MOST_READ // max(1, len(names)))
-    for name in names:
-        for record in read_records(posixpath.join(folder, name)):
-            if record.number >= most:
-                break
-            message: Any = parse_example(record.payload)
-            features = message.context.feature if message is not None else {}
-            if IMAGE not in features:
-                return  # the data has no images
-            data = features[IMAGE].bytes_list.value
-            if data:
-                place = f"{split_dir(split)}/{name}, record {record.number}"
-                yield _Image(split, place, _label(features), data[0])
+    most = max(1, MOST_READ // max(1, len(names_in(folder))))
+    for shard, number, features in rows_in(folder, of_each=most):
+        if IMAGE not in features:
+            return  # the data has no images
+        for data in values_of(features, IMAGE)[:1]:
+            place = f"{split_dir(split)}/{shard}, record {number}"
+            yield _Image(split, place, image_label(features), data)
 
 
-def _label(features: Any) -> str:
-    if LABEL_TEXT in features and features[LABEL_TEXT].bytes_list.value:
-        text: str = features[LABEL_TEXT].bytes_list.value[0].decode("utf-8", "backslashreplace")
-        return text
-    if LABEL in features:
-        kind = features[LABEL].WhichOneof("kind")
-        values = getattr(features[LABEL], kind).value if kind else ()
-        if values:
-            value = values[0]
-            return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    return "no label"
+def image_label(features: Features) -> str:
+    """The class of an image, in words where its row has them."""
+    return as_text(values_of(features, LABEL_TEXT) or values_of(features, LABEL)[:1]) or "no label"
 
 
 def _natural(label: str) -> tuple[int, str]:
@@ -165,11 +155,11 @@ def _in_turn(groups: Sequence[Sequence[_Image]]) -> list[_Image]:
 
 def _sample(image: _Image) -> Sample:
     header = image_header(image.data)
-    return Sample(_source(image.data), image.label, f"{header or 'unknown'}, {image.place}")
+    return Sample(image_source(image.data), image.label, f"{header or 'unknown'}, {image.place}")
 
 
-def _source(data: bytes) -> str:
-    """A data URI of the image, made smaller where it is large; empty where it cannot be shown."""
+def image_source(data: bytes) -> str:
+    """A data URI of an image, made smaller where it is large; empty where it cannot be shown."""
     header = image_header(data)
     if header is None:
         return ""

@@ -41,6 +41,7 @@ def render_report(report: Report) -> str:
         slices=_slices(report.evaluation) if report.evaluation else None,
         calibration=_calibration(report.evaluation) if report.evaluation else None,
         decisions=_decisions(report.evaluation) if report.evaluation else [],
+        residuals=_residuals(report.evaluation) if report.evaluation else {},
         DECIDES_AT=DECIDES_AT,
         OVERALL=OVERALL,
         EXAMPLE_COUNT=EXAMPLE_COUNT,
@@ -160,7 +161,9 @@ def _slices(evaluation: EvaluationFacts) -> Markup | None:
     if len(points) < 2:
         return None
     named = [name for name in evaluation.worst[:_NAMED_SLICES] if name in points]
-    return plots.slice_plot("slices", metric, points, overall=overall, named=named)
+    known = {name: evaluation.intervals.get(name, {}).get(metric) for name in points}
+    within = {name: ends for name, ends in known.items() if ends is not None}
+    return plots.slice_plot("slices", metric, points, overall=overall, named=named, within=within)
 
 
 def _calibration(evaluation: EvaluationFacts) -> Markup | None:
@@ -192,6 +195,18 @@ def _decisions(evaluation: EvaluationFacts) -> list[Markup]:
         y_label="precision",
     )
     return [roc, curve]
+
+
+def _residuals(evaluation: EvaluationFacts) -> dict[str, list[Markup]]:
+    """By target of a regression: predicted against actual, and residuals."""
+    return {
+        one.target: [
+            plots.actual_plot(f"actual{i}", one.actual, one.predicted),
+            plots.residual_plot(f"residual{i}", one.predicted, one.residuals),
+        ]
+        for i, one in enumerate(evaluation.closer)
+        if one.actual
+    }
 
 
 def _spark(bars: Sequence[Bar]) -> Markup:

@@ -28,9 +28,13 @@ _VARIABLES = {
     _TWO: "var(--two)",
 }
 _COLOURS = (_ONE, _TWO)
+# A raster has its colours for good: one that reads on light and dark.
+_RASTER = "#4a86e0"
 _INCHES = (4.4, 2.3)
+_SQUARE = (4.4, 3.6)
 # As vectors more points would make the page heavy, not the picture clearer.
 _MOST_VECTOR_POINTS = 1500
+_MOST_BARS = 100
 _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "penstock",
@@ -132,8 +136,18 @@ def slice_plot(
     *,
     overall: float,
     named: Sequence[str],
+    within: Mapping[str, tuple[float, float]],
 ) -> Markup:
-    """A metric of each slice over the number of its examples; `named` slices get their names."""
+    """A metric of each slice over the number of its examples.
+
+    Args:
+        key: Unique in the page.
+        metric: Its name.
+        slices: Examples and value by slice.
+        overall: Its value over all examples.
+        named: Slices to write the names of.
+        within: Intervals of the values, as far as they are known.
+    """
     from matplotlib.ticker import LogLocator, NullFormatter
 
     with _axes((9.6, 3.8)) as (figure, axes):
@@ -142,12 +156,14 @@ def slice_plot(
             [examples for examples, _ in slices.values()],
             [value for _, value in slices.values()],
             s=6 if is_many else 16,
-            # A raster has its colours for good: one that reads on light and dark.
-            color="#4a86e0" if is_many else _ONE,
+            color=_RASTER if is_many else _ONE,
             alpha=0.5 if is_many else 0.75,
             linewidths=0,
             rasterized=is_many,
         )
+        if len(within) <= _MOST_BARS:
+            for name, ends in within.items():
+                axes.plot([slices[name][0]] * 2, ends, color=_ONE, linewidth=1, alpha=0.45)
         axes.axhline(overall, color=_TWO, linewidth=1.1, linestyle=(0, (4, 3)))
         for name in named:
             axes.annotate(
@@ -168,9 +184,36 @@ def slice_plot(
         return _svg(figure, key, f"{metric} by slice", described)
 
 
+def actual_plot(key: str, actual: Sequence[float], predicted: Sequence[float]) -> Markup:
+    """Predictions over labels; on the diagonal they are the same."""
+    with _axes(_SQUARE) as (figure, axes):
+        ends = [min(*actual, *predicted), max(*actual, *predicted)]
+        axes.plot(ends, ends, color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        _points(axes, actual, predicted)
+        axes.set_xlabel("actual")
+        axes.set_ylabel("predicted")
+        return _svg(figure, key, "Predicted against actual", f"{len(actual)} rows")
+
+
+def residual_plot(key: str, predicted: Sequence[float], residuals: Sequence[float]) -> Markup:
+    """Predicted less actual, over the prediction: without a pattern where a model is right."""
+    with _axes(_SQUARE) as (figure, axes):
+        axes.axhline(0, color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        _points(axes, predicted, residuals)
+        axes.set_xlabel("predicted")
+        axes.set_ylabel("predicted - actual")
+        mean = sum(residuals) / len(residuals)
+        return _svg(figure, key, "Residuals", f"{len(residuals)} rows, mean {compact(mean)}")
+
+
+def _points(axes: Any, x: Sequence[float], y: Sequence[float]) -> None:
+    """One a row, as a raster: as vectors thousands are heavy."""
+    axes.scatter(x, y, s=7, color=_RASTER, alpha=0.45, linewidths=0, rasterized=True)
+
+
 def calibration_plot(key: str, points: Sequence[CalibrationPoint]) -> Markup:
     """The share that came true over the prediction; on the diagonal a model means what it says."""
-    with _axes((3.6, 3.2)) as (figure, axes):
+    with _axes(_SQUARE) as (figure, axes):
         axes.plot([0, 1], [0, 1], color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
         most = max(point.examples for point in points)
         axes.scatter(
@@ -196,7 +239,7 @@ def decision_plot(
     y_label: str,
 ) -> Markup:
     """A curve over all thresholds within 0..1 by 0..1, with the threshold that decides marked."""
-    with _axes((3.6, 3.2)) as (figure, axes):
+    with _axes(_SQUARE) as (figure, axes):
         axes.plot(*zip(*points, strict=True), color=_ONE, linewidth=1.8)
         axes.plot(*mark, color=_TWO, marker="o", markersize=7)
         axes.annotate(

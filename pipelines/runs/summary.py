@@ -11,6 +11,7 @@ from penstock.components.tfrecord.manifest import Manifest, read_manifest
 from penstock.components.trainer.record import TrainingRecord, read_training_record
 from penstock.components.trainer.utilisation.record import Utilisation, read_utilisation
 from penstock.components.trainer.utilisation.verdict import bottleneck
+from penstock.pipelines.runs.baseline import Beaten, read_baseline
 from penstock.pipelines.runs.evaluation_result import EvaluationResult, read_evaluation
 from penstock.pipelines.runs.run_record import RunRecord, latest_run
 from penstock.pipelines.runs.serving_problems import serving_problems
@@ -47,6 +48,7 @@ class RunSummary:
         report: The page that says all of this and more, or why there is none; None where none
             was asked for.
         log: The file that holds what the nodes printed; None where the run was not started here.
+        baseline: The model beside the best constant, a target each; empty where none was compared.
     """
 
     pipeline: str
@@ -64,6 +66,7 @@ class RunSummary:
     serving_problems: tuple[str, ...] = ()
     report: str | None = None
     log: str | None = None
+    baseline: tuple[Beaten, ...] = ()
 
     def to_json(self) -> str:
         """All of it as one JSON object; shards are left to the manifest."""
@@ -98,6 +101,7 @@ def collect(store: Any, pipeline: str) -> RunSummary:
         anomalies=_anomalies(uris["ExampleAnomalies"]),
         training=training,
         bottleneck=bottleneck(training, _utilisation(uris["ModelRun"])) if training else None,
+        baseline=read_baseline(uris["ModelRun"]),
         evaluation=read_evaluation(uris["ModelEvaluation"]) if uris["ModelEvaluation"] else None,
         blessed=blessing.custom_properties["blessed"].int_value == 1 if blessing else None,
         model=uris["Model"],

@@ -24,6 +24,8 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
     _print_data(out, summary)
     if summary.training:
         _print_training(out, summary.training, summary.bottleneck or "")
+    for beaten in summary.baseline:
+        out.print(f"baseline    {beaten}")
     if summary.evaluation:
         _print_evaluation(out, summary.evaluation)
     _print_model(out, summary)

@@ -36,8 +36,9 @@ def look_at(rows, predict, folder):
     look = CloserLook(CONFIG)
     records = [record(*row) for row in rows]
     for part in (records[:2], records[2:]):
-        look.add(extracts(part, predict))
-    look.write(str(folder), lambda shuffled: iter([extracts(shuffled, predict)]))
+        of_all = np.arange(len(part))
+        look.add(extracts(part, predict), of_all, np.zeros_like(of_all))
+    look.write(str(folder), [()], lambda shuffled: iter([extracts(shuffled, predict)]))
     found = json.loads((folder / CLOSER_LOOK_NAME).read_text())
     assert found["sampled"] == len(rows)
     return found["targets"]["y"]
@@ -48,6 +49,8 @@ def test_the_rows_most_wrong_and_what_a_model_looks_at(tmp_path):
     found = look_at(rows, lambda x: 2 * x[:, None], tmp_path)
     assert found["task"] == "regression"
     assert found["labels"] is None
+    # Squares are 2500 once and 0 of the other 39.
+    assert found["squared_errors"] == {"": pytest.approx(2500 * (39 / 40**2) ** 0.5 / 40**0.5)}
     [wrong] = found["most_wrong"]  # the others are right
     assert (wrong["label"], wrong["prediction"]) == (64, [14])
     kept = tf.train.Example.FromString(base64.b64decode(wrong["record"]))
@@ -82,6 +85,7 @@ def test_of_classes_the_distance_is_to_the_highest(tmp_path):
 @pytest.mark.parametrize("labels", [np.array([[b"a"]], object), np.ones((1, 3), np.float32)])
 def test_labels_that_are_no_number_are_not_looked_at(labels, tmp_path):
     look = CloserLook(CONFIG)
-    look.add({**extracts([record(1, 1, 1)], lambda x: x[:, None]), constants.LABELS_KEY: labels})
-    look.write(str(tmp_path), lambda _: iter(()))
+    found = {**extracts([record(1, 1, 1)], lambda x: x[:, None]), constants.LABELS_KEY: labels}
+    look.add(found, np.zeros(1, int), np.zeros(1, int))
+    look.write(str(tmp_path), [()], lambda _: iter(()))
     assert list(tmp_path.iterdir()) == []

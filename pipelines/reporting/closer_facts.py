@@ -1,0 +1,146 @@
+"""The rows most wrong, residuals, importance: the Evaluator's closer look in, plain facts out."""
+
+import base64
+import json
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.components.evaluator.closer_look import CLOSER_LOOK_NAME
+from penstock.components.tfrecord.example_proto import parse_example
+from penstock.pipelines.reporting.artifact_files import as_text, names_in, read_bytes, values_of
+from penstock.pipelines.reporting.histograms import Bar
+from penstock.pipelines.reporting.image_facts import IMAGE, image_label, image_source
+from penstock.pipelines.reporting.numbers import compact, percent
+from penstock.pipelines.runs.evaluation_result import OVERALL
+
+_MOST_SHOWN = 12  # features of a row; the most important first
+
+
+@dataclass(frozen=True)
+class WrongRow:
+    """A row that the model gets wrong.
+
+    Attributes:
+        label: Its label in words.
+        prediction: What the model said.
+        features: Its values as text, the most important features first.
+        image: A data URI; the empty string where it has none.
+    """
+
+    label: str
+    prediction: str
+    features: Mapping[str, str]
+    image: str
+
+
+@dataclass(frozen=True)
+class Importance:
+    """By how much the mean distance from the labels grows if a feature is shuffled, +- at 95 %."""
+
+    feature: str
+    mean: float
+    half: float
+
+
+@dataclass(frozen=True)
+class CloserFacts:
+    """A closer look at one target.
+
+    Attributes:
+        target: The label's name.
+        task: `binary`, `classes` or `regression`.
+        sampled: Rows of the random sample.
+        balance: How many rows have which label; empty of a quantity.
+        wrong: The rows most wrong, the worst first.
+        importance: The most important first; features that change nothing are left out.
+        unused: Those features.
+        actual: Of a regression, labels of the sample.
+        predicted: Their predictions.
+        squares_errors: Of a regression, the standard error of the mean squared error, by slice.
+    """
+
+    target: str
+    task: str
+    sampled: int
+    balance: Sequence[Bar]
+    wrong: Sequence[WrongRow]
+    importance: Sequence[Importance]
+    unused: Sequence[str]
+    actual: Sequence[float]
+    predicted: Sequence[float]
+    squares_errors: Mapping[str, float]
+
+    @property
+    def residuals(self) -> list[float]:
+        """Predicted less actual."""
+        return [said - label for said, label in zip(self.predicted, self.actual, strict=True)]
+
+
+def gather_closer(uri: str, classes: Mapping[str, Sequence[str]]) -> list[CloserFacts]:
+    """The closer look in a `ModelEvaluation`, a target each; empty where TFMA alone wrote it.
+
+    Args:
+        uri: The artifact.
+        classes: By label the classes in words, by number, as far as they are known.
+    """
+    if CLOSER_LOOK_NAME not in names_in(uri):
+        return []
+    look = json.loads(read_bytes(posixpath.join(uri, CLOSER_LOOK_NAME)))
+    return [
+        _facts(target, raw, look["sampled"], classes.get(target, ()))
+        for target, raw in look["targets"].items()
+    ]
+
+
+def _facts(target: str, raw: Mapping[str, Any], sampled: int, words: Sequence[str]) -> CloserFacts:
+    found = [Importance(name, mean, 1.96 * se) for name, (mean, se) in raw["importance"].items()]
+    found.sort(key=lambda one: -one.mean)
+    important = [one for one in found if one.mean or one.half]
+    names = [one.feature for one in important]
+    actual, predicted = raw["sample"] or ((), ())
+    return CloserFacts(
+        target,
+        raw["task"],
+        sampled,
+        [Bar(class_name(int(float(v)), words), n) for v, n in (raw["labels"] or {}).items()],
+        [_wrong(row, raw["task"], words, names) for row in raw["most_wrong"]],
+        important,
+        [one.feature for one in found if one not in important],
+        actual,
+        predicted,
+        {name or OVERALL: se for name, se in (raw["squared_errors"] or {}).items()},
+    )
+
+
+def _wrong(
+    row: Mapping[str, Any], task: str, words: Sequence[str], important: Sequence[str]
+) -> WrongRow:
+    message: Any = parse_example(base64.b64decode(row["record"]))
+    features = message.context.feature if message is not None else {}
+    label, said = row["label"], row["prediction"]
+    if task == "regression":
+        texts = compact(label), f"{compact(said[0])} ({'+' if said[0] > label else ''}"
+        texts = texts[0], f"{texts[1]}{compact(said[0] - label)})"
+    else:
+        best = max(range(len(said)), key=said.__getitem__) if task == "classes" else said[0] >= 0.5
+        share = max(said) if task == "classes" else max(said[0], 1 - said[0])
+        texts = class_name(int(label), words), f"{class_name(int(best), words)}, {percent(share)}"
+    images = values_of(features, IMAGE)
+    if images and not words:
+        texts = image_label(features), texts[1]
+    order = [*important, *(name for name in sorted(features) if name not in important)]
+    shown = [name for name in order if name in features and name != IMAGE][:_MOST_SHOWN]
+    return WrongRow(
+        *texts,
+        {name: as_text(values_of(features, name), 60) for name in shown},
+        image_source(images[0]) if images else "",
+    )
+
+
+def class_name(number: int, words: Sequence[str]) -> str:
+    """A class in words where they are known, else its number; -1 is TFMA's for none."""
+    if number == -1:
+        return "none"
+    return words[number] if 0 <= number < len(words) else str(number)

@@ -1,0 +1,93 @@
+"""Confidence intervals of metrics from counts that an evaluation has: no second pass over rows.
+
+Shares by Wilson's score interval (Wilson 1927; Brown, Cai and DasGupta 2001 on why not the simple
+one), the area under the ROC curve by Hanley and McNeil (1982), mean absolute and squared errors
+by their standard errors.
+"""
+
+import math
+from collections.abc import Mapping
+
+from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT
+
+Interval = tuple[float, float]
+
+_Z = 1.96  # 95 %
+_SHARES = ("accuracy", "binary_accuracy", "categorical_accuracy", "sparse_categorical_accuracy")
+
+
+def intervals(metrics: Mapping[str, float], squares_error: float = 0.0) -> dict[str, Interval]:
+    """The 95 % intervals of one slice's metrics, those that its counts tell.
+
+    Args:
+        metrics: Values by name, with the number of examples; of rows that all weigh 1.
+        squares_error: The standard error of the mean squared error; 0 where it is not known.
+    """
+    rows = metrics.get(EXAMPLE_COUNT, 0.0)
+    if rows < 1 or rows != round(rows):
+        return {}
+    found = {name: wilson(metrics[name], rows) for name in _SHARES if name in metrics}
+    if counts := binary_counts(metrics):
+        (true_no, alarms), (missed, hits) = counts
+        if hits + alarms:
+            found["precision"] = wilson(metrics["precision"], hits + alarms)
+        if hits + missed:
+            found["recall"] = wilson(metrics["recall"], hits + missed)
+        for name in metrics.keys() & {"auc", "AUC"}:
+            if hits + missed and true_no + alarms:
+                found[name] = hanley_mcneil(metrics[name], hits + missed, true_no + alarms)
+    error = metrics.get("mean_absolute_error")
+    squared = metrics.get("mean_squared_error", metrics.get("root_mean_squared_error", 0.0) ** 2)
+    if error is not None and squared:
+        half = _Z * math.sqrt(max(0.0, squared - error**2) / rows)
+        found["mean_absolute_error"] = (max(0.0, error - half), error + half)
+    if squared and squares_error:
+        ends = (max(0.0, squared - _Z * squares_error), squared + _Z * squares_error)
+        found["mean_squared_error"] = ends
+        found["root_mean_squared_error"] = (math.sqrt(ends[0]), math.sqrt(ends[1]))
+    return found
+
+
+def wilson(share: float, count: float) -> Interval:
+    """Of a share of `count` examples, 0..1."""
+    spread = _Z * math.sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
+    middle, scale = share + _Z**2 / (2 * count), 1 + _Z**2 / count
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+
+
+def hanley_mcneil(area: float, positives: float, negatives: float) -> Interval:
+    """Of an area under the ROC curve, 0..1."""
+    of_two_positives, of_two_negatives = area / (2 - area), 2 * area**2 / (1 + area)
+    variance = (
+        area * (1 - area)
+        + (positives - 1) * (of_two_positives - area**2)
+        + (negatives - 1) * (of_two_negatives - area**2)
+    ) / (positives * negatives)
+    half = _Z * math.sqrt(max(0.0, variance))
+    return max(0.0, area - half), min(1.0, area + half)
+
+
+def binary_counts(metrics: Mapping[str, float]) -> tuple[Interval, Interval] | None:
+    """The binary confusion matrix that accuracy, precision, recall and their number fix.
+
+    With N examples, P of them positive: TP = recall P, FP = TP (1 / precision - 1),
+    accuracy N = TP + N - P - FP, hence P = N (1 - accuracy) / (1 + recall / precision - 2 recall).
+
+    Returns:
+        True negatives and false positives, false negatives and true positives; None where they
+        are not known, or no whole numbers, as those of weighted examples.
+    """
+    try:
+        total, accuracy = metrics[EXAMPLE_COUNT], metrics["binary_accuracy"]
+        precision, recall = metrics["precision"], metrics["recall"]
+        positive = total * (1 - accuracy) / (1 + recall / precision - 2 * recall)
+    except (KeyError, ZeroDivisionError):
+        return None
+    hit = recall * positive
+    alarm = hit * (1 / precision - 1)
+    counts = (total - positive - alarm, alarm, positive - hit, hit)
+    # Weighted examples, or metrics of different thresholds, give no whole numbers.
+    if not all(count > -0.5 and abs(count - round(count)) < 0.05 for count in counts):
+        return None
+    true_no, alarms, missed, hits = (float(round(count)) for count in counts)
+    return (true_no, alarms), (missed, hits)
