@@ -113,17 +113,15 @@ def inspect(path: str, *, samples: int = 3, max_records: int | None = 1000) -> I
 
 
 def report(
-    run: str | None = None,
-    other: str | None = None,
-    *,
+    *runs: str,
     out: str | os.PathLike[str] | None = None,
     root: str = "runs",
 ) -> ReportPage:
-    """Write one self-contained HTML page about a run of any TFX pipeline, or about two.
+    """Write one self-contained HTML page about a run of any TFX pipeline, or several compared.
 
     Args:
-        run: The run's folder, metadata file or id; by default the newest.
-        other: A second run: what changed, and what it did.
+        *runs: Each a run's folder, metadata file or id; by default the newest. Two to ten are
+            compared: what changed, and what it did.
         out: The page; by default `report.html` beside the metadata.
         root: Folder in which run ids are looked for.
 
@@ -131,13 +129,13 @@ def report(
         The page, a path that a notebook shows.
 
     Raises:
-        UsageError: There is no such run.
+        UsageError: There is no such run, or they are more than ten.
         DataError: The metadata cannot be read, or the page not be written.
     """
     from penstock.pipelines.cli.work.report import ReportPage
     from penstock.pipelines.cli.work.report import report as write
 
-    return ReportPage(write(run, other, out=Path(out) if out else None, root=root, store=None))
+    return ReportPage(write(runs, out=Path(out) if out else None, root=root, store=None))
 
 
 def run(pipeline: str = ".", options: Mapping[str, Any] | None = None) -> RunSummary:

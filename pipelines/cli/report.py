@@ -1,4 +1,4 @@
-"""`penstock report`: one page of what a run did, or of what two runs do differently."""
+"""`penstock report`: one page of what a run did, or of what several do differently."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,15 +9,12 @@ from penstock.pipelines.cli import mysql_flags as mysql
 
 
 def command(
-    run: Annotated[
-        str | None,
+    runs: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="[RUN]", help="A run's folder, metadata file or id; the newest run without."
+            metavar="[RUN]...",
+            help="A run's folder, metadata file or id; the newest without. Two to ten: compared.",
         ),
-    ] = None,
-    other: Annotated[
-        str | None,
-        typer.Argument(metavar="[RUN_B]", help="A second run: what changed, and what it did."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The page. [report.html beside the metadata]")
@@ -28,7 +25,7 @@ def command(
     metadata_mysql_database: mysql.Database = mysql.DATABASE,
     metadata_mysql_tls: mysql.Tls = None,
 ) -> None:
-    """Write one self-contained HTML page about a run of any TFX pipeline, or about two.
+    """Write one self-contained HTML page about a run of any TFX pipeline, or several compared.
 
     Works from the metadata store and the artifacts alone, so also for a run of yesterday, on
     Kubeflow, or by another runner. An id may be cut short: its beginning is enough.
@@ -41,4 +38,4 @@ def command(
     # The store, TensorFlow and Matplotlib take seconds to import; --help needs none of them.
     from penstock.pipelines.cli.work.report import report
 
-    typer.echo(report(run, other, out=out, root=root, store=store))
+    typer.echo(report(runs or (), out=out, root=root, store=store))

@@ -1,15 +1,14 @@
-"""Two runs side by side: what changed, and what it did. Facts in, plain differences out."""
+"""Runs side by side: what changed, and what it did. Facts in, plain differences out."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.pipelines.reporting.evaluation_facts import MIN_SLICE_EXAMPLES
-from penstock.pipelines.reporting.feature_facts import FeatureFacts, SplitFeature
+from penstock.pipelines.reporting.feature_facts import SplitFeature
 from penstock.pipelines.reporting.gather import Report
-from penstock.pipelines.reporting.histograms import Bar
-from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, OVERALL, EvaluationResult
+from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, OVERALL
 
 _MOST_SLICES = 30
 # What a driver adds to the options of a node that it does not take from the cache.
@@ -18,55 +17,62 @@ _OF_DRIVERS = ("input_fingerprint", "span", "version")
 
 @dataclass(frozen=True)
 class Change:
-    """Something that is not the same: where, what, and both values as text."""
+    """Something that is not the same in all runs: where, what, and each run's value as text."""
 
     where: str
     what: str
-    before: str
-    after: str
+    values: Sequence[str]
 
 
 @dataclass(frozen=True)
 class MetricChange:
-    """A number of both runs; None where a run lacks it."""
+    """A number of each run; None where a run lacks it."""
 
     name: str
-    before: float | None
-    after: float | None
+    values: Sequence[float | None]
+
+    @property
+    def known(self) -> list[float]:
+        """The values that there are."""
+        return [value for value in self.values if value is not None]
 
     @property
     def change(self) -> float | None:
-        """After minus before."""
-        if self.before is None or self.after is None:
-            return None
-        return self.after - self.before
+        """The last run's minus the first's."""
+        first, last = self.values[0], self.values[-1]
+        return None if first is None or last is None else last - first
+
+    @property
+    def spread(self) -> float:
+        """From the least to the largest."""
+        return max(self.known) - min(self.known) if self.known else 0.0
 
 
 @dataclass(frozen=True)
 class FeatureChange:
-    """A feature whose first split is not the same in both runs."""
+    """A feature whose first split is not the same in all runs; each histogram has its own bins."""
 
     name: str
-    before: SplitFeature | None
-    after: SplitFeature | None
-
-    @property
-    def bars(self) -> tuple[Sequence[Bar], Sequence[Bar]]:
-        """Both histograms; each on the bins of its own run."""
-        return (self.before.bars if self.before else (), self.after.bars if self.after else ())
+    sides: Sequence[SplitFeature | None]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs: what was changed, and what came of it.
+    """Two to ten runs, in the order in which they were named.
 
-    Metrics are those over all examples, training that of the last epoch, slices values of the
-    deciding metric, the largest changes first. Features are those whose statistics differ, nodes
-    have their seconds.
+    Attributes:
+        runs: The runs.
+        names: What their columns are called.
+        changes: What is not the same: data, code, options, versions.
+        metrics: Of the evaluation over all examples.
+        training: Of the last epoch.
+        slices: Values of the deciding metric by slice, the largest differences first.
+        features: Features whose statistics differ.
+        nodes: Seconds by node.
     """
 
-    before: Report
-    after: Report
+    runs: Sequence[Report]
+    names: Sequence[str]
     changes: Sequence[Change]
     metrics: Sequence[MetricChange]
     training: Sequence[MetricChange]
@@ -75,23 +81,26 @@ class Comparison:
     nodes: Sequence[MetricChange]
 
 
-def compare(before: Report, after: Report) -> Comparison:
-    """What is not the same in two runs."""
+def compare(runs: Sequence[Report]) -> Comparison:
+    """What is not the same in several runs."""
     return Comparison(
-        before,
-        after,
-        [*_data_changes(before, after), *_lineage_changes(before, after)],
-        _metrics(_overall(before), _overall(after)),
-        _metrics(_last_epoch(before), _last_epoch(after)),
-        _slices(before, after),
-        _features(before, after),
-        _metrics(_seconds(before), _seconds(after)),
+        runs,
+        ("Before", "After") if len(runs) == 2 else [f"Run {i}" for i in range(1, len(runs) + 1)],
+        [*_data_changes(runs), *_lineage_changes(runs)],
+        _metrics([_overall(run) for run in runs]),
+        _metrics([_last_epoch(run) for run in runs]),
+        _slices(runs),
+        _features(runs),
+        _metrics([_seconds(run) for run in runs]),
     )
 
 
-def _metrics(before: Mapping[str, float], after: Mapping[str, float]) -> list[MetricChange]:
-    names = dict.fromkeys([*before, *after])
-    return [MetricChange(name, before.get(name), after.get(name)) for name in names]
+def _names(runs: Iterable[Iterable[str]]) -> list[str]:
+    return list(dict.fromkeys(name for names in runs for name in names))
+
+
+def _metrics(runs: Sequence[Mapping[str, float]]) -> list[MetricChange]:
+    return [MetricChange(name, [run.get(name) for run in runs]) for name in _names(runs)]
 
 
 def _overall(report: Report) -> Mapping[str, float]:
@@ -114,91 +123,77 @@ def _seconds(report: Report) -> dict[str, float]:
     return {n.name: n.seconds for n in report.pipeline.nodes if n.seconds is not None}
 
 
-def _slices(before: Report, after: Report) -> list[MetricChange]:
-    if before.evaluation is None or after.evaluation is None:
+def _slices(runs: Sequence[Report]) -> list[MetricChange]:
+    results = [run.evaluation.result for run in runs if run.evaluation]
+    if len(results) < len(runs):
         return []
-    metric = after.evaluation.result.deciding_metric
-    results = (before.evaluation.result, after.evaluation.result)
-    found = [
-        MetricChange(name, *(_value(result, name, metric) for result in results))
-        for name in results[1].metrics
-        if name != OVERALL and _is_large(results[1], name)
+    metric = results[-1].deciding_metric or ""
+    large = [
+        {
+            name: values[metric]
+            for name, values in result.metrics.items()
+            if name != OVERALL
+            and metric in values
+            and values.get(EXAMPLE_COUNT, MIN_SLICE_EXAMPLES) >= MIN_SLICE_EXAMPLES
+        }
+        for result in results
     ]
-    known = [change for change in found if change.change]
-    return sorted(known, key=lambda change: -abs(change.change or 0))[:_MOST_SLICES]
+    changed = [change for change in _metrics(large) if change.spread]
+    return sorted(changed, key=lambda change: -change.spread)[:_MOST_SLICES]
 
 
-def _value(result: EvaluationResult, slice_name: str, metric: str | None) -> float | None:
-    return result.metrics.get(slice_name, {}).get(metric or "")
-
-
-def _is_large(result: EvaluationResult, slice_name: str) -> bool:
-    examples = result.metrics[slice_name].get(EXAMPLE_COUNT, MIN_SLICE_EXAMPLES)
-    return examples >= MIN_SLICE_EXAMPLES
-
-
-def _features(before: Report, after: Report) -> list[FeatureChange]:
-    if before.statistics is None or after.statistics is None:
+def _features(runs: Sequence[Report]) -> list[FeatureChange]:
+    if any(run.statistics is None for run in runs):
         return []
-    first = {f.name: _first_split(f) for f in before.statistics.features}
-    second = {f.name: _first_split(f) for f in after.statistics.features}
-    names = dict.fromkeys([*first, *second])
-    return [
-        FeatureChange(name, first.get(name), second.get(name))
-        for name in names
-        if first.get(name) != second.get(name)
+    sides = [
+        {f.name: next(iter(f.splits.values()), None) for f in run.statistics.features}
+        for run in runs
+        if run.statistics
     ]
+    found = [FeatureChange(name, [side.get(name) for side in sides]) for name in _names(sides)]
+    return [f for f in found if any(side != f.sides[0] for side in f.sides)]
 
 
-def _first_split(feature: FeatureFacts) -> SplitFeature | None:
-    return next(iter(feature.splits.values()), None)
-
-
-def _data_changes(before: Report, after: Report) -> Iterator[Change]:
-    manifests = [r.data.manifest if r.data else None for r in (before, after)]
-    if all(manifests):
-        first, second = ((m.account, m) for m in manifests if m is not None)
+def _data_changes(runs: Sequence[Report]) -> Iterator[Change]:
+    manifests = [run.data.manifest for run in runs if run.data and run.data.manifest]
+    if len(manifests) == len(runs):
+        accounts = [manifest.account for manifest in manifests]
         for what in ("read", "quarantined", "blank"):
-            yield from _if_changed(
-                "data", f"rows {what}", *(getattr(a, what) for a, _ in (first, second))
-            )
-        yield from _if_changed(
-            "data", "rows written", dict(first[0].written), dict(second[0].written)
-        )
-        yield from _if_changed("data", "shards", len(first[1].shards), len(second[1].shards))
-    schemas = [{row.name: row for row in r.schema or ()} for r in (before, after)]
-    for name in dict.fromkeys([*schemas[0], *schemas[1]]):
+            yield from _if_changed("data", f"rows {what}", [getattr(a, what) for a in accounts])
+        yield from _if_changed("data", "rows written", [dict(a.written) for a in accounts])
+        yield from _if_changed("data", "shards", [len(m.shards) for m in manifests])
+    schemas = [{row.name: row for row in run.schema or ()} for run in runs]
+    for name in _names(schemas):
         rows = [schema.get(name) for schema in schemas]
-        if rows[0] != rows[1]:
-            texts = [
-                f"{r.kind}, {r.presence}, {r.values}, {r.domain}" if r else "not there"
-                for r in rows
-            ]
-            yield Change("schema", name, *texts)
+        texts = [
+            f"{r.kind}, {r.presence}, {r.values}, {r.domain}" if r else "not there" for r in rows
+        ]
+        yield from _if_changed("schema", name, texts)
 
 
-def _lineage_changes(before: Report, after: Report) -> Iterator[Change]:
-    first, second = before.lineage, after.lineage
-    yield from _if_changed("run", "command", first.command, second.command)
-    yield from _if_changed("code", "commit", first.code, second.code)
-    yield from _between("code", first.code_digests, second.code_digests)
-    places = [{o.node: f"{o.place} {o.digest}".strip() for o in x.origins} for x in (first, second)]
-    yield from _between("source", *places)
-    yield from _between("version", first.versions, second.versions)
-    for node in dict.fromkeys([*first.options, *second.options]):
-        options = [_flat(x.options.get(node, {})) for x in (first, second)]
+def _lineage_changes(runs: Sequence[Report]) -> Iterator[Change]:
+    lineages = [run.lineage for run in runs]
+    yield from _if_changed("run", "command", [one.command for one in lineages])
+    yield from _if_changed("code", "commit", [one.code for one in lineages])
+    yield from _between("code", [one.code_digests for one in lineages])
+    places = [{o.node: f"{o.place} {o.digest}".strip() for o in one.origins} for one in lineages]
+    yield from _between("source", places)
+    yield from _between("version", [one.versions for one in lineages])
+    for node in _names(one.options for one in lineages):
+        # A node that did not run in one of them has no options there, which is no change.
+        options = [_flat(one.options.get(node, {})) for one in lineages]
         if all(options):
-            yield from _between(node, *options)
+            yield from _between(node, options)
 
 
-def _between(where: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:
-    for name in dict.fromkeys([*before, *after]):
-        yield from _if_changed(where, name, before.get(name, ""), after.get(name, ""))
+def _between(where: str, runs: Sequence[Mapping[str, str]]) -> Iterator[Change]:
+    for name in _names(runs):
+        yield from _if_changed(where, name, [run.get(name, "") for run in runs])
 
 
-def _if_changed(where: str, what: str, before: Any, after: Any) -> Iterator[Change]:
-    if before != after:
-        yield Change(where, what, _text(before), _text(after))
+def _if_changed(where: str, what: str, values: Sequence[Any]) -> Iterator[Change]:
+    if any(value != values[0] for value in values):
+        yield Change(where, what, [_text(value) for value in values])
 
 
 def _text(value: Any) -> str:

@@ -55,11 +55,11 @@ def render_card(report: Report, card: Mapping[str, Any]) -> str:
 
 
 def render_comparison(comparison: Comparison) -> str:
-    """The page of two runs."""
+    """The page of several runs."""
     return _render(
         "compare.html",
         c=comparison,
-        curves=_both_curves(comparison),
+        drawn=_comparison_plots(comparison),
         MIN_SLICE_EXAMPLES=MIN_SLICE_EXAMPLES,
     )
 
@@ -124,22 +124,30 @@ def _curves(training: TrainingFacts) -> list[Markup]:
     return drawn
 
 
-def _both_curves(comparison: Comparison) -> list[tuple[str, Markup]]:
-    """A plot of each metric that both runs have."""
-    runs = {"before": comparison.before.training, "after": comparison.after.training}
-    records = {name: training.record for name, training in runs.items() if training is not None}
-    if len(records) < len(runs):
-        return []
-    names = dict.fromkeys(n for e in records["after"].epochs for n in e.metrics)
-    drawn = []
-    for i, name in enumerate(names):
-        lines = []
-        for label, record in records.items():
-            points = [(e.step, e.metrics[name]) for e in record.epochs if name in e.metrics]
-            if points:
-                lines.append(plots.Line(label, *zip(*points, strict=True)))
-        drawn.append((name, plots.line_plot(f"curve{i}", name, lines, x_label="step")))
-    return drawn
+def _comparison_plots(comparison: Comparison) -> list[tuple[str, Markup]]:
+    """Of two runs a plot of each metric of both trainings; of more, of each evaluation's."""
+    if len(comparison.runs) > 2:
+        points = [
+            (change.name, [(i, v) for i, v in enumerate(change.values, 1) if v is not None])
+            for change in comparison.metrics
+        ]
+        lines = {n: [plots.Line(n, *zip(*found, strict=True))] for n, found in points if found}
+        x_label = "run"
+    else:
+        trainings = [run.training.record.epochs for run in comparison.runs if run.training]
+        if len(trainings) < 2:
+            return []
+        lines, x_label = {}, "step"
+        for name in dict.fromkeys(n for e in trainings[-1] for n in e.metrics):
+            for label, epochs in zip(("before", "after"), trainings, strict=True):
+                points_of = [(e.step, e.metrics[name]) for e in epochs if name in e.metrics]
+                if points_of:
+                    line = plots.Line(label, *zip(*points_of, strict=True))
+                    lines.setdefault(name, []).append(line)
+    return [
+        (name, plots.line_plot(f"curve{i}", name, found, x_label=x_label))
+        for i, (name, found) in enumerate(lines.items())
+    ]
 
 
 def _tracks(training: TrainingFacts) -> list[Markup]:

@@ -1,12 +1,16 @@
 """The work of `penstock report`."""
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.components.errors import UsageError
 from penstock.pipelines.runs.metadata_store import MetadataStore
 from penstock.pipelines.runs.stores import locate
 from penstock.pipelines.terminal.noise import noise_to_log
+
+MOST_RUNS = 10
 
 
 @dataclass(frozen=True)
@@ -24,34 +28,30 @@ class ReportPage:
 
 
 def report(
-    run: str | None,
-    other: str | None,
-    *,
-    out: Path | None,
-    root: str,
-    store: MetadataStore | None,
+    runs: Sequence[str], *, out: Path | None, root: str, store: MetadataStore | None
 ) -> Path:
-    """Write the page of a run, or of two, and return where.
+    """Write the page of a run, or of several side by side, and return where.
 
     Raises:
-        UsageError: There is no such run.
+        UsageError: There is no such run, or they are too many.
         DataError: The metadata cannot be read, or the page not be written.
     """
+    if len(runs) > MOST_RUNS:
+        raise UsageError(f"at most {MOST_RUNS} runs fit beside each other, got {len(runs)}")
     with noise_to_log():
-        place = locate(run, root, store)
-        if other is None:
+        places = [locate(run, root, store) for run in runs or (None,)]
+        last = places[-1]
+        if len(places) == 1:
             from penstock.pipelines.reporting.write import write_report
 
-            out = out or place.folder / place.report_name
-            write_report(place.run, place.earlier, out)
+            out = out or last.folder / last.report_name
+            write_report(last.run, last.earlier, out)
             return out
-        second = locate(other, root, store)
         from penstock.pipelines.reporting.compare import compare
         from penstock.pipelines.reporting.gather import gather
         from penstock.pipelines.reporting.page import render_comparison
         from penstock.pipelines.reporting.write import COMPARISON_NAME, write_page
 
-        out = out or second.folder / COMPARISON_NAME
-        before, after = (gather(p.run, p.earlier) for p in (place, second))
-        write_page(render_comparison(compare(before, after)), out)
+        out = out or last.folder / COMPARISON_NAME
+        write_page(render_comparison(compare([gather(p.run, p.earlier) for p in places])), out)
         return out

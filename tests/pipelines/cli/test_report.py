@@ -49,9 +49,20 @@ def test_two_runs(two):
     assert '<td class="text mono">1</td><td class="text mono">2</td></tr>' in page
 
 
+def test_several_runs(two, runs):
+    runs.node("run-3", "StatisticsGen", "done", (), (), exclude_splits="[]", limit=2)
+    done = call("report", "run-1", "run-2", "run-3", "--root", two)
+    assert done.stdout == f"{two}/comparison.html\n"
+    page = (two / "comparison.html").read_text()
+    assert '<th scope="col">Run 1</th><th scope="col">Run 2</th><th scope="col">Run 3</th>' in page
+    values = "".join(f'<td class="text mono">{limit}</td>' for limit in (1, 2, 2))
+    assert f'<td class="text">limit</td>{values}</tr>' in page
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind", "text"),
     [
+        (("run-1",) * 11, UsageError, "at most 10 runs fit beside each other, got 11"),
         (("nope", "--root", "{two}"), UsageError,
          "no run 'nope'; the newest known: run-2, run-1 (penstock runs list has all)"),
         (("{two}/nope",), UsageError,
