@@ -15,7 +15,7 @@ from penstock.pipelines.reporting.image_facts import IMAGE, image_label, image_s
 from penstock.pipelines.reporting.numbers import compact, percent
 from penstock.pipelines.runs.evaluation_result import OVERALL
 
-_MOST_SHOWN = 12  # features of a row; the most important first
+_MOST_SHOWN = 8  # features of a row; the most important first
 
 
 @dataclass(frozen=True)

@@ -215,6 +215,7 @@ def _flat(options: Mapping[str, str]) -> dict[str, str]:
             except ValueError:
                 value = text
         _flatten(name, value, flat)
+    flat.pop("custom_config.code", None)  # told as the code behind the node
     return flat
 
 

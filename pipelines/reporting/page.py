@@ -130,8 +130,9 @@ def _comparison_plots(comparison: Comparison) -> list[tuple[str, Markup]]:
         points = [
             (change.name, [(i, v) for i, v in enumerate(change.values, 1) if v is not None])
             for change in comparison.metrics
+            if change.spread
         ]
-        lines = {n: [plots.Line(n, *zip(*found, strict=True))] for n, found in points if found}
+        lines = {n: [plots.Line(n, *zip(*found, strict=True))] for n, found in points}
         x_label = "run"
     else:
         trainings = [run.training.record.epochs for run in comparison.runs if run.training]

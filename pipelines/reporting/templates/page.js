@@ -57,6 +57,13 @@
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
     for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
   };
+  // On paper nothing is folded.
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")];
+    for (const one of folded) one.open = true;
+  });
+  addEventListener("afterprint", () => { for (const one of folded) one.open = false; });
   addEventListener("hashchange", unfold);
   unfold();
 })();
