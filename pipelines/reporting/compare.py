@@ -124,14 +124,12 @@ def _seconds(report: Report) -> dict[str, float]:
 
 
 def _slices(runs: Sequence[Report]) -> list[MetricChange]:
-    results = [run.evaluation.result for run in runs if run.evaluation]
-    if len(results) < len(runs):
-        return []
-    metric = results[-1].deciding_metric or ""
+    results = [run.evaluation.result if run.evaluation else None for run in runs]
+    metric = next((r.deciding_metric for r in reversed(results) if r), None) or ""
     large = [
         {
             name: values[metric]
-            for name, values in result.metrics.items()
+            for name, values in (result.metrics.items() if result else ())
             if name != OVERALL
             and metric in values
             and values.get(EXAMPLE_COUNT, MIN_SLICE_EXAMPLES) >= MIN_SLICE_EXAMPLES

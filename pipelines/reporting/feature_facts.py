@@ -9,7 +9,7 @@ from typing import Any
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from penstock.components.errors import DataError
-from penstock.components.gates.drift import feature_name
+from penstock.components.gates.drift import distances, feature_name
 from penstock.pipelines.reporting.artifact_files import read_bytes, split_folder, splits_in
 from penstock.pipelines.reporting.histograms import (
     BINS,
@@ -18,8 +18,6 @@ from penstock.pipelines.reporting.histograms import (
     Histogram,
     common_bins,
     common_labels,
-    jensen_shannon,
-    largest_change,
 )
 
 STATISTICS_FILE = "FeatureStats.pb"
@@ -64,7 +62,6 @@ class FeatureFacts:
         splits: The feature by split; None where the split lacks it.
         skew: How far the first two splits are apart, 0..1.
         drift: How far the first split is from the same split of the run before, 0..1.
-        measure: What measures both: `Jensen-Shannon` or `L-infinity`.
     """
 
     name: str
@@ -72,7 +69,6 @@ class FeatureFacts:
     splits: Mapping[str, SplitFeature | None]
     skew: float | None
     drift: float | None
-    measure: str
 
     @property
     def bars(self) -> dict[str, Sequence[Bar]]:
@@ -129,16 +125,28 @@ def gather_statistics(uri: str, *, previous: tuple[str, str] | None = None) -> S
 def statistics_facts(
     by_split: Mapping[str, Any], *, before: Any = None, compared_with: str | None = None
 ) -> StatisticsFacts:
-    """The facts of splits' statistics; drift is against `before`, of the run `compared_with`."""
-    earlier = _by_name(before) if before is not None else {}
+    """The facts of statistics.
+
+    Args:
+        by_split: `DatasetFeatureStatistics` of each split.
+        before: Those of an earlier run's first split, to measure drift against.
+        compared_with: That run.
+    """
     found = {split: _by_name(statistics) for split, statistics in by_split.items()}
     names = dict.fromkeys(name for features in found.values() for name in features)
     rows = {split: int(statistics.num_examples) for split, statistics in by_split.items()}
+    first, *others = by_split.values()
+    skew, drift = _distances(first, others[0] if others else None), _distances(before, first)
     features = [
-        _facts(name, {s: found[s].get(name) for s in found}, rows, earlier.get(name))
+        _facts(name, {s: found[s].get(name) for s in found}, rows, skew.get(name), drift.get(name))
         for name in names
     ]
     return StatisticsFacts(rows, features, compared_with)
+
+
+def _distances(before: Any, now: Any) -> dict[str, float]:
+    known = before is not None and now is not None and before.num_examples and now.num_examples
+    return dict(distances(before, now)) if known else {}
 
 
 def _by_name(statistics: Any) -> dict[str, Any]:
@@ -146,7 +154,11 @@ def _by_name(statistics: Any) -> dict[str, Any]:
 
 
 def _facts(
-    name: str, by_split: Mapping[str, Any], rows: Mapping[str, int], before: Any
+    name: str,
+    by_split: Mapping[str, Any],
+    rows: Mapping[str, int],
+    skew: float | None,
+    drift: float | None,
 ) -> FeatureFacts:
     present = [f for f in by_split.values() if f is not None]
     kind = _Feature.Type.Name(present[0].type).lower()
@@ -161,21 +173,7 @@ def _facts(
         split: None if feature is None else _split(feature, rows[split], own)
         for (split, feature), own in zip(by_split.items(), bars, strict=True)
     }
-    return FeatureFacts(
-        name,
-        kind,
-        splits,
-        _distance(present[0], present[1], is_number) if len(present) > 1 else None,
-        _distance(present[0], before, is_number) if before is not None else None,
-        "Jensen-Shannon" if is_number else "L-infinity",
-    )
-
-
-def _distance(first: Any, second: Any, is_number: bool) -> float | None:
-    if is_number:
-        a, b = common_bins([_histogram(first), _histogram(second)])
-        return jensen_shannon([bar.count for bar in a], [bar.count for bar in b])
-    return largest_change(_labels(first), _labels(second))
+    return FeatureFacts(name, kind, splits, skew, drift)
 
 
 def _split(feature: Any, rows: int, bars: Sequence[Bar]) -> SplitFeature:

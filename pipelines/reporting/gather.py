@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
 from penstock.components.errors import DataError, one_line
 from penstock.components.gates.anomalies import read_anomalies
@@ -13,7 +13,6 @@ from penstock.pipelines.reporting.evaluation_facts import EvaluationFacts, gathe
 from penstock.pipelines.reporting.feature_facts import (
     StatisticsFacts,
     gather_statistics,
-    read_statistics,
 )
 from penstock.pipelines.reporting.image_facts import ImageFacts, gather_images
 from penstock.pipelines.reporting.lineage_facts import LineageFacts, gather_lineage
@@ -23,9 +22,9 @@ from penstock.pipelines.reporting.pipeline_facts import PipelineFacts, gather_pi
 from penstock.pipelines.reporting.request import Request, make_request, sample_record
 from penstock.pipelines.reporting.schema_facts import SchemaRow, gather_schema, read_schema
 from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_training
-from penstock.pipelines.reporting.verdict import GATE, Verdict, gate_error, gate_problems, judge
+from penstock.pipelines.reporting.verdict import Verdict, is_blessed, judge
 from penstock.pipelines.runs.baseline import read_baseline
-from penstock.pipelines.runs.run_note import RunNote, read_note
+from penstock.pipelines.runs.run_note import read_note
 from penstock.pipelines.runs.run_record import RunRecord
 from penstock.pipelines.terminal.failures import reason
 
@@ -68,7 +67,13 @@ class Report:
 
 
 def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
-    """Gather the facts of a run; drift is against the newest earlier one with other statistics."""
+    """Gather the facts of a run.
+
+    Args:
+        run: The run.
+        earlier: Runs of the same pipeline before it, the newest first: drift is against the
+            last that was blessed, else the newest, whose statistics are other ones.
+    """
     reader = _Reader(run)
     note = read_note(run)
     pipeline = gather_pipeline(run, note, earlier)
@@ -94,7 +99,7 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
         verdict=judge(
             run,
             pipeline,
-            _with_gate(note, run, found, manifest),
+            note,
             evaluation.result if evaluation else None,
         ),
         pipeline=pipeline,
@@ -150,24 +155,10 @@ class _Reader:
         return None
 
 
-def _with_gate(note: RunNote, run: RunRecord, anomalies: Any, manifest: Any) -> RunNote:
-    """The note, with what the gate said where it says nothing itself."""
-    stopped = any(n.node.startswith(GATE) and n.state == "failed" for n in run.nodes)
-    artifact = run.artifact("ExampleStatistics")
-    if note.error or not stopped or artifact is None:
-        return note
-    try:
-        statistics = read_statistics(artifact.uri)
-    except DataError:
-        return note
-    problems = gate_problems(run, statistics, anomalies, manifest)
-    return replace(note, error=gate_error(problems)) if problems else note
-
-
 def _previous_statistics(run: RunRecord, earlier: Sequence[RunRecord]) -> tuple[str, str] | None:
-    """Run id and place of the newest earlier statistics that are not this run's own."""
+    """Run id and place of other statistics: of the last blessed run, else of the newest."""
     own = run.artifact("ExampleStatistics")
-    for other in earlier:
+    for other in sorted(earlier, key=lambda one: not is_blessed(one)):
         artifact = other.artifact("ExampleStatistics")
         if own is not None and artifact is not None and artifact.id != own.id:
             return other.run_id, artifact.uri

@@ -1,4 +1,4 @@
-"""Histograms on common bins, and how far two of them are apart: plain numbers, no protos."""
+"""Histograms on common bins: plain numbers, no protos."""
 
 import bisect
 import itertools
@@ -122,30 +122,3 @@ def common_labels(histograms: Sequence[Mapping[str, float]], most: int = BINS) -
             totals[label] = totals.get(label, 0) + count
     labels = sorted(totals, key=lambda label: (-totals[label], label))[:most]
     return [[Bar(label, counts.get(label, 0)) for label in labels] for counts in histograms]
-
-
-def largest_change(first: Mapping[str, float], second: Mapping[str, float]) -> float | None:
-    """L-infinity distance of two categorical distributions, 0..1, as TFDV's comparators take it."""
-    total_first, total_second = sum(first.values()), sum(second.values())
-    if not total_first or not total_second:
-        return None
-    return max(
-        abs(first.get(label, 0) / total_first - second.get(label, 0) / total_second)
-        for label in {*first, *second}
-    )
-
-
-def jensen_shannon(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Jensen-Shannon divergence in bits of two histograms on the same bins, 0..1."""
-    total_first, total_second = sum(first), sum(second)
-    if not total_first or not total_second:
-        return None
-    p = [count / total_first for count in first]
-    q = [count / total_second for count in second]
-    middle = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
-    # Rounding can leave a hair below 0.
-    return max(0.0, (_divergence(p, middle) + _divergence(q, middle)) / 2)
-
-
-def _divergence(p: Sequence[float], middle: Sequence[float]) -> float:
-    return sum(a * math.log2(a / m) for a, m in zip(p, middle, strict=True) if a > 0)

@@ -5,7 +5,7 @@ import json
 import keyword
 import math
 import posixpath
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ from penstock.pipelines.reporting.model_facts import Signature
 
 # More would be no text to copy: an image is read from its shard instead.
 _LONGEST_RECORD_BYTES = 4096
-_MOST_NUMBERS = 64
 
 
 @dataclass(frozen=True)
@@ -56,20 +55,18 @@ def sample_record(examples: str) -> Sample | None:
 def make_request(
     signature: Signature, model: str, sample: Sample | None, *, labels: Collection[str]
 ) -> Request | None:
-    """A request of one row; None where the signature takes what cannot be made up.
+    """A request of one row; None where it does not take serialized Examples.
 
-    A signature that takes serialized Examples gets the sample, a record of the raw data, without
-    labels, which a client does not know.
+    Args:
+        signature: The function to ask.
+        model: Folder of the SavedModel.
+        sample: A record of the raw data.
+        labels: Features to leave out, which a client does not know.
     """
     takes_examples = len(signature.inputs) == 1 and signature.inputs[0].dtype == "string"
-    if takes_examples:
-        return _of_example(signature, model, sample, labels) if sample is not None else None
-    sizes = [spec.shape for spec in signature.inputs]
-    if any(shape is None for shape in sizes) or any(
-        spec.dtype == "string" for spec in signature.inputs
-    ):
+    if not takes_examples or sample is None:
         return None
-    return _of_zeros(signature, model)
+    return _of_example(signature, model, sample, labels)
 
 
 def _of_example(
@@ -142,30 +139,3 @@ def _serialized(message: Any, labels: Collection[str]) -> bytes:
             del message.context.feature[label]
     serialized: bytes = message.SerializeToString(deterministic=True)
     return serialized
-
-
-def _of_zeros(signature: Signature, model: str) -> Request:
-    shapes: Mapping[str, list[int]] = {
-        spec.name: [size or 1 for size in spec.shape or ()] for spec in signature.inputs
-    }
-    arguments = ", ".join(
-        _argument(spec.name, f"tf.zeros({shapes[spec.name]}, tf.{spec.dtype})")
-        for spec in signature.inputs
-    )
-    python = "\n".join(
-        [
-            "import tensorflow as tf",
-            "",
-            f"model = tf.saved_model.load({model!r})",
-            f"print(model.signatures[{signature.name!r}]({arguments}))",
-        ]
-    )
-    instance = {spec.name: _zeros(shapes[spec.name][1:], spec.dtype) for spec in signature.inputs}
-    body = json.dumps({"signature_name": signature.name, "instances": [instance]})
-    return Request(signature.name, python, body if body.count(",") <= _MOST_NUMBERS else None)
-
-
-def _zeros(shape: list[int], dtype: str) -> Any:
-    if not shape:
-        return 0.0 if "float" in dtype else 0
-    return [_zeros(shape[1:], dtype) for _ in range(shape[0])]

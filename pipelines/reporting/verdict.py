@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.components.gates.checks import GateOptions, find_problems
 from penstock.pipelines.reporting.pipeline_facts import NodeFacts, PipelineFacts
 from penstock.pipelines.runs.evaluation_result import EvaluationResult
 from penstock.pipelines.runs.run_note import RunNote
@@ -58,25 +57,6 @@ def judge(
     return Verdict(NEUTRAL, "Done", "All nodes ran; no model was trained.")
 
 
-def gate_problems(run: RunRecord, statistics: Any, anomalies: Any, manifest: Any) -> list[str]:
-    """What a ValidationGate of this run finds, told again from the artifacts that it was given.
-
-    The store of a run on Kubeflow keeps no reason. Empty where the run has no gate, or where
-    what it was given is not there.
-    """
-    gate = next((n for n in run.nodes if n.node.startswith(GATE)), None)
-    if gate is None or statistics is None or anomalies is None:
-        return []
-    names = ("label", "max_quarantined_share")
-    options = GateOptions(**{n: gate.options[n] for n in names if n in gate.options})
-    return find_problems(statistics, anomalies, manifest, options)
-
-
-def gate_error(problems: Sequence[str]) -> str:
-    """The gate's problems as the error that it stops with, for a note."""
-    return "\n  - ".join([f"the data is unfit to train on, {len(problems)} problem(s):", *problems])
-
-
 def _stopped(node: NodeFacts, note: RunNote) -> Verdict:
     # Before its state: what was interrupted stays running in the store until the next run.
     if note.error.startswith("interrupted in node "):
@@ -100,6 +80,12 @@ def _not_blessed(failures: Sequence[str]) -> str:
         return "The model is not blessed; the Evaluator gave no reason."
     more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
     return f"{failures[0]}{more}."
+
+
+def is_blessed(run: RunRecord) -> bool:
+    """Whether the model of a run was blessed."""
+    blessing = run.artifact("ModelBlessing")
+    return blessing is not None and _is(blessing, "blessed")
 
 
 def _is(artifact: Any, name: str) -> bool:

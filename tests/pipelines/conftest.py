@@ -63,12 +63,13 @@ def write_statistics(folder, split, rows, numbers=(), texts=()):
         stats.common_stats.num_non_missing = rows - missing
         stats.common_stats.num_missing = missing
         stats.min, stats.max, stats.mean = low, high, (low + high) / 2
-        histogram = stats.histograms.add(type=statistics_pb2.Histogram.STANDARD)
         width = (high - low) / len(counts)
-        for i, count in enumerate(counts):
-            histogram.buckets.add(
-                low_value=low + i * width, high_value=low + (i + 1) * width, sample_count=count
-            )
+        for kind in (statistics_pb2.Histogram.STANDARD, statistics_pb2.Histogram.QUANTILES):
+            histogram = stats.histograms.add(type=kind)
+            for i, count in enumerate(counts):
+                histogram.buckets.add(
+                    low_value=low + i * width, high_value=low + (i + 1) * width, sample_count=count
+                )
     for name, counts in texts:
         feature = data.features.add(name=name, type=statistics_pb2.FeatureNameStatistics.STRING)
         stats = feature.string_stats

@@ -6,8 +6,6 @@ from penstock.pipelines.reporting.histograms import (
     Histogram,
     common_bins,
     common_labels,
-    jensen_shannon,
-    largest_change,
     rebin,
 )
 
@@ -47,15 +45,6 @@ def test_labels_stand_in_one_order():
     first, second = common_labels([{"a": 1, "b": 5}, {"c": 2, "b": 1}])
     assert first == [Bar("b", 5), Bar("c", 0), Bar("a", 1)]
     assert second == [Bar("b", 1), Bar("c", 2), Bar("a", 0)]
-
-
-def test_distances():
-    assert jensen_shannon([1, 1], [2, 2]) == 0
-    assert jensen_shannon([1, 0], [0, 1]) == 1
-    assert jensen_shannon([3, 1], [1, 3]) == pytest.approx(0.18872, abs=1e-5)
-    assert jensen_shannon([0, 0], [1, 1]) is None
-    assert largest_change({"a": 3, "b": 1}, {"a": 1, "c": 1}) == 0.5
-    assert largest_change({}, {"a": 1}) is None
 
 
 def test_few_integers_have_a_bar_each():

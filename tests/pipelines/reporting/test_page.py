@@ -379,36 +379,20 @@ def test_a_run_that_was_interrupted_did_not_fail(runs):
     )
 
 
-def test_a_store_without_our_note_still_tells_of_the_gate(runs, tmp_path):
-    """As on Kubeflow, where the reason is in a container's log."""
-    runs.write_statistics(tmp_path / "statistics", "train", 0)
-    runs.write_anomalies(tmp_path / "anomalies", "train")
-    statistics = [runs.artifact("ExampleStatistics", tmp_path / "statistics")]
-    anomalies = [runs.artifact("ExampleAnomalies", tmp_path / "anomalies")]
-    runs.node("run-1", "StatisticsGen", "done", (), statistics)
-    runs.node("run-1", "ExampleValidator", "done", statistics, anomalies)
-    runs.node("run-1", "ValidationGate", "failed", [*statistics, *anomalies], label="tips")
-    report, _ = rendered(runs)
-    assert report.verdict.word == "Blocked"
-    assert report.verdict.sentence == (
-        "ValidationGate: the data is unfit to train on, 1 problem(s):"
-    )
-    assert report.verdict.details == ["split 'train': no rows; expected at least one"]
-    assert not report.pipeline.is_whole
-
-
-def test_drift_is_against_the_newest_other_statistics(runs, tmp_path):
-    counts = {"first": [10, 0], "second": [5, 5]}
+def test_drift_is_against_the_last_blessed_run(runs, tmp_path):
+    counts = {"first": [10, 0], "refused": [0, 10], "third": [5, 5]}
     for i, (name, buckets) in enumerate(counts.items()):
         numbers = [("x", 0, 0.0, 2.0, buckets)]
         runs.write_statistics(tmp_path / name, "train", 10, numbers)
         artifact = runs.artifact("ExampleStatistics", tmp_path / name)
         runs.node(f"run-{i}", "StatisticsGen", "done", (), [artifact])
+        blessing = runs.artifact("ModelBlessing", tmp_path / "b", blessed=int(name == "first"))
+        runs.node(f"run-{i}", "Evaluator", "done", (), [blessing])
     report, page = rendered(runs)
     assert report.statistics.compared_with == "run-0"
-    # The halves of the bins: (1, 0) against (0.5, 0.5).
-    assert report.statistics.features[0].drift == pytest.approx(0.3113, abs=1e-4)
-    assert "0.311" in next(row for row in page.rows if row and row[0] == "x")
+    # Up to the middle all values against half of them.
+    assert report.statistics.features[0].drift == 0.5
+    assert "0.500" in next(row for row in page.rows if row and row[0] == "x")
 
 
 def test_a_hundred_features_and_ten_thousand_slices_stay_small(runs, tmp_path):
