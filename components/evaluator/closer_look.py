@@ -17,6 +17,7 @@ import tensorflow as tf
 from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.proto import config_pb2
 
+from penstock.components import image_features
 from penstock.components.evaluator.inputs import ByRowError, Extracts, Inputs
 from penstock.components.evaluator.slices import SliceKey
 from penstock.components.evaluator.sums import KeyedSums
@@ -159,8 +160,8 @@ class CloserLook:
         examples = [tf.train.Example.FromString(record) for record in records]
         maps = [example.features.feature for example in examples]
         names = sorted({name for features in maps for name in features} - self._labels)
-        if len(names) < 2:
-            return {}
+        if len(names) < 2 or image_features.ENCODED in names:
+            return {}  # nothing to compare with
         deadline = time.monotonic() + _IMPORTANCE_SECONDS
         before = {target: _distances(*columns) for target, columns in known.items()}
         order = self._random.permutation(len(records))

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.components.evaluator.closer_look import CLOSER_LOOK_NAME
+from penstock.components.image_features import ENCODED
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.pipelines.reporting.artifact_files import as_text, names_in, read_bytes, values_of
 from penstock.pipelines.reporting.histograms import Bar
-from penstock.pipelines.reporting.image_facts import IMAGE, image_label, image_source
+from penstock.pipelines.reporting.image_facts import image_label, image_source
 from penstock.pipelines.reporting.numbers import compact, percent
 from penstock.pipelines.runs.evaluation_result import OVERALL
 
@@ -127,11 +128,11 @@ def _wrong(
         best = max(range(len(said)), key=said.__getitem__) if task == "classes" else said[0] >= 0.5
         share = max(said) if task == "classes" else max(said[0], 1 - said[0])
         texts = class_name(int(label), words), f"{class_name(int(best), words)}, {percent(share)}"
-    images = values_of(features, IMAGE)
+    images = values_of(features, ENCODED)
     if images and not words:
         texts = image_label(features), texts[1]
     order = [*important, *(name for name in sorted(features) if name not in important)]
-    shown = [name for name in order if name in features and name != IMAGE][:_MOST_SHOWN]
+    shown = [name for name in order if name in features and name != ENCODED][:_MOST_SHOWN]
     return WrongRow(
         *texts,
         {name: as_text(values_of(features, name), 60) for name in shown},

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from penstock.components import image_features
 from penstock.components.tfrecord.image_header import image_header
 from penstock.components.tfrecord.sharding import split_dir
 from penstock.pipelines.reporting.artifact_files import (
@@ -24,9 +25,6 @@ from penstock.pipelines.reporting.artifact_files import (
 )
 from penstock.pipelines.reporting.histograms import Bar
 
-IMAGE = "image/encoded"
-LABEL = "image/class/label"
-LABEL_TEXT = "image/class/text"
 # Half a second where an image has 85 KB.
 MOST_READ = 2_000
 _SAMPLES = 24
@@ -130,16 +128,22 @@ def gather_images(examples: str) -> ImageFacts | None:
 def _images(folder: str, split: str) -> Iterator[_Image]:
     most = max(1, MOST_READ // max(1, len(names_in(folder))))
     for shard, number, features in rows_in(folder, of_each=most):
-        if IMAGE not in features:
+        if image_features.ENCODED not in features:
             return  # the data has no images
-        for data in values_of(features, IMAGE)[:1]:
+        for data in values_of(features, image_features.ENCODED)[:1]:
             place = f"{split_dir(split)}/{shard}, record {number}"
             yield _Image(split, place, image_label(features), data)
 
 
 def image_label(features: Features) -> str:
     """The class of an image, in words where its row has them."""
-    return as_text(values_of(features, LABEL_TEXT) or values_of(features, LABEL)[:1]) or "no label"
+    return (
+        as_text(
+            values_of(features, image_features.TEXT)
+            or values_of(features, image_features.LABEL)[:1]
+        )
+        or "no label"
+    )
 
 
 def _natural(label: str) -> tuple[int, str]:
