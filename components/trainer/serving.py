@@ -13,11 +13,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from penstock.components.errors import UsageError
 from penstock.components.tfrecord.feature_spec import FeatureSpec
 from penstock.components.trainer.export import Signature, TransformGraph
 from penstock.components.trainer.model_setup import input_names
-from penstock.components.trainer.served_columns import MISSING_INT, column_name
+from penstock.components.trainer.served_columns import MISSING_INT, features_by_column_name
 
 _MISSING = {tf.int64: MISSING_INT, tf.float32: float("nan"), tf.string: ""}
 
@@ -54,10 +53,7 @@ def serve_columns(
     Raises:
         UsageError: Two columns have the same name but for spaces and signs.
     """
-    columns = {column_name(name): name for name in spec}
-    if len(columns) < len(spec):
-        twice = sorted(name for name in spec if columns[column_name(name)] != name)
-        raise UsageError(f"columns cannot be told apart when served: {', '.join(twice)}; rename")
+    columns = features_by_column_name(spec)
     # The graph's vocabularies are saved with the model.
     model.raw_features = graph
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import tensorflow as tf
 import tensorflow_transform as tft
 
+from penstock.components.trainer.served_columns import column_name
 from penstock.pipelines.blocks.target import Target
 
 Column: TypeAlias = "tf.Tensor | tf.SparseTensor"
@@ -214,7 +215,8 @@ def _ids(column: Column, name: str, size: int) -> tf.Tensor:
         tf.sparse.from_dense(texts),
         top_k=size,
         default_value=_UNKNOWN - _FIRST,
-        vocab_filename=name,
+        # The name of a file, and of a scope of TensorFlow.
+        vocab_filename=column_name(name),
     )
     shifted = tf.SparseTensor(ranks.indices, ranks.values + _FIRST, ranks.dense_shape)
     return dense_column(shifted, _NO_VALUE)

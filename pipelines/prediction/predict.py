@@ -26,7 +26,11 @@ from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
 from penstock.components.tfrecord.feature_kind import FeatureKind
-from penstock.components.trainer.served_columns import MISSING_INT, column_name
+from penstock.components.trainer.served_columns import (
+    MISSING_INT,
+    column_name,
+    features_by_column_name,
+)
 from penstock.pipelines.prediction.model import PushedModel, open_model
 
 _MISSING = {FeatureKind.INT: MISSING_INT, FeatureKind.FLOAT: float("nan"), FeatureKind.BYTES: b""}
@@ -112,8 +116,11 @@ def _names(model: PushedModel, source: Source) -> dict[str, str]:
 
     Raises:
         DataError: Names all that are missing.
+        UsageError: Two of the data's columns may be the model's.
     """
-    there = {column_name(column.name): column.name for column in source.columns}
+    there = features_by_column_name(
+        column.name for column in source.columns if column_name(column.name) in model.columns
+    )
     missing = [name for name in model.columns if name not in there]
     if missing:
         raise DataError(

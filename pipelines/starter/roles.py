@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.trainer.served_columns import features_by_column_name
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.starter.columns import ColumnLook
 
@@ -57,11 +58,12 @@ def find_roles(looks: Sequence[ColumnLook], targets: Sequence[str]) -> Roles:
     """Decide what each column is for; `targets` are to be predicted.
 
     Raises:
-        UsageError: There is no such column.
+        UsageError: There is no such column, or two columns have one name when served.
         DataError: A target has no value in some row, one value in all, or values that are neither
             classes nor numbers; or no column is left to predict it from.
     """
     by_name = {look.name: look for look in looks}
+    features_by_column_name(name for name in by_name if name not in targets)
     roles = Roles()
     for name in targets:
         if name not in by_name:

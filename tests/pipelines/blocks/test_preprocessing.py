@@ -23,19 +23,19 @@ SPEC = {
     "news": tf.io.VarLenFeature(tf.string),
     "since": tf.io.VarLenFeature(tf.string),
     "seen": tf.io.VarLenFeature(tf.int64),
-    "plan": tf.io.VarLenFeature(tf.string),
+    "プラン / %": tf.io.VarLenFeature(tf.string),
     "left": tf.io.VarLenFeature(tf.string),
 }
 DAY = 86_400_000_000
 ROWS = [
     {"age": [20], "fee": [1.0], "news": ["Yes"], "since": ["2024-02-29"], "seen": [0],
-     "plan": ["a"], "left": ["no"]},
+     "プラン / %": ["a"], "left": ["no"]},
     {"age": [40], "fee": [3.0], "news": ["false"], "since": ["1969-12-31T12:00"], "seen": [DAY],
-     "plan": ["a"], "left": ["yes"]},
+     "プラン / %": ["a"], "left": ["yes"]},
     {"age": [], "fee": [2.0], "news": [], "since": ["yesterday"], "seen": [],
-     "plan": ["b"], "left": ["no"]},
+     "プラン / %": ["b"], "left": ["no"]},
     {"age": [30], "fee": [2.0], "news": ["perhaps"], "since": [], "seen": [2 * DAY],
-     "plan": [], "left": ["no"]},
+     "プラン / %": [], "left": ["no"]},
 ]  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def preprocess(inputs):
         "numbers": scaled_numbers(inputs, ["age", "fee"]),
         "booleans": boolean_numbers(inputs, ["news"]),
         "dates": date_parts(inputs, {"since": "ymd", "seen": "microseconds"}),
-        "categories": category_ids(inputs, {"plan": 1, "news": 5}),
+        "categories": category_ids(inputs, {"プラン / %": 1, "news": 5}),
         **target_labels(inputs, [Target("left", "binary", classes=("no", "yes"))]),
         **table_inputs(
             numbers=[scaled_numbers(inputs, ["fee"]), boolean_numbers(inputs, [])],
@@ -92,7 +92,7 @@ def test_dates_are_taken_apart(made):
 
 def test_categories_have_an_id_for_no_value_and_one_for_rare_values(made):
     assert [row[0] for row in made["categories"]] == [2, 2, 1, 0]
-    assert category_sizes({"plan": 1, "news": 5}) == [3, 7]
+    assert category_sizes({"プラン / %": 1, "news": 5}) == [3, 7]
 
 
 def test_labels_are_the_numbers_of_the_classes(made):

@@ -41,6 +41,11 @@ def test_the_target_tells_the_task(tmp_path, of, task, classes):
     assert (target.task, target.classes) == (task, classes)
 
 
+def test_columns_that_no_request_can_tell_apart_are_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"columns 'a.b' and 'a b' cannot be told apart"):
+        roles(tmp_path, y=lambda i: i % 2, **{"a.b": lambda i: i % 5, "a b": lambda i: i % 3})
+
+
 def test_columns_are_told_by_their_values(tmp_path):
     found = roles(
         tmp_path,
