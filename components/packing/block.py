@@ -6,7 +6,7 @@
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,8 @@ _HEADER = struct.Struct(f"<8sQQ{HEADER_BYTES - 24}x")
 _LIST_DTYPES: dict[str, np.dtype[Any]] = {"INT": np.dtype("<i8"), "FLOAT": np.dtype("<f4")}
 
 
-Buffer = bytes | npt.NDArray[np.uint8]
+# Bytes, or uint8 of a memory map: NumPy 1 does not tell type checkers that an array is a buffer.
+Buffer: TypeAlias = Any
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ def _header(payload: Buffer) -> tuple[int, int]:
     return rows, dictionary_bytes
 
 
-def _array(data: Buffer | bytearray, section: Section, start: int, rows: int) -> npt.NDArray[Any]:
+def _array(data: Buffer, section: Section, start: int, rows: int) -> npt.NDArray[Any]:
     """[rows, width] of a section, as a view of the block's bytes."""
     dtype: np.dtype[Any] = np.dtype(section.dtype).newbyteorder("<")
     items = section.row_bytes // dtype.itemsize

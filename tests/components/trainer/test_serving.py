@@ -116,7 +116,7 @@ def test_values_of_several_targets_are_named(tmp_path):
 
 def test_columns_that_are_served_under_one_name_are_refused():
     spec = {"a b": SPEC["age"], "a_b": SPEC["age"]}
-    with pytest.raises(UsageError, match="columns 'a b' and 'a_b' cannot be told apart when served"):
+    with pytest.raises(UsageError, match="columns 'a b' and 'a_b' cannot be told apart"):
         serve_columns(model_of(lambda x: x + 0), Graph(), spec, {})
 
 
