@@ -17,7 +17,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from penstock.components.errors import DataError
-from penstock.components.packing.block import BlockView, view_block
+from penstock.components.packing.block import BlockView, Buffer, view_block
 from penstock.components.packing.layout import PackedLayout, Section
 from penstock.components.tfrecord.framing import FOOTER_BYTES
 from penstock.components.tfrecord.framing import HEADER_BYTES as FRAME_HEADER_BYTES
@@ -117,7 +117,8 @@ class PackedRows:
 
     def _find_payloads(self, file: int) -> npt.NDArray[np.int64]:
         """int64 [blocks, 2], where the payload of each block begins and ends."""
-        data, found, at = self._map(self._local[file]), [], FRAME_HEADER_BYTES
+        data: Buffer = self._map(self._local[file])
+        found, at = [], FRAME_HEADER_BYTES
         while at < len(data):
             end = at + struct.unpack_from("<Q", data, at - FRAME_HEADER_BYTES)[0]
             found.append((at, end))
