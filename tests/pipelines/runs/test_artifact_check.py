@@ -1,7 +1,11 @@
 """Damaged artifacts in a run of small nodes, that read all that lies in a split as TFX's do."""
 
+import os
 import shutil
+import sqlite3
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tfx.dsl.compiler.compiler import Compiler
@@ -17,19 +21,22 @@ from penstock.components.errors import PenstockError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.gates import pusher
 from penstock.components.gates.pusher import Pusher
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY, read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.kubeflow.node import State, launch_node
 from penstock.pipelines.local.runner import NodeFailedError, run_locally
-from penstock.pipelines.runs.metadata_store import SqliteStore
+from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
+from penstock.pipelines.runs.run_record import all_runs, latest_run
 
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning"),
 ]
 
+DAY_SECONDS = 24 * 3600
 SHARD = "Split-train/data_tfrecord-00001-of-00002"
 
 
@@ -75,6 +82,9 @@ class Record:
         pass
 
     def start(self, node):
+        pass
+
+    def tell(self, text):
         pass
 
     def end(self, node, state):
@@ -160,14 +170,14 @@ def push(root, words):
     """State of the Pusher, what a model server takes, and its folder."""
     make = Make(words=words)
     destination = pusher_pb2.PushDestination.Filesystem(base_directory=str(root / "serving"))
-    pusher = Pusher(
+    node = Pusher(
         model=make.outputs["model"],
         push_destination=pusher_pb2.PushDestination(filesystem=destination),
     )
     pipeline = Pipeline(
         pipeline_name="push",
         pipeline_root=str(root / "pipeline"),
-        components=[make, pusher],
+        components=[make, node],
         enable_cache=True,
         metadata_connection_config=sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
     )
@@ -181,6 +191,30 @@ def test_the_model_pushed_last_is_the_one_that_is_served(tmp_path):
     assert [push(tmp_path, words)[:2] for words in ("A", "B", "A", "B", "B")] == [
         ("done", "A"), ("done", "B"), ("done", "A"), ("done", "B"), ("cached", "B"),
     ]  # fmt: skip
+
+
+def test_a_clock_that_goes_back_a_day_changes_nothing(tmp_path, monkeypatch):
+    """As if everything so far had been made tomorrow."""
+    now = time.time()
+    with monkeypatch.context() as tomorrow:
+        tomorrow.setattr(pusher, "time", SimpleNamespace(time=lambda: now + DAY_SECONDS))
+        assert [push(tmp_path, words)[:2] for words in "AB"] == [("done", "A"), ("done", "B")]
+    with sqlite3.connect(tmp_path / "metadata.sqlite") as store:
+        for table in ("Execution", "Context"):  # those of artifacts are in TFX's cache keys
+            for moment in ("create_time_since_epoch", "last_update_time_since_epoch"):
+                store.execute(f"update {table} set {moment} = {moment} + {1000 * DAY_SECONDS}")
+    store.close()
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (now + DAY_SECONDS,) * 2)
+    assert [push(tmp_path, words)[:2] for words in "BABB"] == [
+        ("cached", "B"), ("done", "A"), ("done", "B"), ("done", "B"),
+    ]  # fmt: skip
+    # TFX looked at tomorrow's push first, and that is not served: the last one found all in place.
+    versions = sorted(int(version.name) for version in (tmp_path / "serving").iterdir())
+    assert versions == list(range(versions[0], versions[0] + 4))
+    with open_store(SqliteStore(str(tmp_path / "metadata.sqlite"))) as handle:
+        runs = [run.run_id for run in all_runs(handle.store)]
+        assert latest_run(handle.store, "push").run_id == runs[0] == max(runs)
 
 
 @pytest.mark.parametrize(
