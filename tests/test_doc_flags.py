@@ -75,3 +75,10 @@ def test_a_flag_that_is_none_is_found():
         "```sh\npenstock run taxi --set a=1 \\\n  --workers 2  # --not-this\n```\n"
     )
     assert unknown_flags(text) == ["run --workers", "--labels-file"]
+
+
+def test_every_test_that_holds_a_promise_is_there():
+    page = (ROOT / "docs/reliability.md").read_text()
+    named = set(re.findall(r"`([\w/]+/test_\w+\.py)`", page))
+    assert len(named) > 20
+    assert [path for path in sorted(named) if not (ROOT / "tests" / path).is_file()] == []
