@@ -19,6 +19,7 @@ from .components.example_gen.driver import ContentDriver
 
 # Options of ingest, packing and gates.
 from .components.example_gen.options import IngestOptions
+from .components.example_gen.spans import LatestSpansStrategy
 
 # Sources: how each kind of outside data is read.
 from .components.example_gen.spark_writer import write_tfrecords
@@ -31,6 +32,8 @@ from .components.gates.curated_schema import CuratedSchema
 from .components.gates.gate import ValidationGate
 from .components.gates.image_checks import ImageRules
 from .components.gates.image_gate import ImageGate
+from .components.gates.kserve import KServePush
+from .components.gates.kserve_options import KServeOptions
 from .components.gates.pusher import Pusher
 from .components.gates.serving_check import ServingCheck
 from .components.packing.component import Pack
@@ -53,6 +56,7 @@ from .components.sources.whole_files.options import BinaryOptions
 # Training: input, loop, export.
 from .components.tfrecord.feature_spec import feature_spec
 from .components.tfrecord.sharding import ShardOptions
+from .components.trainer.base_model import LatestBlessedOfOtherDataStrategy, warm_started
 from .components.trainer.checkpoints import resume_dir
 from .components.trainer.export import TransformGraph, export
 from .components.trainer.images.applications import ApplicationBase, check_application
@@ -153,10 +157,14 @@ __all__ = [
     "InputOptions",
     "InputStart",
     "JsonLinesOptions",
+    "KServeOptions",
+    "KServePush",
     "LabelFacts",
     "LabelFn",
+    "LatestBlessedOfOtherDataStrategy",
     "LatestBlessedStatisticsStrategy",
     "LatestOtherBlessedModelStrategy",
+    "LatestSpansStrategy",
     "ModelCard",
     "Pack",
     "PackOptions",
@@ -243,5 +251,6 @@ __all__ = [
     "train_tables",
     "training_pipeline",
     "verify",
+    "warm_started",
     "write_tfrecords",
 ]

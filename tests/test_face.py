@@ -14,15 +14,15 @@ ROOT = Path(__file__).parents[1]
 
 # A change here is a change for users: it belongs in CHANGELOG.md.
 PUBLIC = """
-ApplicationBase AugmentOptions Augmentation AvroOptions BatchEvaluator BigQueryOptions
-BinaryOptions CATEGORIES_XF ContentDriver CuratedSchema DataError EarlyStop EngineOptions
-EvaluationOptions IMAGE ImageColumn ImageConfig ImageGate ImageInputOptions ImageModelOptions
-ImageOptions ImageRules
-IngestOptions InputFacts InputOptions InputStart JsonLinesOptions LabelFacts LabelFn
-LatestBlessedStatisticsStrategy LatestOtherBlessedModelStrategy ModelCard NUMBERS_XF Pack
-PackOptions PenstockError Placement Pusher Rows ServingCheck ShardOptions ShardedExampleGen
-SourceOptions SparkOptions Split SplitOptions SqlOptions TFDSOptions TFRecordOptions TableConfig
-TableData TableModelOptions Target TextOptions TrackOptions TrainOptions TransformGraph UsageError
+ApplicationBase AugmentOptions Augmentation AvroOptions BatchEvaluator BigQueryOptions BinaryOptions
+CATEGORIES_XF ContentDriver CuratedSchema DataError EarlyStop EngineOptions EvaluationOptions IMAGE
+ImageColumn ImageConfig ImageGate ImageInputOptions ImageModelOptions ImageOptions ImageRules
+IngestOptions InputFacts InputOptions InputStart JsonLinesOptions KServeOptions KServePush
+LabelFacts LabelFn LatestBlessedOfOtherDataStrategy LatestBlessedStatisticsStrategy
+LatestOtherBlessedModelStrategy LatestSpansStrategy ModelCard NUMBERS_XF Pack PackOptions
+PenstockError Placement Pusher Rows ServingCheck ShardOptions ShardedExampleGen SourceOptions
+SparkOptions Split SplitOptions SqlOptions TFDSOptions TFRecordOptions TableConfig TableData
+TableModelOptions Target TextOptions TrackOptions TrainOptions TransformGraph UsageError
 ValidationGate augment_in_input boolean_numbers category_ids category_sizes check_application
 class_ids code_digest compile date_parts decode_features dense_column eval_config
 eval_image_input_fn eval_input_fn export export_shards feature_spec from_mapping image_classes
@@ -31,7 +31,7 @@ input_facts inspect join_workers label_values local_beam_args pack packed_eval_i
 packed_input_facts packed_train_input_fn predict read_placement report resume_dir run run_root
 scaled_numbers schema_file serve_columns serve_images steps_per_epoch stored_images table_examples
 table_inputs table_model target_labels train train_image_input_fn train_images train_input_fn
-train_tables training_pipeline verify write_tfrecords
+train_tables training_pipeline verify warm_started write_tfrecords
 """
 
 

@@ -12,6 +12,7 @@ from penstock.components.engine.options import EngineOptions
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.gates.image_checks import ImageRules
+from penstock.components.gates.kserve_options import KServeOptions
 from penstock.components.packing.options import PackOptions
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.options import SourceOptions
@@ -121,6 +122,7 @@ class PipelineConfig:
             earlier runs.
         warm_start: Whether training begins with the weights of the latest blessed model that
             was trained on other data.
+        kserve: The KServe service that a pushed model becomes the next revision of.
         must_beat_baseline: Whether a model no better than the best constant stops the run.
         model_card: What only a person can say of the model; shown in the report.
     """
@@ -133,6 +135,7 @@ class PipelineConfig:
     track: TrackOptions = field(default_factory=TrackOptions)
     last_spans: int = 1
     warm_start: bool = False
+    kserve: KServeOptions = field(default_factory=KServeOptions)
     must_beat_baseline: bool = True
     model_card: ModelCard = field(default_factory=ModelCard)
 

@@ -18,9 +18,11 @@ from tfx.orchestration.metadata import sqlite_metadata_connection_config
 from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import pusher_pb2, trainer_pb2
 
+from penstock.components.errors import UsageError
 from penstock.components.evaluator.component import BatchEvaluator
 from penstock.components.gates.curated_schema import CuratedSchema
 from penstock.components.gates.gate import ValidationGate
+from penstock.components.gates.kserve import KServePush
 from penstock.components.gates.pusher import Pusher
 from penstock.components.gates.serving_check import ServingCheck
 from penstock.components.packing.component import Pack
@@ -158,6 +160,8 @@ def training_pipeline(
             filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=f"{root}/serving_model")
         ),
     )
+    # service: String; where the model is served by KServe
+    kserve = [_kserve(config, pusher)] if config.kserve.name else []
     return Pipeline(
         pipeline_name=name,
         pipeline_root=f"{root}/pipeline",
@@ -176,11 +180,23 @@ def training_pipeline(
             evaluator,
             serving_check,
             pusher,
+            *kserve,
         ],
         enable_cache=True,
         metadata_connection_config=sqlite_metadata_connection_config(f"{root}/metadata.sqlite"),
         beam_pipeline_args=config.engine.beam_args(),
     )
+
+
+def _kserve(config: PipelineConfig, pusher: BaseNode) -> BaseNode:
+    options = asdict(config.kserve)
+    options["folder"] = options["folder"] or f"{run_root(config)}/kserve"
+    if "://" not in options["folder"] and not options["storage"]:
+        raise UsageError(
+            "kserve.storage must say what KServe calls the folder of its models, as "
+            "pvc://penstock/runs/taxi/kserve for /penstock/runs/taxi/kserve"
+        )
+    return KServePush(pushed=pusher.outputs["pushed_model"], **options)
 
 
 def run_root(config: PipelineConfig) -> str:

@@ -52,7 +52,7 @@ def test_every_file_is_used():
             if file.name not in ("kustomization.yaml", "placement.yaml"):
                 assert file.resolve() in used, file
     # What a user adds to an overlay.
-    used |= {K8S / "components" / name for name in ("internet", "prune", "workers")}
+    used |= {K8S / "components" / name for name in ("internet", "kserve", "prune", "workers")}
     assert {path.resolve() for path in (K8S / "components").iterdir()} <= used
 
 
@@ -259,6 +259,18 @@ def test_old_runs_are_pruned_by_a_command_that_there_is(render, tmp_path):
     done = CliRunner().invoke(app, arguments, env=dict.fromkeys(names, ""))
     # As far as the log-in, which the environment lacks.
     assert str(done.exception).startswith(f"set {MYSQL_USER} in the environment to log in to mysql")
+
+
+def test_runs_may_serve_on_kserve_and_read_no_service(render, tmp_path):
+    components = ["penstock/k8s/components/kserve"]
+    resources = ["penstock/k8s/overlays/rwx"]
+    objects = users_own(render, tmp_path, resources=resources, components=components)
+    for kind in ("Role", "RoleBinding"):
+        kubernetes_validate.validate(objects.named(kind, "penstock-kserve"), "1.33", strict=True)
+    (rule,) = objects.named("Role", "penstock-kserve")["rules"]
+    assert (rule["resources"], rule["verbs"]) == (["inferenceservices"], ["create", "patch"])
+    (account,) = objects.named("RoleBinding", "penstock-kserve")["subjects"]
+    assert account["name"] == "penstock-runner"
 
 
 def test_a_pod_that_writes_owns_what_it_writes(overlays):

@@ -10,6 +10,7 @@ from tfx.types.standard_artifacts import Examples, Model, ModelBlessing
 
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.spans import LatestSpansStrategy
+from penstock.components.gates.kserve_options import KServeOptions
 from penstock.components.trainer.base_model import LatestBlessedOfOtherDataStrategy
 from penstock.pipelines.kubeflow.planner import plan_pipeline
 from penstock.pipelines.taxi.config import TaxiConfig
@@ -82,6 +83,16 @@ def test_both_are_nodes_of_a_compiled_pipeline(tmp_path):
     assert tasks["BaseModel"].upstream == ("transform",)
     assert "basemodel" in tasks["Trainer"].upstream
     assert "servingcheck" in tasks["Pusher"].upstream
+
+
+def test_a_push_to_kserve_needs_to_know_the_folder_as_kserve_does(tmp_path):
+    config = replace(TaxiConfig(), root="/penstock/taxi", kserve=KServeOptions(name="taxi"))
+    with pytest.raises(UsageError, match=r"^kserve.storage must say what KServe calls the folder"):
+        create_pipeline(replace(config, root=str(tmp_path)))
+    options = replace(config.kserve, folder="gs://models/taxi", canary_percent=10)
+    pipeline = create_pipeline(replace(config, root=str(tmp_path), kserve=options))
+    tasks = {task.node_id: task for task in plan_pipeline(pipeline).tasks}
+    assert tasks["KServePush"].upstream == ("pusher",)
 
 
 def test_options_that_do_not_fit_are_refused():

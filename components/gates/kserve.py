@@ -1,0 +1,110 @@
+"""A TFX node that makes a pushed model the next revision of a KServe `InferenceService`.
+
+In: a PushedModel. Out: the model where KServe's TensorFlow runtime reads it (a folder of its own,
+with one version), and the service's manifest beside it, applied where this runs in a cluster.
+"""
+
+import json
+import os
+from typing import Any, TypedDict
+
+from tfx.dsl.component.experimental.annotations import InputArtifact, Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.dsl.io import fileio
+from tfx.types.standard_artifacts import PushedModel
+from tfx.utils import io_utils
+
+from penstock.components.errors import DataError, short_error
+
+MANIFEST = "inferenceservice.json"
+_TIMEOUT_SECONDS = 30
+
+
+class KServeOutputs(TypedDict):
+    """What the node gives: the manifest, JSON; empty where nothing was pushed."""
+
+    service: str
+
+
+@component
+def KServePush(  # noqa: N802 - TFX names a node after its function
+    pushed: InputArtifact[PushedModel],
+    name: Parameter[str],
+    namespace: Parameter[str],
+    canary_percent: Parameter[int],
+    folder: Parameter[str],
+    storage: Parameter[str],
+) -> KServeOutputs:
+    """Put a pushed model where KServe reads it, and have it served; see `KServeOptions`.
+
+    Raises:
+        DataError: The cluster refuses the service; says why.
+    """
+    version = pushed.get_string_custom_property("pushed_version")
+    if pushed.get_int_custom_property("pushed") != 1 or not version:
+        print("kserve: no model was pushed")
+        return {"service": ""}
+    place = f"{folder}/{version}"
+    io_utils.copy_dir(pushed.uri, f"{place}/{version}")
+    service = manifest(name, namespace, f"{storage or folder}/{version}", canary_percent)
+    with fileio.open(f"{place}/{MANIFEST}", "w") as file:
+        file.write(json.dumps(service, indent=1) + "\n")
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        apply(service)
+        print(f"kserve: {namespace}/{name} serves version {version} for {canary_percent} %")
+    else:
+        print(f"kserve: not in a cluster; kubectl apply -f {place}/{MANIFEST}")
+    return {"service": json.dumps(service)}
+
+
+def manifest(name: str, namespace: str, storage_uri: str, canary_percent: int) -> dict[str, Any]:
+    """The `InferenceService`; without a canary the new revision gets all requests."""
+    model = {"modelFormat": {"name": "tensorflow"}, "storageUri": storage_uri}
+    canary = {"canaryTrafficPercent": canary_percent} if canary_percent < 100 else {}
+    return {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceService",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"predictor": {**canary, "model": model}},
+    }
+
+
+def apply(service: dict[str, Any]) -> None:
+    """Server-side apply: make it, or change those of its fields that Penstock set before.
+
+    Raises:
+        DataError: The API refuses, or is not reached.
+    """
+    # Half a second to import; a node that only writes the manifest needs none of it.
+    from kubernetes import client, config
+    from urllib3.exceptions import HTTPError
+
+    name, space = service["metadata"]["name"], service["metadata"]["namespace"]
+    try:
+        config.load_incluster_config()
+        client.ApiClient().call_api(
+            f"/apis/{service['apiVersion']}/namespaces/{space}/inferenceservices/{name}",
+            "PATCH",
+            query_params=[("fieldManager", "penstock"), ("force", "true")],
+            header_params={"Content-Type": "application/apply-patch+yaml"},
+            body=service,
+            auth_settings=["BearerToken"],
+            _request_timeout=_TIMEOUT_SECONDS,
+        )
+    except client.ApiException as error:
+        raise DataError(f"InferenceService {space}/{name}: {_why(error)}") from error
+    except (config.ConfigException, HTTPError) as error:
+        cause = getattr(error, "reason", None) or error  # of urllib3's retries, the last failure
+        raise DataError(f"InferenceService {space}/{name}: {short_error(cause)}") from error
+
+
+def _why(error: Any) -> str:
+    if error.status == 404:
+        return "the cluster has no KServe (serving.kserve.io/v1beta1), or no such namespace"
+    if error.status == 403:
+        return "the pod's account may not patch it; k8s/components/kserve has the Role"
+    try:
+        text = str(json.loads(error.body)["message"])
+    except (ValueError, KeyError, TypeError):
+        text = str(error.reason)
+    return f"refused ({error.status}): {' '.join(text.split())[:500]}"
