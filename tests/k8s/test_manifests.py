@@ -273,6 +273,54 @@ def test_runs_may_serve_on_kserve_and_read_no_service(render, tmp_path):
     assert account["name"] == "penstock-runner"
 
 
+def test_the_pods_of_runs_may_do_what_kfp_and_argo_do_in_them_alone(overlays):
+    """argo-workflows v4.1 `workflow/executor/taskresult.go` (create, patch workflowtaskresults);
+    pipelines 2.17 `backend/src/v2`: `config/env.go` (configmap kfp-launcher), `objectstore` (its
+    secret), `component/launcher_v2.go` (its pod), `driver` (its workflow)."""
+    for name, objects in overlays.items():
+        rules = objects.named("Role", "penstock-runner")["rules"]
+        allowed = {
+            (group, resource, *rule["verbs"]): rule.get("resourceNames", [])
+            for rule in rules
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+        }
+        assert allowed == {
+            ("argoproj.io", "workflowtaskresults", "create", "patch"): [],
+            ("argoproj.io", "workflows", "get"): [],
+            ("", "pods", "get"): [],
+            ("", "configmaps", "get"): ["kfp-launcher"],
+            ("", "secrets", "get"): ["mlpipeline-minio-artifact"],
+        }, name
+
+
+def test_mariadb_is_probed_and_dumped_every_night(overlays):
+    (server,) = overlays["rwx"].pods()["penstock-mysql"]["containers"]
+    assert {"startupProbe", "readinessProbe", "livenessProbe"} <= server.keys()
+    backup = overlays["rwx"].named("CronJob", "penstock-mysql-backup")["spec"]
+    assert (backup["schedule"], backup["concurrencyPolicy"]) == ("30 2 * * *", "Forbid")
+
+
+def test_no_pod_fills_the_disk_of_its_machine(overlays):
+    """KFP has no field for ephemeral-storage: the namespace's LimitRange gives every container."""
+    (limits,) = overlays["rwx"].named("LimitRange")["spec"]["limits"]
+    assert (limits["type"], limits["default"]["ephemeral-storage"]) == ("Container", "20Gi")
+    hard = overlays["rwx"].named("ResourceQuota")["spec"]["hard"]
+    assert hard["requests.ephemeral-storage"] == "64Gi"
+
+
+def test_runs_get_rights_in_a_cloud_by_an_annotation_of_their_account(render, tmp_path):
+    role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/penstock"}
+    metadata = {"name": "penstock-runner", "annotations": role}
+    patch = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+    (tmp_path / "account.yaml").write_text(yaml.dump(patch))
+    resources = ["penstock/k8s/overlays/rwx"]
+    patches = [{"path": "account.yaml"}]
+    objects = users_own(render, tmp_path, resources=resources, patches=patches)
+    account = objects.named("ServiceAccount", "penstock-runner")
+    assert account["metadata"]["annotations"] == role
+
+
 def test_a_pod_that_writes_owns_what_it_writes(overlays):
     """Without fsGroup a new block volume is root's."""
     for objects in overlays.values():

@@ -34,6 +34,13 @@ def test_small_nodes_have_their_own_part():
     assert fit(small) is small
 
 
+def test_no_argument_is_longer_than_linux_takes():
+    """128 KiB with its end, MAX_ARG_STRLEN of execve(2): what fits Argo is shorter."""
+    largest = plan([111_000], noise(100_000))
+    assert fit(largest) is largest
+    assert fit(plan([112_000], noise(100_000))).parts
+
+
 def test_of_300_small_nodes_all_is_carried_once():
     """Their parts repeat each other: of 300 with a short option all takes 2,016 characters."""
     carried = fit(plan([376] * 300, noise(2_016)))
