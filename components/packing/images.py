@@ -1,6 +1,7 @@
 """Image features in, uint8 pixels of one shape out."""
 
 import math
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,6 +23,7 @@ class ImageDecoder:
 
     Attributes:
         shape: Height, width and channels of every image.
+        cpu_seconds: That decoding took so far.
 
     Raises:
         DataError: The first value is no image, or a raw one whose shape is not stated.
@@ -29,6 +31,7 @@ class ImageDecoder:
 
     def __init__(self, column: ImageColumn, first: bytes) -> None:
         self._column = column
+        self.cpu_seconds = 0.0
         self.shape: tuple[int, int, int]
         if column.size:
             self.shape = (*column.size, column.channels)
@@ -47,6 +50,7 @@ class ImageDecoder:
         Raises:
             DataError: A value is no image, or of another shape than the others.
         """
+        began = time.process_time()
         size = int(np.prod(self.shape))
         pixels = np.empty((len(values), size), np.uint8)
         data = values.to_pylist()
@@ -57,6 +61,7 @@ class ImageDecoder:
         with ThreadPoolExecutor(_THREADS) as pool:
             for _ in pool.map(one, range(len(data))):
                 pass
+        self.cpu_seconds += time.process_time() - began
         return pixels
 
     def _one(self, data: bytes) -> npt.NDArray[np.uint8]:

@@ -37,23 +37,20 @@ def run_pack(
 
         stated = stated_columns(schema)
     started = time.perf_counter()
+    passes: list[float] = []
     examples = local_folder(examples)
     with whole_or_nothing(), work_progress("{:,} rows".format) as on_rows:
         manifest = pack(
-            examples,
-            output,
-            options,
-            stated=stated,
-            overwrite=overwrite,
-            on_rows=on_rows,
-        )
+            examples, output, options,
+            stated=stated, overwrite=overwrite, on_rows=on_rows, on_cost=passes.append,
+        )  # fmt: skip
     if as_json:
         sys.stdout.write(manifest.to_json())
     else:
-        _report(manifest, output, time.perf_counter() - started)
+        _report(manifest, output, time.perf_counter() - started, *passes)
 
 
-def _report(manifest: Manifest, output: Path, seconds: float) -> None:
+def _report(manifest: Manifest, output: Path, seconds: float, passes: float) -> None:
     out = console()
     layout = PackedLayout.from_dict(manifest.packed or {}, str(output))
     rows = [
@@ -96,5 +93,9 @@ def _report(manifest: Manifest, output: Path, seconds: float) -> None:
     out.print(
         f"{account.read:,} rows read = {sum(account.written.values()):,} written, "
         f"in {seconds:.1f} s"
+    )
+    out.print(
+        f"cost about as much CPU as {passes:.1f} passes over the row Examples; training that makes "
+        "more of them gains"
     )
     out.print(f"check: penstock verify {output}")

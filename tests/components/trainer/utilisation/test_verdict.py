@@ -159,13 +159,14 @@ A_ROW = "(1,900.0 us of CPU a row, its share of the step included)"
         pytest.param(
             used(replace(ROWS, rows=5000), cpu=0.95, free_memory_mib=250.0),
             "keep the rows in memory (cache=memory): 100.0 MiB of shards, read 2.0 times, go into "
-            "the 250 MiB that are free; pack the rows, or train on fewer columns: 40 are parsed "
-            f"of each row, and {FULL} {A_ROW}",
+            "the 250 MiB that are free; pack the rows, which costs about 2 passes over them once, "
+            f"or train on fewer columns: 40 are parsed of each row, and {FULL} {A_ROW}",
             id="data that fits memory and is read twice is cached",
         ),
         pytest.param(
             used(replace(ROWS, rows=5000, compressed=True), cpu=0.95, free_memory_mib=250.0),
-            f"pack the rows, or train on fewer columns: 40 are parsed of each row, and {FULL} "
+            "pack the rows, which costs about 2 passes over them once, or train on fewer columns: "
+            f"40 are parsed of each row, and {FULL} "
             f"{A_ROW}; shards without compression: each pass inflates them again, and {FULL}",
             id="what GZIP has made small may not fit",
         ),
@@ -186,8 +187,8 @@ A_ROW = "(1,900.0 us of CPU a row, its share of the step included)"
         ),
         pytest.param(
             used(replace(ROWS, files=1), cpu=0.69),
-            "pack the rows, or train on fewer columns: 40 are parsed of each row, and 69 % of 2 "
-            "core(s) are busy (1,380.0 us of CPU a row, its share of the step included)",
+            "pack the rows, which costs about 2 passes over them once, or train on fewer columns: "
+            "40 are parsed of each row, and 69 % of 2 core(s) are busy (1,380.0 us of CPU a row, its share of the step included)",
             id="one shard that keeps most of the cores busy",
         ),
         pytest.param(
