@@ -164,10 +164,10 @@ def encode_value_lists(lists: pa.ListArray) -> pa.BinaryArray:
 
 
 def _header(payload: Buffer) -> tuple[int, int]:
-    begin = bytes(payload[:16])
-    if len(payload) < HEADER_BYTES or not is_packed(begin):
-        raise DataError(f"not a block of packed rows, it begins with {begin!r}")
-    _, rows, dictionary_bytes = _HEADER.unpack_from(payload)
+    header = bytes(payload[:HEADER_BYTES])
+    if len(header) < HEADER_BYTES or not is_packed(header):
+        raise DataError(f"not a block of packed rows, it begins with {header[:16]!r}")
+    _, rows, dictionary_bytes = _HEADER.unpack(header)
     return rows, dictionary_bytes
 
 

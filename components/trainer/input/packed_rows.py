@@ -6,10 +6,9 @@ blocks of all shards being counted in their order.
 """
 
 import posixpath
-import struct
 import tempfile
 from collections.abc import Collection
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -70,8 +69,7 @@ class PackedRows:
         self._files = files.files
         self._rows = files.counted()
         self._local = self._copied() if "://" in files.files[0] else files.files
-        whole = partial(np.fromfile, dtype=np.uint8)
-        self._map = lru_cache(None)(whole) if in_memory else lru_cache(_MAX_MAPS)(_mapped)
+        self._map = lru_cache(None)(_whole) if in_memory else lru_cache(_MAX_MAPS)(_mapped)
         self._view = lru_cache(_MAX_VIEWS)(self._view_of)
         self._payloads = [self._find_payloads(number) for number in range(len(files.files))]
         self._first_blocks = np.cumsum([0, *map(len, self._payloads)])
@@ -120,7 +118,7 @@ class PackedRows:
         data: Buffer = self._map(self._local[file])
         found, at = [], FRAME_HEADER_BYTES
         while at < len(data):
-            end = at + struct.unpack_from("<Q", data, at - FRAME_HEADER_BYTES)[0]
+            end = at + int.from_bytes(bytes(data[at - FRAME_HEADER_BYTES :][:8]), "little")
             found.append((at, end))
             at = end + FOOTER_BYTES + FRAME_HEADER_BYTES
         blocks = -(-self._rows[file] // self.layout.block_rows)
@@ -144,8 +142,12 @@ class PackedRows:
         return copies
 
 
-def _mapped(path: str) -> Array:
+def _mapped(path: str) -> npt.NDArray[np.uint8]:
     return np.asarray(np.memmap(path, np.uint8, "r"))
+
+
+def _whole(path: str) -> npt.NDArray[np.uint8]:
+    return np.fromfile(path, np.uint8)
 
 
 def _copy(source: Array, rows: Array, target: Array, places: Array) -> None:

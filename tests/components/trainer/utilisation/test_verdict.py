@@ -188,7 +188,8 @@ A_ROW = "(1,900.0 us of CPU a row, its share of the step included)"
         pytest.param(
             used(replace(ROWS, files=1), cpu=0.69),
             "pack the rows, which costs about 2 passes over them once, or train on fewer columns: "
-            "40 are parsed of each row, and 69 % of 2 core(s) are busy (1,380.0 us of CPU a row, its share of the step included)",
+            "40 are parsed of each row, and 69 % of 2 core(s) are busy (1,380.0 us of CPU a row, "
+            "its share of the step included)",
             id="one shard that keeps most of the cores busy",
         ),
         pytest.param(
