@@ -76,6 +76,9 @@ def _from_manifest(root: Path) -> list[RowSplit]:
     manifest = checked_manifest(root)
     if manifest.packed is not None:
         raise UsageError(f"{root}: is packed already; name the row Examples that it was made from")
+    # TFRecords are ingested as they are, and may have features that the sampled ones lack.
+    is_known = manifest.source_kind != "tfrecord"
+    kinds = {column.name: column.kind for column in manifest.columns if is_known}
     return [
         RowSplit(
             name,
@@ -83,7 +86,7 @@ def _from_manifest(root: Path) -> list[RowSplit]:
             sum(shard.rows for shard in shards),
             sum(shard.bytes for shard in shards),
             tuple(shard.sha256 for shard in shards),
-            {column.name: column.kind for column in manifest.columns},
+            kinds,
         )
         for name, shards in manifest.splits.items()
     ]

@@ -354,3 +354,36 @@ def test_a_shard_altered_at_equal_size_is_refused(tmp_path, artifact):
     shard.write_bytes(shard.read_bytes().replace(b"water", b"later"))
     with pytest.raises(DataError, match=f"{shard}: sha256 .*; the content was altered"):
         pack(str(artifact), tmp_path / "packed", PackOptions())
+
+
+def test_told_kinds_give_the_same_bytes_as_found_ones(tmp_path, write_rows, mixed):
+    """Other decoders: TensorFlow's where the features are known, tfx_bsl's where they are not."""
+    folder = write_rows([{**mixed(i), "some": i if i % 5 else None} for i in range(300)])
+    shapes = {
+        "id": (1,), "kind": (1,), "name": (1,), "numbers": None, "pair": (2,), "some": (1,),
+        "tags": None, "weights": None, "words": (2,),
+    }  # fmt: skip
+    kinds = {"id": "INT", "numbers": "INT", "some": "INT", "pair": "FLOAT", "weights": "FLOAT"}
+    stated = {n: StatedColumn(kinds.get(n, "BYTES"), shape) for n, shape in shapes.items()}
+    options = PackOptions(shards=SMALL, block_rows=20, ids=("kind",))
+    found = pack(str(folder), tmp_path / "found", options)
+    told = pack(str(folder), tmp_path / "told", options, stated=stated)
+    assert told.splits == found.splits
+
+
+def test_features_that_an_ingest_did_not_sample_are_packed_too(tmp_path, artifact):
+    path = artifact / "manifest.json"
+    text = path.read_text().replace('"csv"', '"tfrecord"')
+    raw = json.loads(text)
+    raw["columns"] = [column for column in raw["columns"] if column["name"] == "id"]
+    path.write_text(json.dumps(raw))
+    manifest = pack(str(artifact), tmp_path / "packed", PackOptions())
+    assert [column.name for column in manifest.columns] == ["id", "word"]
+
+
+def test_what_it_cost_is_told_in_passes(tmp_path, write_rows, mixed):
+    told = []
+    folder = write_rows([mixed(i) for i in range(10)])
+    pack(str(folder), tmp_path / "packed", PackOptions(), on_cost=told.append)
+    assert len(told) == 1
+    assert told[0] > 1

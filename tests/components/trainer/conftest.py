@@ -65,7 +65,8 @@ class Data:
             for path, rows in zip(cls.write_shards(directory, shard_rows), shard_rows, strict=True)
         ]
         account = RowAccount(read=sum(shard_rows), written={"train": sum(shard_rows)})
-        columns = [ManifestColumn("row", "INT")]
+        kinds = {"row": "INT", "x": "FLOAT", "y": "INT", "name": "BYTES"}
+        columns = [ManifestColumn(name, kind) for name, kind in kinds.items()]
         write_manifest(directory, Manifest({"train": shards}, columns, "", "csv", "", 1, account))
         return directory
 
