@@ -86,9 +86,8 @@ class TrainOptions:
     early_stop: EarlyStop | None = None
     checkpoint_every_steps: int = 0
     keep_checkpoints: int = 2
-    # A step of half a millisecond runs at 0.66 of its speed with bfloat16, 0.75 with XLA, 0.57 with
-    # batches copied ahead and 0.2 with single calls, on two cores; wide layers gain from bfloat16
-    # on CPUs with AMX (`penstock bench gpu`, docs/performance.md).
+    # On a CPU short steps lose by each of these; wide layers gain from bfloat16 where it has AMX
+    # (`penstock bench gpu`).
     mixed_precision: str = "none"
     learning_rate_schedule: str = "none"
     warmup_steps: int = 0
