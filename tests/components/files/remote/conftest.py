@@ -128,7 +128,7 @@ class WebHandler(FaultyHandler):
 
 
 class GoogleHandler(FaultyHandler):
-    """The part of the JSON API that reading takes; objects are `server.objects`."""
+    """The part of the JSON API that files take; objects are `server.objects`."""
 
     def may_fail(self):
         return self.path.startswith("/download/")
@@ -136,6 +136,8 @@ class GoogleHandler(FaultyHandler):
     def answer(self):
         url = urllib.parse.urlsplit(self.path)
         query = dict(urllib.parse.parse_qsl(url.query))
+        if self.command == "POST":
+            return self.upload(query)
         bucket, _, name = url.path.partition("/storage/v1/b/")[2].partition("/o")
         name = urllib.parse.unquote(name.lstrip("/"))
         objects = self.server.objects
@@ -145,12 +147,24 @@ class GoogleHandler(FaultyHandler):
             prefix = query.get("prefix", "")
             below = [key for key in objects if key.startswith(prefix)]
             return self.json(200, {"items": [self.item(key) for key in below]})
+        if self.command == "DELETE" and objects.pop(name, None) is not None:
+            return 204, {}, b""
         if name not in objects:
             return self.json(404, {"error": {"code": 404, "message": "not found"}})
         if not self.may_fail():
             return self.json(200, self.item(name))
+        if not self.headers.get("Range"):
+            return 200, {}, objects[name]
         start, _, end = self.headers["Range"].removeprefix("bytes=").partition("-")
         return 206, {}, objects[name][int(start) : int(end) + 1]
+
+    def upload(self, query):
+        _, head, body = self.body.split(b"--==0==", 2)
+        name = json.loads(head.partition(b"\n\n")[2])["name"]
+        if query.get("ifGenerationMatch") == "0" and name in self.server.objects:
+            return self.json(412, {"error": {"code": 412, "message": "conditionNotMet"}})
+        self.server.objects[name] = body.partition(b"\n\n")[2].removesuffix(b"\n--==0==--")
+        return self.json(200, self.item(name))
 
     def item(self, name):
         content = self.server.objects[name]

@@ -187,6 +187,21 @@ def test_its_readers(s3, tmp_path):
         find_input("s3://bucket/none", split="train")
 
 
+def test_google_too(google, tmp_path):
+    path = table(tmp_path / "a.csv")
+    manifest = run(path, "gs://b/out")
+    assert manifest == run(path, tmp_path / "out")
+    names = {f"out/{shard.file}" for shard in manifest.shards}
+    assert google.objects.keys() == names | {"out/manifest.json"}
+    assert google.objects["out/manifest.json"].decode() == manifest.to_json()
+    with pytest.raises(UsageError, match="gs://b/out exists already"):
+        run(path, "gs://b/out")
+    output = store_output.StoreOutput("gs://b/out", "", b"")
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(DataError, match=r"manifest\.json: another ingest wrote this meanwhile"):
+        store_output.create(f"{output.address}/manifest.json", tmp_path / "manifest.json")
+
+
 def test_a_bucket_is_no_output(s3, tmp_path):
     with pytest.raises(UsageError, match="s3://bucket: a bucket is no output; name a folder"):
         run(table(tmp_path / "a.csv"), "s3://bucket/")
