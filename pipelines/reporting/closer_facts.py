@@ -13,7 +13,7 @@ from penstock.components.tfrecord.example_proto import parse_example
 from penstock.pipelines.reporting.artifact_files import as_text, names_in, read_bytes, values_of
 from penstock.pipelines.reporting.histograms import Bar
 from penstock.pipelines.reporting.image_facts import image_label, image_source
-from penstock.pipelines.reporting.numbers import compact, percent
+from penstock.pipelines.reporting.numbers import compact, percent, signed
 from penstock.pipelines.runs.evaluation_result import OVERALL
 
 _MOST_SHOWN = 8  # features of a row; the most important first
@@ -120,24 +120,27 @@ def _wrong(
 ) -> WrongRow:
     message: Any = parse_example(base64.b64decode(row["record"]))
     features = message.context.feature if message is not None else {}
-    label, said = row["label"], row["prediction"]
-    if task == "regression":
-        texts = compact(label), f"{compact(said[0])} ({'+' if said[0] > label else ''}"
-        texts = texts[0], f"{texts[1]}{compact(said[0] - label)})"
-    else:
-        best = max(range(len(said)), key=said.__getitem__) if task == "classes" else said[0] >= 0.5
-        share = max(said) if task == "classes" else max(said[0], 1 - said[0])
-        texts = class_name(int(label), words), f"{class_name(int(best), words)}, {percent(share)}"
+    label, prediction = _said(row["label"], row["prediction"], task, words)
     images = values_of(features, ENCODED)
-    if images and not words:
-        texts = image_label(features), texts[1]
     order = [*important, *(name for name in sorted(features) if name not in important)]
     shown = [name for name in order if name in features and name != ENCODED][:_MOST_SHOWN]
     return WrongRow(
-        *texts,
+        image_label(features) if images and not words else label,
+        prediction,
         {name: as_text(values_of(features, name), 60) for name in shown},
         image_source(images[0]) if images else "",
     )
+
+
+def _said(
+    label: float, prediction: Sequence[float], task: str, words: Sequence[str]
+) -> tuple[str, str]:
+    """Label and prediction in words."""
+    if task == "regression":
+        return compact(label), f"{compact(prediction[0])} ({signed(prediction[0] - label)})"
+    shares = prediction if task == "classes" else (1 - prediction[0], prediction[0])
+    best = max(range(len(shares)), key=shares.__getitem__)
+    return class_name(int(label), words), f"{class_name(best, words)}, {percent(shares[best])}"
 
 
 def class_name(number: int, words: Sequence[str]) -> str:

@@ -109,14 +109,8 @@ def _set_aside(folder: str) -> list[SetAside]:
 
 
 def _row(entry: dict[str, Any]) -> SetAside:
-    return SetAside(
-        entry["file"],
-        entry["line"],
-        entry["row"],
-        entry["column"] or "",
-        entry["reason"],
-        _raw(entry),
-    )
+    found = {name: entry[name] for name in ("file", "line", "row", "reason")}
+    return SetAside(**found, column=entry["column"] or "", raw=_raw(entry))
 
 
 def _raw(entry: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Confusion and calibration of a model, from plots or metrics."""
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -165,6 +165,8 @@ def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFa
     """
     result = read_evaluation(uri)
     plots = list(_plots(uri))
+    histograms = (plot.calibration_histogram_buckets.buckets for plot in plots)
+    buckets = [b for b in next(filter(None, histograms), ()) if b.num_weighted_examples.value]
     classes = {one.label: one.classes for one in baseline}
     closer = gather_closer(uri, classes)
     words = baseline[0].classes if len(baseline) == 1 else ()
@@ -176,8 +178,8 @@ def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFa
         result.small_slices(MIN_SLICE_EXAMPLES),
         _plotted_confusion(plots, words)
         or _computed_confusion(result.metrics.get(OVERALL, {}), words),
-        _calibration(plots),
-        _decisions(plots),
+        _calibration(buckets),
+        _decisions(buckets),
         {} if _is_weighted(uri) else _intervals(result, closer),
         baseline,
         closer,
@@ -282,21 +284,11 @@ def _two(words: Sequence[str]) -> Sequence[str]:
     return words if len(words) == 2 else ("negative", "positive")
 
 
-def _calibration(plots: Sequence[Any]) -> list[CalibrationPoint]:
-    for plot in plots:
-        points = _calibration_points(plot.calibration_histogram_buckets.buckets)
-        if points:
-            return points
-    return []
-
-
-def _calibration_points(buckets: Iterable[Any]) -> list[CalibrationPoint]:
+def _calibration(buckets: Sequence[Any]) -> list[CalibrationPoint]:
     """TFMA's buckets, ten thousand by default, put together to groups large enough to say much."""
     groups: dict[int, list[float]] = {}
     for bucket in buckets:
         examples = bucket.num_weighted_examples.value
-        if not examples:
-            continue
         predicted = bucket.total_weighted_refined_prediction.value
         place = int(predicted / examples * _CALIBRATION_GROUPS)
         number = max(0, min(place, _CALIBRATION_GROUPS - 1))
@@ -310,28 +302,21 @@ def _calibration_points(buckets: Iterable[Any]) -> list[CalibrationPoint]:
     ]
 
 
-def _decisions(plots: Sequence[Any]) -> list[Decision]:
+def _decisions(buckets: Sequence[Any]) -> list[Decision]:
     """Hits and alarms at each threshold, by running sums over TFMA's buckets of predictions.
 
     A bucket holds the examples whose prediction lies between its thresholds, so the sums from the
     top down to a bucket are exact for the bucket's lower threshold. Buckets without examples add
     nothing.
     """
-    for plot in plots:
-        buckets = [
-            b for b in plot.calibration_histogram_buckets.buckets if b.num_weighted_examples.value
-        ]
-        if not buckets:
-            continue
-        buckets.sort(key=lambda b: b.lower_threshold_inclusive, reverse=True)
-        labels = [b.total_weighted_label.value for b in buckets]
-        others = [b.num_weighted_examples.value - b.total_weighted_label.value for b in buckets]
-        positives, negatives = sum(labels), sum(others)
-        if min(positives, negatives) <= 0:
-            return []
-        sums = zip(accumulate(labels), accumulate(others), strict=True)
-        return [
-            Decision(min(1.0, max(0.0, b.lower_threshold_inclusive)), *pair, positives, negatives)
-            for b, pair in zip(buckets, sums, strict=True)
-        ]
-    return []
+    ordered = sorted(buckets, key=lambda b: b.lower_threshold_inclusive, reverse=True)
+    labels = [b.total_weighted_label.value for b in ordered]
+    others = [b.num_weighted_examples.value - b.total_weighted_label.value for b in ordered]
+    positives, negatives = sum(labels), sum(others)
+    if min(positives, negatives) <= 0:
+        return []
+    sums = zip(accumulate(labels), accumulate(others), strict=True)
+    return [
+        Decision(min(1.0, max(0.0, b.lower_threshold_inclusive)), *pair, positives, negatives)
+        for b, pair in zip(ordered, sums, strict=True)
+    ]

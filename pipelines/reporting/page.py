@@ -11,6 +11,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from penstock.components.trainer.record import EpochRecord
 from penstock.pipelines.reporting import numbers, plots
 from penstock.pipelines.reporting.compare import Comparison
 from penstock.pipelines.reporting.evaluation_facts import (
@@ -37,11 +38,8 @@ def render_report(report: Report) -> str:
         r=report,
         graph=view_graph(report.pipeline.nodes),
         curves=_curves(report.training) if report.training else [],
-        tracks=_tracks(report.training) if report.training else [],
         slices=_slices(report.evaluation) if report.evaluation else None,
-        calibration=_calibration(report.evaluation) if report.evaluation else None,
         decisions=_decisions(report.evaluation) if report.evaluation else [],
-        residuals=_residuals(report.evaluation) if report.evaluation else {},
         DECIDES_AT=DECIDES_AT,
         OVERALL=OVERALL,
         EXAMPLE_COUNT=EXAMPLE_COUNT,
@@ -100,7 +98,7 @@ def _environment() -> jinja2.Environment:
         spark=_spark,
         pretty=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
     )
-    environment.globals.update(counted=counted)
+    environment.globals.update(counted=counted, plots=plots)
     return environment
 
 
@@ -111,17 +109,19 @@ def _curves(training: TrainingFacts) -> list[Markup]:
     marks = {float(resumed): "resumed"} if resumed is not None else {}
     drawn = []
     for i, name in enumerate(training.metrics):
-        lines = []
-        for label, metric in (("train", name), ("eval", f"val_{name}")):
-            points = [(e.step, e.metrics[metric]) for e in epochs if metric in e.metrics]
-            if points:
-                lines.append(plots.Line(label, *zip(*points, strict=True)))
+        lines = [*_line("train", epochs, name), *_line("eval", epochs, f"val_{name}")]
         drawn.append(plots.line_plot(f"curve{i}", name, lines, x_label="step", marks=marks))
     if epochs:
         steps = [e.step for e in epochs]
         rates = plots.Line("learning rate", steps, [e.learning_rate for e in epochs])
         drawn.append(plots.line_plot("rate", "learning rate", [rates], x_label="step", marks=marks))
     return drawn
+
+
+def _line(label: str, epochs: Sequence[EpochRecord], metric: str) -> list[plots.Line]:
+    """A metric over the steps, as a list of one line; empty where no epoch has it."""
+    points = [(e.step, e.metrics[metric]) for e in epochs if metric in e.metrics]
+    return [plots.Line(label, *zip(*points, strict=True))] if points else []
 
 
 def _comparison_plots(comparison: Comparison) -> list[tuple[str, Markup]]:
@@ -140,19 +140,12 @@ def _comparison_plots(comparison: Comparison) -> list[tuple[str, Markup]]:
             return []
         lines, x_label = {}, "step"
         for name in dict.fromkeys(n for e in trainings[-1] for n in e.metrics):
-            for label, epochs in zip(("before", "after"), trainings, strict=True):
-                points_of = [(e.step, e.metrics[name]) for e in epochs if name in e.metrics]
-                if points_of:
-                    line = plots.Line(label, *zip(*points_of, strict=True))
-                    lines.setdefault(name, []).append(line)
+            pair = zip(("before", "after"), trainings, strict=True)
+            lines[name] = [line for label, epochs in pair for line in _line(label, epochs, name)]
     return [
         (name, plots.line_plot(f"curve{i}", name, found, x_label=x_label))
         for i, (name, found) in enumerate(lines.items())
     ]
-
-
-def _tracks(training: TrainingFacts) -> list[Markup]:
-    return [plots.track_plot(f"track{i}", track) for i, track in enumerate(training.tracks)]
 
 
 def _slices(evaluation: EvaluationFacts) -> Markup | None:
@@ -173,11 +166,6 @@ def _slices(evaluation: EvaluationFacts) -> Markup | None:
     known = {name: evaluation.intervals.get(name, {}).get(metric) for name in points}
     within = {name: ends for name, ends in known.items() if ends is not None}
     return plots.slice_plot("slices", metric, points, overall=overall, named=named, within=within)
-
-
-def _calibration(evaluation: EvaluationFacts) -> Markup | None:
-    points = evaluation.calibration
-    return plots.calibration_plot("calibration", points) if points else None
 
 
 def _decisions(evaluation: EvaluationFacts) -> list[Markup]:
@@ -204,18 +192,6 @@ def _decisions(evaluation: EvaluationFacts) -> list[Markup]:
         y_label="precision",
     )
     return [roc, curve]
-
-
-def _residuals(evaluation: EvaluationFacts) -> dict[str, list[Markup]]:
-    """By target of a regression: predicted against actual, and residuals."""
-    return {
-        one.target: [
-            plots.actual_plot(f"actual{i}", one.actual, one.predicted),
-            plots.residual_plot(f"residual{i}", one.predicted, one.residuals),
-        ]
-        for i, one in enumerate(evaluation.closer)
-        if one.actual
-    }
 
 
 def _spark(bars: Sequence[Bar]) -> Markup:

@@ -1,21 +1,23 @@
 """The summary of a run, from its metadata store and artifacts."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.components.errors import DataError
 from penstock.components.gates.anomalies import list_anomalies, read_anomalies
 from penstock.components.tfrecord.manifest import Manifest, read_manifest
 from penstock.components.trainer.record import TrainingRecord, read_training_record
-from penstock.components.trainer.utilisation.record import Utilisation, read_utilisation
+from penstock.components.trainer.utilisation.record import read_utilisation
 from penstock.components.trainer.utilisation.verdict import bottleneck
 from penstock.pipelines.runs.baseline import Beaten, read_baseline
 from penstock.pipelines.runs.evaluation_result import EvaluationResult, read_evaluation
 from penstock.pipelines.runs.run_record import RunRecord, latest_run
 from penstock.pipelines.runs.serving_problems import serving_problems
 from penstock.pipelines.terminal.tables import as_html
+
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ def collect(store: Any, pipeline: str) -> RunSummary:
     """
     run = latest_run(store, pipeline)
     uris = {name: _uri(run, name) for name in _ARTIFACTS}
-    training = _training(uris["ModelRun"])
+    training = _read(read_training_record, uris["ModelRun"])
+    used = _read(read_utilisation, uris["ModelRun"])
     pushed = run.artifact("PushedModel")
     blessing = run.artifact("ModelBlessing")
     return RunSummary(
@@ -97,10 +100,10 @@ def collect(store: Any, pipeline: str) -> RunSummary:
         run_id=run.run_id,
         nodes=tuple(NodeSummary(node.node, node.state, node.seconds) for node in run.nodes),
         examples=uris["Examples"],
-        data=_manifest(uris["Examples"]),
+        data=_read(read_manifest, uris["Examples"]),
         anomalies=_anomalies(uris["ExampleAnomalies"]),
         training=training,
-        bottleneck=bottleneck(training, _utilisation(uris["ModelRun"])) if training else None,
+        bottleneck=bottleneck(training, used) if training else None,
         baseline=read_baseline(uris["ModelRun"]),
         evaluation=read_evaluation(uris["ModelEvaluation"]) if uris["ModelEvaluation"] else None,
         blessed=blessing.custom_properties["blessed"].int_value == 1 if blessing else None,
@@ -118,18 +121,12 @@ def _uri(run: RunRecord, type_name: str) -> str | None:
     return artifact.uri if artifact else None
 
 
-def _manifest(uri: str | None) -> Manifest | None:
+def _read(reader: Callable[[str], Read], uri: str | None) -> Read | None:
+    """What a reader makes of an artifact; None where it is not there, or another node's."""
     try:
-        return read_manifest(uri) if uri else None
+        return reader(uri) if uri else None
     except DataError:
-        return None  # another ExampleGen's
-
-
-def _training(uri: str | None) -> TrainingRecord | None:
-    try:
-        return read_training_record(uri) if uri else None
-    except DataError:
-        return None  # another run_fn's
+        return None
 
 
 def _anomalies(uri: str | None) -> tuple[str, ...] | None:
@@ -141,11 +138,3 @@ def _anomalies(uri: str | None) -> tuple[str, ...] | None:
 
 def _text(properties: Mapping[str, Any], name: str) -> str | None:
     return properties[name].string_value or None if name in properties else None
-
-
-def _utilisation(model_run: str | None) -> Utilisation | None:
-    """Where the training's time went; None of a model that another trainer made."""
-    try:
-        return read_utilisation(model_run) if model_run else None
-    except DataError:
-        return None

@@ -49,6 +49,11 @@ def test_taxi(taxi_run):
     assert f"Pushed The model is at {summary['pushed']}: every threshold is reached." in page
     assert f"penstock run taxi --root {taxi_run.root}" in page
     assert manifest.source_fingerprint in page
+    assert "The best constant for tips , &#39;small tip&#39; with 0.778" in page
+    [look] = report_of(taxi_run.first).evaluation.closer
+    assert look.importance[0].feature == "payment_type"  # tips in cash are not on record
+    assert {"tips", "trip_start_timestamp"} <= set(look.unused)
+    assert [bar.label for bar in look.balance] == ["small tip", "big tip"]
 
 
 def test_the_confusion_of_taxi_is_that_of_its_metrics(taxi_run):
@@ -113,7 +118,12 @@ def test_digits(digits_run):
     overall = report.evaluation.result.metrics[OVERALL]
     assert right == pytest.approx(overall["sparse_categorical_accuracy"])
     page = (digits_run.first / "report.html").read_text()
-    assert page.count('class="pixels" src="data:image/png') == 24
+    [look] = report.evaluation.closer
+    wrong = written["eval"] - sum(row[i] for i, row in enumerate(confusion.counts))
+    assert len(look.wrong) == min(20, wrong)
+    assert all(row.label in confusion.classes for row in look.wrong)
+    assert look.importance == []  # an image is one feature
+    assert page.count('class="pixels" src="data:image/png') == 24 + len(look.wrong)
 
 
 @pytest.mark.ci
