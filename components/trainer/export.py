@@ -2,7 +2,7 @@
 
 import os
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import keras
@@ -118,6 +118,15 @@ class TransformGraph(tf.Module):
     def __call__(self, features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
         """The transformed features that can be computed from the given raw ones."""
         return self._loader.apply_transform_model(features)
+
+    def needed_for(self, outputs: Collection[str]) -> set[str]:
+        """The raw features without which some of these transformed ones cannot be computed."""
+        loader = self._loader
+        return {
+            name
+            for name in loader._structured_inputs
+            if not loader._get_fetches_keys(loader._get_feeds([name])) >= set(outputs)
+        }
 
 
 def _tracked(model: keras.Model) -> tf.Module:

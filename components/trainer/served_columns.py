@@ -12,29 +12,32 @@ MISSING_INT = -(2**63)
 
 
 def column_name(feature: str) -> str:
-    """The name of a raw feature in the signature, where names are letters, digits and `_`.
+    """The name of a raw feature in the signature: letters, digits and `_`, a letter first.
 
-    Another letter is its code, as `u00fc`: of words in other scripts all are different.
+    Another letter is its code, as `u00fc`: of words in other scripts all are different. What
+    TensorFlow cannot name an argument has `column_` before it.
     """
     name = "".join(
         f"u{ord(one):04x}" if not one.isascii() else one if one.isalnum() else "_"
         for one in feature
     )
-    return f"_{name}" if name[:1].isdigit() or keyword.iskeyword(name) else name
+    is_argument = name[:1].isalpha() and not keyword.iskeyword(name) and name != "self"
+    return name if is_argument else f"column_{name}"
 
 
 def features_by_column_name(features: Iterable[str]) -> dict[str, str]:
     """Raw features by their names in the signature.
 
     Raises:
-        UsageError: Two features have the same.
+        UsageError: Two features have the same, but for capitals: TensorFlow's graphs know none.
     """
-    found: dict[str, str] = {}
-    for feature in features:
-        other = found.setdefault(column_name(feature), feature)
+    names = {feature: column_name(feature) for feature in features}
+    first: dict[str, str] = {}
+    for feature, name in names.items():
+        other = first.setdefault(name.lower(), feature)
         if other != feature:
             raise UsageError(
                 f"columns {other!r} and {feature!r} cannot be told apart when served, both are "
-                f"{column_name(feature)!r}; rename one"
+                f"{name.lower()!r}; rename one"
             )
-    return found
+    return {name: feature for feature, name in names.items()}

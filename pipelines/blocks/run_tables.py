@@ -111,6 +111,11 @@ class TableData:
         return feature_spec(self.transform.transformed_metadata.schema)
 
     @property
+    def features(self) -> list[str]:
+        """The transformed features, without the labels."""
+        return [name for name in self._spec if name not in {t.label for t in self.targets}]
+
+    @property
     def _is_packed(self) -> bool:
         return bool(self.fn_args.custom_config["pack"])
 
@@ -165,11 +170,12 @@ def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> Non
     if config["must_beat_baseline"]:
         require_beaten(compared)
     raw = data.transform.raw_feature_spec()
-    labels = {target.name for target in targets}
+    graph = TransformGraph(data.transform)
+    used = graph.needed_for(data.features) - {target.name for target in targets}
     columns = serve_columns(
         trained.model,
-        TransformGraph(data.transform),
-        {name: spec for name, spec in raw.items() if name not in labels},
+        graph,
+        {name: raw[name] for name in raw if name in used},
         {
             target.label: Served(target.name if len(targets) > 1 else "", target.classes)
             for target in targets

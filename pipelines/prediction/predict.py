@@ -53,7 +53,7 @@ def predict(
         model: A pushed model, the folder of its versions, or the root of the runs that pushed it.
         data: The table, a file, a glob or a folder; or the folder of images.
         output: The Parquet file to make; appears whole, by rename.
-        source: How the table is read.
+        source: How the table is read; by default NaN counts as missing.
         on_rows: Told how many rows are done, of how many.
 
     Returns:
@@ -71,7 +71,7 @@ def predict(
     if opened.is_of_images:
         tables, rows = _images(opened, data)
     else:
-        tables, rows = _table(opened, data, source or SourceOptions())
+        tables, rows = _table(opened, data, source or SourceOptions(non_finite="null"))
     done = 0
     writer = None
     with attempt_file(target) as file:
@@ -96,7 +96,11 @@ def _table(model: PushedModel, data: str, options: SourceOptions) -> tuple[Itera
     with tempfile.TemporaryDirectory(prefix="penstock-predict-") as folder:
         schema = Path(folder, "schema.pbtxt")
         schema.write_text(_schema_text(model, found, names), encoding="utf-8")
-        source = open_source(data, replace(options, schema_file=str(schema)))
+        try:
+            source = open_source(data, replace(options, schema_file=str(schema)))
+        except DataError as error:
+            text = str(error).replace(f"the schema {schema} has it", "the model has it")
+            raise DataError(text.removesuffix(", or change the schema")) from error
 
     def predictions() -> Iterator[pa.Table]:
         for batch in _good(source):

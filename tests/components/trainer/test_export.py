@@ -10,7 +10,7 @@ from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 from penstock.components.errors import DataError, UsageError
 from penstock.components.gates.serving import ServingOptions, check_serving
 from penstock.components.tfrecord.feature_spec import feature_spec
-from penstock.components.trainer.export import export
+from penstock.components.trainer.export import TransformGraph, export
 
 RAW = {
     "size": tf.io.FixedLenFeature([1], tf.float32),
@@ -157,6 +157,12 @@ def test_transform_features_gives_the_label_too(transform, tmp_path):
         "size_xf": [[2.0]],
         "sold_xf": [[1]],
     }
+
+
+def test_the_graph_knows_which_raw_features_are_needed(transform):
+    graph = TransformGraph(transform)
+    assert graph.needed_for(["size_xf", "another_xf"]) == {"size"}
+    assert graph.needed_for(["size_xf", "color_xf"]) == {"size", "color"}
 
 
 def test_the_transformed_schema_parses_what_the_model_takes(transform):

@@ -115,12 +115,31 @@ def test_values_of_several_targets_are_named(tmp_path):
 
 
 def test_columns_that_are_served_under_one_name_are_refused():
-    spec = {"a b": SPEC["age"], "a_b": SPEC["age"]}
-    with pytest.raises(UsageError, match="columns 'a b' and 'a_b' cannot be told apart"):
+    spec = {"a b": SPEC["age"], "A_b": SPEC["age"]}
+    with pytest.raises(
+        UsageError, match="columns 'a b' and 'A_b' cannot be told apart when served"
+    ):
         serve_columns(model_of(lambda x: x + 0), Graph(), spec, {})
+
+
+def test_any_names_can_be_served(tmp_path):
+    class Sum(tf.Module):
+        def __call__(self, raw):
+            return {"x": tf.stack([tf.sparse.to_dense(x)[:, 0] for x in raw.values()], axis=1)}
+
+    spec = dict.fromkeys(("_id", "self", "2nd"), tf.io.VarLenFeature(tf.float32))
+    served = {"y_xf": Served()}
+    module = tf.Module()
+    module.model = model_of(lambda x: x[:, 1:2] * 2)
+    signature = serve_columns(module.model, Sum(), spec, served)
+    tf.saved_model.save(module, str(tmp_path), signatures={"serve_columns": signature})
+    answer = tf.saved_model.load(str(tmp_path)).signatures["serve_columns"](
+        **{f"column_{name}": tf.constant([3.0]) for name in spec}
+    )
+    assert answer["value"].numpy().tolist() == [6.0]
 
 
 def test_names_are_letters_digits_and_underscores():
     assert [column_name(name) for name in ("monthly fee", "2nd", "größe", "ok_1", "class")] == [
-        *("monthly_fee", "_2nd", "gru00f6u00dfe", "ok_1", "_class")
+        *("monthly_fee", "column_2nd", "gru00f6u00dfe", "ok_1", "column_class")
     ]
