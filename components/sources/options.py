@@ -21,6 +21,7 @@ class SourceOptions:
         extra_columns: What becomes of a column that the schema does not name: `reject`
             stops and names it, `drop` leaves it out. Without a schema there are none.
         delimiter: One ASCII character between the fields of a CSV row; `tab` for a tabulator.
+            None takes a comma, or what else stands in a first row without one: `;`, tab or `|`.
         column_names: Names of a CSV's columns where its files have no header; None takes
             the first row as the header.
         null_tokens: Texts that mean "no value" in CSV columns of numbers, compared without
@@ -41,7 +42,7 @@ class SourceOptions:
     kind: str | None = None
     schema_file: str | None = None
     extra_columns: str = "reject"
-    delimiter: str = ","
+    delimiter: str | None = None
     column_names: tuple[str, ...] | None = None
     null_tokens: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NULL", "null", "None", "?")
     text_null_tokens: tuple[str, ...] = ("",)
@@ -58,13 +59,13 @@ class SourceOptions:
                 raise UsageError(f"`{name}` must be a list of strings, got None")
         if self.kind is not None:
             check_one_of(self, "kind", TABLE_KINDS)
-        delimiter = _TAB.get(self.delimiter, self.delimiter)
+        delimiter = _TAB.get(self.delimiter or ",", self.delimiter or ",")
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
             raise UsageError(
                 f"delimiter must be one ASCII character other than a quote, a line end or NUL, "
                 f"got {delimiter!r}"
             )
-        object.__setattr__(self, "delimiter", delimiter)
+        object.__setattr__(self, "delimiter", self.delimiter and delimiter)
         names = self.column_names
         if names is not None and (
             not names or len(set(names)) < len(names) or not all(name.strip() for name in names)

@@ -19,7 +19,7 @@ BOM = b"\xef\xbb\xbf"
 # Headers are much shorter; a quoted one that is never closed shows within it.
 _HEAD_BYTES = 2**20
 _TABLE_EXTENSIONS = (".csv", ".tsv", ".psv", ".tab")
-_OTHER_DELIMITERS = ",;\t|"
+_DELIMITERS = ",;\t|"
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,22 @@ def read_header(
             f"{path}: line {line}: the header is not UTF-8 ({error.reason}); "
             "convert the file, from Latin-1: iconv -f LATIN1 -t UTF-8"
         ) from error
-    _check_names(names, f"{path}: line {line}", options.delimiter, known_names)
+    _check_names(names, f"{path}: line {line}", options.delimiter or ",", known_names)
     # Any text is a table of one column. Where only the name speaks for one, it must say so.
     if len(names) == 1 and options.kind is None and not _is_table_name(path, names, known_names):
         raise DataError(
             f"{path}: one column, no delimiter found: say --kind text for lines, or --kind csv"
         )
     return Header(path, names, start + len(row.data), line + row.lines, size, state)
+
+
+def found_delimiter(path: str) -> str:
+    """A comma, or what else of the usual delimiters a first row has that has none."""
+    with open_data(path) as file:
+        row = file.read(_HEAD_BYTES).lstrip(b"\r\n").split(b"\n", 1)[0]
+    if b"," in row:
+        return ","
+    return max(_DELIMITERS, key=lambda one: row.count(one.encode()))
 
 
 def _is_table_name(path: str, names: tuple[str, ...], known_names: Collection[str]) -> bool:
@@ -89,7 +98,7 @@ def _check_names(
     names: tuple[str, ...], place: str, delimiter: str, known_names: Collection[str]
 ) -> None:
     """Refuse names that are none."""
-    others = [other for other in _OTHER_DELIMITERS if other != delimiter and other in names[0]]
+    others = [other for other in _DELIMITERS if other != delimiter and other in names[0]]
     if len(names) == 1 and names[0] not in known_names and others:
         likely = max(others, key=names[0].count)
         raise DataError(

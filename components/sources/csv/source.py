@@ -5,7 +5,7 @@ exactly, the content is hashed, types are fixed and quotes that never close are 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import EMPTY_ADVICE, open_unchanged
@@ -13,7 +13,7 @@ from penstock.components.files.listing import list_files
 from penstock.components.sources.base import Batch, Column, Piece
 from penstock.components.sources.batches import MAX_BATCH_ROWS, empty_batch
 from penstock.components.sources.csv.blocks import RowBlock
-from penstock.components.sources.csv.header import Header, read_header
+from penstock.components.sources.csv.header import Header, found_delimiter, read_header
 from penstock.components.sources.csv.isolate import RowPlace, broken_row, isolate
 from penstock.components.sources.csv.parse import Misfit, RowParser
 from penstock.components.sources.csv.rows import RowSplitter
@@ -85,6 +85,8 @@ def open_csv(inputs: Sequence[str], options: SourceOptions) -> CsvSource:
         DataError: A file is not readable as such; names it, and the place in it.
     """
     listing = list_files(inputs, "csv")
+    if options.delimiter is None:
+        options = replace(options, delimiter=found_delimiter(listing.files[0]))
     splitter = _splitter(options, SCAN_BLOCK_BYTES)
     schema = read_schema(options.schema_file) if options.schema_file else ()
     known = {column.name for column in schema}
@@ -116,6 +118,7 @@ def open_csv(inputs: Sequence[str], options: SourceOptions) -> CsvSource:
 
 
 def _splitter(options: SourceOptions, block_bytes: int) -> RowSplitter:
+    assert options.delimiter is not None, "open_csv has found one"
     return RowSplitter(
         options.delimiter, block_bytes=block_bytes, max_row_bytes=options.max_row_bytes
     )
