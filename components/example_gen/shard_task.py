@@ -95,7 +95,7 @@ class StrictError(DataError):
     def __init__(self, row: RejectedRow) -> None:
         # A reason may end with advice of its own, "; copy it again".
         advice = "," if _ADVICE.search(row.reason) else "; fix it,"
-        super().__init__(f"{row}{advice} or quarantine it with --on-bad-row quarantine")
+        super().__init__(f"{row}{advice} or quarantine it with `on_bad_row=quarantine`")
 
 
 def run_task(

@@ -62,7 +62,8 @@ def is_remote(path: str) -> bool:
     if scheme not in FILE_SCHEMES:
         raise UsageError(
             f"{masked(path)}: files are read from paths and {', '.join(FILE_SCHEMES)} addresses; "
-            "mount or copy what is elsewhere, or say the kind of a database (--kind sql)"
+            "mount or copy what is elsewhere; a database is read by penstock ingest --kind sql, "
+            "and penstock export --to parquet makes files of it"
         )
     check_no_secret(path, LOGIN_ADVICE)
     return True

@@ -17,6 +17,10 @@ _MAX_MESSAGE_CHARS = 1000
 class NodeFailedError(PenstockError):
     """A node failed, or was told to stop: names it and says why; the nodes after it did not run."""
 
+    def __init__(self, text: str) -> None:
+        # A run has options, where ingest has flags.
+        super().__init__(text.replace("`on_bad_row=", "`ingest.on_bad_row="))
+
 
 def reason(error: BaseException) -> str:
     """What went wrong: our own error's text wherever it hides, else kind and last line."""

@@ -25,7 +25,7 @@ def test_a_failed_node_fails_the_run_with_its_message(cluster, taxi_csv):
     assert [line for line in lines if line.startswith("penstock: ")] == 2 * [
         "penstock: node 'ShardedExampleGen' failed: /penstock/trips/trips.csv: line 8 (row 7), "
         "column 'fare': 'free' is not a number (FLOAT by the schema); fix it, or quarantine it "
-        "with --on-bad-row quarantine"
+        "with `ingest.on_bad_row=quarantine`"
     ]
     assert "Traceback" not in done.stdout
     assert re.search(

@@ -376,9 +376,9 @@ def test_rows_that_the_source_counted_and_nobody_read_stop_the_ingest(tmp_path):
 @pytest.mark.parametrize(
     ("reason", "text"),
     [
-        ("is late", "is late; fix it, or quarantine it with --on-bad-row quarantine"),
-        ("cut off; copy it again", "cut off; copy it again, or quarantine it with --on-bad-row "
-         "quarantine"),
+        ("is late", "is late; fix it, or quarantine it with `on_bad_row=quarantine`"),
+        ("cut off; copy it again", "cut off; copy it again, or quarantine it with "
+         "`on_bad_row=quarantine`"),
     ],
 )  # fmt: skip
 def test_a_bad_row_is_stopped_at_with_one_advice(reason, text):

@@ -91,7 +91,8 @@ def test_addresses_are_not_paths():
         list_files("minio://bucket/data.csv", None)
     assert str(error.value) == (
         "minio://bucket/data.csv: files are read from paths and s3, gs, hdfs, http, https "
-        "addresses; mount or copy what is elsewhere, or say the kind of a database (--kind sql)"
+        "addresses; mount or copy what is elsewhere; a database is read by penstock ingest --kind "
+        "sql, and penstock export --to parquet makes files of it"
     )
     with pytest.raises(UsageError, match="no input: name a file, a folder or a glob"):
         list_files([], None)
