@@ -84,7 +84,7 @@ def look_at_columns(source: Source) -> list[ColumnLook]:
     """Look at up to `MAX_ROWS` rows of a table.
 
     Raises:
-        DataError: No row of it can be read.
+        DataError: No row of it can be read, or one does not fit.
     """
     table = _sample(source)
     if not table.num_rows:
@@ -123,11 +123,17 @@ def look_at_columns(source: Source) -> list[ColumnLook]:
 
 
 def _sample(source: Source) -> pa.Table:
-    """Rows of all parts of the data, not only of its beginning."""
+    """Rows of all parts of the data, not only of its beginning.
+
+    Raises:
+        DataError: One does not fit; what is decided from the rest would not be of the data.
+    """
     tables = []
     for pieces in source.cut(_PLACES):
         rows = 0
         for batch in source.read(pieces):
+            if batch.rejected:
+                raise DataError(f"{batch.rejected[0]}; a run would stop here as well")
             tables.append(batch.table.slice(0, MAX_ROWS // _PLACES - rows))
             rows += batch.table.num_rows
             if rows >= MAX_ROWS // _PLACES:

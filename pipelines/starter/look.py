@@ -13,6 +13,7 @@ from penstock.components.sources.images.looks import format_by_extension
 from penstock.components.sources.images.open_images import open_images
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.open import open_source
+from penstock.components.sources.options import SourceOptions
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.pipelines.starter.columns import ColumnLook, look_at_columns
 from penstock.pipelines.starter.roles import Roles, find_roles
@@ -21,6 +22,7 @@ _LABEL_FILES = (".csv", ".json", ".mat")
 _LOOKED_AT_IMAGES = 200
 _LOOKED_AT_FILES = 10_000
 _MIN_SIDE, _MAX_SIDE = 8, 96
+_MAX_LIST = 2**31 - 1  # more than one value: a list of any length
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def look_at(
         raise UsageError(f"{data}: no folder of images, so labels go with nothing")
     if not targets:
         raise UsageError("a table needs --target, the column to predict")
-    source = open_source(data)
+    source = open_source(data, SourceOptions(non_finite="null"))
     columns = look_at_columns(source)
     return TableLook(source.kind, source.rows, tuple(columns), find_roles(columns, targets))
 
@@ -109,7 +111,11 @@ def _look_at_images(data: str, targets: Sequence[str], labels_file: str | None) 
     column = targets[0] if targets else None
     if column and labels_file is None:
         raise UsageError(f"{data}: folders say the class; --target is a column of a label file")
-    source = open_images([data], ImageOptions(labels_file=labels_file, label_column=column))
+    try:
+        source = open_images([data], ImageOptions(labels_file=labels_file, label_column=column))
+    except DataError as error:
+        text = str(error).replace("with `label_column` or `text_column`", "by --target")
+        raise DataError(text) from error
     if source.rejected_by_scan:
         raise DataError(str(source.rejected_by_scan[0]))
     labels = source.labels.to_pydict()
@@ -152,8 +158,7 @@ def schema_text(look: TableLook) -> str:
         kind = FeatureKind.INT if column.name in look.roles.whole else column.kind
         feature = schema.feature.add(name=column.name, type=schema_pb2.FeatureType.Value(kind.name))
         target = targets.get(column.name)
-        if not column.is_list:
-            feature.value_count.max = 1
+        feature.value_count.max = _MAX_LIST if column.is_list else 1
         if target is None:
             feature.presence.min_count = 1 if column.present else 0
             continue

@@ -22,6 +22,10 @@ _MIN_ID_ROWS = 50
 _ID_NAME = re.compile(
     r"(?i:(^|[_\W])(id|uuid|guid|key|index|nr|no|number|row)$)|^(?i:id)[_\W]|[a-z]I[dD]$"
 )
+_NUMBER_SIGNS = ",%$€£¥"
+_WRITTEN_NUMBER = re.compile(rf"[-+ $€£¥]*\d[\d.,' ]*[{_NUMBER_SIGNS} ]*")
+_LOOKED_AT_TEXTS = 1000
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: 0")
 _POSITIVE = ("yes", "true", "1", "y", "t", "positive", "on")
 
 
@@ -63,7 +67,6 @@ def find_roles(looks: Sequence[ColumnLook], targets: Sequence[str]) -> Roles:
             classes nor numbers; or no column is left to predict it from.
     """
     by_name = {look.name: look for look in looks}
-    features_by_column_name(name for name in by_name if name not in targets)
     roles = Roles()
     for name in targets:
         if name not in by_name:
@@ -74,6 +77,7 @@ def find_roles(looks: Sequence[ColumnLook], targets: Sequence[str]) -> Roles:
     for look in looks:
         if look.name not in targets:
             _place(look, roles)
+    features_by_column_name([*roles.numbers, *roles.booleans, *roles.dates, *roles.categories])
     if not roles.features:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in roles.left_out.items())
         raise DataError(f"no column to predict {', '.join(targets)} from ({reasons})")
@@ -86,7 +90,8 @@ def _target(look: ColumnLook) -> Target:
         raise DataError(f"{where}: holds several values a row; expected one")
     if look.nulls:
         raise DataError(
-            f"{where}: has no value in {look.nulls} of the {look.rows} rows looked at; remove these"
+            f"{where}: has no value in {look.nulls:,} of the {look.rows:,} rows looked at; leave "
+            "these rows out of the data: a model learns nothing from them"
         )
     if look.distinct < 2:
         raise DataError(f"{where}: {look.texts[0]!r} in all rows; expected at least two values")
@@ -94,6 +99,8 @@ def _target(look: ColumnLook) -> Target:
     if look.distinct == 2 and (look.is_whole or look.kind is FeatureKind.BYTES):
         return Target(look.name, "binary", _positive_last(texts, look))
     if look.kind is FeatureKind.BYTES:
+        if written := _written_numbers(look):
+            raise DataError(f"{where}: {written}")
         if look.distinct > min(_MAX_TEXT_CLASSES, look.rows // 2):
             raise DataError(
                 f"{where}: {look.distinct} different texts in {look.rows} rows are no classes"
@@ -132,6 +139,18 @@ def _frequent(look: ColumnLook) -> int:
     return sum(count >= least for _, count in look.counts)
 
 
+def _written_numbers(look: ColumnLook) -> str | None:
+    """Why text is numbers for people, as 1.234,50 or $5; None where it is not."""
+    if look.kind is not FeatureKind.BYTES or look.date_format:
+        return None
+    texts = look.texts[:_LOOKED_AT_TEXTS]
+    if not texts or not all(map(_WRITTEN_NUMBER.fullmatch, texts)):
+        return None
+    if not any(sign in text for text in texts for sign in _NUMBER_SIGNS):
+        return None
+    return f"numbers that are not read, as {texts[0]!r}; write them as 1234.5"
+
+
 def _why_left_out(look: ColumnLook) -> str | None:
     """In words; None where the column is of use."""
     if look.is_list:
@@ -142,12 +161,16 @@ def _why_left_out(look: ColumnLook) -> str | None:
         return f"{look.texts[0][:30]!r} in all rows" + (" that have a value" if look.nulls else "")
     if look.date_format:
         return None
+    if written := _written_numbers(look):
+        return written
     different = f"{look.distinct:,} different values in {look.present:,} rows"
     if look.kind is FeatureKind.BYTES:
         share = look.distinct / look.present
         if share > _MAX_TEXT_SHARE and look.present >= _MIN_ID_ROWS:
             return f"looks like an id or free text: {different}"
         return None if _frequent(look) else f"every value is rare: {different}"
+    if look.kind is FeatureKind.INT and _PANDAS_INDEX.fullmatch(look.name):
+        return "the index that pandas gave the rows"
     if look.kind is FeatureKind.INT and look.distinct == look.present >= _MIN_ID_ROWS:
         numbers = [int(value) for value, _ in look.counts]  # type: ignore[call-overload]
         consecutive = max(numbers) - min(numbers) < 1.1 * look.present

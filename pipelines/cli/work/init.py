@@ -13,7 +13,7 @@ from penstock.pipelines.starter.look import ImagesLook, TableLook, look_at
 from penstock.pipelines.starter.write import check_folder, package_name, write_starter
 from penstock.pipelines.terminal.tables import as_html, console
 
-_SHOWN_CLASSES = 8
+_SHOWN_CLASSES, _SHOWN_COLUMNS = 8, 20
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def show_starter(starter: Starter, out: Console | None = None) -> None:
         }
         for name, columns in groups.items():
             if columns:
-                out.print(f"{name:<12}{', '.join(columns)}")
+                out.print(f"{name:<12}{_shown(columns)}")
         for name, reason in roles.left_out.items():
             out.print(f"left out    {name}: {reason}")
     lines = sum(
@@ -91,6 +91,9 @@ def _task(target: Target) -> str:
 
 
 def _classes(classes: Sequence[str]) -> str:
-    shown = ", ".join(classes[:_SHOWN_CLASSES])
-    more = ", ..." if len(classes) > _SHOWN_CLASSES else ""
-    return f"{len(classes)} classes ({shown}{more})"
+    return f"{len(classes)} classes ({_shown(classes, _SHOWN_CLASSES)})"
+
+
+def _shown(names: Sequence[str], most: int = _SHOWN_COLUMNS) -> str:
+    more = f", and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"

@@ -4,6 +4,8 @@ import pytest
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.sources.open import open_source
+from penstock.components.sources.options import SourceOptions
 from penstock.components.tfrecord.schema_features import parse_schema
 from penstock.pipelines.starter.look import look_at, schema_text
 
@@ -63,6 +65,8 @@ def test_columns_are_told_by_their_values(tmp_path):
         place=lambda i: "here" if i < 90 else f"there{i}",
         country=lambda i: "NL",
         empty=lambda i: "",
+        price=lambda i: f"${i}.50",
+        **{"Unnamed: 0": lambda i: 7 * i % 100},
     )
     assert found.numbers == ["x", "income", "fee"]
     assert found.booleans == ["news", "flag"]
@@ -73,6 +77,8 @@ def test_columns_are_told_by_their_values(tmp_path):
         "row": "looks like an id: 100 different values in 100 rows",
         "country": "'NL' in all rows",
         "empty": "no value in any row",
+        "price": "numbers that are not read, as '$0.50'; write them as 1234.5",
+        "Unnamed: 0": "the index that pandas gave the rows",
     }
 
 
@@ -83,7 +89,12 @@ def test_columns_are_told_by_their_values(tmp_path):
         (
             {"y": lambda i: i % 2 if i else ""},
             DataError,
-            "target 'y': has no value in 1 of the 100 rows looked at; remove these",
+            "target 'y': has no value in 1 of the 100 rows looked at; leave these rows out",
+        ),
+        (
+            {"y": lambda i: f"{i}.5 €"},
+            DataError,
+            "target 'y': numbers that are not read, as '0.5 €'",
         ),
         ({"y": lambda i: "a"}, DataError, "target 'y': 'a' in all rows; expected at least two"),
         (
@@ -101,6 +112,27 @@ def test_columns_are_told_by_their_values(tmp_path):
 def test_data_that_nothing_can_be_learned_from_is_refused(tmp_path, columns, error, message):
     with pytest.raises(error, match=message):
         roles(tmp_path, **columns)
+
+
+def test_rows_that_a_run_would_stop_at_stop_the_look(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_bytes(b"x,city,y\n" + b"".join(b"%d,K\xf6ln,%d\n" % (i, i % 2) for i in range(90)))
+    with pytest.raises(DataError, match=r"line 2 \(row 1\), column 'city': .*; a run would stop"):
+        look_at(str(file), ["y"])
+
+
+def test_lists_are_left_out_and_have_a_schema_by_which_they_are_read(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    tags = ('["a", "b"]', "[]")
+    file.write_text(
+        "".join(f'{{"x": {i % 7}, "t": {tags[i % 2]}, "y": {i % 2}}}\n' for i in range(90))
+    )
+    look = look_at(str(file), ["y"])
+    assert look.roles.left_out == {"t": "several values a row"}
+    (tmp_path / "schema.pbtxt").write_text(schema_text(look))
+    source = open_source(str(file), SourceOptions(schema_file=str(tmp_path / "schema.pbtxt")))
+    [batch] = source.read(source.cut(1)[0])
+    assert (batch.rows_read, batch.rejected) == (90, [])
 
 
 def test_the_schema_has_the_types_and_the_classes(tmp_path):

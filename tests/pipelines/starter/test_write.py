@@ -7,7 +7,7 @@ import sys
 import pytest
 from PIL import Image
 
-from penstock.components.errors import UsageError
+from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.cli.work.init import run_init, show_starter
 from penstock.pipelines.starter.look import look_at
 from penstock.pipelines.starter.write import package_name
@@ -119,3 +119,13 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path, csv):
     with pytest.raises(UsageError, match="churn: is there already; choose another name"):
         run_init(tmp_path / "churn", str(csv), ["left"], None)
     assert [path.name for path in tmp_path.iterdir()] == ["churn"]
+
+
+def test_a_label_file_whose_classes_are_in_a_column_of_its_own_name(tmp_path, photos):
+    labels = tmp_path / "labels.csv"
+    files = sorted(path.name for path in (photos / "cat").iterdir())
+    labels.write_text("file,what\n" + "".join(f"{name},{name < '5'}\n" for name in files))
+    with pytest.raises(DataError, match="it has 'file', 'what'; say which it is by --target"):
+        look_at(str(photos / "cat"), [], str(labels))
+    look = look_at(str(photos / "cat"), ["what"], str(labels))
+    assert look.classes == {"False": 2, "True": 4}
