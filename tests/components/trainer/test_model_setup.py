@@ -1,0 +1,41 @@
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import keras
+import pytest
+
+from penstock.components.trainer.model_setup import make_model
+
+
+def model_of(*layers):
+    def build_model():
+        model = keras.Sequential([keras.Input((2,)), *layers, keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        return model
+
+    return build_model
+
+
+@pytest.mark.parametrize(
+    ("replicas", "synchronized", "warnings"),
+    [
+        (1, False, []),
+        (2, True, []),
+        (
+            2,
+            False,
+            [
+                "one and 1 other BatchNormalization layers: each of the 2 replicas goes by the "
+                "mean of its own rows; BatchNormalization(synchronized=True) takes that of all"
+            ],
+        ),
+    ],
+)
+def test_statistics_of_a_replica_alone_are_told(caplog, replicas, synchronized, warnings):
+    # Two devices would need a process of their own: what is asked of a strategy is this.
+    strategy = SimpleNamespace(scope=nullcontext, num_replicas_in_sync=replicas)
+    norm = keras.layers.BatchNormalization
+    frozen = norm(trainable=False)
+    layers = [norm(name=name, synchronized=synchronized) for name in ("one", "two")]
+    make_model(model_of(*layers, frozen), strategy=strategy, mixed_precision="none")
+    assert caplog.messages == warnings
