@@ -9,7 +9,6 @@ import posixpath
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import tensorflow as tf
 
@@ -161,15 +160,13 @@ def _split_of_pattern(pattern: str) -> tuple[str | None, str]:
     directory, last = posixpath.split(pattern)
     examples_dir, split = posixpath.split(directory)
     name = split_of(split)
-    is_copied = scheme_of(examples_dir) in _COPIED
-    if last != "*" or name is None or ("://" in examples_dir and not is_copied):
+    if last != "*" or name is None:
         return None, ""
-    if is_copied:
-        return examples_dir, name
     recover(examples_dir)
-    if not (Path(examples_dir) / MANIFEST_NAME).exists():
-        return None, ""
-    return examples_dir, name
+    is_copied = scheme_of(examples_dir) in _COPIED  # and written by an ingest, else by nobody here
+    if is_copied or tf.io.gfile.exists(posixpath.join(examples_dir, MANIFEST_NAME)):
+        return examples_dir, name
+    return None, ""
 
 
 def _count_file(file: str, compression: str) -> int:

@@ -1,4 +1,5 @@
 import pytest
+import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.input.files import InputFiles, count_rows, find_input
@@ -25,6 +26,15 @@ def test_a_manifest_decides_which_files_are_read(tmp_path, data):
         found = find_input(source, split="train")
         assert names(found) == ["data_tfrecord-00000-of-00003", "data_tfrecord-00002-of-00003"]
         assert found.rows == 5
+
+
+def test_so_it_does_on_an_object_store(tmp_path, data):
+    directory = data.write_examples(tmp_path / "examples", (3, 0, 2))
+    tf.io.gfile.mkdir("ram://rows/Split-train")
+    for file in ("manifest.json", *(f"Split-train/data_tfrecord-0000{i}-of-00003" for i in (0, 1))):
+        tf.io.gfile.copy(f"{directory}/{file}", f"ram://rows/{file}", overwrite=True)
+    with pytest.raises(DataError, match="data_tfrecord-00002-of-00003: shard is missing"):
+        find_input(["ram://rows/Split-train/*"], split="train")
 
 
 def test_several_patterns_are_read_together(tmp_path, data):
