@@ -17,6 +17,7 @@ import json
 import os
 import posixpath
 import time
+import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -215,7 +216,7 @@ class _Digests:
         """Write down what was computed, where the folder may be written to."""
         if not self._is_new:
             return
-        temporary = self._root / f"{DIGESTS_NAME}.{os.getpid()}"
+        temporary = self._root / f"{DIGESTS_NAME}.{uuid.uuid4().hex}"
         with suppress(OSError):
             temporary.write_text(json.dumps(self._known), encoding="utf-8")
             temporary.replace(self._root / DIGESTS_NAME)

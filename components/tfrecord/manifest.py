@@ -7,6 +7,7 @@ commit. Without it there are no shards, whatever files lie there.
 import hashlib
 import json
 import os
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -222,7 +223,7 @@ def _manifest(raw: dict[str, Any]) -> Manifest:
 def write_manifest(directory: str | os.PathLike[str], manifest: Manifest) -> None:
     """Write `manifest.json` into `directory` in one step: readers see all of it or nothing."""
     path = Path(directory) / MANIFEST_NAME
-    temporary = path.with_name(f".{MANIFEST_NAME}.{os.getpid()}")
+    temporary = path.with_name(f".{MANIFEST_NAME}.{uuid.uuid4().hex}")
     with temporary.open("w", encoding="utf-8") as file:
         file.write(manifest.to_json())
         file.flush()

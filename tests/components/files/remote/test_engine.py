@@ -5,6 +5,7 @@ tmpfs over the folder of the process that plans, where a mount namespace can be 
 """
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -34,6 +35,11 @@ def free_port():
         return one.getsockname()[1]
 
 
+def listens(port):
+    with socket.socket() as one:
+        return one.connect_ex(("localhost", port)) == 0
+
+
 @pytest.fixture
 def engine(s3, tmp_path):
     """A job server, and a worker pool with a disk of its own."""
@@ -44,7 +50,10 @@ def engine(s3, tmp_path):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "TMPDIR": str(home)}
     private = [*_PRIVATE, _MOUNT, str(tmp_path)]
-    has_namespaces = subprocess.run([*private, "true"], capture_output=True).returncode == 0
+    found = shutil.which("unshare")
+    has_namespaces = (
+        found and not subprocess.run([*private, "true"], capture_output=True).returncode
+    )
     commands = [
         [f"{RUNNERS}.portability.local_job_service_main", f"--port={job}"],
         [f"{RUNNERS}.worker.worker_pool_main", f"--service_port={pool}"],
@@ -62,9 +71,8 @@ def engine(s3, tmp_path):
                 )
             )
     until = time.monotonic() + 60
-    for port in (job, pool):
-        while socket.socket().connect_ex(("localhost", port)) and time.monotonic() < until:
-            time.sleep(0.1)
+    while not (listens(job) and listens(pool)) and time.monotonic() < until:
+        time.sleep(0.1)
     yield EngineOptions(
         runner="portable", job_endpoint=f"localhost:{job}", worker_pool=f"localhost:{pool}"
     )
