@@ -66,9 +66,10 @@ def test_columns_are_told_by_their_values(tmp_path):
         country=lambda i: "NL",
         empty=lambda i: "",
         price=lambda i: f"${i}.50",
+        heat=lambda i: i / 7 if i % 5 else "NaN",
         **{"Unnamed: 0": lambda i: 7 * i % 100},
     )
-    assert found.numbers == ["x", "income", "fee"]
+    assert found.numbers == ["x", "income", "fee", "heat"]
     assert found.booleans == ["news", "flag"]
     assert found.dates == {"since": "ymd", "paid": "dmy", "sold": "mdy"}
     assert found.categories == {"plan": 3, "place": 1}
