@@ -99,8 +99,11 @@ def _bounds(target: Target, column: ColumnLook) -> tuple[str, float, float]:
 
 
 def _majority(most: int, rows: int) -> float:
-    """The share of the most frequent class, rounded down."""
-    return math.floor(100 * most / rows) / 100
+    """The share of the most frequent class, less what chance takes from it in the eval split."""
+    share = most / rows
+    # Two standard errors: else the draw of the rows refuses models that beat the constant.
+    chance = 2 * math.sqrt(share * (1 - share) / (rows * (1 - _TRAIN_SHARE)))
+    return max(0, math.floor(100 * (share - chance))) / 100
 
 
 def plan_images(look: ImagesLook, data_name: str) -> Plan:
