@@ -44,7 +44,7 @@ CASES = {
     "pack": Case((*PACK, "--overwrite")),
     "pack again": Case((*PACK, "--overwrite", "--seed", "7"), before=PACK),
     # It names its data by their whole path.
-    "init": Case(("init", "out", "--data", "new.csv", "--target", "c"), is_fixed=False),
+    "init": Case(("init", "out", "--data", "old.csv", "--target", "c"), is_fixed=False),
     "compile": Case(
         ("compile", "taxi", "--image", IMAGE, "--out", "taxi.yaml"),
         output="taxi.yaml",
