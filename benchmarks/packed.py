@@ -110,6 +110,8 @@ def memory_map(root: Path) -> Any:
     import numpy as np
     import tensorflow as tf
 
+    from penstock.components.trainer.input.common import python_op
+
     arrays = [np.load(root / f"{name}.npy", mmap_mode="r") for name in "fis"]
     count, types = len(arrays[0]), [tf.float32, tf.int64, tf.int32]
 
@@ -119,7 +121,7 @@ def memory_map(root: Path) -> Any:
         )
 
     def pick(rows: Any) -> Any:
-        picked = tf.numpy_function(lambda r: [a[r] for a in arrays], [rows], types)
+        picked = python_op(lambda r: [a[r] for a in arrays], [rows], types)
         shaped = [
             tf.ensure_shape(part, [BATCH_SIZE, a.shape[1]])
             for part, a in zip(picked, arrays, strict=True)

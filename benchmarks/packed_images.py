@@ -169,13 +169,13 @@ def memory_map(root: Path) -> Any:
     import numpy as np
     import tensorflow as tf
 
+    from penstock.components.trainer.input.common import python_op
+
     pixels = np.load(root / "pixels.npy", mmap_mode="r")
     labels = np.load(root / "labels.npy")
 
     def pick(rows: Any) -> Any:
-        image, label = tf.numpy_function(
-            lambda r: [pixels[r], labels[r]], [rows], [tf.uint8, tf.int64]
-        )
+        image, label = python_op(lambda r: [pixels[r], labels[r]], [rows], [tf.uint8, tf.int64])
         return {"image": tf.ensure_shape(image, [BATCH_SIZE, SIZE, SIZE, 3]), "label": label}
 
     order = tf.data.Dataset.range(len(labels)).shuffle(len(labels)).repeat().batch(BATCH_SIZE)
