@@ -34,8 +34,8 @@ class Run:
     cpu_seconds: float
 
 
-def run_stock(root: Path) -> None:
-    """TFX's example, its files below `root`; in this process."""
+def run_stock(root: Path, data: Path | None = None) -> None:
+    """TFX's example on its own data or other trips, its files below `root`; in this process."""
     from tfx.examples.chicago_taxi_pipeline import taxi_pipeline_native_keras as stock
     from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 
@@ -48,7 +48,7 @@ def run_stock(root: Path) -> None:
         stock._create_pipeline(
             pipeline_name="stock",
             pipeline_root=str(root / "pipeline"),
-            data_root=str(example / "data" / "simple"),
+            data_root=str(data or example / "data" / "simple"),
             module_file=str(module_file),
             serving_model_dir=str(root / "serving_model"),
             metadata_path=str(root / "metadata.sqlite"),

@@ -1,0 +1,122 @@
+"""CPU by stage of the taxi pipeline, TFX's own example and Penstock's, as the data grows.
+
+The trips that the tfx wheel ships, 15,002 of them, once, 8 and 67 times over. Both train 160
+steps of 256 rows without an early stop, in stock's case as 1,000 of 40. The row of a stage is
+CPU seconds at each size; the last column is what a row more costs between the first and the last.
+
+    python benchmarks/scale.py                               about half an hour
+    python benchmarks/scale.py --times 1 --only penstock     one run
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from penstock.benchmarks import taxi
+from penstock.benchmarks.harness import cpu_seconds_now, run_script
+
+CONTENDERS = ("stock", "penstock")
+IMPORTS, REST = "imports", "between the stages"
+
+
+def prepare(folder: Path, times: int) -> tuple[Path, int]:
+    """The example's trips so many times over in one CSV, and how many there are."""
+    from penstock.pipelines.taxi.config import example_data
+
+    (source,) = Path(example_data()).glob("*.csv")
+    header, *trips = source.read_text().splitlines(keepends=True)
+    path = folder / "data" / f"{times}" / "trips.csv"
+    path.parent.mkdir(parents=True)
+    with path.open("w") as out:
+        out.write(header)
+        for _ in range(times):
+            out.writelines(trips)
+    return path.parent, times * len(trips)
+
+
+def contend(name: str, data: Path, root: Path) -> dict[str, float]:
+    """CPU seconds of each stage of a run, from the start of this process on."""
+    from tfx.orchestration.portable.launcher import Launcher
+
+    import penstock
+
+    if name == "stock":
+        from tfx.examples.chicago_taxi_pipeline import taxi_pipeline_native_keras  # noqa: F401
+    else:
+        from penstock.pipelines.taxi import pipeline  # noqa: F401
+    stages = {IMPORTS: cpu_seconds_now()}
+    launch: Callable[[Any], Any] = Launcher.launch
+
+    def counted(launcher: Any) -> Any:
+        began = cpu_seconds_now()
+        try:
+            return launch(launcher)
+        finally:
+            stage = launcher._pipeline_node.node_info.id
+            stages[stage] = stages.get(stage, 0.0) + cpu_seconds_now() - began
+
+    Launcher.launch = counted
+    if name == "stock":
+        taxi.run_stock(root, data)
+    else:
+        options = {"root": str(root), "data": str(data), "train": {"early_stop": None}}
+        penstock.run("taxi", options)
+    stages[REST] = cpu_seconds_now() - sum(stages.values())
+    return stages
+
+
+def table(runs: dict[str, dict[int, dict[str, float]]]) -> list[str]:
+    """Lines of CPU seconds by contender, stage and number of rows."""
+    lines = []
+    for name, sizes in runs.items():
+        counts = sorted(sizes)
+        lines.append(f"{name:26}" + "".join(f"{rows:>12,}" for rows in counts) + "  us a row more")
+        stages = dict.fromkeys(stage for run in sizes.values() for stage in run)
+        for stage in [*stages, "sum"]:
+            seconds = [
+                sum(sizes[n].values()) if stage == "sum" else sizes[n].get(stage, 0.0)
+                for n in counts
+            ]
+            more = counts[-1] - counts[0]
+            slope = f"{(seconds[-1] - seconds[0]) / more * 1e6:14.1f}" if more else ""
+            lines.append(f"{stage:26}" + "".join(f"{s:12.1f}" for s in seconds) + f"  {slope}")
+        lines.append("")
+    return lines
+
+
+def main() -> None:
+    """Run all contenders on all sizes, or, as a child, one."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, nargs="+", default=[1, 8, 67])
+    parser.add_argument("--only", choices=CONTENDERS)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--contender", help=argparse.SUPPRESS)
+    parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--root", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.contender:
+        # Read when TensorFlow is imported, which a contender does.
+        os.environ.update(taxi.STOCK_ENVIRONMENT if args.contender == "stock" else {})
+        stages = contend(args.contender, args.data, args.root)
+        print(f"\n{json.dumps(stages)}", flush=True)
+        os._exit(0)
+    runs: dict[str, dict[int, dict[str, float]]] = {}
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
+        for times in args.times:
+            data, rows = prepare(Path(scratch), times)
+            for name in [args.only] if args.only else CONTENDERS:
+                print(f"{rows:,} rows: {name}", file=sys.stderr, flush=True)
+                root = Path(scratch) / f"{name}-{times}"
+                options = ["--contender", name, "--data", str(data), "--root", str(root)]
+                out = run_script(__file__, options, name)
+                runs.setdefault(name, {})[rows] = json.loads(out.splitlines()[-1])
+    print(json.dumps(runs, indent=1) if args.json else "\n".join(table(runs)))
+
+
+if __name__ == "__main__":
+    main()
