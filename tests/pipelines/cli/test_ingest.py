@@ -145,7 +145,7 @@ def test_an_interrupt_leaves_one_line_and_nothing_else(tmp_path, taxi_csv, numbe
         start_new_session=True,
     )
     deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".out.*/Split-train")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob(".out.*/.work/*/Split-train")) and time.monotonic() < deadline:
         time.sleep(0.02)
     os.killpg(process.pid, number)
     _, said = process.communicate(timeout=20)
