@@ -126,15 +126,14 @@ class _RunTask(beam.DoFn):
         return TaskResult(task.number, {}, error=error)
 
     def _tell(self, rows: int) -> None:
-        temporary = self._progress / f".{self._name}"
         with suppress(OSError):  # on another machine than who looks
-            temporary.write_text(str(self._rows + rows))
-            temporary.rename(self._progress / self._name)
+            (self._progress / self._name).write_text(str(self._rows + rows))
 
 
 def rows_done(progress: Path) -> int:
     """Rows that all tasks on this machine have read until now."""
-    return sum(int(file.read_text()) for file in progress.glob("[!.]*"))
+    # A file that is being written may be empty.
+    return sum(int(file.read_text() or 0) for file in progress.iterdir())
 
 
 def _write_plan(tasks: Iterable[ShardTask], output: Output) -> list[Span]:
