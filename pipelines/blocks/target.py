@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
+from penstock.components.trainer.served_columns import column_name
 
 TASKS = ("binary", "classes", "regression")
 
@@ -15,7 +16,7 @@ class Target:
         name: The raw feature that the label is made from; serving does without it.
         task: `binary`, `classes` or `regression`.
         classes: The classes in words, by number; of two classes the second is the positive one.
-        label: The transformed label's name; by default the raw one's with `_xf`.
+        label: The transformed label's name; by default the raw one's, as it is served, with `_xf`.
 
     Raises:
         UsageError: The classes do not go with the task.
@@ -38,7 +39,9 @@ class Target:
                 f"{expected.get(self.task, 'no classes')}, got {count}"
             )
         if not self.label:
-            object.__setattr__(self, "label", f"{self.name}_xf")
+            # Keras' name of an output, and so of a scope of TensorFlow.
+            name = "/".join(map(column_name, self.name.split("/")))
+            object.__setattr__(self, "label", f"{name}_xf")
 
     @property
     def outputs(self) -> int:

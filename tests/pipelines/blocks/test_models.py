@@ -58,10 +58,10 @@ def test_gray_images_go_into_an_application_too():
     assert len(model.trainable_weights) > 100
 
 
-CHURNED = Target("churned", "binary", classes=("no", "yes"))
+CHURNED = Target("churned?", "binary", classes=("no", "yes"))
 PRICE = Target("price", "regression")
 LABELS = {
-    "churned_xf": LabelFacts(100, 0.1, 0.3, (90, 10)),
+    "churned__xf": LabelFacts(100, 0.1, 0.3, (90, 10)),
     "price_xf": LabelFacts(100, 200_000.0, 50_000.0),
 }
 ROWS = {
@@ -91,10 +91,10 @@ def test_a_regression_begins_at_the_labels_mean_in_their_unit():
 def test_several_targets_have_an_output_each():
     model = table((CHURNED, PRICE))
     assert {name: output.shape for name, output in model(ROWS).items()} == {
-        "churned_xf": (4, 1),
+        "churned__xf": (4, 1),
         "price_xf": (4, 1),
     }
-    labels = {"churned_xf": np.zeros((4, 1)), "price_xf": np.zeros((4, 1))}
+    labels = {"churned__xf": np.zeros((4, 1)), "price_xf": np.zeros((4, 1))}
     assert model.evaluate(ROWS, labels, verbose=0, return_dict=True)["loss"] > 0
 
 
