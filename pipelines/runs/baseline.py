@@ -38,8 +38,8 @@ class Beaten:
 
     def __str__(self) -> str:
         return (
-            f"{self.target}: {self.metric} {self.model:.4g}, of always saying {self.constant} "
-            f"{self.baseline:.4g}"
+            f"{self.target}: {self.metric} {self.model:.4g}, "
+            f"{self.baseline:.4g} by always saying {self.constant}"
         )
 
 

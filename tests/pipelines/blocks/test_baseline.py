@@ -44,8 +44,8 @@ def test_a_model_that_says_the_mean_is_no_better():
     with pytest.raises(DataError) as caught:
         require_beaten(compared)
     assert str(caught.value) == (
-        "the model is no better than a constant (price: mean squared error 3.5, of always saying 3 "
-        "3.5); train longer, give it other features, or set must_beat_baseline=false"
+        "the model is no better than a constant (price: mean squared error 3.5, 3.5 by always "
+        "saying 3); train longer, give it other features, or set must_beat_baseline=false"
     )
 
 
