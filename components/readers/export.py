@@ -24,7 +24,7 @@ from penstock.components.readers.rows import Rows
 from penstock.components.tfrecord.checked import checked_manifest
 from penstock.components.tfrecord.encoder import encode_examples
 
-ENDINGS = {"parquet": "parquet", "arrayrecord": "array_record", "webdataset": "tar"}
+ENDINGS = {"parquet": "parquet", "arrayrecord": "array_record", "webdataset": "tar", "mds": ""}
 
 Write = Callable[[pa.RecordBatch], None]
 
@@ -45,7 +45,7 @@ def export_shards(
         to: `parquet`, texts as strings where all of a split's are UTF-8; `arrayrecord`, a
             tf.train.Example a record, as grain reads it; `webdataset`, a tar member for the
             image, one for the class and one, `.json`, for the other features, or an `.npz` of
-            packed arrays.
+            packed arrays; `mds`, a folder a split, by MosaicML's library.
         splits: The splits to write; all by default.
         on_rows: Told how many rows are done, of how many.
 
@@ -68,10 +68,12 @@ def export_shards(
         for split, rows in found.items():
             done[split] = 0
             open_file = _opener(to, rows)
-            for at, _ in enumerate(rows.shards):
-                path = folder_made / f"{split}-{at:05d}.{ENDINGS[to]}"
-                with open_file(path) as write:
-                    for batch in rows.batches(worker=at, workers=len(rows.shards)):
+            # MDS has an index over the files of a folder, and makes files of its own sizes.
+            files = 1 if to == "mds" else len(rows.shards)
+            for at in range(files):
+                name = split if to == "mds" else f"{split}-{at:05d}.{ENDINGS[to]}"
+                with open_file(folder_made / name) as write:
+                    for batch in rows.batches(worker=at, workers=files):
                         write(batch)
                         done[split] += batch.num_rows
                         if on_rows:
@@ -95,10 +97,14 @@ def _opener(to: str, rows: Rows) -> Any:
             from webdataset import TarWriter
 
             return lambda path: _tar(path, TarWriter)
+        if to == "mds":
+            from streaming import MDSWriter
+
+            return lambda path: _mds(path, MDSWriter, rows)
     except ImportError as error:
+        package = "mosaicml-streaming" if to == "mds" else "'penstock[bench]'"
         raise UsageError(
-            f"--to {to} needs a package that is not installed ({error.name}): "
-            "pip install 'penstock[bench]'"
+            f"--to {to} needs a package that is not installed ({error.name}): pip install {package}"
         ) from error
     texts = _text_columns(rows)
     return lambda path: _parquet(path, texts)
@@ -157,6 +163,47 @@ def _tar(path: Path, make: Any) -> Iterator[Write]:
         yield write
     finally:
         writer.close()
+
+
+@contextmanager
+def _mds(path: Path, make: Any, rows: Rows) -> Iterator[Write]:
+    texts = _text_columns(rows)
+    columns = {name: _mds_encoding(kind, name in texts) for name, kind in _types(rows).items()}
+    writer = make(out=str(path), columns=columns, hashes=["sha1"])
+
+    def write(batch: pa.RecordBatch) -> None:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if column.null_count:
+                raise DataError(
+                    f"{rows.folder}: column {name!r} has rows without a value, which MDS cannot "
+                    "hold; pack with --on-missing fill, and export that"
+                )
+        for row in batch.to_pylist():
+            writer.write({name: _mds_value(row[name], kind) for name, kind in columns.items()})
+
+    try:
+        yield write
+    finally:
+        writer.finish()
+
+
+def _mds_encoding(kind: pa.DataType, is_text: bool) -> str:
+    """The name that MDS has for a column's type."""
+    if _values(kind) != kind:
+        return "json" if _is_binary(kind) else f"ndarray:{_values(kind).to_pandas_dtype().__name__}"
+    if _is_binary(kind):
+        return "str" if is_text else "bytes"
+    return str(np.dtype(kind.to_pandas_dtype()))
+
+
+def _mds_value(value: Any, encoding: str) -> Any:
+    if encoding.startswith("ndarray:"):
+        return np.array(value, encoding.partition(":")[2])
+    if encoding == "str":
+        return value.decode()
+    if encoding in ("bytes", "json"):
+        return _json(value) if encoding == "json" else value
+    return np.dtype(encoding).type(value)
 
 
 def _members(row: Mapping[str, Any]) -> dict[str, bytes]:

@@ -11,12 +11,12 @@ def command(
         Path, typer.Argument(help="Folder of an ingest or a pack, with its manifest.")
     ],
     output: Annotated[Path, typer.Argument(help="Folder to make.")],
-    to: Annotated[str, typer.Option(help="parquet, arrayrecord (for grain) or webdataset.")],
+    to: Annotated[str, typer.Option(help="parquet, arrayrecord (for grain), webdataset or mds.")],
     split: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Once a split to export. [all]")
     ] = None,
 ) -> None:
-    """Write the rows of shards as Parquet, ArrayRecord or WebDataset: a file a shard.
+    """Write the rows of shards as Parquet, ArrayRecord, WebDataset or MDS.
 
     All of OUTPUT appears at once when every row is written, or nothing of it does.
 

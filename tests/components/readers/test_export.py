@@ -1,6 +1,10 @@
 import json
 import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
@@ -94,6 +98,49 @@ def test_webdataset_of_images(tmp_path):
     ]
 
 
+class MDSWriter:
+    """Stands for that of mosaicml-streaming, which needs PyTorch: too large to install for tests.
+
+    What it is given was read back by the real one, 0.7.6, by hand.
+    """
+
+    given = {}  # noqa: RUF012
+
+    def __init__(self, *, out, columns, hashes):
+        self.columns, self.rows = columns, []
+        self.given[Path(out).name] = self
+        Path(out).mkdir()
+
+    def write(self, row):
+        self.rows.append(row)
+
+    def finish(self):
+        self.rows.append("finished")
+
+
+def test_mds_has_a_folder_a_split_and_values_of_its_own_types(shards, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "streaming", SimpleNamespace(MDSWriter=MDSWriter))
+    (tmp_path / "t.csv").write_text(
+        "id,x,name\n" + "".join(f"{i},{i / 2},n{i}\n" for i in range(90))
+    )
+    penstock.ingest(str(tmp_path / "t.csv"), tmp_path / "s")
+    written = export_shards(tmp_path / "s", tmp_path / "o", to="mds")
+    assert set(MDSWriter.given) == set(written) == {"train", "eval"}
+    assert MDSWriter.given["train"].columns == {"id": "int64", "x": "float32", "name": "str"}
+    *rows, end = MDSWriter.given["train"].rows
+    assert (len(rows), end) == (written["train"], "finished")
+    assert rows[0] == {"id": rows[0]["id"], "x": rows[0]["id"] / 2, "name": f"n{rows[0]['id']}"}
+    assert type(rows[0]["x"]) is np.float32
+    with pytest.raises(DataError, match="column 'x' has rows without a value, which MDS cannot"):
+        export_shards(shards, tmp_path / "p", to="mds")
+
+
+def test_without_its_library_mds_is_refused(shards, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "streaming", None)
+    with pytest.raises(UsageError, match=r"not installed \(streaming\): pip install mosaicml-str"):
+        export_shards(shards, tmp_path / "o", to="mds")
+
+
 def test_the_same_bytes_each_time(shards, tmp_path):
     for to in ("parquet", "webdataset"):
         for name in ("a", "b"):
@@ -103,7 +150,9 @@ def test_the_same_bytes_each_time(shards, tmp_path):
 
 
 def test_what_cannot_be(shards, tmp_path):
-    with pytest.raises(UsageError, match="no format 'csv'; choices: parquet, arrayrecord, webdata"):
+    with pytest.raises(
+        UsageError, match="no format 'csv'; choices: parquet, arrayrecord, webdataset, mds"
+    ):
         export_shards(shards, tmp_path / "o", to="csv")
     with pytest.raises(UsageError, match="no split 'test'; it has train, eval"):
         export_shards(shards, tmp_path / "o", to="parquet", splits=["test"])
