@@ -1,11 +1,13 @@
 """The target of a model: a column of the data, the kind of task, and its classes."""
 
+import re
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
 from penstock.components.trainer.served_columns import column_name
 
 TASKS = ("binary", "classes", "regression")
+_SCOPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_/]*")
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Target:
             )
         if not self.label:
             # Keras' name of an output, and so of a scope of TensorFlow.
-            name = "/".join(map(column_name, self.name.split("/")))
+            name = self.name if _SCOPE.fullmatch(self.name) else column_name(self.name)
             object.__setattr__(self, "label", f"{name}_xf")
 
     @property

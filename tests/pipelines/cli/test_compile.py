@@ -42,7 +42,7 @@ def taxi(tmp_path_factory):
 
 
 def test_nothing_of_the_compiling_machine_is_left_in_the_file(taxi):
-    assert len(taxi) == 10
+    assert len(taxi) == 11
     for ir in taxi.values():
         for text in map(mark_packages, texts(ir)):
             for place in (str(ROOT), sysconfig.get_path("purelib"), "/tmp"):
