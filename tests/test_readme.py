@@ -47,7 +47,7 @@ def test_the_make_commands_are_targets():
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_every_penstock_command_runs(folder, penstock):
     ours = [line for line in commands() if line.startswith("penstock ")]
     assert len(ours) >= 16
@@ -62,7 +62,7 @@ def test_every_penstock_command_runs(folder, penstock):
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_code_runs(folder):
     (body,) = blocks("python")
     done = run([sys.executable, "-c", body], folder)

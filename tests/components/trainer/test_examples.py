@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 DOC = Path(__file__).parents[3] / "docs/training.md"
 
 
+@pytest.mark.ci
 def test_the_plain_script_and_fit_run_as_they_stand(tmp_path):
     blocks = re.findall(r"^```python\n(.*?)^```$", DOC.read_text(), re.MULTILINE | re.DOTALL)
     script, fit = blocks[:2]

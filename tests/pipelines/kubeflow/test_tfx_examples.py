@@ -49,6 +49,7 @@ def on(folder):
     )
 
 
+@pytest.mark.ci
 def test_taxi(volume, tmp_path):
     tasks = compiled("taxi", on(volume), tmp_path / "taxi.yaml")
 
