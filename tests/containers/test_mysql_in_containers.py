@@ -145,7 +145,7 @@ def longer(mysql_cluster, placement, first):
 
 def test_the_first_run_pushes_a_blessed_model(mysql_cluster, first):
     assert set(first.states.values()) == {"COMPLETE"}
-    assert len(first.states) == 10
+    assert len(first.states) == 11
     (pushed,) = mysql_cluster.on_volume("/penstock/runs/taxi/serving_model").iterdir()
     assert (pushed / "saved_model.pb").exists()
 
