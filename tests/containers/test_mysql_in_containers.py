@@ -152,7 +152,9 @@ def test_the_first_run_pushes_a_blessed_model(mysql_cluster, first):
 
 def test_the_second_has_the_cache_and_the_blessed_model_of_the_first(first, longer):
     assert {node for node, state in longer.states.items() if state == "CACHED"} == CACHED
+    assert "baseline_model" not in first.executions["Evaluator"]["inputs"]
     assert longer.input("Evaluator", "baseline_model") == first.output("Trainer", "model")
+    assert longer.input("Evaluator", "model") == longer.output("Trainer", "model")
     assert longer.output("Trainer", "model") != first.output("Trainer", "model")
 
 
