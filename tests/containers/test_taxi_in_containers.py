@@ -1,4 +1,4 @@
-"""The taxi pipeline in containers: a run, the same again, and one that trains longer."""
+"""The taxi pipeline in containers: a run, and the same again."""
 
 import json
 
