@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from apache_beam.metrics import monitoring_infos
 from apache_beam.runners.worker.bundle_processor import BundleProcessor
@@ -25,10 +26,10 @@ def beam_told() -> Iterator[None]:
     running: dict[BundleProcessor, float] = {}
     ended = threading.Event()
 
-    def process_bundle(processor: BundleProcessor, instruction_id: str) -> object:
+    def process_bundle(processor: BundleProcessor, *arguments: Any, **named: Any) -> object:
         running[processor] = time.perf_counter()
         try:
-            return stock(processor, instruction_id)
+            return stock(processor, *arguments, **named)
         finally:
             del running[processor]
 
