@@ -111,6 +111,7 @@ def write_tfrecords(
     if shards is not None:
         df = df.repartition(shards)
     with attempt(path, overwrite=overwrite) as folder:
+        (folder / _TRIES).mkdir()
         task = _Task(columns, splits, str(folder / _TRIES), compression, non_finite)
         results = _run(df, task)
         manifest = _manifest(task, _adopted(results, task, folder), results)
@@ -156,6 +157,7 @@ def _write_partition(
 ) -> dict[str, Any]:
     """Write one partition's shards in a folder of this try's own."""
     folder = _try_folder(task.folder, partition, attempt_id)
+    os.mkdir(folder)  # not its parents: where they are gone the work is over
     read = 0
     with ExitStack() as stack:
         writers = [
