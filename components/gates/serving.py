@@ -18,7 +18,7 @@ from penstock.components.errors import UsageError, short_error
 _TAG = "serve"
 _PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
 # The first answers pay for memory and kernels; a server has given them before traffic comes.
-_WARM_UP_REQUESTS = 3
+WARM_UP_REQUESTS = 3
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def check_serving(model: str, rows: Sequence[bytes], options: ServingOptions) ->
         signature = signatures[options.signature]
         outputs = {name: _type(info) for name, info in sorted(signature.outputs.items())}
         problems, times = _ask(session, signature, rows, options)
-    times = times[_WARM_UP_REQUESTS:] or times
+    times = times[WARM_UP_REQUESTS:] or times
     p50, p99 = np.percentile(times, (50, 99)).tolist() if times else (None, None)
     if p99 is not None and 0 < options.max_p99_ms < p99:
         problems.append(f"p99 of an answer is {p99:.1f} ms; expected at most {options.max_p99_ms}")
@@ -106,7 +106,7 @@ def _ask(
         ], []
     fetches = {name: info.name for name, info in signature.outputs.items()}
     times: list[float] = []
-    for number, row in enumerate(rows[: options.requests + _WARM_UP_REQUESTS]):
+    for number, row in enumerate(rows[: options.requests + WARM_UP_REQUESTS]):
         began = time.perf_counter()
         try:
             answer = session.run(fetches, {inputs[0][1].name: [row]})

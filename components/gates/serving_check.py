@@ -18,12 +18,11 @@ from tfx.types.standard_artifacts import Examples, InfraBlessing, Model
 from tfx.utils import path_utils
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.gates.serving import ServingOptions, check_serving
+from penstock.components.gates.serving import WARM_UP_REQUESTS, ServingOptions, check_serving
 
 REPORT_NAME = "serving_check.json"
 # As TFX's InfraValidator says it, for its Pusher.
 _BLESSED, _FILES = "blessed", ("INFRA_NOT_BLESSED", "INFRA_BLESSED")
-_EXTRA_ROWS = 3  # for the warm-up
 
 
 @component
@@ -47,7 +46,7 @@ def ServingCheck(  # noqa: N802 - TFX names a node after its function
         DataError: The split has no files.
     """
     options = ServingOptions(signature, requests, max_p99_ms)
-    rows = _rows(examples, split, requests + _EXTRA_ROWS)
+    rows = _rows(examples, split, requests + WARM_UP_REQUESTS)
     report = check_serving(path_utils.serving_model_path(model.uri), rows, options)
     with fileio.open(os.path.join(blessing.uri, REPORT_NAME), "w") as file:
         file.write(json.dumps(asdict(report), indent=1) + "\n")

@@ -50,8 +50,6 @@ HEADER_BYTES = 52
 ALIGNMENT = 64
 # A page. Picking an image out of a memory map moves runs of bytes of this size at best.
 IMAGE_ALIGNMENT = 4096
-ROWS_OFFSET = 8
-DICTIONARY_BYTES_OFFSET = 16
 
 # The only feature of the Examples within a block: the dictionary, and lists of BYTES.
 VALUES = "values"

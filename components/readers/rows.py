@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.components.errors import DataError, UsageError
@@ -25,7 +26,7 @@ from penstock.components.sources.tfrecords.decode import RecordDecoder
 from penstock.components.tfrecord.checked import checked_manifest
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.feature_kind import FeatureKind
-from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
+from penstock.components.tfrecord.framing import payload_bounds
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Shard
 
 _BATCH_ROWS = 4096
@@ -105,17 +106,17 @@ class Rows:
         at = bisect_right(self._ends, row)
         in_shard = row - (self._ends[at] - self.shards[at].rows)
         if self._layout is None:
-            data, starts = self._shard(at)
-            return self._parsed(_payload(data, starts, in_shard))
+            data, bounds = self._shard(at)
+            return self._parsed(_payload(data, bounds, in_shard))
         block, in_block = divmod(in_shard, self._layout.block_rows)
         return {name: _plain(values[in_block]) for name, values in self._block(at, block).items()}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for at in range(len(self.shards)):
             if self._layout is None:
-                data, starts = self._shard(at)
-                for record in range(len(starts)):
-                    yield self._parsed(_payload(data, starts, record))
+                data, bounds = self._shard(at)
+                for record in range(len(bounds)):
+                    yield self._parsed(_payload(data, bounds, record))
             else:
                 for values in self._blocks([at]):
                     for row in zip(*values.values(), strict=True):
@@ -146,8 +147,8 @@ class Rows:
             for block in range(len(self._shard(at)[1])):
                 yield self._read_block(at, block)
 
-    def _read_shard(self, at: int) -> tuple[Any, Sequence[int]]:
-        """The bytes of a shard, mapped unless they are compressed, and where its frames begin."""
+    def _read_shard(self, at: int) -> tuple[Any, npt.NDArray[np.int64]]:
+        """The bytes of a shard, mapped unless they are compressed, and where its records lie."""
         shard = self.shards[at]
         path = self.folder / shard.file
         with path.open("rb") as file:
@@ -155,16 +156,11 @@ class Rows:
                 data: Any = gzip.decompress(file.read())
             else:
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        starts = []
-        start, end = 0, len(data)
-        while start < end:
-            starts.append(start)
-            length = int.from_bytes(data[start : start + 8], "little")
-            start += HEADER_BYTES + length + FOOTER_BYTES
+        bounds, is_whole = payload_bounds(data)
         rows = shard.rows if self._layout is None else -(-shard.rows // self._layout.block_rows)
-        if start != end or len(starts) != rows:
-            raise DataError(f"{path}: has {len(starts)} whole records, the manifest says {rows}")
-        return data, starts
+        if not is_whole or len(bounds) != rows:
+            raise DataError(f"{path}: has {len(bounds)} whole records, the manifest says {rows}")
+        return data, bounds
 
     def _parsed(self, payload: bytes) -> dict[str, Any]:
         """One Example: at 20 us, where a batch of one costs the decoder a thousand."""
@@ -176,9 +172,9 @@ class Rows:
 
     def _decoded(self, at: int, start: int, end: int) -> pa.RecordBatch:
         assert self._decoder is not None
-        data, starts = self._shard(at)
+        data, bounds = self._shard(at)
         batch, faults = self._decoder.decode(
-            [_payload(data, starts, row) for row in range(start, end)]
+            [_payload(data, bounds, row) for row in range(start, end)]
         )
         for row, (feature, reason) in faults.items():
             where = f"{self.folder / self.shards[at].file}: record {start + row}"
@@ -187,10 +183,10 @@ class Rows:
 
     def _read_block(self, at: int, block: int) -> dict[str, Any]:
         assert self._layout is not None
-        data, starts = self._shard(at)
+        data, bounds = self._shard(at)
         shapes = {column.name: column.shape for column in self._layout.columns}
         values = column_values(
-            decode_block(_payload(data, starts, block), self._layout), self._layout
+            decode_block(_payload(data, bounds, block), self._layout), self._layout
         )
         return {
             name: values[name][:, 0] if shapes[name] == (1,) else values[name]
@@ -204,9 +200,9 @@ class Rows:
         return pa.RecordBatch.from_arrays(arrays, list(self.columns))
 
 
-def _payload(data: Any, starts: Sequence[int], record: int) -> bytes:
-    end = starts[record + 1] if record + 1 < len(starts) else len(data)
-    return bytes(data[starts[record] + HEADER_BYTES : end - FOOTER_BYTES])
+def _payload(data: Any, bounds: npt.NDArray[np.int64], record: int) -> bytes:
+    begin, end = bounds[record].tolist()
+    return bytes(data[begin:end])
 
 
 def _array(values: Any, column: PackedColumn) -> pa.Array:

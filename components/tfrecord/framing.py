@@ -11,7 +11,11 @@ with `mask(crc) = ((crc >> 15 | crc << 17) + 0xa282ead8) mod 2^32`. Records foll
 another without padding; the file has neither header nor footer nor index.
 """
 
+from typing import Any
+
 import google_crc32c
+import numpy as np
+import numpy.typing as npt
 
 HEADER_BYTES = 12
 FOOTER_BYTES = 4
@@ -23,3 +27,22 @@ def masked_crc(data: bytes) -> int:
     """The crc32c of `data`, masked as TFRecord stores it, within 0..2^32-1."""
     crc = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + MASK_DELTA) & 0xFFFFFFFF
+
+
+def payload_bounds(data: Any) -> tuple[npt.NDArray[np.int64], bool]:
+    """Where the payloads of a file's records lie, by the lengths alone: no checksum is read.
+
+    Args:
+        data: The uncompressed file: bytes, a memory map, or a uint8 array of one.
+
+    Returns:
+        int64 [records, 2], where each begins and ends, and whether the last ends with the file.
+    """
+    bounds = []
+    start = 0
+    while start < len(data):
+        begin = start + HEADER_BYTES
+        end = begin + int.from_bytes(bytes(data[start : start + 8]), "little")
+        bounds.append((begin, end))
+        start = end + FOOTER_BYTES
+    return np.array(bounds, np.int64).reshape(-1, 2), start == len(data)

@@ -1,7 +1,7 @@
 """What a run takes of the runs before it: Examples of earlier spans, and models."""
 
 from tfx.dsl.components.base.base_node import BaseNode
-from tfx.dsl.components.common.resolver import Resolver
+from tfx.dsl.components.common.resolver import Resolver, ResolverStrategy
 from tfx.proto import range_config_pb2
 from tfx.types import BaseChannel, Channel
 from tfx.types.standard_artifacts import Examples, Model, ModelBlessing
@@ -25,19 +25,18 @@ def last_spans(example_gen: BaseNode, count: int) -> Resolver:
 
 def base_model(examples: BaseChannel) -> Resolver:
     """model: the latest blessed one that was trained on other Examples; the first run has none."""
-    return Resolver(
-        strategy_class=LatestBlessedOfOtherDataStrategy,
-        model=Channel(type=Model),
-        model_blessing=Channel(type=ModelBlessing),
-        examples=examples,
-    ).with_id("BaseModel")
+    return _blessed(LatestBlessedOfOtherDataStrategy, examples=examples).with_id("BaseModel")
 
 
 def baseline(candidate: BaseChannel) -> Resolver:
     """model, model_blessing: the latest blessed that is not this run's."""
+    return _blessed(LatestOtherBlessedModelStrategy, candidate=candidate).with_id("Baseline")
+
+
+def _blessed(strategy: type[ResolverStrategy], **other_than: BaseChannel) -> Resolver:
     return Resolver(
-        strategy_class=LatestOtherBlessedModelStrategy,
+        strategy_class=strategy,
         model=Channel(type=Model),
         model_blessing=Channel(type=ModelBlessing),
-        candidate=candidate,
-    ).with_id("Baseline")
+        **other_than,
+    )

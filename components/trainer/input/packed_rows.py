@@ -16,10 +16,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from penstock.components.errors import DataError
-from penstock.components.packing.block import BlockView, Buffer, view_block
+from penstock.components.packing.block import BlockView, view_block
 from penstock.components.packing.layout import PackedLayout, Section
-from penstock.components.tfrecord.framing import FOOTER_BYTES
-from penstock.components.tfrecord.framing import HEADER_BYTES as FRAME_HEADER_BYTES
+from penstock.components.tfrecord.framing import payload_bounds
 from penstock.components.tfrecord.records import read_records
 from penstock.components.trainer.input.files import InputFiles
 
@@ -115,19 +114,14 @@ class PackedRows:
 
     def _find_payloads(self, file: int) -> npt.NDArray[np.int64]:
         """int64 [blocks, 2], where the payload of each block begins and ends."""
-        data: Buffer = self._map(self._local[file])
-        found, at = [], FRAME_HEADER_BYTES
-        while at < len(data):
-            end = at + int.from_bytes(bytes(data[at - FRAME_HEADER_BYTES :][:8]), "little")
-            found.append((at, end))
-            at = end + FOOTER_BYTES + FRAME_HEADER_BYTES
+        found, is_whole = payload_bounds(self._map(self._local[file]))
         blocks = -(-self._rows[file] // self.layout.block_rows)
-        if len(found) != blocks or at != len(data) + FRAME_HEADER_BYTES:
+        if len(found) != blocks or not is_whole:
             raise DataError(
                 f"{self._files[file]}: {len(found):,} blocks, where {self._rows[file]:,} rows in "
                 f"blocks of {self.layout.block_rows:,} make {blocks:,}; pack again"
             )
-        return np.array(found, np.int64)
+        return found
 
     def _copied(self) -> list[str]:
         """The paths of the shards' copies, which are removed at the end of the process."""
