@@ -1,8 +1,13 @@
-"""The same rows and the same pixels in webdataset's tar files, in ArrayRecord files read by grain.
+"""The same rows and the same pixels in the files of peers, a row a record or in blocks of rows.
 
-A record of a peer is a row, as its documents show: numbers as raw bytes, which is the fastest that
-Python can unpack, texts as a tuple. Peers shuffle as they recommend: webdataset the shards and
-a buffer of rows, grain all rows.
+A row a record, as their documents show: webdataset's tar files, and ArrayRecord files that grain
+reads; numbers as raw bytes, which is the fastest that Python can unpack, texts as a tuple. They
+shuffle as they recommend: webdataset the shards and a buffer of rows, grain all rows.
+
+Blocks of 4,096 rows, for tables, as Penstock's packed records have them: ArrayRecord and grain,
+TensorFlow's saved dataset, and row groups of Parquet. Four blocks picked at random are a window,
+whose rows are permuted: so packed records shuffle, too. The limit is a NumPy memory map, of which
+windows are permuted in memory; it has ids where the others have texts.
 """
 
 import json
@@ -20,13 +25,16 @@ from penstock.benchmarks.reading import read_in_python, reader
 from penstock.components.errors import DataError
 
 PACKAGES = ("webdataset", "grain", "array_record")
-FOLDER = "peers"
+FOLDER, BLOCKS = "peers", "blocks"
 SHARDS = 8
+BLOCK_ROWS = 4096
 SHUFFLED_ROWS = 16_384
 SHUFFLED_IMAGES = packed_images.WINDOW_IMAGES
 TABLE, IMAGES = "table", "images"
-PACKED, ROWS = "packed", "row Examples"
+PACKED, PACKED_IDS, ROWS = "packed", "packed, ids", "row Examples"
 WEBDATASET, GRAIN = "webdataset", "grain, ArrayRecord"
+GRAIN_BLOCKS, SAVED, PARQUET = "grain, blocks", "saved dataset, blocks", "Parquet, row groups"
+NUMPY = "NumPy map, ids"
 
 Row = dict[str, Any]
 
@@ -99,6 +107,147 @@ def _write(folder: Path, payloads: Iterator[bytes]) -> None:
         writer.close()
 
 
+def make_blocks(root: Path, rows: int) -> None:
+    """The made table in blocks: ArrayRecord, a saved dataset and Parquet, unless they are there."""
+    make_once(root / BLOCKS, lambda folder: _write_blocks(folder, rows))
+
+
+def _write_blocks(folder: Path, rows: int) -> None:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import tensorflow as tf
+    from array_record.python import array_record_module as array_record
+
+    def stacked(table: Any, names: tuple[str, ...], dtype: Any) -> Any:
+        columns = [table[name].to_numpy(zero_copy_only=False) for name in names]
+        return np.stack(columns, axis=1).astype(dtype)
+
+    folder.mkdir(parents=True)
+    arrays = [
+        array_record.ArrayRecordWriter(str(folder / f"{i:05d}.array_record"), "group_size:1")
+        for i in range(SHARDS)
+    ]
+    blocks = []
+    table = pa.Table.from_batches(made_table.batches(rows)).combine_chunks()
+    for number, start in enumerate(range(0, rows, BLOCK_ROWS)):
+        (part,) = table.slice(start, BLOCK_ROWS).to_batches()
+        texts = stacked(part, made_table.STRINGS, object)
+        block = {
+            "float32": stacked(part, made_table.FLOATS, np.float32),
+            "int64": stacked(part, made_table.INTS, np.int64),
+            "bytes": np.vectorize(str.encode, [object])(texts),
+        }
+        arrays[number % SHARDS].write(pickle.dumps(block))
+        blocks.append(block)
+    for writer in arrays:
+        writer.close()
+    pq.write_table(table, folder / "table.parquet", row_group_size=BLOCK_ROWS)
+
+    def each() -> Iterator[dict[str, Any]]:
+        yield from blocks
+
+    kinds = (("float32", tf.float32), ("int64", tf.int64), ("bytes", tf.string))
+    signature = {
+        name: tf.TensorSpec([None, blocks[0][name].shape[1]], dtype) for name, dtype in kinds
+    }
+    tf.data.Dataset.from_generator(each, output_signature=signature).save(
+        str(folder / "saved"),
+        shard_func=lambda block: tf.cast(block["int64"][0, 0] % SHARDS, tf.int64),
+    )
+
+
+def _windows(blocks: Iterator[Row], shuffle: Any) -> Iterator[Row]:
+    """Batches of windows of so many blocks as packed records have, rows permuted."""
+    import numpy as np
+
+    while True:
+        some = [next(blocks) for _ in range(SHUFFLED_ROWS // BLOCK_ROWS)]
+        window = {name: np.concatenate([block[name] for block in some]) for name in some[0]}
+        order = shuffle.permutation(len(window["int64"]))
+        for start in range(0, len(order), packed_tables.BATCH_SIZE):
+            rows = order[start : start + packed_tables.BATCH_SIZE]
+            yield {name: values[rows] for name, values in window.items()}
+
+
+def grain_blocks(root: Path, kind: str) -> Iterator[Row]:
+    """ArrayRecord of 4,096 rows a record, picked at random by grain; rows permuted by NumPy."""
+    import grain
+    import numpy as np
+    from grain.python import ArrayRecordDataSource
+
+    del kind
+    files = sorted(str(file) for file in (root / BLOCKS).glob("*.array_record"))
+    blocks = grain.MapDataset.source(ArrayRecordDataSource(files)).shuffle(seed=1)
+    options = grain.ReadOptions(num_threads=4, prefetch_buffer_size=8)
+    found = iter(blocks.repeat().map(pickle.loads).to_iter_dataset(options))
+    return _windows(found, np.random.default_rng(1))
+
+
+def saved_blocks(root: Path, kind: str) -> Any:
+    """`tf.data.Dataset.load` of blocks of 4,096 rows, rows permuted by TensorFlow."""
+    import tensorflow as tf
+
+    del kind
+
+    def permuted(*blocks: Any) -> Any:
+        window = tf.nest.map_structure(lambda some: tf.concat(tf.unstack(some), 0), *blocks)
+        order = tf.random.shuffle(tf.range(SHUFFLED_ROWS))
+        return {name: tf.gather(values, order) for name, values in window.items()}
+
+    count = SHUFFLED_ROWS // BLOCK_ROWS
+    blocks = tf.data.Dataset.load(str(root / BLOCKS / "saved")).shuffle(4 * count)
+    windows = blocks.batch(count, drop_remainder=True).map(
+        permuted, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    )
+    return windows.rebatch(packed_tables.BATCH_SIZE).repeat().prefetch(tf.data.AUTOTUNE)
+
+
+def parquet_blocks(root: Path, kind: str) -> Iterator[Row]:
+    """Row groups of 4,096 rows, picked at random and read by pyarrow; rows permuted by NumPy."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    del kind
+    shuffle = np.random.default_rng(1)
+
+    def blocks() -> Iterator[Row]:
+        with pq.ParquetFile(root / BLOCKS / "table.parquet") as file:
+            while True:
+                for group in shuffle.permutation(file.num_row_groups):
+                    table = file.read_row_group(group, use_threads=False)
+
+                    def stacked(names: tuple[str, ...], table: Any = table) -> Any:
+                        return np.stack([table[name].to_numpy() for name in names], axis=1)
+
+                    yield {
+                        "float32": stacked(made_table.FLOATS),
+                        "int64": stacked(made_table.INTS),
+                        "bytes": stacked(made_table.STRINGS),
+                    }
+
+    return _windows(blocks(), shuffle)
+
+
+def numpy_map(root: Path, kind: str) -> Iterator[Row]:
+    """Three mapped arrays, blocks of 4,096 rows picked at random, rows permuted by NumPy."""
+    import numpy as np
+
+    del kind
+    shuffle = np.random.default_rng(1)
+    arrays = {
+        name: np.load(root / f"{name[0]}.npy", mmap_mode="r") for name in ("float32", "int64", "s")
+    }
+
+    def blocks() -> Iterator[Row]:
+        while True:
+            for block in shuffle.permutation(len(arrays["s"]) // BLOCK_ROWS):
+                rows = slice(block * BLOCK_ROWS, (block + 1) * BLOCK_ROWS)
+                yield {name: values[rows] for name, values in arrays.items()}
+
+    return _windows(blocks(), shuffle)
+
+
 def webdataset_batches(root: Path, kind: str) -> Iterator[Row]:
     """Tar files in random order, a buffer of rows shuffled."""
     import numpy as np
@@ -136,6 +285,12 @@ def packed_rows(root: Path, kind: str) -> Any:
     return (packed_tables if kind == TABLE else packed_images).packed(root)
 
 
+def packed_ids(root: Path, kind: str) -> Any:
+    """Packed with vocabulary ids for texts, columns of a type in one tensor."""
+    del kind
+    return packed_tables.packed_ids_stacked(root)
+
+
 def row_examples(root: Path, kind: str) -> Any:
     """`train_input_fn` as it comes."""
     del kind
@@ -158,7 +313,7 @@ class Contender:
 
     def stored_bytes(self, root: Path) -> int:
         """Of its files."""
-        return sum(file.stat().st_size for file in root.glob(self.files))
+        return sum(file.stat().st_size for file in root.glob(self.files) if file.is_file())
 
 
 _PEERS = {
@@ -168,8 +323,13 @@ _PEERS = {
 CONTENDERS: dict[str, dict[str, Contender]] = {
     TABLE: {
         **_PEERS,
+        GRAIN_BLOCKS: Contender(grain_blocks, f"{BLOCKS}/*.array_record"),
+        SAVED: Contender(saved_blocks, f"{BLOCKS}/saved/**/*", is_tensorflow=True),
+        PARQUET: Contender(parquet_blocks, f"{BLOCKS}/table.parquet"),
         ROWS: Contender(row_examples, "rows/Split-train/*", is_tensorflow=True),
         PACKED: Contender(packed_rows, "strings/Split-train/*", is_tensorflow=True),
+        PACKED_IDS: Contender(packed_ids, "ids/Split-train/*", is_tensorflow=True),
+        NUMPY: Contender(numpy_map, "?.npy"),
     },
     IMAGES: {
         **_PEERS,
@@ -201,11 +361,14 @@ def _check_pass(chosen: Contender, batches: Any, kind: str, rows: int, root: Pat
     elif chosen.is_tensorflow:
         packed_tables.check(batches, rows, sums)
     else:
-        found = {"integers": 0, "lengths": 0}
+        found = dict.fromkeys(sums, 0)
         for _ in range(rows // packed_tables.BATCH_SIZE):
             batch = next(batches)
             found["integers"] += int(batch["int64"].sum())
-            found["lengths"] += sum(map(len, batch["bytes"].ravel()))
+            if "bytes" in batch:
+                found["lengths"] += sum(map(len, batch["bytes"].ravel()))
+            else:
+                found["lengths"] = sums["lengths"]  # it has ids
         if found != sums:
             raise DataError(f"a pass sums to {found}, the table to {sums}")
 

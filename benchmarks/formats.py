@@ -40,14 +40,14 @@ class FormatsOptions:
     """
 
     users: int = 1_000_000
-    rows: int = 32_768
+    rows: int = 65_536
     images: int = 256
     seconds: float = 2.0
     rounds: int = 3
 
     def __post_init__(self) -> None:
         for name, batch in (
-            ("rows", packed_tables.BATCH_SIZE),
+            ("rows", format_peers.SHUFFLED_ROWS),
             ("images", packed_images.BATCH_SIZE),
         ):
             if getattr(self, name) < 0 or getattr(self, name) % batch:
@@ -69,6 +69,7 @@ def prepare(options: FormatsOptions) -> None:
         for count in format_files.SHARD_COUNTS.values():
             rows_benchmark.shards(folder, options.rows, count)
         format_peers.make_peers(root, format_peers.rows_of_table(options.rows))
+        format_peers.make_blocks(root, options.rows)
     if options.images:
         root = packed_images.prepare(folder, options.images)
         format_peers.make_peers(root, format_peers.rows_of_images(root))
@@ -202,15 +203,25 @@ def _peers(options: FormatsOptions, kind: str) -> _Group:
         ("Format", f"Bytes {'a row' if is_table else 'an image'}", "MiB"),
         [(name, size[name] / count, size[name] / MIB) for name in runs],
     )
-    # Ahead of every peer is ahead of the best.
-    ratios = {
-        peer: read.cpu_ratio(format_peers.PACKED, to=peer)
-        for peer in (format_peers.WEBDATASET, format_peers.GRAIN)
-    }
-    best = min(ratios, key=lambda peer: ratios[peer])
-    how = f"{title.removeprefix('Peers: ')}: CPU time, {best}, the best of them, to packed"
-    verdict = claims.judge(claims.AHEAD_OF_PEERS, ratios[best], how)
-    return _Group([read], [table], [verdict])
+    verdicts = []
+    for claim, peers in (
+        (claims.AHEAD_OF_PEERS, (format_peers.WEBDATASET, format_peers.GRAIN)),
+        (
+            claims.AHEAD_OF_BLOCKS,
+            (format_peers.GRAIN_BLOCKS, format_peers.SAVED, format_peers.PARQUET),
+        ),
+    ):
+        # Ahead of every peer is ahead of the best.
+        ratios = {
+            peer: read.cpu_ratio(format_peers.PACKED, to=peer)
+            for peer in peers
+            if peer in contenders
+        }
+        if ratios:
+            best = min(ratios, key=lambda peer: ratios[peer])
+            how = f"{title.removeprefix('Peers: ')}: CPU time, {best}, the best of them, to packed"
+            verdicts.append(claims.judge(claim, ratios[best], how))
+    return _Group([read], [table], verdicts)
 
 
 def _setting(options: FormatsOptions) -> list[str]:
@@ -234,7 +245,8 @@ def _setting(options: FormatsOptions) -> list[str]:
         peers = ("webdataset", "grain", "array-record")
         lines.append(
             f"peers: {', '.join(f'{name} {version(name)}' for name in peers)}; a record is a row, "
-            "raw bytes behind pickle; they run in their own threads, no further processes"
+            f"raw bytes behind pickle, or, in blocks, {format_peers.BLOCK_ROWS:,} rows; they run "
+            "in their own threads, no further processes"
         )
     return [
         *lines,

@@ -7,7 +7,7 @@ record (unshuffled), and twice those of the stock factory (shuffle buffer of 10,
     python benchmarks/input.py --rows 100000 --rounds 1
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,12 @@ def _write(root: Path, rows: int, count: int) -> None:
         writer.finish()
 
 
-def specs() -> dict[str, Any]:
-    """Every column as a dense feature with a default."""
+def specs(columns: Sequence[str] = made_table.COLUMNS) -> dict[str, Any]:
+    """Columns as dense features with a default."""
     import tensorflow as tf
 
     kinds = {"f": (tf.float32, [0.0]), "i": (tf.int64, [0]), "s": (tf.string, [""])}
-    return {n: tf.io.FixedLenFeature([1], *kinds[n[0]]) for n in made_table.COLUMNS}
+    return {n: tf.io.FixedLenFeature([1], *kinds[n[0]]) for n in columns}
 
 
 def naive(files: list[str]) -> Any:
@@ -64,7 +64,7 @@ def naive(files: list[str]) -> Any:
     return records.batch(BATCH_SIZE).repeat()
 
 
-def stock(files: list[str]) -> Any:
+def stock(files: list[str], columns: Sequence[str] = made_table.COLUMNS) -> Any:
     """What `fn_args.data_accessor.tf_dataset_factory` gives: shuffled, endless."""
     from tensorflow_metadata.proto.v0 import schema_pb2
     from tfx_bsl.public import tfxio
@@ -72,7 +72,7 @@ def stock(files: list[str]) -> Any:
 
     schema = schema_pb2.Schema()
     kinds = {"f": schema_pb2.FLOAT, "i": schema_pb2.INT, "s": schema_pb2.BYTES}
-    for name in made_table.COLUMNS:
+    for name in columns:
         feature = schema.feature.add(name=name, type=kinds[name[0]])
         feature.shape.dim.add(size=1)
         feature.presence.min_fraction = 1
@@ -80,12 +80,14 @@ def stock(files: list[str]) -> Any:
     return source.TensorFlowDataset(tfxio.TensorFlowDatasetOptions(batch_size=BATCH_SIZE))
 
 
-def penstock(files: list[str], **options: Any) -> Any:
+def penstock(files: list[str], columns: Sequence[str] = made_table.COLUMNS, **options: Any) -> Any:
     """`train_input_fn` as it comes."""
     from penstock.components.trainer.input.options import InputOptions
     from penstock.components.trainer.input.rows import train_input_fn
 
-    return train_input_fn(files, specs(), options=InputOptions(batch_size=BATCH_SIZE, **options))
+    return train_input_fn(
+        files, specs(columns), options=InputOptions(batch_size=BATCH_SIZE, **options)
+    )
 
 
 def penstock_seed(files: list[str]) -> Any:

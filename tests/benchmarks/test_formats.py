@@ -5,7 +5,7 @@ from penstock.benchmarks import input as rows_benchmark
 from penstock.benchmarks import packed as packed_tables
 from penstock.components.errors import DataError
 
-ROWS = 2 * packed_tables.BATCH_SIZE
+ROWS = format_peers.SHUFFLED_ROWS
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +17,7 @@ def data(tmp_path_factory):
 def table(data):
     root = packed_tables.prepare(data, ROWS)
     format_peers.make_peers(root, format_peers.rows_of_table(ROWS))
+    format_peers.make_blocks(root, ROWS)
     return root
 
 

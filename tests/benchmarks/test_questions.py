@@ -86,7 +86,7 @@ def test_a_note_is_the_first_line_of_the_docstring_without_marks():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: FormatsOptions(rows=1000), "rows must be a multiple of 1024, got 1000"),
+        (lambda: FormatsOptions(rows=1000), "rows must be a multiple of 16384, got 1000"),
         (lambda: FormatsOptions(images=33), "images must be a multiple of 32, got 33"),
         (
             lambda: FormatsOptions(users=-1),
@@ -117,8 +117,8 @@ def test_a_note_is_the_first_line_of_the_docstring_without_marks():
         (lambda: VerdictOptions(seconds=0), "rounds must be at least 1, and seconds more than 0"),
         (
             lambda: CsvIngestOptions(rounds=0),
-            "rows, slow_rows and rounds must be at least 1 and memory_rows at least 0, "
-            "got 500000, 50000, 0 and 0",
+            "rows and rounds must be at least 1, many_rows and memory_rows at least 0, "
+            "got 50000, 0, 500000 and 0",
         ),
     ],
 )
