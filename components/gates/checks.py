@@ -7,12 +7,12 @@ numbers, quarantined rows.
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
-from penstock.components.errors import UsageError
+from penstock.components.errors import DataError, UsageError
 from penstock.components.gates.anomalies import DATA_SET, list_anomalies
 from penstock.components.gates.drift import Statistics, distances, feature_name, largest_share
 from penstock.components.tfrecord.manifest import (
@@ -86,6 +86,17 @@ def find_problems(
         where = f"in split '{first}'"
         problems += _far(split, filled[split], filled[first], options.max_skew, where)
     return problems
+
+
+def raise_unfit(what: str, problems: Sequence[str]) -> None:
+    """Stop a run for problems, if there are any.
+
+    Raises:
+        DataError: Lists them; `what` are unfit, "the data is".
+    """
+    if problems:
+        lines = "\n  - ".join(problems)
+        raise DataError(f"{what} unfit to train on, {len(problems)} problem(s):\n  - {lines}")
 
 
 def _far(split: str, now: Statistics, before: Statistics, most: float, where: str) -> Iterator[str]:

@@ -16,9 +16,8 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.types.standard_artifacts import ExampleAnomalies, Examples, ExampleStatistics
 
-from penstock.components.errors import DataError
 from penstock.components.gates.anomalies import read_anomalies
-from penstock.components.gates.checks import GateOptions, find_problems
+from penstock.components.gates.checks import GateOptions, find_problems, raise_unfit
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
 
 
@@ -64,11 +63,7 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
         ),
         _by_split(baseline) if baseline is not None else None,
     )
-    if problems:
-        raise DataError(
-            f"the data is unfit to train on, {len(problems)} problem(s):\n  - "
-            + "\n  - ".join(problems)
-        )
+    raise_unfit("the data is", problems)
     rows = {split: statistics.num_examples for split, statistics in by_split.items()}
     return {"verdict": json.dumps({"rows": rows})}
 

@@ -14,7 +14,7 @@ from tfx.dsl.component.experimental.decorators import component
 from tfx.types import artifact_utils
 from tfx.types.standard_artifacts import Examples
 
-from penstock.components.errors import DataError
+from penstock.components.gates.checks import raise_unfit
 from penstock.components.gates.image_checks import ImageRules, find_image_problems
 from penstock.components.gates.image_statistics import (
     ImageStatistics,
@@ -48,11 +48,7 @@ def ImageGate(  # noqa: N802 - TFX names a node after its function
     splits = artifact_utils.decode_split_names(examples.split_names)
     statistics = image_statistics(examples.uri, splits)
     problems = find_image_problems(statistics, _rules(rules))
-    if problems:
-        raise DataError(
-            f"the images are unfit to train on, {len(problems)} problem(s):\n  - "
-            + "\n  - ".join(problems)
-        )
+    raise_unfit("the images are", problems)
     return {"verdict": json.dumps(_summary(statistics))}
 
 

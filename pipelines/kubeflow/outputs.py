@@ -77,17 +77,27 @@ def _metrics_of(artifact: Any) -> Mapping[str, float]:
 
 
 def _page(artifacts: Iterable[Any]) -> str:
-    from penstock.pipelines.validation.pages import anomalies_table, page, statistics_table
+    from penstock.components.gates.anomalies import read_anomalies
+    from penstock.pipelines.reporting.anomaly_facts import gather_anomalies
+    from penstock.pipelines.reporting.feature_facts import gather_statistics
+    from penstock.pipelines.reporting.page import render_parts, render_section
 
-    tables = {"ExampleStatistics": statistics_table, "ExampleAnomalies": anomalies_table}
+    def anomalies(uri: str) -> str:
+        found = gather_anomalies(read_anomalies(uri), None, None)
+        return render_section("anomalies.html", anomalies=found)
+
+    def statistics(uri: str) -> str:
+        return render_section("features.html", statistics=gather_statistics(uri))
+
+    tables = {"ExampleStatistics": statistics, "ExampleAnomalies": anomalies}
     parts = []
     for artifact in artifacts:
         if artifact.type_name in tables:
             try:
-                parts.append(tables[artifact.type_name](artifact))
+                parts.append(tables[artifact.type_name](artifact.uri))
             except Exception as error:
                 _tell(HTML, artifact, error)
-    return page(parts)
+    return render_parts(parts)
 
 
 def _tell(view: str, artifact: Any, error: Exception) -> None:

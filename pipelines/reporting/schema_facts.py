@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.components.errors import DataError
+from penstock.components.tfrecord.schema_features import parse_schema
 from penstock.pipelines.reporting.artifact_files import read_bytes
 from penstock.pipelines.reporting.numbers import compact, percent
 
@@ -41,13 +42,10 @@ def read_schema(uri: str) -> Any:
     Raises:
         DataError: It cannot be read.
     """
-    from google.protobuf import text_format
-    from tensorflow_metadata.proto.v0 import schema_pb2
-
     path = posixpath.join(uri, "schema.pbtxt")
     try:
-        return text_format.Parse(read_bytes(path), schema_pb2.Schema())
-    except (OSError, text_format.ParseError) as error:
+        return parse_schema(read_bytes(path).decode(), path)
+    except OSError as error:
         raise DataError(f"{path}: the schema cannot be read ({error})") from error
 
 

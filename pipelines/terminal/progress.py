@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.live import Live
@@ -18,12 +18,14 @@ WAITING, RUNNING, FAILED = "waiting", "running", "failed"
 _STYLES = {"done": "green", "cached": "cyan", FAILED: "bold red", "skipped": "dim"}
 
 
-class Progress(Protocol):
-    """Told of a run as it goes; a context that lasts as long as the run."""
+class Progress:
+    """Told of a run as it goes; a context that lasts as long as the run. This one says nothing."""
 
-    def __enter__(self) -> "Progress": ...
+    def __enter__(self) -> "Progress":
+        return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        return
 
     def log(self, path: str) -> None:
         """What the nodes print goes to this file."""
@@ -46,39 +48,14 @@ def make_progress(
 ) -> Progress:
     """The kind of progress that was asked for, else the one that suits the screen."""
     if quiet:
-        return Silence()
+        return Progress()
     if as_json:
         return JsonLines(screen, title)
     console = Console(file=screen, highlight=False, markup=False, emoji=False)
     return LiveTable(console, title) if console.is_terminal else Lines(screen, title)
 
 
-class Silence:
-    """Nothing at all, and what the other kinds start from."""
-
-    def __enter__(self) -> "Progress":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
-
-    def log(self, path: str) -> None:
-        """See `Progress`."""
-
-    def plan(self, nodes: Sequence[str]) -> None:
-        """See `Progress`."""
-
-    def start(self, node: str) -> None:
-        """See `Progress`."""
-
-    def tell(self, activity: Activity) -> None:
-        """See `Progress`."""
-
-    def end(self, node: str, state: str) -> None:
-        """See `Progress`."""
-
-
-class Lines(Silence):
+class Lines(Progress):
     """A line when a node has ended, and every 30 seconds and at each epoch; for logs and pipes."""
 
     def __init__(self, screen: TextIO, title: str) -> None:
@@ -117,7 +94,7 @@ class Lines(Silence):
         print(line, file=self._screen, flush=True)
 
 
-class JsonLines(Silence):
+class JsonLines(Progress):
     """An event a line: `run`, `log`, `plan`, `start`, `activity`, `end`."""
 
     def __init__(self, screen: TextIO, title: str) -> None:
@@ -162,7 +139,7 @@ class _Row:
     activity: str = ""
 
 
-class LiveTable(Silence):
+class LiveTable(Progress):
     """All nodes with their state and time, and how far the running one is, redrawn in place."""
 
     # Each redraw takes the interpreter's lock from the work for a millisecond or two.

@@ -11,14 +11,22 @@ from pathlib import Path
 
 import tensorflow_data_validation as tfdv
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
+from tfx.components.example_validator.executor import DEFAULT_FILE_NAME as ANOMALIES_FILE
+from tfx.components.statistics_gen.executor import DEFAULT_FILE_NAME as STATISTICS_FILE
 from tfx_bsl.tfxio import tf_example_record
 
 from penstock.components.doctor.verify import verify
 from penstock.components.engine.pipeline import local_pipeline
-from penstock.components.errors import DataError
-from penstock.components.gates.checks import GateOptions, find_problems
+from penstock.components.files.commit import attempt
+from penstock.components.gates.checks import GateOptions, find_problems, raise_unfit
 from penstock.components.tfrecord.schema_features import parse_schema
+from penstock.components.tfrecord.sharding import split_dir
+from penstock.pipelines.reporting.anomaly_facts import gather_anomalies
+from penstock.pipelines.reporting.feature_facts import statistics_facts
+from penstock.pipelines.reporting.page import render_parts, render_section
 from penstock.pipelines.validation.examples_folder import find_manifest, find_shards
+
+SCHEMA_FILE, PAGE_FILE = "schema.pbtxt", "report.html"
 
 
 @dataclass(frozen=True)
@@ -50,11 +58,7 @@ class Validation:
         Raises:
             DataError: Lists them.
         """
-        if self.problems:
-            raise DataError(
-                f"the data is unfit to train on, {len(self.problems)} problem(s):\n  - "
-                + "\n  - ".join(self.problems)
-            )
+        raise_unfit("the data is", self.problems)
 
 
 def validate_examples(
@@ -100,6 +104,37 @@ def validate_examples(
         is_inferred=given is None,
         anomalies=anomalies,
         problems=tuple(find_problems(of_split, anomalies, manifest, options)),
+    )
+
+
+def keep_validation(validation: Validation, folder: Path) -> None:
+    """Write all that was found; `folder` appears whole or not at all.
+
+    Statistics and anomalies lie as TFX's own artifacts do, `Split-*/FeatureStats.pb` and
+    `Split-*/SchemaDiff.pb`.
+    """
+    with attempt(folder) as whole:
+        for split, statistics in validation.statistics.items():
+            below = whole / split_dir(split)
+            below.mkdir()
+            (below / STATISTICS_FILE).write_bytes(statistics.SerializeToString())
+            if split in validation.anomalies:
+                anomalies = validation.anomalies[split].SerializeToString()
+                (below / ANOMALIES_FILE).write_bytes(anomalies)
+        tfdv.write_schema_text(validation.schema, str(whole / SCHEMA_FILE))
+        (whole / PAGE_FILE).write_text(_page(validation), encoding="utf-8")
+
+
+def _page(validation: Validation) -> str:
+    """All that was found as HTML, in the sections that a report has."""
+    datasets = {split: found.datasets[0] for split, found in validation.statistics.items()}
+    anomalies = gather_anomalies(validation.anomalies, None, None)
+    return render_parts(
+        [
+            render_section("problems.html", problems=validation.problems),
+            render_section("anomalies.html", anomalies=anomalies),
+            render_section("features.html", statistics=statistics_facts(datasets)),
+        ]
     )
 
 

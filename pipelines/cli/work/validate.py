@@ -44,8 +44,7 @@ def run_validate(
     with whole_or_nothing(), noise_to_log() as noise:
         console = Console(file=noise.screen, highlight=False, soft_wrap=True)
         # TensorFlow, TFX and Beam take seconds to import, and talk while they do.
-        from penstock.pipelines.validation.files import keep_validation
-        from penstock.pipelines.validation.validate import validate_examples
+        from penstock.pipelines.validation.validate import keep_validation, validate_examples
 
         validation = validate_examples(
             folder, options, schema_text=text, workers=workers, tell=console.print

@@ -9,8 +9,13 @@ from penstock.components.gates.checks import GateOptions
 from penstock.pipelines.config.overrides import from_mapping
 from penstock.pipelines.kubeflow.executor import ExecutorInput
 from penstock.pipelines.kubeflow.plain.parameters import ValidateParameters
-from penstock.pipelines.validation.files import PAGE_FILE, SCHEMA_FILE, keep_validation
-from penstock.pipelines.validation.validate import Validation, validate_examples
+from penstock.pipelines.validation.validate import (
+    PAGE_FILE,
+    SCHEMA_FILE,
+    Validation,
+    keep_validation,
+    validate_examples,
+)
 
 
 def run(task: ExecutorInput) -> None:

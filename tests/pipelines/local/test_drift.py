@@ -21,7 +21,7 @@ from tfx.types.standard_artifacts import (
 from penstock.components.gates.baseline import LatestBlessedStatisticsStrategy
 from penstock.components.gates.gate import ValidationGate
 from penstock.pipelines.local.runner import NodeFailedError, run_locally
-from penstock.pipelines.terminal.progress import Silence
+from penstock.pipelines.terminal.progress import Progress
 
 pytestmark = pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning")
 
@@ -50,7 +50,7 @@ def Bless(  # noqa: N802
     blessing.set_int_custom_property("blessed", blessed)
 
 
-class Record(Silence):
+class Record(Progress):
     def __init__(self):
         self.ended = {}
 

@@ -21,7 +21,7 @@ from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.pipelines.local.run_folder import only_run
 from penstock.pipelines.local.runner import run_locally
 from penstock.pipelines.terminal.failures import NodeFailedError
-from penstock.pipelines.terminal.progress import Silence
+from penstock.pipelines.terminal.progress import Progress
 
 # TFX 1.21 calls it while ours calls TFX, and protobuf 6 lays it at our door.
 pytestmark = pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning")
@@ -51,7 +51,7 @@ def Publish(model: InputArtifact[Model], pushed: OutputArtifact[Model]):  # noqa
     Path(pushed.uri, "pushed").write_text("a model")
 
 
-class Record(Silence):
+class Record(Progress):
     """A progress that remembers."""
 
     def __init__(self):

@@ -15,8 +15,7 @@ from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.gates.checks import GateOptions
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.sharding import ShardOptions
-from penstock.pipelines.validation.files import keep_validation
-from penstock.pipelines.validation.validate import validate_examples
+from penstock.pipelines.validation.validate import keep_validation, validate_examples
 
 SCHEMA = """
 feature { name: "fare" type: FLOAT float_domain { max: 20 } }
