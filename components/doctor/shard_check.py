@@ -123,11 +123,7 @@ class _Examples:
         self._sequences = self._others = 0
 
     def rows(self, record: Record) -> int:
-        """The rows of a record, if it is what it must be.
-
-        Raises:
-            DataError: It is not.
-        """
+        """The rows of a record; DataError if it is not what it must be."""
         if is_packed(record.payload) and not self._has_manifest:
             return block_rows(record.payload)
         often = record.number < _PARSED_FIRST or record.number % _PARSED_EVERY == 0
@@ -166,11 +162,7 @@ class _PackedRows:
         self._layout = layout
 
     def rows(self, record: Record) -> int:
-        """The rows of a record.
-
-        Raises:
-            DataError: It is no block, or does not fit the layout.
-        """
+        """The rows of a record; DataError if it is no block, or does not fit the layout."""
         return decode_block(record.payload, self._layout).rows
 
 

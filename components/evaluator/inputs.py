@@ -44,11 +44,7 @@ class Inputs:
 
     @classmethod
     def of(cls, combiner: Any, *, model: str, output: str, sub_key: Any = None) -> "Inputs":
-        """Of a combiner, whose settings have the same names in all of TFMA.
-
-        Raises:
-            ByRowError: It adds the best few predictions of a row.
-        """
+        """Of a combiner, by settings named alike in all of TFMA; ByRowError for the best few."""
         if sub_key is not None and (sub_key.k is not None or sub_key.top_k is not None):
             raise ByRowError
         config = getattr(combiner, "_eval_config", None)

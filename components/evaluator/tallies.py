@@ -86,11 +86,7 @@ def inputs_of_key(combiner: Any) -> Inputs:
 
 
 def check_extracts(combiner: Any) -> None:
-    """See that a combiner takes a row as all do.
-
-    Raises:
-        ByRowError: It has a way of its own.
-    """
+    """Refuse, by ByRowError, a combiner that takes a row in a way of its own."""
     standard = metric_util.to_label_prediction_example_weight
     if combiner._extract_label_prediction_and_weight is not standard:
         raise ByRowError

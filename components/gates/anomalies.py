@@ -35,11 +35,7 @@ class Anomaly:
 
 
 def read_anomalies(uri: str) -> dict[str, anomalies_pb2.Anomalies]:
-    """The anomalies of each split of an `ExampleAnomalies` artifact.
-
-    Raises:
-        DataError: There are none, or they cannot be read.
-    """
+    """The anomalies of each split of an `ExampleAnomalies`; DataError if they cannot be read."""
     from tfx.dsl.io import fileio  # the checks on protos need no TFX
 
     by_split = {}

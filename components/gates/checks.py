@@ -89,11 +89,7 @@ def find_problems(
 
 
 def raise_unfit(what: str, problems: Sequence[str]) -> None:
-    """Stop a run for problems, if there are any.
-
-    Raises:
-        DataError: Lists them; `what` are unfit, "the data is".
-    """
+    """Stop a run, by a DataError that lists problems of `what` ("the data is"), if it has any."""
     if problems:
         lines = "\n  - ".join(problems)
         raise DataError(f"{what} unfit to train on, {len(problems)} problem(s):\n  - {lines}")

@@ -76,22 +76,14 @@ KINDS = {
 
 
 def find_kind(name: str) -> Kind:
-    """The kind of that name.
-
-    Raises:
-        UsageError: There is none; lists them.
-    """
+    """The kind of that name; UsageError, which lists them, if there is none."""
     if name not in KINDS:
         raise UsageError(f"`kind` must be one of {', '.join(KINDS)}, got {name!r}")
     return KINDS[name]
 
 
 def options_type(kind: str | None) -> type:
-    """The dataclass of a kind's options; that of tables where the files tell the kind.
-
-    Raises:
-        UsageError: There is no such kind; lists them.
-    """
+    """The dataclass of a kind's options, without a kind that of tables; UsageError if unknown."""
     return find_kind(kind).options_type if kind else _load(_TABLE_OPTIONS)
 
 

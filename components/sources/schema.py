@@ -44,11 +44,7 @@ def read_schema(path: str) -> tuple[SchemaColumn, ...]:
 
 
 def read_schema_text(path: str) -> str:
-    """The text of a `schema.pbtxt`.
-
-    Raises:
-        DataError: There is no such file, or it is no text.
-    """
+    """The text of a `schema.pbtxt`; DataError if there is no such file, or it is no text."""
     try:
         return Path(local_path(path)).read_text(encoding="utf-8")
     except FileNotFoundError as error:

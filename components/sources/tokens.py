@@ -89,11 +89,7 @@ def to_float32(text: str, non_finite: str) -> float | None:
 
 
 def finite_or(number: float, non_finite: str) -> float | None:
-    """NaN or infinity by policy: itself for `keep`, None for `null`.
-
-    Raises:
-        ValueError: The policy is `reject`.
-    """
+    """NaN or infinity by policy: itself for `keep`, None for `null`, else ValueError."""
     if non_finite == "keep":
         return number
     if non_finite == "null":

@@ -137,11 +137,7 @@ def find_scopes(path: str | os.PathLike[str]) -> list[Scope]:
 
 
 def check_scope(scope: Scope) -> None:
-    """Refuse shards that are not as the manifest says.
-
-    Raises:
-        DataError: Names the first that differs.
-    """
+    """Refuse shards that are not as the manifest says: a DataError names the first."""
     for fault in shard_faults(scope):
         raise DataError(fault)
 
@@ -188,11 +184,7 @@ class _Digests:
             self._known = {file: (state, digest) for file, (state, digest) in known.items()}
 
     def of(self, file: str) -> str:
-        """The sha256 of a file's bytes, hex.
-
-        Raises:
-            DataError: It cannot be read.
-        """
+        """The sha256 of a file's bytes, hex; DataError if it cannot be read."""
         path = self._root / file
         try:
             with path.open("rb", buffering=0) as content:

@@ -56,11 +56,7 @@ def feature_spec(
 
 
 def read_schema(path: str | os.PathLike[str]) -> schema_pb2.Schema:
-    """Read a `schema.pbtxt`.
-
-    Raises:
-        DataError: There is none, or it is not a schema.
-    """
+    """Read a `schema.pbtxt`; DataError if there is none, or it is not a schema."""
     try:
         with tf.io.gfile.GFile(os.fspath(path)) as file:
             text = file.read()

@@ -45,11 +45,7 @@ MAX_QUARANTINED_SHARE = 0.01
 
 
 def check_quarantined_share(share: float) -> None:
-    """Refuse a most share of rejected rows that is none.
-
-    Raises:
-        UsageError: It is not within 0..1.
-    """
+    """Refuse, by UsageError, a most share of rejected rows that is not within 0..1."""
     if not 0 <= share <= 1:
         raise UsageError(f"`max_quarantined_share` must be within 0..1, got {share}")
 
@@ -232,11 +228,7 @@ def write_manifest(directory: str | os.PathLike[str], manifest: Manifest) -> Non
 
 
 def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
-    """Read the manifest of a set of shards.
-
-    Raises:
-        DataError: There is none, or it cannot be read.
-    """
+    """Read the manifest of a set of shards; DataError if there is none, or it cannot be read."""
     path = Path(directory) / MANIFEST_NAME
     recover(path)
     try:

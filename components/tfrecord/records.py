@@ -269,11 +269,7 @@ def read_records(path: str | os.PathLike[str]) -> Iterator[Record]:
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file for reading in chunks.
-
-    Raises:
-        DataError: It is not there, not a file, or may not be read.
-    """
+    """Open a file for reading in chunks; DataError if it is none, or may not be read."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
             raise DataError(f"{path}: not a regular file; a pipe or a device is not read")

@@ -18,11 +18,7 @@ _UNUSED_STAGES = frozenset(
 
 
 def parse_schema(text: str, path: str) -> schema_pb2.Schema:
-    """The schema of the text of a `schema.pbtxt`, which messages call `path`.
-
-    Raises:
-        DataError: It is no schema.
-    """
+    """The schema in the text of a `schema.pbtxt`, called `path`; DataError if it is none."""
     try:
         return text_format.Parse(text, schema_pb2.Schema())
     except text_format.ParseError as error:

@@ -47,11 +47,7 @@ def find_damage(files: Iterable[str]) -> str | None:
 
 
 def require_examples(payload: bytes, where: str) -> None:
-    """Refuse a SequenceExample, whose feature lists a parser of Examples drops in silence.
-
-    Raises:
-        DataError: It is one.
-    """
+    """Refuse, by DataError, a SequenceExample, whose lists a parser of Examples drops."""
     if has_sequences(payload):
         raise DataError(
             f"{where}: holds SequenceExamples, of which only tf.io.parse_sequence_example reads "

@@ -39,11 +39,7 @@ def code_digest(function: str) -> str:
 
 
 def modules_behind(function: str) -> dict[str, bytes]:
-    """The sources of all modules that count, by name; none of them is run.
-
-    Raises:
-        UsageError: There is no such module.
-    """
+    """The sources of all modules that count, by name, none of them run; UsageError if none."""
     module = function.rpartition(".")[0]
     sources: dict[str, bytes] = {}
     _collect(module, {module.partition(".")[0], FACE}, sources)

@@ -33,11 +33,7 @@ class PipelineFactory:
     config: Any
 
     def make(self) -> Any:
-        """The pipeline.
-
-        Raises:
-            UsageError: TFX takes no pipeline of that name.
-        """
+        """The pipeline; UsageError if TFX takes none of that name."""
         try:
             return self.create() if self.config is None else self.create(self.config)
         except ValueError as error:

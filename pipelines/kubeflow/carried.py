@@ -35,11 +35,7 @@ def write_part(address: str, text: str) -> None:
 
 
 def read_carried(folder: str) -> pipeline_pb2.Pipeline:
-    """The IR in a folder.
-
-    Raises:
-        DataError: A part is missing, or they are not what the folder's name says.
-    """
+    """The IR in a folder; DataError if a part is missing, or they are not what its name says."""
     name = _FOLDER.match(os.path.basename(folder))
     if name is None:
         raise DataError(f"{folder}: not a folder that penstock carry writes")

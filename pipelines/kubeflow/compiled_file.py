@@ -14,11 +14,7 @@ _WRONG_DIGEST = re.compile(r"^[^\s@]+@sha256:(?P<digest>.*)$")
 
 
 def check_image(image: str, allow_mutable_tag: bool) -> None:
-    """Refuse what is no image, or one that may change.
-
-    Raises:
-        UsageError: It is one of them.
-    """
+    """Refuse, by UsageError, what is no image, or one that may change."""
     if not image or re.search(r"[\s{}]", image):
         raise UsageError(f"not the name of an image: {image!r}")
     if _BY_DIGEST.match(image):
@@ -36,11 +32,7 @@ def check_image(image: str, allow_mutable_tag: bool) -> None:
 
 
 def check_yaml(out: Path) -> None:
-    """Refuse a file that Kubeflow would not read, or that cannot be made.
-
-    Raises:
-        UsageError: It is one of them.
-    """
+    """Refuse, by UsageError, a file that Kubeflow would not read, or that cannot be made."""
     if out.suffix not in (".yaml", ".yml"):
         raise UsageError(f"{out}: Kubeflow reads files that end in .yaml")
     if not out.parent.is_dir():

@@ -8,11 +8,7 @@ from penstock.components.errors import UsageError
 
 @contextmanager
 def needs_kubeflow() -> Iterator[None]:
-    """Imports of what needs kfp stand in this block.
-
-    Raises:
-        UsageError: The extra is not installed.
-    """
+    """Around imports of what needs kfp: a UsageError if the extra is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -49,11 +49,7 @@ def compile_ir(pipeline: Pipeline) -> pipeline_pb2.Pipeline:
 
 
 def nodes(ir: pipeline_pb2.Pipeline) -> list[pipeline_pb2.PipelineNode]:
-    """The nodes, in an order in which they can run.
-
-    Raises:
-        UsageError: One of them is a pipeline of its own.
-    """
+    """The nodes, in an order in which they can run; UsageError if one is itself a pipeline."""
     for node in ir.nodes:
         if node.WhichOneof("node") != "pipeline_node":
             name = node.sub_pipeline.pipeline_info.id
@@ -65,11 +61,7 @@ def nodes(ir: pipeline_pb2.Pipeline) -> list[pipeline_pb2.PipelineNode]:
 
 
 def find_node(ir: pipeline_pb2.Pipeline, node_id: str) -> pipeline_pb2.PipelineNode:
-    """The node of that id.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """The node of that id; UsageError if there is none."""
     ids = {node.node_info.id: node for node in nodes(ir)}
     if node_id not in ids:
         raise UsageError(f"the pipeline has no node {node_id!r}; choices: {', '.join(ids)}")
@@ -135,11 +127,7 @@ def decode(text: str) -> pipeline_pb2.Pipeline:
 
 
 def read_ir(path: Path) -> pipeline_pb2.Pipeline:
-    """An IR from a file: proto or JSON, gzip or not.
-
-    Raises:
-        DataError: The file is no IR.
-    """
+    """An IR from a file: proto or JSON, gzip or not; DataError if it is none."""
     content = path.read_bytes()
     try:
         if content.startswith(_GZIP_MAGIC):

@@ -37,11 +37,7 @@ def mark_packages(text: str, more: Sequence[str] = ()) -> str:
 
 
 def find_packages(text: str) -> str:
-    """`text` with each `python-package://NAME` as the package's folder here.
-
-    Raises:
-        DataError: There is no such package here.
-    """
+    """`text` with each `python-package://NAME` as its folder here; DataError without that."""
     return _MARKED.sub(lambda match: _folder(match[1]), text)
 
 

@@ -28,11 +28,7 @@ _CONTAINER_SPEC = executable_spec_pb2.ContainerExecutableSpec.DESCRIPTOR
 
 
 def plan_pipeline(pipeline: Pipeline) -> Plan:
-    """Plan the tasks of a pipeline.
-
-    Raises:
-        UsageError: A node cannot run in a container, or holds a secret in clear text.
-    """
+    """Plan the tasks of a pipeline; see `plan_ir`."""
     return plan_ir(irs.compile_ir(pipeline))
 
 

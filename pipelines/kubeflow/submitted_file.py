@@ -70,11 +70,7 @@ class KubeflowFile:
 
 
 def read_kubeflow_file(path: Path) -> KubeflowFile:
-    """Read a compiled pipeline file.
-
-    Raises:
-        DataError: It is none.
-    """
+    """Read a compiled pipeline file; DataError if it is none."""
     try:
         spec, *_ = yaml.safe_load_all(path.read_text(encoding="utf-8"))
         dag = spec["root"]["dag"]["tasks"]

@@ -31,11 +31,7 @@ class UserPackage:
 
 
 def find_package(dotted: str) -> UserPackage:
-    """The top-level package of `package.module` or `package.module:function`.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """The top-level package of `package.module` or `package.module:function`, else UsageError."""
     name = re.split(r"[.:]", dotted)[0]
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
     if spec is None or spec.origin is None:

@@ -162,11 +162,7 @@ def _images(model: PushedModel, folder: str) -> tuple[Iterator[pa.Table], int]:
 
 
 def _good(source: Source) -> Iterator[pa.Table]:
-    """The rows; the first that does not fit stops.
-
-    Raises:
-        DataError: Names the row, and why.
-    """
+    """The rows; a DataError names the first that does not fit, and why."""
     for piece in (piece for pieces in source.cut(1) for piece in pieces):
         for batch in source.read([piece]):
             _refuse(batch)

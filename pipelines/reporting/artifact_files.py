@@ -20,11 +20,7 @@ def is_remote(path: str) -> bool:
 
 
 def read_bytes(path: str) -> bytes:
-    """The content of a file.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """The content of a file; OSError if it cannot be read."""
     if not is_remote(path):
         with open(path, "rb") as file:
             return file.read()
@@ -35,11 +31,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def names_in(folder: str) -> list[str]:
-    """The names in a folder, sorted.
-
-    Raises:
-        OSError: There is no such folder.
-    """
+    """The names in a folder, sorted; OSError if there is no such folder."""
     if not is_remote(folder):
         return sorted(os.listdir(folder))
     return sorted(name.rstrip("/") for name in _gfile().listdir(folder))

@@ -92,11 +92,7 @@ class StatisticsFacts:
 
 
 def read_statistics(uri: str) -> dict[str, Any]:
-    """The `DatasetFeatureStatistics` of each split.
-
-    Raises:
-        DataError: There are none, or they cannot be read.
-    """
+    """The `DatasetFeatureStatistics` of each split; DataError if none can be read."""
     by_split = {}
     try:
         for split in splits_in(uri):

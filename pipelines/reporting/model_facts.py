@@ -53,11 +53,7 @@ class ModelFacts:
 
 
 def gather_model(uri: str) -> ModelFacts:
-    """The facts of a `Model` or `PushedModel` artifact in a local folder.
-
-    Raises:
-        DataError: There is no SavedModel in it.
-    """
+    """The facts of a local `Model` or `PushedModel` artifact; DataError without a SavedModel."""
     folder = find_saved_model(uri)
     # TensorFlow takes seconds to import; whoever trained has done so.
     from tensorflow.core.protobuf import saved_model_pb2
@@ -75,11 +71,7 @@ def gather_model(uri: str) -> ModelFacts:
 
 
 def find_saved_model(uri: str) -> str:
-    """The folder of the SavedModel below an artifact; TFX puts serving models first.
-
-    Raises:
-        DataError: There is none.
-    """
+    """The folder of the SavedModel below an artifact, serving models first; DataError if none."""
     found = [folder for folder, _, files in os.walk(uri) if _FILE in files]
     if not found:
         raise DataError(f"{uri}: no {_FILE} in it")

@@ -26,22 +26,14 @@ class SchemaRow:
 
 
 def gather_schema(uri: str) -> list[SchemaRow]:
-    """The rows of a `Schema` artifact.
-
-    Raises:
-        DataError: It cannot be read.
-    """
+    """The rows of a `Schema` artifact; DataError if it cannot be read."""
     schema = read_schema(uri)
     domains = {domain.name: domain for domain in schema.string_domain}
     return [_row(feature, domains) for feature in schema.feature]
 
 
 def read_schema(uri: str) -> Any:
-    """The `Schema` proto of an artifact.
-
-    Raises:
-        DataError: It cannot be read.
-    """
+    """The `Schema` proto of an artifact; DataError if it cannot be read."""
     path = posixpath.join(uri, "schema.pbtxt")
     try:
         return parse_schema(read_bytes(path).decode(), path)

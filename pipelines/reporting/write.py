@@ -37,11 +37,7 @@ def card_file(report: Path, suffix: str) -> Path:
 
 
 def write_page(page: str, out: Path) -> None:
-    """Write a page in one step.
-
-    Raises:
-        DataError: The file cannot be written.
-    """
+    """Write a page in one step; DataError if the file cannot be written."""
     temporary = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -122,11 +122,7 @@ def catch_interrupts() -> Interrupts:
 
 @contextmanager
 def whole_or_nothing() -> Iterator[None]:
-    """Around work that leaves nothing behind when it is interrupted.
-
-    Raises:
-        CommandInterruptedError: It was.
-    """
+    """Around work that leaves nothing when interrupted: CommandInterruptedError if it was."""
     try:
         yield
     except BaseException as error:

@@ -53,11 +53,7 @@ class Validation:
         return {name: int(s.datasets[0].num_examples) for name, s in self.statistics.items()}
 
     def raise_problems(self) -> None:
-        """Refuse the data if there are any.
-
-        Raises:
-            DataError: Lists them.
-        """
+        """Refuse the data, by a DataError that lists the problems, if there are any."""
         raise_unfit("the data is", self.problems)
 
 

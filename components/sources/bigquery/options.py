@@ -79,11 +79,7 @@ def check_query(query: str) -> None:
 
 
 def parse_project(address: str) -> str:
-    """The project of `bigquery://project`.
-
-    Raises:
-        UsageError: It is no such address.
-    """
+    """The project of `bigquery://project`; UsageError if it is no such address."""
     scheme, separator, project = address.partition("://")
     if scheme != SCHEME or not separator or not re.fullmatch(r"[a-z][a-z0-9:.-]{4,}", project):
         raise UsageError(f"{address[:80]}: expected bigquery://PROJECT, who pays for the query")

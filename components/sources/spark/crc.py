@@ -27,11 +27,7 @@ def name_of_sums(name: str) -> str | None:
 
 
 def check_crc(path: str, beside: str) -> None:
-    """Compare a file with its checksums, which are in the file `beside`.
-
-    Raises:
-        DataError: It differs; names the file and the offset.
-    """
+    """Compare a file with its checksums in the file `beside`; DataError says where it differs."""
     name = os.path.basename(beside)
     with open_data(beside) as file:
         sums = file.read()

@@ -33,11 +33,7 @@ def spark_feature(type_name: str) -> tuple[FeatureKind, bool] | None:
 
 
 def spark_column(name: str, type_name: str) -> Column:
-    """The feature that holds a column.
-
-    Raises:
-        UsageError: None does; names the column and its type.
-    """
+    """The feature that holds a column; UsageError names a column that none does."""
     feature = spark_feature(type_name)
     if feature is None:
         raise UsageError(

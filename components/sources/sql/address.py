@@ -37,11 +37,7 @@ class Login(NamedTuple):
 
 
 def parse_address(text: str) -> URL:
-    """The address of a database, checked.
-
-    Raises:
-        UsageError: It is none, or holds a password; does not repeat it.
-    """
+    """The address of a database; UsageError, which does not repeat it, for one with a password."""
     check_no_secret(text, HOW_TO_LOG_IN)
     try:
         url = make_url(text)

@@ -63,11 +63,7 @@ class SqlOptions:
         self.bound_params()
 
     def bound_params(self) -> dict[str, str]:
-        """Name to value of the parameters.
-
-        Raises:
-            UsageError: One has no name, or is given twice.
-        """
+        """Name to value of the parameters; UsageError if one has no name, or is given twice."""
         bound: dict[str, str] = {}
         for param in self.params:
             name, equals, value = param.partition("=")

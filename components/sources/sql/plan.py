@@ -85,11 +85,7 @@ class SqlPlan:
 
 
 def user_query(database: Database, options: SqlOptions) -> TextClause:
-    """The statement that gives the rows.
-
-    Raises:
-        UsageError: There is none, or its parameters are not those that are given.
-    """
+    """The statement that gives the rows; UsageError if there is none, or its parameters differ."""
     if options.query is None and options.table is None:
         raise UsageError(f"{database.shown}: say what to read: a query or a table")
     query = options.query if options.query is not None else table_query(str(options.table))

@@ -55,11 +55,7 @@ class RangeReader:
         self._with_last_key = 0
 
     def rows(self) -> Iterator[Fetched]:
-        """The rows, each the key and then the columns.
-
-        Raises:
-            DataError: The database refuses, or the connection is lost for good.
-        """
+        """The rows, each the key, then the columns; DataError if the connection is lost."""
         waits = iter(_WAIT_SECONDS)
         while True:
             try:

@@ -23,11 +23,7 @@ _END = re.compile(r"""(?:;(?:\s|--[^\n'"`$]*(?:\n|\Z)|/\*[^'"`$*]*\*/)*)*\s*\Z""
 
 
 def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
-    """A query with its parameters bound.
-
-    Raises:
-        UsageError: Not all parameters have a value, or a value has no parameter.
-    """
+    """A query with its parameters bound; UsageError if these are not the query's."""
     # A comment at the end of the query must not swallow what follows it.
     clause = text(_END.sub("", query) + "\n")
     wanted = set(clause._bindparams)

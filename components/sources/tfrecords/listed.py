@@ -53,11 +53,7 @@ def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shar
 
 
 def require_listed(files: Iterable[OpenedFile], shards: Mapping[str, Shard]) -> None:
-    """Refuse a scanned file whose content is not what its manifest says.
-
-    Raises:
-        DataError: Names the first.
-    """
+    """Refuse, by DataError, the first scanned file that is not what its manifest says."""
     for file in files:
         shard = shards.get(identity(file.path))
         if shard and shard.sha256 != file.content.sha256.hex():

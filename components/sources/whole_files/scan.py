@@ -42,11 +42,7 @@ def scan_file(path: str, max_bytes: int) -> Content:
 
 
 def read_whole(path: str, content: Content) -> bytes:
-    """All bytes of a file.
-
-    Raises:
-        DataError: It cannot be read, or is not what it was; names it.
-    """
+    """All bytes of a file; DataError if it cannot be read, or is not what it was."""
     with open_unchanged(path, content) as stream:
         try:
             return stream.read()

@@ -156,11 +156,7 @@ class ListedFiles(Source):
 
     @abstractmethod
     def _add(self, at: int, data: bytes, made: RowsMade) -> None:
-        """Add the row that a file's bytes make.
-
-        Raises:
-            UnfitFileError: They make none; says why.
-        """
+        """Add the row that a file's bytes make; UnfitFileError says why they make none."""
 
     @abstractmethod
     def _features(self, made: RowsMade, places: pa.Array) -> dict[str, pa.Array]:

@@ -110,11 +110,7 @@ def write_tracker_record(directory: str | os.PathLike[str], record: TrackerRecor
 
 
 def read_tracker_record(directory: str | os.PathLike[str]) -> TrackerRecord | None:
-    """Read the `tracker.json` of a folder; None where there is none.
-
-    Raises:
-        DataError: It is damaged.
-    """
+    """The `tracker.json` of a folder, None without one; DataError if it is damaged."""
     path = posixpath.join(os.fspath(directory), TRACKER_NAME)
     try:
         text = read_record(path)

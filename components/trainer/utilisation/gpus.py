@@ -35,11 +35,7 @@ class Gpu:
     _handle: Any
 
     def read(self) -> GpuReading:
-        """Look at it; takes about a millisecond.
-
-        Raises:
-            OSError: The driver does not answer, or the GPU is gone.
-        """
+        """Look at it, in about a millisecond; OSError if the driver does not answer."""
         try:
             busy = self._nvml.nvmlDeviceGetUtilizationRates(self._handle).gpu
             used = self._nvml.nvmlDeviceGetMemoryInfo(self._handle).used

@@ -219,11 +219,7 @@ class Utilisation:
 
     @classmethod
     def from_json(cls, text: str, path: str) -> "Utilisation":
-        """Parse the text of a record that stands at `path`.
-
-        Raises:
-            DataError: It is not a record of this version.
-        """
+        """Parse the text of a record at `path`; DataError if it is none of this version."""
         try:
             raw = json.loads(text)
             if raw.pop("version") != UTILISATION_VERSION:
@@ -239,11 +235,7 @@ def write_utilisation(directory: str | os.PathLike[str], record: Utilisation) ->
 
 
 def read_utilisation(directory: str | os.PathLike[str]) -> Utilisation:
-    """Read the `utilisation.json` of a ModelRun.
-
-    Raises:
-        DataError: There is none, or it cannot be read.
-    """
+    """Read the `utilisation.json` of a ModelRun; DataError if it cannot be read."""
     path = posixpath.join(os.fspath(directory), UTILISATION_NAME)
     return Utilisation.from_json(read_record(path), path)
 

@@ -18,11 +18,7 @@ _SHOWN_CHARACTERS = 80
 
 
 def parse_line(line: bytes) -> dict[str, object]:
-    """The object on one line.
-
-    Raises:
-        ValueError: It is no JSON, no object, or has a key twice; says where.
-    """
+    """The object on one line; ValueError says where it is no JSON or has a key twice."""
     try:
         row = json.loads(line, parse_float=_finite if _may_be_large(line) else None)
     except UnicodeDecodeError as error:
@@ -52,11 +48,7 @@ def _may_be_large(line: bytes) -> bool:
 
 
 def check_keys(row: Iterable[str]) -> None:
-    """Refuse keys that no column can be called.
-
-    Raises:
-        ValueError: A key is not Unicode text.
-    """
+    """Refuse, by ValueError, keys that are not Unicode text, which no column can be called."""
     for key in row:
         try:
             key.encode()
@@ -72,11 +64,7 @@ def _finite(text: str) -> float:
 
 
 def no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object of JSON, as a hook of `json.loads`.
-
-    Raises:
-        ValueError: A key stands twice, and `dict` would lose the first.
-    """
+    """A JSON object, as a hook of `json.loads`; ValueError for a key that stands twice."""
     row = dict(pairs)
     if len(row) < len(pairs):
         twice = next(name for name, times in Counter(n for n, _ in pairs).items() if times > 1)

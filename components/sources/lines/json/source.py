@@ -66,11 +66,7 @@ def _rejected(path: str, line: int, column: str | None, reason: str, raw: bytes)
 
 
 def open_json_lines(inputs: Sequence[str], options: JsonLinesOptions) -> JsonLinesSource:
-    """Check, scan and type files of JSON Lines.
-
-    Raises:
-        DataError: A file is no text of lines, or a column cannot be held; names it.
-    """
+    """Check, scan and type JSON Lines; DataError names a file or column that cannot be read."""
     listing = list_files(inputs, "jsonl")
     sample = JsonSample()
     first_rows = max(_MIN_SAMPLED_ROWS, options.sample_rows // len(listing.files))

@@ -6,11 +6,7 @@ from penstock.components.files.sniff import not_plain_text
 
 
 def to_utf8(data: bytes, encoding: str) -> bytes:
-    """The text in UTF-8.
-
-    Raises:
-        UnicodeDecodeError: It is not in that encoding.
-    """
+    """The text in UTF-8; UnicodeDecodeError if it is not in that encoding."""
     if encoding != "utf-8":
         return data.decode(encoding).encode()
     if not data.isascii():

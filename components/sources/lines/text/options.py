@@ -53,11 +53,7 @@ class TextOptions(WholeFileOptions):
 
 
 def _normal_encoding(name: str) -> str:
-    """An encoding's usual name.
-
-    Raises:
-        UsageError: There is none of that name, or its line ends are not those of ASCII.
-    """
+    """An encoding's usual name; UsageError if Python has none, or its line ends are not ASCII's."""
     try:
         usual = codecs.lookup(name).name
         is_fit = all(probe.decode(usual) == probe.decode("ascii") for probe in _ASCII_PROBES)
