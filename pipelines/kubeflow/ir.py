@@ -10,7 +10,7 @@ import base64
 import gzip
 import lzma
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.kubeflow.package_paths import find_packages, mark_packages
-from penstock.pipelines.kubeflow.proto_texts import change_texts
+from penstock.pipelines.kubeflow.proto_texts import change_texts, walk
 
 # The parameters that every run gives; all others are the user's.
 RUN_ID = constants.PIPELINE_RUN_ID_PARAMETER_NAME
@@ -151,8 +151,10 @@ def runtime_parameters(message: Message) -> dict[str, pipeline_pb2.RuntimeParame
         UsageError: Two of a name differ in type or default.
     """
     found: dict[str, pipeline_pb2.RuntimeParameter] = {}
-    for parameter in _find(message, pipeline_pb2.RuntimeParameter):
-        if parameter.name in (RUN_ID, ROOT):
+    parameter: Any
+    for parameter in walk(message):
+        is_one = isinstance(parameter, pipeline_pb2.RuntimeParameter)
+        if not is_one or parameter.name in (RUN_ID, ROOT):
             continue
         if found.setdefault(parameter.name, parameter) != parameter:
             raise UsageError(
@@ -210,25 +212,6 @@ def _restore_falsy_defaults(node: pipeline_pb2.PipelineNode, pipeline: Pipeline)
             parameter = node.parameters.parameters[key].runtime_parameter
             kinds = {int: "int_value", float: "double_value", str: "string_value"}
             setattr(parameter.default_value, kinds[type(value.default)], value.default)
-
-
-def _find(message: Message, kind: type[Message]) -> Iterator[Any]:
-    """All messages of a kind within a message, itself included."""
-    if isinstance(message, kind):
-        yield message
-        return
-    for field, value in message.ListFields():
-        if field.message_type is None:
-            continue
-        if field.message_type.GetOptions().map_entry:
-            if field.message_type.fields_by_name["value"].message_type is not None:
-                for item in value.values():
-                    yield from _find(item, kind)
-        elif isinstance(value, Message):
-            yield from _find(value, kind)
-        else:
-            for item in value:
-                yield from _find(item, kind)
 
 
 def _parse(content: bytes) -> pipeline_pb2.Pipeline:

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.pipelines.kubeflow import ir as irs
-from penstock.pipelines.kubeflow.proto_texts import unpack_any
+from penstock.pipelines.kubeflow.proto_texts import is_map, unpack_any
 
 # Fields of the IR that say nothing to who wrote the pipeline.
 _PASSED_THROUGH = frozenset(
@@ -65,7 +65,7 @@ def _of_message(message: Message, path: str) -> Iterator[tuple[str, str]]:
         path = _join(path, message.name)
     for field, value in message.ListFields():
         place = path if field.name in _PASSED_THROUGH else _join(path, field.name)
-        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        if is_map(field):
             for key, item in value.items():
                 yield from _of_value(item, _join(path, str(key)))
         elif isinstance(value, (str, bytes, Message)):

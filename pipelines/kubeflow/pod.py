@@ -5,14 +5,13 @@ secrets and the rest of the pod in its platform config.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from kfp import dsl, kubernetes
 
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import Task
-from penstock.pipelines.kubeflow.resources import Gpu, Retry, Toleration
+from penstock.pipelines.kubeflow.resources import Gpu, Retry
 from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER
 
 # Where a container finds what encrypts its connection to MySQL.
@@ -85,18 +84,7 @@ def _pod(placement: Placement, gpu: Gpu | None) -> dict[str, Any]:
         names = placement.image_pull_secrets
         config["imagePullSecret"] = [{"secretName": name} for name in names]
     if placement.affinity:
-        terms = [{**asdict(one), "values": list(one.values)} for one in placement.affinity]
-        config["nodeAffinity"] = [{"matchExpressions": terms}]
+        config["nodeAffinity"] = [{"matchExpressions": [one.spec() for one in placement.affinity]}]
     if gpu:
-        config["tolerations"] = [_toleration(toleration) for toleration in gpu.tolerations]
+        config["tolerations"] = [one.spec() for one in gpu.tolerations]
     return config
-
-
-def _toleration(toleration: Toleration) -> dict[str, str]:
-    fields = {
-        "key": toleration.key,
-        "operator": toleration.operator,
-        "value": toleration.value,
-        "effect": toleration.effect,
-    }
-    return {name: value for name, value in fields.items() if value is not None}

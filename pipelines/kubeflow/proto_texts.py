@@ -1,36 +1,43 @@
 """Every text of a proto changed in place, those within `Any` too."""
 
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from google.protobuf import any_pb2, symbol_database
 from google.protobuf.message import DecodeError, Message
 
 
+def walk(message: Message) -> Iterator[Message]:
+    """A message and all within it, in lists and maps too; what an `Any` holds is left packed."""
+    yield message
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            many = value.values() if is_map(field) else value
+            for item in [many] if isinstance(many, Message) else many:
+                if isinstance(item, Message):
+                    yield from walk(item)
+
+
+def is_map(field: Any) -> bool:
+    """Whether a field is a map."""
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
 def change_texts(message: Message, change: Callable[[str], str]) -> None:
     """Change every text of a message in place; JSON is changed as the text that it is."""
-    if isinstance(message, any_pb2.Any):
-        inner = unpack_any(message)
-        if inner is not None:
-            change_texts(inner, change)
-            message.Pack(inner, deterministic=True)
-        return
-    for field, value in message.ListFields():
-        if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            for key, item in value.items():
-                if isinstance(item, Message):
-                    change_texts(item, change)
-                elif isinstance(item, str):
-                    value[key] = change(item)
-        elif isinstance(value, Message):
-            change_texts(value, change)
-        elif isinstance(value, str):
-            setattr(message, field.name, change(value))
-        elif not isinstance(value, bytes) and isinstance(value, MutableSequence):
-            for i, item in enumerate(value):
-                if isinstance(item, Message):
-                    change_texts(item, change)
-                elif isinstance(item, str):
-                    value[i] = change(item)
+    for one in walk(message):
+        if isinstance(one, any_pb2.Any):
+            if (inner := unpack_any(one)) is not None:
+                change_texts(inner, change)
+                one.Pack(inner, deterministic=True)
+            continue
+        for field, value in one.ListFields():
+            if isinstance(value, str):
+                setattr(one, field.name, change(value))
+            elif is_map(field) or field.type == field.TYPE_STRING:
+                for key, item in list(value.items() if is_map(field) else enumerate(value)):
+                    if isinstance(item, str):
+                        value[key] = change(item)
 
 
 def unpack_any(message: any_pb2.Any) -> Message | None:

@@ -4,24 +4,15 @@ Written as Kubernetes writes them, and checked as it would check them, but befor
 """
 
 import re
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from kubernetes.utils.quantity import parse_quantity
 
 from penstock.components.errors import UsageError
 
 _CPU = re.compile(r"^(\d+|\d*\.\d+|\d+m)$")
-_MEMORY = re.compile(r"^(\d+)(Ki|Mi|Gi|Ti|K|M|G|T|)$")
-_BYTES = {
-    "": 1,
-    "K": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-    "T": 10**12,
-    "Ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
-}
+_MEMORY = re.compile(r"^\d+(Ki|Mi|Gi|Ti|K|M|G|T|)$")
 # What Kubernetes takes for a name of an object, and for the key of a label or an environment.
 _NAME = re.compile(r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$")
 _KEY = re.compile(r"^[-._a-zA-Z0-9/]+$")
@@ -51,12 +42,10 @@ class Resources:
             _match(_CPU, getattr(self, name), name, "2, 0.5 or 500m")
         for name in ("memory_request", "memory_limit"):
             _match(_MEMORY, getattr(self, name), name, "2Gi or 512Mi")
-        if _cpus(self.cpu_request) > _cpus(self.cpu_limit):
-            raise UsageError(f"cpu_request {self.cpu_request} is above cpu_limit {self.cpu_limit}")
-        if _bytes(self.memory_request) > _bytes(self.memory_limit):
-            raise UsageError(
-                f"memory_request {self.memory_request} is above memory_limit {self.memory_limit}"
-            )
+        for kind in ("cpu", "memory"):
+            request, limit = getattr(self, f"{kind}_request"), getattr(self, f"{kind}_limit")
+            if parse_quantity(request) > parse_quantity(limit):
+                raise UsageError(f"{kind}_request {request} is above {kind}_limit {limit}")
         if self.timeout_seconds is not None and self.timeout_seconds < 1:
             raise UsageError(f"timeout_seconds must be 1 or more, got {self.timeout_seconds}")
 
@@ -158,6 +147,10 @@ class Toleration:
                 f"toleration of {self.key}: operator Equal needs a value, Exists takes none"
             )
 
+    def spec(self) -> dict[str, str]:
+        """As Kubernetes writes it."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
 
 @dataclass(frozen=True)
 class Affinity:
@@ -179,6 +172,10 @@ class Affinity:
             raise UsageError(
                 f"affinity of {self.key}: In and NotIn need values, Exists and DoesNotExist none"
             )
+
+    def spec(self) -> dict[str, Any]:
+        """As Kubernetes writes it."""
+        return {**asdict(self), "values": list(self.values)}
 
 
 @dataclass(frozen=True)
@@ -227,13 +224,3 @@ def check_texts(name: str, texts: dict) -> None:
         _match(_KEY, str(key), name, "labels")
         if not isinstance(value, str):
             raise UsageError(f"{name}: quote the value of {key}, {value!r}")
-
-
-def _cpus(text: str) -> float:
-    return float(text[:-1]) / 1000 if text.endswith("m") else float(text)
-
-
-def _bytes(text: str) -> int:
-    match = _MEMORY.match(text)
-    assert match is not None
-    return int(match[1]) * _BYTES[match[2]]

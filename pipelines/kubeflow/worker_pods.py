@@ -4,7 +4,6 @@ The operator (v1) makes a pod and a name for each worker and tells each of all i
 that end with a code of 128 and more, as where a peer is gone, are made anew; others fail the job.
 """
 
-from dataclasses import asdict
 from typing import Any
 
 from penstock.pipelines.kubeflow.placement import Placement
@@ -43,17 +42,14 @@ def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]
     if placement.image_pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in placement.image_pull_secrets]
     if placement.affinity:
-        terms = [{**asdict(one), "values": list(one.values)} for one in placement.affinity]
-        needed = {"nodeSelectorTerms": [{"matchExpressions": terms}]}
+        terms = [{"matchExpressions": [one.spec() for one in placement.affinity]}]
+        needed = {"nodeSelectorTerms": terms}
         pod["affinity"] = {
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": needed}
         }
     if placement.gpu:
         pod["nodeSelector"] = placement.gpu.node_selector
-        pod["tolerations"] = [
-            {name: value for name, value in asdict(one).items() if value is not None}
-            for one in placement.gpu.tolerations
-        ]
+        pod["tolerations"] = [one.spec() for one in placement.gpu.tolerations]
     metadata = {
         "labels": {**placement.pod_labels, **LABELS},
         "annotations": placement.pod_annotations,
