@@ -10,8 +10,8 @@ from penstock.components.sources.base import Column
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.layout import shown
 from penstock.components.sources.lines.json.options import JsonLinesOptions
-from penstock.components.sources.lines.json.types import JsonSample
 from penstock.components.sources.python_values import RowConverter
+from penstock.components.sources.value_sample import ValueSample
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # In this order; `fname` and `relative_im_path` are Stanford Cars'.
@@ -57,7 +57,7 @@ def type_rows(
     """
     if not rows:
         raise DataError(f"{path}: has no rows")
-    sample = JsonSample()
+    sample = ValueSample()
     for row in rows:
         sample.add(row, path)
     columns = sample.columns("reject")

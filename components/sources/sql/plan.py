@@ -14,15 +14,14 @@ from typing import Any
 from sqlalchemy import inspect
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import NoSuchTableError
-from sqlalchemy.sql.expression import TextClause
+from sqlalchemy.sql.expression import Select, TextClause
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.base import Column
 from penstock.components.sources.layout import check_schema_names, shown
 from penstock.components.sources.schema import SchemaColumn, read_schema
-from penstock.components.sources.sql.database import Database, Feature, stream
+from penstock.components.sources.sql.database import Database, Feature, fetch, stream
 from penstock.components.sources.sql.options import SqlOptions
-from penstock.components.sources.sql.sample import sampled_features
 from penstock.components.sources.sql.statements import (
     KeyRange,
     Statements,
@@ -30,12 +29,14 @@ from penstock.components.sources.sql.statements import (
     no_rows,
     table_query,
 )
+from penstock.components.sources.value_sample import ValueSample
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # Places where ranges may begin: more than an ingest has shards, each a few bytes in the plan.
 _MAX_BOUNDARIES = 4096
 # The types of a database that does not tell them are taken from rows at this many places.
 _SAMPLED_PLACES = 8
+_FETCH_ROWS = 256
 _NUMBERS = (FeatureKind.INT, FeatureKind.FLOAT)
 
 
@@ -125,7 +126,7 @@ def make_plan(database: Database, options: SqlOptions, connection: Connection) -
             for one in boundaries[:: max(1, len(boundaries) // _SAMPLED_PLACES)]
         ]
         selects = [statements.read(names, keys) for keys in (ranges or [None])]
-        features = sampled_features(connection, selects, len(names), options.sample_rows)
+        features = _sampled(connection, selects, names, options.sample_rows)
     found = dict(zip(names, features, strict=True))
     return SqlPlan(
         key=key,
@@ -137,6 +138,19 @@ def make_plan(database: Database, options: SqlOptions, connection: Connection) -
         boundaries=boundaries,
         fingerprint=_fingerprint(options, names, rows, digest),
     )
+
+
+def _sampled(
+    connection: Connection, selects: Sequence[Select], names: Sequence[str], sample_rows: int
+) -> list[Feature]:
+    """What the columns hold by a sample, an equal share of it by each statement."""
+    sample = ValueSample()
+    share = -(-sample_rows // len(selects))
+    for select in selects:
+        for rows in fetch(connection, select.limit(share), _FETCH_ROWS):
+            for _, *values in rows:
+                sample.add(dict(zip(names, values, strict=True)), "")
+    return [sample.feature(name) for name in names]
 
 
 def _what(options: SqlOptions) -> str:

@@ -11,10 +11,10 @@ from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_without
 from penstock.components.sources.lines.file import LineFile, read_blocks, scan_lines
 from penstock.components.sources.lines.json.options import JsonLinesOptions
 from penstock.components.sources.lines.json.scan import check_head, parse_line
-from penstock.components.sources.lines.json.types import JsonSample
 from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.python_values import Row, RowConverter
 from penstock.components.sources.schema import read_schema
+from penstock.components.sources.value_sample import ValueSample
 
 # At least as many rows from the beginning of each of many files, and from each later block.
 _MIN_SAMPLED_ROWS = 64
@@ -68,7 +68,7 @@ def _rejected(path: str, line: int, column: str | None, reason: str, raw: bytes)
 def open_json_lines(inputs: Sequence[str], options: JsonLinesOptions) -> JsonLinesSource:
     """Check, scan and type JSON Lines; DataError names a file or column that cannot be read."""
     listing = list_files(inputs, "jsonl")
-    sample = JsonSample()
+    sample = ValueSample()
     first_rows = max(_MIN_SAMPLED_ROWS, options.sample_rows // len(listing.files))
     scanned = [
         scan_lines(
@@ -98,7 +98,7 @@ def open_json_lines(inputs: Sequence[str], options: JsonLinesOptions) -> JsonLin
 class _Sampler:
     """Shows a file's first rows, and a few of each later block, to the sample."""
 
-    def __init__(self, sample: JsonSample, path: str, first_rows: int) -> None:
+    def __init__(self, sample: ValueSample, path: str, first_rows: int) -> None:
         self._sample = sample
         self._path = path
         self._wanted = first_rows

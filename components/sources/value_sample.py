@@ -1,10 +1,13 @@
-"""The columns of JSON rows, from a sample of them.
+"""The columns of rows of Python values, from a sample of them.
 
 Most values decide what a column holds, so that no single bad one changes its type.
 """
 
+import datetime
 from collections import Counter
 from collections.abc import Mapping
+from decimal import Decimal
+from uuid import UUID
 
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Column
@@ -12,17 +15,19 @@ from penstock.components.sources.python_values import is_nested
 from penstock.components.sources.tokens import FLOAT32_LIMIT
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
+_WHOLE = (int, datetime.date, datetime.time, datetime.timedelta)
+
 
 def _class(value: object) -> str:
-    if isinstance(value, str):
+    if isinstance(value, (str, bytes, bytearray, memoryview, UUID)):
         return "texts"
-    if isinstance(value, float):
+    if isinstance(value, (float, Decimal)):
         # What no FLOAT column takes says nothing for one.
-        return "floats" if abs(value) < FLOAT32_LIMIT else "rejected"
-    return "integers"
+        return "floats" if -FLOAT32_LIMIT < value < FLOAT32_LIMIT else "rejected"
+    return "integers" if isinstance(value, _WHOLE) else "others"
 
 
-class JsonSample:
+class ValueSample:
     """Counts what the columns of the sampled rows hold."""
 
     def __init__(self) -> None:
@@ -54,20 +59,28 @@ class JsonSample:
         return tuple(self._column(name, nested) for name in self._shapes)
 
     def _column(self, name: str, nested: str) -> Column:
-        shapes, values = self._shapes[name], self._values[name]
-        shape = shapes.most_common(1)[0][0] if shapes else "one"
-        if shape == "nested":
-            if nested == "json":
-                return Column(name, FeatureKind.BYTES, is_text=True)
+        kind, is_list = self.feature(name)
+        if self._shape(name) == "nested" and nested != "json":
             raise DataError(
                 f"{self._nested_in[name]}: column {name!r} holds objects or lists of lists, which "
                 "no feature can hold; set `nested='json'` to keep them as JSON text, or leave the "
                 "column out of a schema and set `extra_columns='drop'`"
             )
+        return Column(name, kind or FeatureKind.BYTES, is_list, is_text=True)
+
+    def feature(self, name: str) -> tuple[FeatureKind | None, bool]:
+        """Kind (None where it has no values) and whether a list; BYTES of what is nested."""
+        shape, values = self._shape(name), self._values.get(name, Counter())
+        if shape == "nested":
+            return FeatureKind.BYTES, False
         numbers = values["integers"] + values["floats"] + values["rejected"]
+        if not numbers and not values["texts"]:
+            return None, shape == "list"
         if values["texts"] >= numbers:
-            kind = FeatureKind.BYTES
-        else:
-            whole = values["integers"] and not values["floats"]
-            kind = FeatureKind.INT if whole else FeatureKind.FLOAT
-        return Column(name, kind, is_list=shape == "list", is_text=True)
+            return FeatureKind.BYTES, shape == "list"
+        whole = values["integers"] and not values["floats"]
+        return FeatureKind.INT if whole else FeatureKind.FLOAT, shape == "list"
+
+    def _shape(self, name: str) -> str:
+        shapes = self._shapes.get(name)
+        return shapes.most_common(1)[0][0] if shapes else "one"
