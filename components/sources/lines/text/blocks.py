@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.lines.file import LineBlock
@@ -15,10 +16,6 @@ from penstock.components.sources.lines.text.decoding import fault_in, to_utf8
 
 # What quarantine keeps of a line that is too long.
 _KEPT_BYTES = 4096
-LF, CR = b"\n\r"
-# bool [256]: ASCII white space, as `bytes.strip` has it.
-_IS_SPACE = np.zeros(256, np.bool_)
-_IS_SPACE[list(b" \t\n\v\f\r")] = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,60 +47,27 @@ def parse_lines(
     rejected: dict[int, RejectedRow] = {}
     try:
         text = to_utf8(data, encoding)
-        is_odd = b"\0" in data or _longest(data, max_row_bytes) > max_row_bytes
+        is_odd = b"\0" in data or (
+            len(data) > max_row_bytes and max(map(len, data.split(b"\n"))) > max_row_bytes
+        )
     except UnicodeError:
         is_odd = True
     if is_odd:
         text, rejected = _isolate(data, block, path, encoding, max_row_bytes)
-    starts, ends = _bounds(text)
-    keep = np.ones(len(ends), np.bool_)
+    lines = pc.split_pattern(pa.array([text[:-1]], pa.binary()), b"\n").flatten()
+    if b"\r" in text:
+        lines = pc.replace_substring_regex(lines, r"\r\z", "")
+    keep = np.ones(len(lines), np.bool_)
     if skip_blank:
-        keep &= ~_blank(text, starts, ends)
+        bare = pc.ascii_trim_whitespace(lines.cast(pa.string()))
+        keep = pc.binary_length(bare).to_numpy(zero_copy_only=False) > 0
     keep[list(rejected)] = False
     return Lines(
-        _strip_ends(text, ends - starts).filter(pa.array(keep)),
+        lines.filter(pa.array(keep)),
         block.first_line + np.flatnonzero(keep),
         tuple(rejected.values()),
         blank=len(keep) - int(keep.sum()) - len(rejected),
     )
-
-
-def _bounds(text: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Where each line starts, and where it ends without its line end; int64 [lines] both."""
-    values = np.frombuffer(text, np.uint8)
-    ends = np.flatnonzero(values == LF)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    if b"\r" in text:
-        ends = ends - ((values[ends - 1] == CR) & (ends > starts))
-    return starts, ends
-
-
-def _strip_ends(text: bytes, lengths: np.ndarray) -> pa.BinaryArray:
-    """The lines without their ends."""
-    data = (text.replace(b"\r\n", b"\n") if b"\r" in text else text).replace(b"\n", b"")
-    offsets = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    assert offsets[-1] == len(data)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.binary(), len(lengths), buffers)
-
-
-def _blank(text: bytes, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Which lines are nothing but white space; bool [lines]."""
-    blank = starts == ends
-    first = np.frombuffer(text, np.uint8)[starts]
-    # Only a line that begins with white space may be nothing else.
-    for at in np.flatnonzero(_IS_SPACE[first] & ~blank).tolist():
-        blank[at] = not text[starts[at] : ends[at]].strip()
-    return blank
-
-
-def _longest(data: bytes, limit: int) -> int:
-    """Length of the longest line, or anything below the limit where none can be longer."""
-    if len(data) <= limit:
-        return 0
-    starts, ends = _bounds(data)
-    return int((ends - starts).max())
 
 
 def _isolate(
