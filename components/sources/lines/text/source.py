@@ -15,10 +15,9 @@ from penstock.components.sources.base import Batch, Column, Piece, Source
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
 from penstock.components.sources.lines.file import LineFile, read_blocks, scan_lines
 from penstock.components.sources.lines.text.blocks import Lines, parse_lines
-from penstock.components.sources.lines.text.decoding import check_head
+from penstock.components.sources.lines.text.decoding import check_head, document_text
 from penstock.components.sources.lines.text.options import TextOptions
 from penstock.components.sources.opened_files import OpenedFiles
-from penstock.components.sources.whole_files.documents import document_text
 from penstock.components.sources.whole_files.source import FILENAME, as_named, open_whole_files
 from penstock.components.sources.whole_files.tree import STRAY, find_tree
 from penstock.components.tfrecord.feature_kind import FeatureKind
