@@ -52,12 +52,8 @@ def check_file(
 ) -> FileReport:
     """Check one file, against its entry in the manifest where there is one.
 
-    Args:
-        path: The file.
-        shard: Its entry, or None.
-        compression: What the manifest says of it: `""` or `"GZIP"`; None without a manifest.
-        layout: Of packed records as the manifest states it; None where records are rows.
-        on_bytes: Called with the number of bytes each time some were read.
+    The manifest's `compression` is None without one, the `layout` of packed records where records
+    are rows. `on_bytes` is called with the number of bytes each time some were read.
     """
     try:
         with open_file(path) as raw:

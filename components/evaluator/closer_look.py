@@ -65,13 +65,7 @@ class CloserLook:
         self._random = np.random.default_rng(0)
 
     def add(self, extracts: Extracts, rows: np.ndarray, slices: np.ndarray) -> None:
-        """Look at a batch.
-
-        Args:
-            extracts: TFMA's, of n rows.
-            rows: Row numbers int64 [m], for each slice that a row is in.
-            slices: Numbers of these slices.
-        """
+        """Look at a batch of TFMA's extracts; rows and slices as `Slicer.members` gives them."""
         records = extracts[constants.INPUT_KEY]
         if self._sample is None:
             mean_bytes = 1 + sum(map(len, records)) // len(records)
@@ -95,13 +89,7 @@ class CloserLook:
         self._sample.add(self._random.random(len(records)), *columns)
 
     def write(self, folder: str, slices: Sequence[SliceKey], predict: Predict) -> None:
-        """Write `closer_look.json`.
-
-        Args:
-            folder: Of the evaluation.
-            slices: TFMA's keys of the slices, by number.
-            predict: TFMA's extracts of serialized Examples, bytes objects [n], in batches.
-        """
+        """Write `closer_look.json` into an evaluation's folder; `slices` are TFMA's keys."""
         if self._sample is None or not self._outputs:
             return
         records, *flat = self._sample.columns

@@ -36,13 +36,7 @@ class Computations:
         return ", ".join(sorted({key.name for i in which for key in self._computations[i].keys}))
 
     def add(self, extracts: Extracts, rows: np.ndarray, slices: np.ndarray) -> None:
-        """Add a batch.
-
-        Args:
-            extracts: TFMA's, of n rows.
-            rows: Row numbers int64 [m], ascending, for each slice that a row is in.
-            slices: Numbers of these slices.
-        """
+        """Add a batch of TFMA's extracts; rows and slices as `Slicer.members` gives them."""
         left = []
         for place, tally in enumerate(self._tallies):
             try:

@@ -81,11 +81,7 @@ class Slicer:
     def members(
         self, rows: int, column: Callable[[str], Coded | None]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The slices of a batch.
-
-        Args:
-            rows: How many it has.
-            column: Gives one of `names`; None where no row has it.
+        """The slices of a batch, whose `column` gives one of `names`, or None where no row has it.
 
         Returns:
             Row and number of its slice, int64 [m] each, ordered by row; a row in several slices

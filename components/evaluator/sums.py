@@ -16,12 +16,7 @@ class KeyedSums:
         self._summed = self._pending = 0
 
     def add(self, keys: np.ndarray, columns: np.ndarray) -> None:
-        """Add a batch.
-
-        Args:
-            keys: int64 [m]; any may come up several times.
-            columns: What to add to each, float64 [k, m].
-        """
+        """Add to keys, int64 [m], any of them several times, float64 columns [k, m]."""
         self._keys.append(keys)
         self._columns.append(columns)
         self._pending += len(keys)

@@ -42,12 +42,7 @@ class Tally(ABC):
         self._sums = KeyedSums()
 
     def add(self, extracts: Extracts, rows: np.ndarray, slices: np.ndarray) -> None:
-        """Add a batch.
-
-        Args:
-            extracts: TFMA's, of n rows.
-            rows: Row numbers int64 [m], for each slice that a row is in.
-            slices: Numbers of these slices.
+        """Add a batch of TFMA's extracts; rows and slices as `Slicer.members` gives them.
 
         Raises:
             ByRowError: The batch is for the combiner; nothing was added.

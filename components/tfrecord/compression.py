@@ -29,11 +29,7 @@ class Readable(Protocol):
 
 
 def compression_of(head: bytes) -> str:
-    """`""`, `"GZIP"` or `"ZLIB"`, as TensorFlow spells them, from a file's first bytes.
-
-    Args:
-        head: At least the first 12 bytes, fewer where the file has fewer.
-    """
+    """`""`, `"GZIP"` or `"ZLIB"`, as TensorFlow spells them, from a file's first 12 bytes."""
     if _is_frame(head):  # the length of a record of 559,903 bytes begins with GZIP's magic
         return ""
     if head.startswith(b"\x1f\x8b"):

@@ -18,9 +18,6 @@ def missing_members(files: Iterable[Path]) -> Iterator[str]:
     """One line for each set of `-NNNNN-of-NNNNN` files of which some are not on disk.
 
     Two sets of one stem but different counts are named too: a retry left both.
-
-    Args:
-        files: Some members of each set; the others are looked for beside them.
     """
     counts: dict[tuple[Path, str, str], set[str]] = defaultdict(set)
     for file in files:

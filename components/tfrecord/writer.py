@@ -25,10 +25,7 @@ class ShardWriter:
     A context manager; leaving it by an exception removes what was written. Two writers of
     the same shard (a retried Beam bundle) do not meet: the last to finish stands.
 
-    Args:
-        root: Folder that the manifest will stand in.
-        file: The shard's path within it, as the manifest will name it.
-        compression: `""` or `"GZIP"`.
+    The manifest will stand in the folder `root` and name the shard `file`, its path within it.
     """
 
     def __init__(self, root: str | os.PathLike[str], file: str, *, compression: str = "") -> None:

@@ -20,12 +20,9 @@ Config = TypeVar("Config")
 
 
 def override(config: Config, changes: Mapping[str, Any], *, where: str = "") -> Config:
-    """A copy of `config` with some fields changed.
+    """A copy of a frozen dataclass with some fields changed, which messages call `where`.
 
-    Args:
-        config: A frozen dataclass.
-        changes: Values by field name; a mapping changes fields of a nested dataclass.
-        where: Dotted path of `config` itself, for messages.
+    A value that is a mapping changes fields of a nested dataclass.
 
     Raises:
         UsageError: A field does not exist, a value has the wrong type or is refused.

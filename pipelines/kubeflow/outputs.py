@@ -25,14 +25,10 @@ VIEWS = {
 
 
 def write_kubeflow_outputs(executor_input: str, artifacts: Mapping[str, Iterable[Any]]) -> None:
-    """Write what KFP expects of this task.
+    """Write what KFP expects of this task, by its JSON; a node that was skipped has no artifacts.
 
     A view that cannot be made is told on stderr and left empty: the node's work is done and
     published, and trying again would not change it.
-
-    Args:
-        executor_input: KFP's JSON.
-        artifacts: The node's TFX artifacts by output key; empty where it was skipped.
     """
     task = ExecutorInput.parse(executor_input)
     found = [artifact for group in artifacts.values() for artifact in group]

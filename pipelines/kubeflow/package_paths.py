@@ -25,9 +25,7 @@ _END, _START = r"(?![\w.-])", r"(?<![\w./-])"
 def mark_packages(text: str, more: Sequence[str] = ()) -> str:
     """`text` with the folder of each package as `python-package://NAME`.
 
-    Args:
-        text: Any text.
-        more: Packages beyond the installed ones and our own, as the user's in the working folder.
+    To the installed ones and our own come `more`, as the user's in the working folder.
     """
     for name in (*_OURS, *more):
         text = re.sub(f"{_START}{re.escape(_folder(name))}{_END}", _SCHEME + name, text)

@@ -40,13 +40,6 @@ def write_kubeflow(
 ) -> Plan:
     """Compile a plan to a YAML file, which appears whole or not at all.
 
-    Args:
-        plan: The tasks.
-        out: The file, `.yaml`.
-        image: The image that all tasks run, by digest.
-        placement: Where they run.
-        allow_mutable_tag: Take an image by tag, too.
-
     Returns:
         The plan as it was compiled, see `fit`.
 

@@ -36,12 +36,7 @@ _API_PATIENCE_SECONDS = 300.0
 
 
 class JobOperator(python_executor_operator.PythonExecutorOperator):
-    """Runs an executor in the workers of a TFJob, in place of this process.
-
-    Args:
-        job: Of `worker_pods.worker_job`.
-        more: What TFX's launcher gives.
-    """
+    """Runs an executor in the workers of a TFJob, see `worker_pods.worker_job`, not here."""
 
     def __init__(self, *, job: Mapping[str, Any], **more: Any) -> None:
         super().__init__(**more)
@@ -64,12 +59,7 @@ class JobOperator(python_executor_operator.PythonExecutorOperator):
 
 
 def work(invocation: str, executor: str) -> None:
-    """Be one of the workers.
-
-    Args:
-        invocation: File with TFX's ExecutionInvocation.
-        executor: Dotted path of the executor's class.
-    """
+    """Be one of the workers: run an executor's class on TFX's ExecutionInvocation in a file."""
     workers = join_workers()
     is_chief = workers is None or workers.is_chief
     with fileio.open(invocation, "rb") as file:

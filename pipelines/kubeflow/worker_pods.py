@@ -21,10 +21,7 @@ PORT = 2222
 def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]:
     """The TFJob of a node, but for its name, its owner and the arguments of its container.
 
-    Args:
-        placement: What each worker gets, as the node itself would alone, and how many there are.
-        node_id: The node that trains.
-        image: The image of all nodes.
+    Each worker gets what the placement has for the node itself.
     """
     pod: dict[str, Any] = {
         "automountServiceAccountToken": False,

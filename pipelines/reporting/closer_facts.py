@@ -82,9 +82,7 @@ class CloserFacts:
 def gather_closer(uri: str, classes: Mapping[str, Sequence[str]]) -> list[CloserFacts]:
     """The closer look in a `ModelEvaluation`, a target each; empty where TFMA alone wrote it.
 
-    Args:
-        uri: The artifact.
-        classes: By label the classes in words, by number, as far as they are known.
+    `classes` has by label the classes in words, by number, as far as they are known.
     """
     if CLOSER_LOOK_NAME not in names_in(uri):
         return []

@@ -155,9 +155,7 @@ class EvaluationFacts:
 def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFacts:
     """The facts of a `ModelEvaluation` artifact.
 
-    Args:
-        uri: The artifact.
-        baseline: The model beside the best constant, which knows the classes in words.
+    The model beside the best constant, `baseline`, knows the classes in words.
 
     Raises:
         DataError: It is damaged.

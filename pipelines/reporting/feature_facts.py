@@ -121,13 +121,7 @@ def gather_statistics(uri: str, *, previous: tuple[str, str] | None = None) -> S
 def statistics_facts(
     by_split: Mapping[str, Any], *, before: Any = None, compared_with: str | None = None
 ) -> StatisticsFacts:
-    """The facts of statistics.
-
-    Args:
-        by_split: `DatasetFeatureStatistics` of each split.
-        before: Those of an earlier run's first split, to measure drift against.
-        compared_with: That run.
-    """
+    """The facts of each split's statistics; drift is against those `before`, of a run's first."""
     found = {split: _by_name(statistics) for split, statistics in by_split.items()}
     names = dict.fromkeys(name for features in found.values() for name in features)
     rows = {split: int(statistics.num_examples) for split, statistics in by_split.items()}

@@ -69,10 +69,8 @@ class Report:
 def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
     """Gather the facts of a run.
 
-    Args:
-        run: The run.
-        earlier: Runs of the same pipeline before it, the newest first: drift is against the
-            last that was blessed, else the newest, whose statistics are other ones.
+    Drift is against the last of the `earlier` runs, the newest first, that was blessed, else the
+    newest, whose statistics are other ones.
     """
     reader = _Reader(run)
     note = read_note(run)

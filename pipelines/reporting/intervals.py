@@ -17,11 +17,9 @@ _SHARES = ("accuracy", "binary_accuracy", "categorical_accuracy", "sparse_catego
 
 
 def intervals(metrics: Mapping[str, float], squares_error: float = 0.0) -> dict[str, Interval]:
-    """The 95 % intervals of one slice's metrics, those that its counts tell.
+    """The 95 % intervals of one slice's metrics, those that its counts tell, of rows that weigh 1.
 
-    Args:
-        metrics: Values by name, with the number of examples; of rows that all weigh 1.
-        squares_error: The standard error of the mean squared error; 0 where it is not known.
+    The standard error of the mean squared error is 0 where it is not known.
     """
     rows = metrics.get(EXAMPLE_COUNT, 0.0)
     if rows < 1 or rows != round(rows):

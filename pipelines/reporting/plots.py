@@ -138,15 +138,9 @@ def slice_plot(
     named: Sequence[str],
     within: Mapping[str, tuple[float, float]],
 ) -> Markup:
-    """A metric of each slice over the number of its examples.
+    """A metric of each slice, (examples, value), over the number of its examples.
 
-    Args:
-        key: Unique in the page.
-        metric: Its name.
-        slices: Examples and value by slice.
-        overall: Its value over all examples.
-        named: Slices to write the names of.
-        within: Intervals of the values, as far as they are known.
+    The `named` slices have their names beside, those `within` intervals a bar.
     """
     from matplotlib.ticker import LogLocator, NullFormatter
 

@@ -55,13 +55,9 @@ def sample_record(examples: str) -> Sample | None:
 def make_request(
     signature: Signature, model: str, sample: Sample | None, *, labels: Collection[str]
 ) -> Request | None:
-    """A request of one row; None where it does not take serialized Examples.
+    """A request of one raw row; None where the signature does not take serialized Examples.
 
-    Args:
-        signature: The function to ask.
-        model: Folder of the SavedModel.
-        sample: A record of the raw data.
-        labels: Features to leave out, which a client does not know.
+    Left out are the `labels`, which a client does not know.
     """
     takes_examples = len(signature.inputs) == 1 and signature.inputs[0].dtype == "string"
     if not takes_examples or sample is None:

@@ -17,8 +17,7 @@ OnProgress = Callable[[int, int | None], None]
 def work_progress(amount: Callable[[int], str]) -> Iterator[OnProgress]:
     """Amount done, rate and time left on stderr: a bar on a terminal, elsewhere lines.
 
-    Args:
-        amount: Turns a count into words: `12,000 rows`, `1.4 MiB`.
+    `amount` turns a count into words: `12,000 rows`, `1.4 MiB`.
     """
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     started = time.perf_counter()

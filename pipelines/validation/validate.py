@@ -67,13 +67,8 @@ def validate_examples(
 ) -> Validation:
     """Look at every row of every split, once every byte has been verified.
 
-    Args:
-        folder: An Examples folder.
-        options: What the gate lets through.
-        schema_text: Content of a `schema.pbtxt`; None infers a schema, against which the splits
-            it comes from have no anomalies.
-        workers: Processes that work at the same time.
-        tell: Is told what is done next.
+    Without the text of a `schema.pbtxt` a schema is inferred, against which the splits it comes
+    from have no anomalies. `tell` is told what is done next.
 
     Raises:
         DataError: The folder is none, shards are missing or damaged, or the schema is none.

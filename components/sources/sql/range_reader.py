@@ -22,14 +22,9 @@ Fetched = Sequence[Sequence[Any]]
 
 
 class RangeReader:
-    """Reads the rows of a range in key order.
+    """Reads rows of a range of keys, in their order; those without key where the range is None.
 
-    Args:
-        database: Where they are.
-        mark: The state of the data to see.
-        statements: Over the query.
-        names: The columns to read.
-        keys: The range; None for the rows without key.
+    The database is seen in the state `mark`.
 
     Attributes:
         fetch_rows: How many rows are fetched next; few at first, for they may be large.

@@ -22,11 +22,7 @@ from penstock.components.tfrecord.sharding import split_dir
 
 
 def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shard]:
-    """The entries of manifests for some files, by `identity`.
-
-    Args:
-        inputs: What was asked for.
-        files: The files that it means.
+    """The entries of manifests, by `identity`, for the files that the inputs mean.
 
     Raises:
         DataError: A shard that a manifest lists is missing or cut, or another file lies beside

@@ -47,9 +47,7 @@ class Gpu:
 def open_gpus(nvml: Any | None = None, visible: str | None = None) -> tuple[Gpu, ...]:
     """The GPUs that this process sees and that can be read.
 
-    Args:
-        nvml: The module `pynvml`, or one like it.
-        visible: What `CUDA_VISIBLE_DEVICES` says: indices or UUIDs; None takes the environment's.
+    Given instead of the environment's: the module `pynvml`, what `CUDA_VISIBLE_DEVICES` says.
     """
     nvml = nvml or _pynvml()
     try:

@@ -7,14 +7,10 @@ MAX_POINTS = 2048
 
 
 class BoundedSeries:
-    """Columns of numbers over time that never take more than `max_points` points.
+    """Columns of numbers over time that never take more than `max_points` points, an even number.
 
     Where it gets full, neighbouring points become one: a point is then the mean of twice as many
     rows.
-
-    Args:
-        columns: Numbers a row.
-        max_points: Even, at least 2.
     """
 
     def __init__(self, columns: int, *, max_points: int = MAX_POINTS) -> None:

@@ -32,14 +32,14 @@ class CallTimes:
 def call_times(
     seconds: float, cpu_seconds: float, marks: np.ndarray, waits: np.ndarray, *, runs_ahead: bool
 ) -> CallTimes:
-    """What is known of a call's steps.
+    """What is known of a call's steps, of its wall time and this process' CPU time in it.
 
     On a GPU the host runs ahead of the device: while it waits for a batch the device may work, and
     no wait of the host's says how long the device stands still. `StepLimit` does.
 
     Args:
         seconds: The call's wall time.
-        cpu_seconds: The process' CPU time in it.
+        cpu_seconds: CPU time of the process in it.
         marks: float64[steps + 1], when each step began, and when the last ended.
         waits: float64[steps], seconds that each waited for a batch.
         runs_ahead: Whether the host runs ahead of the device.

@@ -13,11 +13,9 @@ _COPIES = ("Memcpy", "Memset")
 
 
 def idle_share_of(work: Callable[[], object], log_dir: str) -> float | None:
-    """Run `work` under the profiler; gives what `idle_share` says of it.
+    """Run `work`, until the devices have finished, under the profiler; gives its `idle_share`.
 
-    Args:
-        work: Ends when the devices have finished.
-        log_dir: Where TensorBoard looks; gets `plugins/profile/TIME/HOST.xplane.pb`.
+    TensorBoard's `log_dir` gets `plugins/profile/TIME/HOST.xplane.pb`.
     """
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 

@@ -16,10 +16,8 @@ INPUT_BOUND_ABOVE = 0.25
 def bottleneck(training: TrainingRecord, used: Utilisation | None = None) -> str:
     """`input-bound`, `compute-bound` or `balanced`, by how much, and which knob to turn.
 
-    Args:
-        training: What the training came to.
-        used: Time and hardware of its last run. None, and a run that was not held against the
-            same steps without an input, leaves it `unknown`.
+    It is `unknown` of a last run without a record of its time and hardware, or one that was not
+    held against the same steps without an input.
     """
     gain = input_gain(used) if used is not None else None
     if used is None or gain is None:
