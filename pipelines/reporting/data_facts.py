@@ -27,19 +27,9 @@ _SAMPLES = 10
 # Of a table as wide as that a look at each column is a page by itself.
 _MOST_COLUMNS = 60
 _RAW_CHARACTERS = 300
+# A quarantined row as `QuarantineWriter` writes it, `raw` decoded.
+Rejected = dict[str, Any]
 _NUMBERS = str.maketrans(dict.fromkeys("0123456789", ""))
-
-
-@dataclass(frozen=True)
-class SetAside:
-    """One quarantined row: where it stood, what is wrong with it, and how it read."""
-
-    file: str
-    line: int
-    row: int
-    column: str
-    reason: str
-    raw: str
 
 
 @dataclass(frozen=True)
@@ -68,7 +58,7 @@ class DataFacts:
     manifest: Manifest | None
     files: dict[str, int] = field(default_factory=dict)
     reasons: Sequence[Reason] = ()
-    samples: Sequence[SetAside] = ()
+    samples: Sequence[Rejected] = ()
     preview: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
@@ -98,19 +88,15 @@ def _preview(folder: str) -> dict[str, list[str]]:
     return {name: [as_text(values_of(row, name), 60) for row in rows] for name in names}
 
 
-def _set_aside(folder: str) -> list[SetAside]:
+def _set_aside(folder: str) -> list[Rejected]:
     """The rows in quarantine, as many as are looked at; a file a task of the ingest."""
     lines = (
         line
         for name in names_in(folder)
         for line in read_bytes(posixpath.join(folder, name)).decode().splitlines()
     )
-    return [_row(json.loads(line)) for line in itertools.islice(lines, MOST_READ)]
-
-
-def _row(entry: dict[str, Any]) -> SetAside:
-    found = {name: entry[name] for name in ("file", "line", "row", "reason")}
-    return SetAside(**found, column=entry["column"] or "", raw=_raw(entry))
+    entries = map(json.loads, itertools.islice(lines, MOST_READ))
+    return [{**entry, "column": entry["column"] or "", "raw": _raw(entry)} for entry in entries]
 
 
 def _raw(entry: dict[str, Any]) -> str:
@@ -121,14 +107,14 @@ def _raw(entry: dict[str, Any]) -> str:
     return text if len(text) <= _RAW_CHARACTERS else f"{text[:_RAW_CHARACTERS]}..."
 
 
-def _reasons(rows: Sequence[SetAside]) -> list[Reason]:
+def _reasons(rows: Sequence[Rejected]) -> list[Reason]:
     """Reasons that differ only in the value that they quote are one."""
     counts: Counter[tuple[str, str]] = Counter()
     examples: dict[tuple[str, str], str] = {}
     for row in rows:
-        key = (row.column, _kind(row.reason))
+        key = (row["column"], _kind(row["reason"]))
         counts[key] += 1
-        examples.setdefault(key, row.reason)
+        examples.setdefault(key, row["reason"])
     return [Reason(key[0], examples[key], rows) for key, rows in counts.most_common()]
 
 

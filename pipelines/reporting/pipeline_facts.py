@@ -13,15 +13,6 @@ _STOPPED = ("failed", "running", "cancelled")
 
 
 @dataclass(frozen=True)
-class ArtifactFacts:
-    """An artifact: its type, id in the store, and place."""
-
-    type: str
-    id: int
-    uri: str
-
-
-@dataclass(frozen=True)
 class NodeFacts:
     """A node of the pipeline in this run.
 
@@ -32,8 +23,8 @@ class NodeFacts:
         seconds: How long its last try took; None where it did not run.
         tries: How often it was tried.
         upstream: The nodes that it waits for.
-        inputs: What it was given.
-        outputs: What it gave.
+        inputs: The artifacts that it was given.
+        outputs: Those that it gave.
         options: Its exec properties, those that say nothing left out.
     """
 
@@ -42,8 +33,8 @@ class NodeFacts:
     seconds: float | None
     tries: int
     upstream: Sequence[str]
-    inputs: Sequence[ArtifactFacts]
-    outputs: Sequence[ArtifactFacts]
+    inputs: Sequence[Any]
+    outputs: Sequence[Any]
     options: Mapping[str, Any]
 
 
@@ -82,14 +73,10 @@ def _ran(node: NodeRun, tries: int, upstream: Sequence[str]) -> NodeFacts:
         node.seconds,
         tries,
         upstream,
-        [_artifact(artifact) for artifact in node.inputs],
-        [_artifact(artifact) for artifact in node.outputs],
+        node.inputs,
+        node.outputs,
         {n: v for n, v in sorted(node.options.items()) if v not in (None, "", "null", "{}", "[]")},
     )
-
-
-def _artifact(artifact: Any) -> ArtifactFacts:
-    return ArtifactFacts(artifact.type, artifact.id, artifact.uri)
 
 
 def _upstream_by_artifacts(runs: Sequence[RunRecord]) -> dict[str, list[str]]:

@@ -45,16 +45,6 @@ def create_schedule(
     One run at a time; of those that a pause or a long run let pass, the last alone is made up for:
     a run takes the newest span by itself.
 
-    Args:
-        path: The compiled file.
-        cron: When, five fields.
-        host: Address of the server.
-        experiment: Name of the experiment, made where there is none.
-        name: Name of the schedule; the pipeline's where None.
-        parameters: `NAME=VALUE` texts.
-        namespace: The user's namespace, where a server has several users.
-        service_account: Kubernetes account of the pods; the server's default where None.
-
     Raises:
         DataError: There is no server, or it refuses.
         UsageError: The schedule or a parameter does not fit.

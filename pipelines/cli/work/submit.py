@@ -33,21 +33,7 @@ def submit(
     wait: bool,
     seconds_between_polls: float,
 ) -> str:
-    """Start a run of a compiled pipeline.
-
-    Args:
-        path: The compiled file.
-        host: Address of the server.
-        experiment: Name of the experiment, made where there is none.
-        run_name: Name of the run; the pipeline's and the time where None.
-        parameters: `NAME=VALUE` texts.
-        namespace: The user's namespace, where a server has several users.
-        service_account: Kubernetes account of the run's pods; the server's default where None.
-        wait: Whether to return only when the run has ended.
-        seconds_between_polls: How often to look at a run that is waited for.
-
-    Returns:
-        The id of the run.
+    """Start a run of a compiled pipeline, by the flags of `penstock submit`; gives its id.
 
     Raises:
         DataError: There is no server, it refuses, or the run that is waited for failed.
