@@ -29,10 +29,8 @@ def compare_with_baseline(
 ) -> list[Beaten]:
     """Compare a model with the best constant of each target.
 
-    Args:
-        model: As `models` describes it: an output a target.
-        eval_data: One pass of `(features, label)`; of several targets `label` is a dict.
-        targets: What it predicts.
+    The model has an output a target; `eval_data` is one pass of `(features, label)`, `label` a dict
+    where there are several targets.
     """
     tallies = {target.label: LabelTally(target) for target in targets}
     losses = dict.fromkeys(tallies, 0.0)
@@ -57,11 +55,7 @@ def write_baseline(model_run_dir: str, compared: Sequence[Beaten]) -> None:
 
 
 def require_beaten(compared: Sequence[Beaten]) -> None:
-    """Stop where a model is no better than the constant.
-
-    Raises:
-        DataError: Names the targets and both figures.
-    """
+    """Stop, by a DataError with both figures, where a model is no better than the constant."""
     failed = [str(one) for one in compared if not one.is_beaten]
     if failed:
         raise DataError(

@@ -51,11 +51,7 @@ class LabelTally:
         self._rows, self._mean, self._squares = 0, 0.0, 0.0
 
     def add(self, labels: Any) -> None:
-        """Add a batch, of any shape.
-
-        Raises:
-            DataError: A label is none of the target's classes, or not finite.
-        """
+        """Add a batch, of any shape; DataError if a label is no class, or not finite."""
         values = np.asarray(labels).reshape(-1)
         target = self._target
         if not np.isfinite(values).all():

@@ -23,12 +23,10 @@ _OPTION = re.compile(r"`(\w+(?:=[^`]+)?)`")
 def with_flags(
     command: Callable[..., None], options_type: type, *, panel: str
 ) -> Callable[..., None]:
-    """A command with a flag for each field of an options dataclass but `kind`.
+    """A command with a flag for each field of an options dataclass but `kind`, under a heading.
 
-    Args:
-        command: Takes the fields as `**keywords`; those that are not given are None.
-        options_type: A dataclass whose fields are plain values or tuples of them.
-        panel: Heading of the flags in `--help`.
+    The command takes the fields, plain values or tuples of them, as `**keywords`; those that are
+    not given are None.
     """
 
     def extended(**values: Any) -> None:

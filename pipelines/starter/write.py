@@ -30,11 +30,7 @@ _WIDTH = 84
 
 
 def package_name(folder: Path) -> str:
-    """The package of a starter in `folder`: the folder's name as Python takes it.
-
-    Raises:
-        UsageError: It is no name, or another module has it.
-    """
+    """The package of a starter, the folder's name for Python; UsageError if it is none or taken."""
     name = re.sub(r"\W", "_", folder.name, flags=re.ASCII).lower()
     if not name.isidentifier() or keyword.iskeyword(name):
         raise UsageError(f"{folder.name!r} is no name for a Python package; begin with a letter")
@@ -44,11 +40,7 @@ def package_name(folder: Path) -> str:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that has something in it.
-
-    Raises:
-        UsageError: It does.
-    """
+    """Refuse, by UsageError, a folder that has something in it."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder}: is there already; choose another name, or remove it")
 

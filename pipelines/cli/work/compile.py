@@ -64,11 +64,7 @@ def _own_packages(name: str) -> list[str]:
 
 
 def compile_component(name: str, out: Path, *, image: str, allow_mutable_tag: bool) -> None:
-    """Compile a plain component to a file.
-
-    Raises:
-        UsageError: The image or the file cannot be used.
-    """
+    """Compile a plain component to a file; UsageError if the image or the file cannot be used."""
     with needs_kubeflow():
         from penstock.pipelines.kubeflow.plain.definitions import write_component
     write_component(name, out, image=image, allow_mutable_tag=allow_mutable_tag)

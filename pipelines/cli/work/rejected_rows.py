@@ -60,11 +60,7 @@ def find_rejected(path: str) -> list[Path]:
 
 
 def inspect_rejected(path: str, files: Sequence[Path], *, every: bool) -> RejectedReport:
-    """Count the rows by reason, and keep every one of them, or the first.
-
-    Raises:
-        DataError: A line is no rejected row.
-    """
+    """Count rows by reason, and keep all or the first; DataError if a line is no rejected row."""
     reasons: Counter[str] = Counter()
     rows: list[dict[str, Any]] = []
     for row in _read(files):

@@ -54,11 +54,7 @@ class RunLine:
 
 
 def list_runs(where: str, only: MetadataStore | None = None) -> list[RunLine]:
-    """All runs of all stores below a folder, or of one store, the newest first.
-
-    Raises:
-        DataError: There are none, or a store cannot be read.
-    """
+    """All runs of the stores below a folder, or of one, the newest first; DataError if none."""
     found = []
     for store in _stores(where, only):
         with open_reading(store) as opened:
@@ -133,11 +129,7 @@ def show_run(what: str | None, root: str, only: MetadataStore | None = None) -> 
 def prune_runs(
     where: str, only: MetadataStore | None, *, keep: int, yes: bool, interrupted: bool
 ) -> None:
-    """Remove what old runs left, or say what would go.
-
-    Raises:
-        DataError: There is no metadata, or it cannot be used.
-    """
+    """Remove what old runs left, or say what would go; DataError without metadata."""
     for store in _stores(where, only):
         with open_reading(store, writable=yes) as opened:
             plan = plan_prune(opened, keep=keep, interrupted=interrupted)

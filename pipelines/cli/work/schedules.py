@@ -15,11 +15,7 @@ _PAGE = 100
 
 
 def check_cron(text: str) -> str:
-    """The schedule as KFP has it, with seconds before the five fields of cron.
-
-    Raises:
-        UsageError: It has not five fields.
-    """
+    """Five fields of cron as KFP has them, with seconds before; UsageError if they are not five."""
     fields = " ".join(text.split())
     if not _FIELDS.fullmatch(fields):
         raise UsageError(
@@ -68,11 +64,7 @@ def create_schedule(
 
 
 def show_schedules(host: str, namespace: str | None) -> None:
-    """Print the schedules of a server on stdout.
-
-    Raises:
-        DataError: There is no server, or it refuses.
-    """
+    """Print the schedules of a server on stdout; DataError if it does not answer or refuses."""
     rows = [
         (one.recurring_run_id, one.display_name, _cron(one), str(one.status).lower())
         for one in _all(connect(host, namespace), host, namespace)

@@ -86,11 +86,7 @@ def _follow(
     console: Console,
     seconds_between_polls: float,
 ) -> None:
-    """Print what each node does until the run ends.
-
-    Raises:
-        DataError: It did not succeed; names the nodes at fault.
-    """
+    """Print what each node does until the run ends; DataError names nodes that failed."""
     shown: dict[str, str] = {}
     failed_polls = 0
     while True:
