@@ -14,7 +14,14 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.gates.anomalies import DATA_SET, list_anomalies
-from penstock.components.gates.drift import Statistics, distances, feature_name, largest_share
+from penstock.components.gates.drift import (
+    Statistics,
+    distances,
+    feature_name,
+    largest_share,
+    nan_count,
+    present,
+)
 from penstock.components.tfrecord.manifest import (
     MAX_QUARANTINED_SHARE,
     Manifest,
@@ -137,7 +144,7 @@ def _feature_problems(
                 f"split '{split}', feature '{feature_name(feature)}': has infinite values; "
                 "expected finite ones"
             )
-        not_a_number = _not_a_number(feature)
+        not_a_number = nan_count(feature)
         if not_a_number and feature_name(feature) != label:  # of a label they count as missing
             yield (
                 f"split '{split}', feature '{feature_name(feature)}': {not_a_number} values are "
@@ -154,7 +161,7 @@ def _label_problems(
     if feature is None:
         yield f"{where}: is not in the data; expected it in every row"
         return
-    missing = statistics.num_examples - _present(feature)
+    missing = statistics.num_examples - (present(feature) - nan_count(feature))
     if missing:
         yield f"{where}: missing in {missing} of {statistics.num_examples} rows; expected it in all"
     if missing < statistics.num_examples and _has_one_value(feature):
@@ -164,17 +171,6 @@ def _label_problems(
             f"{where}: one value has {share:.2%} of the rows; expected at most "
             f"{options.max_label_share:.2%}"
         )
-
-
-def _present(feature: statistics_pb2.FeatureNameStatistics) -> int:
-    """Rows in which the feature has a value that is not NaN."""
-    kind = feature.WhichOneof("stats")
-    common = getattr(feature, kind).common_stats
-    return common.num_non_missing - _not_a_number(feature)
-
-
-def _not_a_number(feature: statistics_pb2.FeatureNameStatistics) -> int:
-    return max((h.num_nan for h in feature.num_stats.histograms), default=0)
 
 
 def _has_one_value(feature: statistics_pb2.FeatureNameStatistics) -> bool:

@@ -23,7 +23,7 @@ def feature_name(feature: _Feature) -> str:
 
 def distances(before: Statistics, now: Statistics) -> Iterator[tuple[str, float]]:
     """The distance of each feature of data that have rows; 1 of one that only one of both has."""
-    old, new = _by_name(before), _by_name(now)
+    old, new = by_name(before), by_name(now)
     for name in sorted(old.keys() | new.keys()):
         if name in old and name in new:
             yield name, _distance(old[name], new[name])
@@ -55,13 +55,14 @@ def largest_share(feature: _Feature) -> float:
     return max(counts, default=0.0) / total if total else 0.0
 
 
-def _by_name(statistics: Statistics) -> Mapping[str, _Feature]:
+def by_name(statistics: Statistics) -> Mapping[str, _Feature]:
+    """The features by their names."""
     return {feature_name(feature): feature for feature in statistics.features}
 
 
 def _distance(old: _Feature, new: _Feature) -> float:
     missing = abs(_missing(old) - _missing(new))
-    if not _present(old) or not _present(new):
+    if not present(old) or not present(new):
         return missing
     if old.HasField("string_stats") and new.HasField("string_stats"):
         before, now = _shares(old), _shares(new)
@@ -76,7 +77,13 @@ def _common(feature: _Feature) -> statistics_pb2.CommonStatistics:
     return getattr(feature, feature.WhichOneof("stats")).common_stats
 
 
-def _present(feature: _Feature) -> int:
+def nan_count(feature: _Feature) -> int:
+    """Values that are NaN."""
+    return max((histogram.num_nan for histogram in feature.num_stats.histograms), default=0)
+
+
+def present(feature: _Feature) -> int:
+    """Rows in which the feature has a value."""
     return int(_common(feature).num_non_missing)
 
 

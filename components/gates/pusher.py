@@ -22,9 +22,9 @@ from tfx.utils import io_utils, proto_utils
 
 from penstock.components.errors import DataError
 from penstock.components.files.commit import attempt
+from penstock.components.files.content import hash_file
 
 DIGEST_PROPERTY = "pushed_sha256"
-_BLOCK_BYTES = 2**20
 
 
 class Executor(executor.Executor):
@@ -131,11 +131,8 @@ def folder_digest(folder: str) -> str:
     total = hashlib.sha256()
     root = Path(folder)
     for file in sorted(path for path in root.rglob("*") if path.is_file()):
-        content = hashlib.sha256()
-        with file.open("rb") as data:
-            while block := data.read(_BLOCK_BYTES):
-                content.update(block)
-        total.update(file.relative_to(root).as_posix().encode() + b"\0" + content.digest())
+        name = file.relative_to(root).as_posix().encode()
+        total.update(name + b"\0" + hash_file(str(file)).sha256)
     return total.hexdigest()
 
 

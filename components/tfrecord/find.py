@@ -2,6 +2,7 @@
 
 import glob
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,41 +37,30 @@ def find_tfrecords(path: str) -> FoundFiles:
         DataError: There is nothing of that name, or no TFRecord in it.
     """
     recover(path)
-    if os.path.isdir(path):
-        files, skipped = _walk(path)
-    elif os.path.exists(path):
+    if os.path.exists(path) and not os.path.isdir(path):
         return FoundFiles((Path(path),), ())
-    else:
-        files, skipped = _expand(path)
+    below = sorted(_walk(path) if os.path.isdir(path) else _expand(path))
+    skipped = tuple(file for file in below if _is_other(file.name))
+    files = tuple(file for file in below if not _is_other(file.name))
     if not files:
         beside = f" (passed over: {', '.join(p.name for p in skipped)})" if skipped else ""
         raise DataError(f"{path}: no TFRecord file in there{beside}")
-    return FoundFiles(tuple(sorted(files)), tuple(sorted(skipped)))
+    return FoundFiles(files, skipped)
 
 
-def _walk(folder: str) -> tuple[list[Path], list[Path]]:
-    files: list[Path] = []
-    skipped: list[Path] = []
+def _walk(folder: str) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
-        for name in names:
-            (skipped if _is_other(name) else files).append(Path(parent, name))
-    return files, skipped
+        yield from (Path(parent, name) for name in names)
 
 
-def _expand(pattern: str) -> tuple[list[Path], list[Path]]:
+def _expand(pattern: str) -> Iterator[Path]:
     if "://" in pattern:
         raise DataError(f"{pattern}: remote files are not read here; mount or copy them first")
     matches = glob.glob(pattern, recursive=True)
     if not matches:
         raise DataError(f"{pattern}: no such file or folder, and no file matches it as a pattern")
-    files: list[Path] = []
-    skipped: list[Path] = []
-    for match in matches:
-        if os.path.isdir(match):
-            continue
-        (skipped if _is_other(os.path.basename(match)) else files).append(Path(match))
-    return files, skipped
+    return (Path(match) for match in matches if not os.path.isdir(match))
 
 
 def _is_other(name: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from penstock.components.errors import DataError
-from penstock.components.gates.drift import distances, feature_name
+from penstock.components.gates.drift import by_name, distances, nan_count, present
 from penstock.pipelines.reporting.artifact_files import read_bytes, split_folder, splits_in
 from penstock.pipelines.reporting.histograms import (
     BINS,
@@ -122,7 +122,7 @@ def statistics_facts(
     by_split: Mapping[str, Any], *, before: Any = None, compared_with: str | None = None
 ) -> StatisticsFacts:
     """The facts of each split's statistics; drift is against those `before`, of a run's first."""
-    found = {split: _by_name(statistics) for split, statistics in by_split.items()}
+    found = {split: by_name(statistics) for split, statistics in by_split.items()}
     names = dict.fromkeys(name for features in found.values() for name in features)
     rows = {split: int(statistics.num_examples) for split, statistics in by_split.items()}
     first, *others = by_split.values()
@@ -137,10 +137,6 @@ def statistics_facts(
 def _distances(before: Any, now: Any) -> dict[str, float]:
     known = before is not None and now is not None and before.num_examples and now.num_examples
     return dict(distances(before, now)) if known else {}
-
-
-def _by_name(statistics: Any) -> dict[str, Any]:
-    return {feature_name(feature): feature for feature in statistics.features}
 
 
 def _facts(
@@ -170,20 +166,20 @@ def _split(feature: Any, rows: int, bars: Sequence[Bar]) -> SplitFeature:
     kind = feature.WhichOneof("stats")
     if kind is None:
         return SplitFeature(rows, rows, None, (), {}, ())
-    common = getattr(feature, kind).common_stats
     texts = feature.string_stats
     return SplitFeature(
         rows=rows,
         # TFDV counts as missing only rows that it could expect a value in.
-        missing=max(0, rows - int(common.num_non_missing)),
+        missing=max(0, rows - present(feature)),
         distinct=int(texts.unique) if kind == "string_stats" else None,
         top=[Bar(top.value, top.frequency) for top in texts.top_values[:_TOP_VALUES]],
-        numbers=_numbers(feature.num_stats) if kind == "num_stats" else {},
+        numbers=_numbers(feature) if kind == "num_stats" else {},
         bars=bars,
     )
 
 
-def _numbers(stats: Any) -> dict[str, float]:
+def _numbers(feature: Any) -> dict[str, float]:
+    stats = feature.num_stats
     return {
         "mean": stats.mean,
         "deviation": stats.std_dev,
@@ -191,7 +187,7 @@ def _numbers(stats: Any) -> dict[str, float]:
         "median": stats.median,
         "maximum": stats.max,
         "zeros": float(stats.num_zeros),
-        "NaN": float(max((h.num_nan for h in stats.histograms), default=0)),
+        "NaN": float(nan_count(feature)),
     }
 
 
