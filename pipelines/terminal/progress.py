@@ -50,12 +50,12 @@ def make_progress(
     if quiet:
         return Progress()
     if as_json:
-        return JsonLines(screen, title)
+        return _JsonLines(screen, title)
     console = Console(file=screen, highlight=False, markup=False, emoji=False)
-    return LiveTable(console, title) if console.is_terminal else Lines(screen, title)
+    return _LiveTable(console, title) if console.is_terminal else _Lines(screen, title)
 
 
-class Lines(Progress):
+class _Lines(Progress):
     """A line when a node has ended, and every 30 seconds and at each epoch; for logs and pipes."""
 
     def __init__(self, screen: TextIO, title: str) -> None:
@@ -64,29 +64,24 @@ class Lines(Progress):
         self._width = 0
         self._began = 0.0
 
-    def __enter__(self) -> "Lines":
+    def __enter__(self) -> "_Lines":
         self._print(self._title)
         return self
 
     def log(self, path: str) -> None:
-        """See `Progress`."""
         self._print(f"  log: {path}")
 
     def plan(self, nodes: Sequence[str]) -> None:
-        """See `Progress`."""
         self._width = max(map(len, nodes))
 
     def start(self, node: str) -> None:
-        """See `Progress`."""
         self._began = time.perf_counter()
         self._told = paced(lambda text: self._print(f"  {node:{self._width}}  {text}"))
 
     def tell(self, activity: Activity) -> None:
-        """See `Progress`."""
         self._told(activity)
 
     def end(self, node: str, state: str) -> None:
-        """See `Progress`."""
         seconds = time.perf_counter() - self._began
         self._print(f"  {node:{self._width}}  {state:7}  {seconds:6.1f} s")
 
@@ -94,36 +89,31 @@ class Lines(Progress):
         print(line, file=self._screen, flush=True)
 
 
-class JsonLines(Progress):
+class _JsonLines(Progress):
     """An event a line: `run`, `log`, `plan`, `start`, `activity`, `end`."""
 
     def __init__(self, screen: TextIO, title: str) -> None:
         self._screen = screen
         self._title = title
 
-    def __enter__(self) -> "JsonLines":
+    def __enter__(self) -> "_JsonLines":
         self._event("run", command=self._title)
         return self
 
     def log(self, path: str) -> None:
-        """See `Progress`."""
         self._event("log", path=path)
 
     def plan(self, nodes: Sequence[str]) -> None:
-        """See `Progress`."""
         self._event("plan", nodes=list(nodes))
 
     def start(self, node: str) -> None:
-        """See `Progress`."""
         self._told = paced(lambda text: self._event("activity", node=node, text=text))
         self._event("start", node=node)
 
     def tell(self, activity: Activity) -> None:
-        """See `Progress`."""
         self._told(activity)
 
     def end(self, node: str, state: str) -> None:
-        """See `Progress`."""
         self._event("end", node=node, state=state)
 
     def _event(self, event: str, **what: object) -> None:
@@ -139,7 +129,7 @@ class _Row:
     activity: str = ""
 
 
-class LiveTable(Progress):
+class _LiveTable(Progress):
     """All nodes with their state and time, and how far the running one is, redrawn in place."""
 
     # Each redraw takes the interpreter's lock from the work for a millisecond or two.
@@ -157,7 +147,7 @@ class LiveTable(Progress):
             redirect_stderr=False,
         )
 
-    def __enter__(self) -> "LiveTable":
+    def __enter__(self) -> "_LiveTable":
         self._live.start()
         return self
 
@@ -165,26 +155,21 @@ class LiveTable(Progress):
         self._live.stop()
 
     def log(self, path: str) -> None:
-        """See `Progress`."""
         self._live.console.print(f"log: {path}", soft_wrap=True)
 
     def plan(self, nodes: Sequence[str]) -> None:
-        """See `Progress`."""
         self._rows = {node: _Row() for node in nodes}
 
     def start(self, node: str) -> None:
-        """See `Progress`."""
         self._rows[node] = _Row(RUNNING, time.perf_counter())
         self._spinner.update(text=RUNNING)
 
     def tell(self, activity: Activity) -> None:
-        """See `Progress`."""
         for row in self._rows.values():
             if row.state == RUNNING:
                 row.activity = activity.text
 
     def end(self, node: str, state: str) -> None:
-        """See `Progress`."""
         row = self._rows[node]
         row.state, row.seconds = state, time.perf_counter() - row.began
 

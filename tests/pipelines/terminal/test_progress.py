@@ -5,7 +5,7 @@ import re
 from rich.console import Console
 
 from penstock.components.activity import Activity
-from penstock.pipelines.terminal.progress import Lines, LiveTable, make_progress
+from penstock.pipelines.terminal.progress import _Lines, _LiveTable, make_progress
 
 
 def play(progress):
@@ -23,7 +23,7 @@ def play(progress):
 def test_a_line_a_node_where_there_is_no_terminal():
     screen = io.StringIO()
     progress = make_progress(screen, "penstock run taxi")
-    assert isinstance(progress, Lines)
+    assert isinstance(progress, _Lines)
     play(progress)
     assert screen.getvalue() == (
         "penstock run taxi\n"
@@ -36,7 +36,7 @@ def test_a_line_a_node_where_there_is_no_terminal():
 
 def test_a_table_of_all_nodes_on_a_terminal():
     screen = io.StringIO()
-    play(LiveTable(Console(file=screen, force_terminal=True, width=60), "penstock run taxi"))
+    play(_LiveTable(Console(file=screen, force_terminal=True, width=60), "penstock run taxi"))
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
     last = [re.sub(r"\s+", " ", line).strip() for line in text.rstrip().splitlines()[-4:]]
     assert last == [
@@ -51,12 +51,12 @@ def test_a_terminal_gets_the_table(monkeypatch):
     screen = io.StringIO()
     monkeypatch.setattr(screen, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    assert isinstance(make_progress(screen, "penstock run taxi"), LiveTable)
+    assert isinstance(make_progress(screen, "penstock run taxi"), _LiveTable)
 
 
 def test_the_running_node_says_how_far_it_is():
     screen = io.StringIO()
-    table = LiveTable(Console(file=screen, force_terminal=True, width=60), "penstock run taxi")
+    table = _LiveTable(Console(file=screen, force_terminal=True, width=60), "penstock run taxi")
     with table:
         table.plan(["Trainer"])
         table.start("Trainer")
