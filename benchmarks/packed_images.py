@@ -49,8 +49,6 @@ def root_of(folder: Path, images: int) -> Path:
 def _write_rows(folder: Path, files: list[Path]) -> None:
     import tensorflow as tf
 
-    from penstock.components.tfrecord.features import example
-
     folder.mkdir(parents=True)
     for shard in range(SHARDS):
         with tf.io.TFRecordWriter(
@@ -58,13 +56,13 @@ def _write_rows(folder: Path, files: list[Path]) -> None:
         ) as out:
             for path in files[shard::SHARDS]:
                 # The texts are what an ingest of images writes beside them.
-                values = {
-                    "image": path.read_bytes(),
-                    "label": made_photos.label_of(path),
-                    "filename": path.name.encode(),
-                    "format": b"jpeg",
-                }
-                out.write(example(values).SerializeToString())
+                row = tf.train.Example()
+                feature = row.features.feature
+                feature["image"].bytes_list.value.append(path.read_bytes())
+                feature["label"].int64_list.value.append(made_photos.label_of(path))
+                feature["filename"].bytes_list.value.append(path.name.encode())
+                feature["format"].bytes_list.value.append(b"jpeg")
+                out.write(row.SerializeToString())
 
 
 def pack_images(root: Path, size: int) -> Path:

@@ -9,7 +9,30 @@ from sklearn.datasets import load_digits
 
 from penstock.components.doctor.inspect import InspectedFile, inspect
 from penstock.components.errors import DataError
-from penstock.components.tfrecord.features import example, sequence_example
+from penstock.components.tfrecord.example_proto import SequenceExample
+
+
+def put(feature, value):
+    """Fill a feature: texts and numbers, one or several; None leaves it without a value."""
+    values = value if isinstance(value, list) else [value]
+    if isinstance(value, np.ndarray):
+        values = value.ravel().tolist()
+    for one in values:
+        if isinstance(one, (str, bytes)):
+            feature.bytes_list.value.append(one.encode() if isinstance(one, str) else one)
+        elif one is not None:
+            (feature.float_list if isinstance(one, float) else feature.int64_list).value.append(one)
+
+
+def example(values, lists=None):
+    """An Example, or with lists a SequenceExample: one message serves both."""
+    message = SequenceExample()
+    for name, value in values.items():
+        put(message.context.feature[name], value)
+    for name, steps in (lists or {}).items():
+        for step in steps:
+            put(message.feature_lists.feature_list[name].feature.add(), step)
+    return message
 
 
 def by_name(report):
@@ -22,10 +45,10 @@ def digits(tfrecord):
     data = load_digits()
     rows = [
         example({
-            "png": tf.io.encode_png(pixels.astype(np.uint8)[..., None]),
+            "png": tf.io.encode_png(pixels.astype(np.uint8)[..., None]).numpy(),
             "pixels": pixels.reshape(-1),
-            "tensor": pixels.astype(np.float32),
-            "label": label,
+            "tensor": tf.io.serialize_tensor(pixels.astype(np.float32)).numpy(),
+            "label": int(label),
         }).SerializeToString()
         for pixels, label in zip(data.images[:20], data.target[:20], strict=True)
     ]  # fmt: skip
@@ -240,7 +263,7 @@ def test_the_report_is_json(digits):
 
 
 def test_a_sequence_of_varying_steps(tfrecord):
-    rows = [sequence_example({}, {"s": [[1], [2, 3]]}), sequence_example({}, {"s": [[4]]})]
+    rows = [example({}, {"s": [[1], [2, 3]]}), example({}, {"s": [[4]]})]
     (feature,) = inspect(str(tfrecord("a", [r.SerializeToString() for r in rows]))).features
     assert (feature.min_steps, feature.max_steps) == (1, 2)
     assert (feature.min_values, feature.max_values) == (1, 2)
