@@ -5,6 +5,7 @@ import os
 import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from penstock.components.errors import DataError
 from penstock.components.packing.facts import StatedColumn
 from penstock.components.tfrecord.feature_spec import feature_spec
 
@@ -15,10 +16,16 @@ def stated_columns(schema: schema_pb2.Schema | str | os.PathLike[str]) -> dict[s
     """Kind and shape of every feature in use, in the schema's order.
 
     Raises:
-        DataError: The schema cannot be read, or a feature is of a kind that records do not hold.
+        DataError: The schema cannot be read, or a feature is of a kind that records do not hold, or
+            ragged by other features.
     """
     stated = {}
     for name, spec in feature_spec(schema).items():
+        if isinstance(spec, tf.io.RaggedFeature) and spec.value_key != name:
+            raise DataError(
+                f"{name!r} is a RaggedTensor of preprocessing_fn, which is not packed: give its "
+                "to_sparse(), which is, or train from rows"
+            )
         fixed = isinstance(spec, tf.io.FixedLenFeature)
         stated[name] = StatedColumn(_KINDS[spec.dtype], tuple(spec.shape) if fixed else None)
     return stated

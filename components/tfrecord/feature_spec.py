@@ -14,7 +14,12 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from penstock.components.errors import DataError, UsageError
 from penstock.components.tfrecord.schema_features import is_used, parse_schema
 
-FeatureSpec: TypeAlias = tf.io.FixedLenFeature | tf.io.VarLenFeature
+FeatureSpec: TypeAlias = (
+    tf.io.FixedLenFeature
+    | tf.io.VarLenFeature
+    | tf.io.FixedLenSequenceFeature
+    | tf.io.RaggedFeature
+)
 
 _DTYPES = {schema_pb2.INT: tf.int64, schema_pb2.FLOAT: tf.float32, schema_pb2.BYTES: tf.string}
 _DEFAULTS = {tf.int64: 0, tf.float32: 0.0, tf.string: ""}
@@ -30,6 +35,7 @@ def feature_spec(
     | `shape` of d dimensions | FixedLen of that shape |
     | `value_count` with min = max = n, or at most 1 | FixedLen `[n]`, or `[1]` |
     | any other number of values, or none stated | VarLen |
+    | `ragged_tensor`, as of a `preprocessing_fn` that gives a RaggedTensor | Ragged |
 
     A FixedLen feature whose presence is not 1.0 is filled with 0, 0.0 or "" where it is absent.
     A feature that is present with an empty list is not absent: name it in `var_len`.
@@ -44,15 +50,21 @@ def feature_spec(
     """
     if not isinstance(schema, schema_pb2.Schema):
         schema = read_schema(schema)
-    _require_dense_or_varlen(schema)
-    features = [f for f in schema.feature if is_used(f)]
+    ragged = _ragged(schema)
+    lengths = {part.row_length for _, kind in ragged.values() for part in kind.partition}
+    features = [f for f in schema.feature if is_used(f) and f.name not in lengths]
     names = [f.name for f in features]
     if unknown := sorted(set(var_len) - set(names)):
         raise UsageError(
             f"var_len names features that the schema does not have: {', '.join(unknown)}; "
             f"it has {', '.join(names)}"
         )
-    return {f.name: _spec(f, var_len=f.name in var_len) for f in features}
+    return dict(
+        _ragged_spec(f, *ragged[f.name])
+        if f.name in ragged
+        else (f.name, _spec(f, var_len=f.name in var_len))
+        for f in features
+    )
 
 
 def read_schema(path: str | os.PathLike[str]) -> schema_pb2.Schema:
@@ -102,12 +114,39 @@ def _fixed_shape(feature: schema_pb2.Feature) -> list[int] | None:
     return None
 
 
-def _require_dense_or_varlen(schema: schema_pb2.Schema) -> None:
+def _ragged_spec(
+    values: schema_pb2.Feature, name: str, kind: schema_pb2.TensorRepresentation.RaggedTensor
+) -> tuple[str, tf.io.RaggedFeature]:
+    """The name of a ragged feature and its parsing, by the feature that has its values."""
+    parts = tuple(
+        tf.io.RaggedFeature.RowLengths(part.row_length)
+        if part.HasField("row_length")
+        else tf.io.RaggedFeature.UniformRowLength(part.uniform_row_length)
+        for part in kind.partition
+    )
+    return name, tf.io.RaggedFeature(_DTYPES[values.type], values.name, parts)
+
+
+def _ragged(
+    schema: schema_pb2.Schema,
+) -> dict[str, tuple[str, schema_pb2.TensorRepresentation.RaggedTensor]]:
+    """Name and representation of the ragged features, by the feature that has their values."""
+    found = {}
     for group in schema.tensor_representation_group.values():
         for name, representation in group.tensor_representation.items():
             kind = representation.WhichOneof("kind")
-            if kind not in (None, "dense_tensor", "varlen_sparse_tensor"):
+            if kind == "ragged_tensor":
+                ragged = representation.ragged_tensor
+                found[".".join(ragged.feature_path.step)] = (name, ragged)
+            elif kind not in (None, "dense_tensor", "varlen_sparse_tensor"):
                 raise DataError(
-                    f"the schema represents {name!r} as {kind}; training reads dense_tensor and "
-                    "varlen_sparse_tensor: write it as one of these in preprocessing_fn"
+                    f"the schema represents {name!r} as {kind}; training reads dense_tensor, "
+                    "varlen_sparse_tensor and ragged_tensor: write it as one of these in "
+                    "preprocessing_fn"
                 )
+    if absent := sorted(set(found) - {f.name for f in schema.feature}):
+        raise DataError(
+            f"the schema has no feature {absent[0]!r}, in which {found[absent[0]][0]!r} is to have "
+            "its values: correct the ragged_tensor"
+        )
+    return found

@@ -51,7 +51,7 @@ def require_examples(payload: bytes, where: str) -> None:
     if has_sequences(payload):
         raise DataError(
             f"{where}: holds SequenceExamples, of which only tf.io.parse_sequence_example reads "
-            "the feature lists; expected tf.train.Examples"
+            "the feature lists; expected tf.train.Examples, or feature_lists=... in the call"
         )
 
 

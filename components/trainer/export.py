@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.tfrecord.feature_spec import FeatureSpec
 from penstock.components.trainer.input.common import Label, names_of
+from penstock.components.trainer.input.parsing import Parser, Spec, padded, parser
 from penstock.components.trainer.model_setup import input_names
 
 Signature = Callable[[tf.Tensor], dict[str, tf.Tensor]]
@@ -29,11 +29,12 @@ def export(
     *,
     label: Label,
     transform: Any | None = None,
-    spec: Mapping[str, FeatureSpec] | None = None,
+    spec: Spec | None = None,
+    feature_lists: Spec | None = None,
     prepare: Prepare | None = None,
     signatures: Mapping[str, Signature] | None = None,
 ) -> None:
-    """Write a SavedModel that takes serialised `tf.train.Example` records.
+    """Write a SavedModel that takes serialised `tf.train.Example` records, or SequenceExamples.
 
     | signature | in | out |
     |---|---|---|
@@ -54,16 +55,20 @@ and the label where the records have it; only with `transform` |
         transform: The `tft.TFTransformOutput` whose features the model takes; the records are
             then raw ones.
         spec: What to parse where there is no `transform`; give exactly one of the two.
+        feature_lists: Beside `spec`, as for `train_input_fn`: the records are SequenceExamples.
         prepare: What the input function does to the features that were parsed and transformed,
             before the model sees them; None where it does nothing.
         signatures: Signatures beyond these, by name.
 
     Raises:
         DataError: A weight is not finite, or `serving_dir` already holds something.
-        UsageError: Both or neither of `transform` and `spec` are given.
+        UsageError: Both or neither of `transform` and `spec` are given, or `feature_lists` with
+            `transform`.
     """
     if (transform is None) == (spec is None):
         raise UsageError("export needs either transform or spec")
+    if transform is not None and feature_lists is not None:
+        raise UsageError("transform takes tf.train.Examples: give feature_lists with spec")
     check_finite(model)
     if tf.io.gfile.exists(serving_dir) and tf.io.gfile.listdir(serving_dir):
         raise DataError(f"{serving_dir}: already holds files; export to an empty place")
@@ -72,14 +77,20 @@ and the label where the records have it; only with `transform` |
     if transform is not None:
         graph = module.transform = TransformGraph(transform)
         raw_spec = transform.raw_feature_spec()
-        parsed = _without(raw_spec, label)
+        labels = names_of(label, raw_spec)
         saved = {
-            "serving_default": _serve(model, parsed, lambda raw: before_model(graph(raw))),
-            "transform_features": _transform(raw_spec, graph),
+            "serving_default": _serve(
+                model, _transformed(_without(raw_spec, labels), graph), before_model
+            ),
+            "transform_features": _on_examples(_transformed(raw_spec, graph)),
         }
     else:
         assert spec is not None
-        saved = {"serving_default": _serve(model, _without(spec, label), before_model)}
+        labels = names_of(label, {**spec, **(feature_lists or {})})
+        steps = None if feature_lists is None else _without(feature_lists, labels)
+        saved = {
+            "serving_default": _serve(model, parser(_without(spec, labels), steps), before_model)
+        }
     _save(module, {**saved, **(signatures or {})}, serving_dir)
 
 
@@ -147,14 +158,12 @@ def _tracked(model: keras.Model) -> tf.Module:
     return module
 
 
-def _serve(
-    model: keras.Model, spec: Mapping[str, FeatureSpec], transform: Callable[[Any], Any]
-) -> Signature:
+def _serve(model: keras.Model, features_of: Parser, prepare: Prepare) -> Signature:
     names = input_names(model)
 
     @_on_examples
     def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        features = transform(tf.io.parse_example(examples, dict(spec)))
+        features = prepare(features_of(examples))
         if names is not None:
             # Keras goes by position where there are more features than the model takes.
             features = {name: features[name] for name in names}
@@ -170,18 +179,16 @@ def _as_served(value: tf.Tensor) -> tf.Tensor:
     return tf.cast(value, tf.float32) if value.dtype in (tf.bfloat16, tf.float16) else value
 
 
-def _transform(
-    spec: Mapping[str, FeatureSpec], transform: Callable[[Any], dict[str, tf.Tensor]]
-) -> Signature:
-    @_on_examples
-    def transform_features(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return transform(tf.io.parse_example(examples, dict(spec)))
+def _transformed(spec: Spec, graph: TransformGraph) -> Parser:
+    """A function of raw records that gives their transformed features."""
+
+    def transform_features(examples: tf.Tensor) -> dict[str, Any]:
+        return padded(graph(tf.io.parse_example(examples, dict(spec))), examples)
 
     return transform_features
 
 
-def _without(spec: Mapping[str, FeatureSpec], label: Label) -> dict[str, FeatureSpec]:
-    labels = names_of(label, spec)
+def _without(spec: Spec, labels: Collection[str]) -> Spec:
     return {name: kind for name, kind in spec.items() if name not in labels}
 
 

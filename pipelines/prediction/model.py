@@ -26,11 +26,13 @@ class PushedModel:
         path: Its folder.
         signature: `serve_columns` or `serve_images`.
         columns: The kind of each column that the signature takes, by its name there.
+        lists: Those of them that take lists.
     """
 
     path: str
     signature: str
     columns: Mapping[str, FeatureKind]
+    lists: frozenset[str]
     _function: Any = field(repr=False)
     _module: Any = field(repr=False)  # keeps the variables alive
 
@@ -43,7 +45,7 @@ class PushedModel:
         """The predictions of a batch.
 
         Args:
-            columns: Tensors [rows] by the signature's names; all of them.
+            columns: Tensors [rows], of lists [rows, longest], by the signature's names; all.
 
         Returns:
             For a target with classes `prediction`, the most probable in words, its `probability`,
@@ -89,7 +91,8 @@ def open_model(place: str) -> PushedModel:
             function = module.signatures[signature]
             specs = function.structured_input_signature[1]
             kinds = {name: _KINDS[spec.dtype] for name, spec in specs.items()}
-            return PushedModel(path, signature, kinds, function, module)
+            lists = frozenset(name for name, spec in specs.items() if spec.shape.rank > 1)
+            return PushedModel(path, signature, kinds, lists, function, module)
     raise UsageError(
         f"{path}: the model has no signature {SERVE_COLUMNS} or {SERVE_IMAGES}, it has "
         f"{', '.join(module.signatures) or 'none'}; export it by train_tables or train_images, or "

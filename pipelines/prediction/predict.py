@@ -107,7 +107,7 @@ def _table(model: PushedModel, data: str, options: SourceOptions) -> tuple[Itera
             for start in range(0, batch.num_rows, _BATCH_ROWS):
                 rows = batch.slice(start, _BATCH_ROWS)
                 columns = {
-                    served: _tensor(rows[names[served]], kind)
+                    served: _tensor(rows[names[served]], kind, is_list=served in model.lists)
                     for served, kind in model.columns.items()
                 }
                 yield _joined(_texts(rows), model.predict(columns))
@@ -136,11 +136,12 @@ def _names(model: PushedModel, source: Source) -> dict[str, str]:
 
 def _schema_text(model: PushedModel, source: Source, names: Mapping[str, str]) -> str:
     kinds = {names[served]: kind for served, kind in model.columns.items()}
+    lists = {names[served] for served in model.lists}
     schema = schema_pb2.Schema()
     for column in source.columns:
         kind = kinds.get(column.name, column.kind)
         feature = schema.feature.add(name=column.name, type=schema_pb2.FeatureType.Value(kind.name))
-        if not column.is_list:
+        if not (column.name in lists if column.name in kinds else column.is_list):
             feature.value_count.max = 1
     return text_format.MessageToString(schema)
 
@@ -174,8 +175,15 @@ def _refuse(batch: Batch) -> None:
         raise DataError(str(batch.rejected[0]))
 
 
-def _tensor(column: pa.ChunkedArray, kind: FeatureKind) -> tf.Tensor:
-    """[rows], with what stands for a missing value in place of nulls."""
+def _tensor(column: pa.ChunkedArray, kind: FeatureKind, *, is_list: bool = False) -> tf.Tensor:
+    """[rows], of lists [rows, longest], with what stands for a missing value in place of nulls."""
+    if pa.types.is_list(column.type):
+        lists = column.combine_chunks()
+        lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+        values = _tensor(lists.flatten(), kind)
+        return tf.RaggedTensor.from_row_lengths(values, lengths).to_tensor(_MISSING[kind])
+    if is_list:
+        return _tensor(column, kind)[:, tf.newaxis]
     filled = pc.fill_null(column, _MISSING[kind])
     if kind is FeatureKind.BYTES:
         return tf.constant(filled.to_pylist(), tf.string)

@@ -122,7 +122,9 @@ def share_of_worker(
     return files, rows_of_replica(options, context)
 
 
-def first_record(files: InputFiles, parse: Callable[[tf.Tensor], T], expected: str) -> T:
+def first_record(
+    files: InputFiles, parse: Callable[[tf.Tensor], T], expected: str, *, has_lists: bool = False
+) -> T:
     """The first record, parsed: what is wrong with the input as a whole is raised now.
 
     An endless dataset over no rows would spin for ever.
@@ -132,6 +134,7 @@ def first_record(files: InputFiles, parse: Callable[[tf.Tensor], T], expected: s
         parse: Takes a serialised record.
         expected: Completes "the first record ..." where it cannot be parsed; may have a
             `{reason}`.
+        has_lists: Whether the records may be SequenceExamples.
 
     Raises:
         DataError: There is no record, or the first cannot be read or parsed.
@@ -139,7 +142,8 @@ def first_record(files: InputFiles, parse: Callable[[tf.Tensor], T], expected: s
     for file, compression in zip(files.files, files.compressions, strict=True):
         try:
             for record in tf.data.TFRecordDataset(file, compression).take(1):
-                require_examples(record.numpy(), file)
+                if not has_lists:
+                    require_examples(record.numpy(), file)
                 return parse(record)
         except tf.errors.DataLossError as error:
             raise DataError(

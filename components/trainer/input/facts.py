@@ -30,7 +30,7 @@ def input_facts(
         DataError: Nothing matches, or a shard differs from its manifest.
     """
     found = find_input(source, split=split)
-    fixed_length = not any(isinstance(f, tf.io.VarLenFeature) for f in spec.values())
+    fixed_length = not any(not isinstance(f, tf.io.FixedLenFeature) for f in spec.values())
     return facts_of(found, options, "rows", columns=len(spec), fixed_length=fixed_length)
 
 

@@ -15,13 +15,13 @@ begins; every training batch is full, so that a step is traced and compiled once
 the order, so that a training goes on at any step (see `order.py`).
 """
 
-from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 import tensorflow as tf
 
-from penstock.components.errors import UsageError
-from penstock.components.tfrecord.feature_spec import FeatureSpec
+from penstock.components.errors import DataError, UsageError, short_error
+from penstock.components.tfrecord.example_proto import has_sequences
 from penstock.components.trainer.input.cache import check_memory
 from penstock.components.trainer.input.common import (
     Label,
@@ -37,6 +37,7 @@ from penstock.components.trainer.input.common import (
 )
 from penstock.components.trainer.input.files import InputFiles, InputSource, find_input
 from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.parsing import Parser, Spec, parser
 from penstock.components.trainer.input.passes import (
     Passes,
     open_passes,
@@ -48,6 +49,8 @@ from penstock.components.trainer.input.start import InputStart
 
 # Blocks of cached rows that are mixed before windows are cut from them again: 64 Ki rows.
 _CACHED_BLOCKS_MIXED = 64
+# Records of which one at least is to have steps.
+_LOOKED_AT = 1024
 # What a string takes in a tensor beside its characters, at most.
 _STRING_BYTES = 24
 
@@ -55,10 +58,11 @@ _STRING_BYTES = 24
 @keeps_source
 def train_input_fn(
     source: InputSource,
-    spec: Mapping[str, FeatureSpec],
+    spec: Spec,
     *,
     options: InputOptions,
     label: Label = None,
+    feature_lists: Spec | None = None,
     split: str = "train",
     input_context: tf.distribute.InputContext | None = None,
     start: InputStart | None = None,
@@ -68,10 +72,12 @@ def train_input_fn(
     Args:
         source: File paths and patterns as in TFX's `fn_args.train_files` (names that end in
             `.gz` are decompressed), or a folder with a manifest.
-        spec: What to parse, by feature; see `feature_spec`.
+        spec: What to parse, by feature; see `feature_spec`. Of SequenceExamples the context.
         options: Batch size, shuffling and speed.
         label: The feature that is the label, or several: the label is then a mapping by name.
             None gives features only.
+        feature_lists: What to parse of each step of SequenceExamples, by feature list; None where
+            the records are Examples.
         split: The split to take from a manifest.
         input_context: This worker's place among several, as `tf.distribute` gives it: it then
             reads rows of its own, and batches of `batch_size` / replicas rows.
@@ -79,15 +85,15 @@ def train_input_fn(
 
     Returns:
         Dataset of `(features, label)`, or of `features` without a label. `features` maps names
-        to tensors whose first dimension is the batch size; each pass over the files comes in
-        another order and has each row once.
+        to tensors whose first dimension is the batch size, ragged ones padded to the longest of
+        the batch; each pass over the files comes in another order and has each row once.
 
     Raises:
         DataError: There are no rows, or the records do not fit `spec`.
         UsageError: The label is not in `spec`, an option does not go with it, the cache does not
             fit, or the input is another one than at the start.
     """
-    files = _open(source, spec, label, split)
+    files, parse = _open(source, spec, feature_lists, label, split)
     passes = open_passes(
         files,
         options,
@@ -97,9 +103,8 @@ def train_input_fn(
         start=start,
     )
     batch_size = rows_of_replica(options, input_context)
-    parse = _parser(spec)
     if options.cache == "memory":
-        _check_cache(files, spec, options)
+        _check_cache(files, {**spec, **(feature_lists or {})}, parse, options)
         rows = parallel_map(_blocks(files, options), parse).cache()
         batches = _permuted(passes.numbers.flat_map(lambda n: _cached_windows(n, rows, passes)))
         batches = batches.rebatch(batch_size, drop_remainder=True)
@@ -113,10 +118,11 @@ def train_input_fn(
 @keeps_source
 def eval_input_fn(
     source: InputSource,
-    spec: Mapping[str, FeatureSpec],
+    spec: Spec,
     *,
     options: InputOptions,
     label: Label = None,
+    feature_lists: Spec | None = None,
     split: str = "eval",
     input_context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
@@ -125,9 +131,9 @@ def eval_input_fn(
     Arguments and errors are those of `train_input_fn`. Nothing is dropped: only the very last
     batch is short where the rows do not divide.
     """
-    files = _open(source, spec, label, split)
+    files, parse = _open(source, spec, feature_lists, label, split)
     files, batch_size = share_of_worker(files, options, input_context)
-    batches = parallel_map(_blocks(files, options).rebatch(batch_size), _parser(spec))
+    batches = parallel_map(_blocks(files, options).rebatch(batch_size), parse)
     return _finish(batches, label, options)
 
 
@@ -170,39 +176,53 @@ def _permuted(windows: tf.data.Dataset) -> tf.data.Dataset:
     return parallel_map(windows, permute)
 
 
-def _parser(spec: Mapping[str, FeatureSpec]) -> Callable[[tf.Tensor], dict[str, Any]]:
-    return lambda serialised: tf.io.parse_example(serialised, dict(spec))
-
-
 def _finish(batches: tf.data.Dataset, label: Label, options: InputOptions) -> tf.data.Dataset:
     """Split off the label and keep batches ready."""
     return tuned(batches.map(lambda features: apart(features, label)), options)
 
 
 def _open(
-    source: InputSource, spec: Mapping[str, FeatureSpec], label: Label, split: str
-) -> InputFiles:
-    """The files, after a look at the first record."""
-    names_of(label, spec)
+    source: InputSource, spec: Spec, feature_lists: Spec | None, label: Label, split: str
+) -> tuple[InputFiles, Parser]:
+    """The files, after a look at the first record, and what parses their records."""
+    parse = parser(spec, feature_lists)
+    names_of(label, [*spec, *(feature_lists or ())])
     files = find_input(source, split=split)
-    first_record(
-        files,
-        lambda record: tf.io.parse_single_example(record, dict(spec)),
-        "does not fit the schema ({reason})",
-    )
-    return files
+    try:
+        first_record(
+            files,
+            lambda record: parse(record[tf.newaxis]),
+            "does not fit the schema ({reason})",
+            has_lists=feature_lists is not None,
+        )
+    except ValueError as error:  # a kind of feature where TensorFlow has none
+        raise UsageError(f"the spec cannot be parsed: {short_error(error)}") from error
+    if feature_lists is not None:
+        _require_steps(files)
+    return files, parse
 
 
-def _check_cache(files: InputFiles, spec: Mapping[str, FeatureSpec], options: InputOptions) -> None:
+def _require_steps(files: InputFiles) -> None:
+    """Refuse Examples where there were to be SequenceExamples: they parse as ones without steps."""
+    pairs = zip(files.files, files.compressions, strict=True)
+    records = (record for pair in pairs for record in tf.data.TFRecordDataset(*pair))
+    if not any(has_sequences(record.numpy()) for record in islice(records, _LOOKED_AT)):
+        raise DataError(
+            f"{files.files[0]}: none of the first {_LOOKED_AT:,} records is a SequenceExample with "
+            "steps; leave feature_lists out to read tf.train.Examples"
+        )
+
+
+def _check_cache(files: InputFiles, spec: Spec, parse: Parser, options: InputOptions) -> None:
     """Refuse features that cannot be cached, and rows that do not fit."""
-    varying = [name for name, kind in spec.items() if isinstance(kind, tf.io.VarLenFeature)]
+    varying = [name for name, kind in spec.items() if not isinstance(kind, tf.io.FixedLenFeature)]
     if varying:
         raise UsageError(
             f"cache 'memory' needs features of fixed length; {', '.join(varying)} may vary: "
             "use cache 'none', or fix the length in the schema"
         )
     records = next(iter(_blocks(files, options)))
-    each = sum(map(_tensor_bytes, _parser(spec)(records).values())) / len(records)
+    each = sum(map(_tensor_bytes, parse(records).values())) / len(records)
     rows = sum(files.counted())
     what = f"{rows:,} rows of about {each:,.0f} bytes"
     check_memory(int(rows * each), what, "use cache 'none', or pack the rows")

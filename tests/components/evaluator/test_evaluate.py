@@ -335,3 +335,27 @@ def test_what_is_tfmas_alone(models, shared_models):
     assert not_in_batches(plain, [shared[0]._replace(model_type="tf_js")]) == (
         "a model that is no SavedModel"
     )
+
+
+def test_sequence_examples_are_evaluated_by_their_context(shared_models, save_model, tmp_path):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+    def steps(examples):
+        lists = {"s": tf.io.RaggedFeature(tf.float32)}
+        _, found, _ = tf.io.parse_sequence_example(examples, {}, lists)
+        return {"outputs": tf.reduce_sum(found["s"], axis=[1, 2])[:, None]}
+
+    (tmp_path / "examples").mkdir()
+    with tf.io.TFRecordWriter(str(tmp_path / "examples/data")) as file:
+        for i in range(6):
+            row = tf.train.SequenceExample()
+            row.context.feature["y"].float_list.value.append(i % 2)
+            for _ in range(i):
+                row.feature_lists.feature_list["s"].feature.add().float_list.value.append(1.0)
+            file.write(row.SerializeToString())
+    text = 'model_specs {signature_name: "steps" label_key: "y"} slicing_specs {feature_keys: "y"} '
+    text += f"metrics_specs {{{metrics('ExampleCount', 'MeanPrediction')}}}"
+    model = save_model(tmp_path / "model", {}, steps=steps)
+    in_batches(tmp_path / "examples", tmp_path / "out", *shared_models(config(text), model))
+    found = tfma.load_eval_result(str(tmp_path / "out")).slicing_metrics
+    means = {key[0][1]: values[""][""]["mean_prediction"]["doubleValue"] for key, values in found}
+    assert means == {0.0: 2.0, 1.0: 3.0}

@@ -75,15 +75,40 @@ def test_a_kind_that_records_do_not_hold_is_refused(feature, message):
         spec_of(feature)
 
 
-def test_a_ragged_representation_is_refused():
-    schema = text_format.Parse(
-        """feature { name: "a" type: INT }
-        tensor_representation_group { key: "" value { tensor_representation {
-          key: "a" value { ragged_tensor { } } } } }""",
-        schema_pb2.Schema(),
+def represented(features, representation):
+    text = f"""{features} tensor_representation_group {{ key: "" value {{ tensor_representation {{
+      key: "a" value {{ {representation} }} }} }} }}"""
+    return text_format.Parse(text, schema_pb2.Schema())
+
+
+def test_a_ragged_feature_has_its_values_and_lengths_in_others():
+    schema = represented(
+        """feature { name: "a$ragged_values" type: FLOAT } feature { name: "b" type: INT }
+        feature { name: "a$row_lengths_1" type: INT }""",
+        """ragged_tensor { feature_path { step: "a$ragged_values" }
+        partition { row_length: "a$row_lengths_1" } partition { uniform_row_length: 2 } }""",
     )
-    with pytest.raises(DataError, match="the schema represents 'a' as ragged_tensor"):
-        feature_spec(schema)
+    ragged = tf.io.RaggedFeature
+    parts = (ragged.RowLengths("a$row_lengths_1"), ragged.UniformRowLength(2))
+    assert feature_spec(schema) == {
+        "a": ragged(tf.float32, "a$ragged_values", parts),
+        "b": tf.io.VarLenFeature(tf.int64),
+    }
+
+
+@pytest.mark.parametrize(
+    ("representation", "message"),
+    [
+        ("sparse_tensor { }", "the schema represents 'a' as sparse_tensor; training reads dense_t"),
+        (
+            'ragged_tensor { feature_path { step: "c" } }',
+            "the schema has no feature 'c', in which 'a' is to have its values: correct the ragged",
+        ),
+    ],
+)
+def test_a_representation_that_training_does_not_read_is_refused(representation, message):
+    with pytest.raises(DataError, match=message):
+        feature_spec(represented('feature { name: "a" type: INT }', representation))
 
 
 def test_a_schema_is_read_from_its_file(tmp_path):

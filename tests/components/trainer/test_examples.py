@@ -12,22 +12,25 @@ DOC = Path(__file__).parents[3] / "docs/training.md"
 
 
 @pytest.mark.ci
-def test_the_plain_script_and_fit_run_as_they_stand(tmp_path):
+def test_the_plain_script_fit_and_sequences_run_as_they_stand(tmp_path):
     blocks = re.findall(r"^```python\n(.*?)^```$", DOC.read_text(), re.MULTILINE | re.DOTALL)
-    script, fit = blocks[:2]
+    script, fit, sequences = blocks[:3]
     assert "penstock.export" in script
     assert "model.fit(" in fit
+    assert "feature_lists" in sequences
     generator = np.random.default_rng(0)
     size, age = generator.normal(size=(2, 4000))
     rows = [f"{s:.3f},{a:.3f},{2 * s - a:.3f}" for s, a in zip(size, age, strict=True)]
     (tmp_path / "houses.csv").write_text("\n".join(["size,age,price", *rows]))
     tell = "print(sorted(p.name for p in __import__('pathlib').Path('.').iterdir()))\n"
     tell += "print(trained.record.epochs[-1].metrics['val_mae'], model.history.history['val_mae'])"
-    (tmp_path / "script.py").write_text("\n".join([script, fit, tell]))
+    last = "print(visits.record.epochs[-1].metrics['val_accuracy'])"
+    (tmp_path / "script.py").write_text("\n".join([script, fit, tell, sequences, last]))
     done = subprocess.run(
         [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    files, errors = done.stdout.splitlines()[-2:]
+    files, errors, accuracy = done.stdout.splitlines()[-3:]
     assert files == "['houses.csv', 'model', 'run', 'script.py', 'shards']"
     assert all(float(error) < 0.5 for error in re.findall(r"[\d.]+", errors))
+    assert float(accuracy) > 0.9

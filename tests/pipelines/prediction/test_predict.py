@@ -108,3 +108,29 @@ def test_a_model_without_a_signature_of_columns_is_refused(tmp_path):
     tf.saved_model.save(module, str(tmp_path / "model"), {"other": module.f})
     with pytest.raises(UsageError, match="no signature serve_columns or serve_images, it has"):
         predict(str(tmp_path / "model"), "rows.csv", tmp_path / "p.parquet")
+
+
+def test_a_model_of_lists_takes_lists(tmp_path):
+    ids = keras.Input((None,), name="ids", dtype="int64")
+    model = keras.Model({"ids": ids}, keras.ops.sum(ids, axis=1, keepdims=True))
+    module = tf.Module()
+    module.model = model
+    spec = {"ids": tf.io.RaggedFeature(tf.int64)}
+    signature = serve_columns(model, None, spec, {"": Served()})
+    tf.saved_model.save(module, str(tmp_path / "model"), {"serve_columns": signature})
+    rows, out = tmp_path / "rows.parquet", tmp_path / "out.parquet"
+    pq.write_table(pa.table({"ids": [[1, 2], [], [40], None]}), rows)
+    assert predict(str(tmp_path / "model"), str(rows), out) == 4
+    table = pq.read_table(out)
+    assert table["ids"].to_pylist() == [[1, 2], [], [40], None]
+    assert table["prediction"].to_pylist() == [3.0, 0.0, 40.0, 0.0]
+    assert predict(str(tmp_path / "model"), rows_of(tmp_path, "7", "8", header="ids"), out) == 2
+    assert pq.read_table(out)["prediction"].to_pylist() == [7.0, 8.0]
+
+
+def test_lists_for_a_model_of_single_values_are_one_line(tmp_path, runs):
+    table = pa.table({"age": [[20], [70, 1]], "monthly fee": [1.0, None], "plan": ["a", None]})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    message = r"rows.parquet: column 'age' has type list<item: int64>, expected INT as the model h"
+    with pytest.raises(DataError, match=message):
+        predict(str(runs), str(tmp_path / "rows.parquet"), tmp_path / "p.parquet")

@@ -1,0 +1,89 @@
+import pytest
+import tensorflow as tf
+
+from penstock.components.trainer.input.parsing import parser
+
+RAGGED, STEPS = tf.io.RaggedFeature, tf.io.FixedLenSequenceFeature
+
+
+def examples(*rows):
+    """Serialised Examples of `words` and `ids`."""
+    found = []
+    for words, ids in rows:
+        row = tf.train.Example()
+        row.features.feature["words"].bytes_list.value.extend(words)
+        row.features.feature["ids"].int64_list.value.extend(ids)
+        found.append(row.SerializeToString())
+    return found
+
+
+def sequences(*rows):
+    """Serialised SequenceExamples of `ids` as the context, and steps of `baskets` and `at`."""
+    found = []
+    for ids, baskets, places in rows:
+        row = tf.train.SequenceExample()
+        row.context.feature["ids"].int64_list.value.extend(ids)
+        lists = row.feature_lists.feature_list
+        for basket in baskets:
+            lists["baskets"].feature.add().int64_list.value.extend(basket)
+        for place in places:
+            lists["at"].feature.add().float_list.value.extend(place)
+        found.append(row.SerializeToString())
+    return found
+
+
+def parsed(records, spec, lists=None, batch=2):
+    """The batches, and the static shapes, of what a dataset makes of the records."""
+    batches = tf.data.Dataset.from_tensor_slices(records).batch(batch, drop_remainder=True)
+    batches = batches.map(parser(spec, lists))
+    shapes = {name: value.shape.as_list() for name, value in batches.element_spec.items()}
+    return shapes, [{k: v.numpy().tolist() for k, v in one.items()} for one in batches]
+
+
+def test_lists_are_padded_to_the_longest_of_a_batch():
+    shapes, batches = parsed(
+        examples(([b"a"], [1, 2]), ([], [3]), ([], []), ([], [])),
+        {"words": RAGGED(tf.string), "ids": STEPS([], tf.int64, True, -1)},
+    )
+    assert shapes == {"words": [2, None], "ids": [2, None]}
+    assert batches == [
+        {"words": [[b"a"], [b""]], "ids": [[1, 2], [3, -1]]},
+        {"words": [[b""], [b""]], "ids": [[-1], [-1]]},
+    ]
+
+
+def test_the_lengths_of_a_ragged_feature_may_be_in_another():
+    row = tf.train.Example()
+    row.features.feature["x$ragged_values"].int64_list.value.extend([1, 2, 3])
+    row.features.feature["x$row_lengths_1"].int64_list.value.extend([2, 1])
+    kind = RAGGED(tf.int64, "x$ragged_values", [RAGGED.RowLengths("x$row_lengths_1")])
+    shapes, batches = parsed([row.SerializeToString()], {"x": kind}, batch=1)
+    assert (shapes, batches) == ({"x": [1, None, None]}, [{"x": [[[1, 2], [3, 0]]]}])
+
+
+def test_context_and_steps_of_sequence_examples_are_padded():
+    shapes, batches = parsed(
+        sequences(
+            ([1], [[1, 2], [3]], [[0.5, 1.0], [2.0, 3.0]]),
+            ([4, 5], [[6]], [[7.0, 8.0]]),
+            ([], [], []),
+            ([], [], []),
+        ),
+        {"ids": RAGGED(tf.int64)},
+        {"baskets": RAGGED(tf.int64), "at": STEPS([2], tf.float32, allow_missing=True)},
+    )
+    assert shapes == {"ids": [2, None], "baskets": [2, None, None], "at": [2, None, 2]}
+    assert batches == [
+        {
+            "ids": [[1, 0], [4, 5]],
+            "baskets": [[[1, 2], [3, 0]], [[6, 0], [0, 0]]],
+            "at": [[[0.5, 1.0], [2.0, 3.0]], [[7.0, 8.0], [0.0, 0.0]]],
+        },
+        {"ids": [[0], [0]], "baskets": [[[0]], [[0]]], "at": [[[0.0, 0.0]], [[0.0, 0.0]]]},
+    ]
+
+
+def test_a_step_of_another_width_is_named():
+    records = sequences(([], [], [[1.0, 2.0, 3.0], [4.0]]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Key: at, Index: 0\. .*size: 3"):
+        parser({}, {"at": STEPS([2], tf.float32)})(records)

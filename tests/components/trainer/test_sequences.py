@@ -1,0 +1,206 @@
+"""Lists of any length and SequenceExamples: read, trained on, exported and served."""
+
+import shutil
+from dataclasses import replace
+from functools import partial
+
+import apache_beam as beam
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_transform as tft
+import tensorflow_transform.beam as tft_beam
+from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.packing.options import PackOptions
+from penstock.components.packing.pack import pack
+from penstock.components.packing.stated_columns import stated_columns
+from penstock.components.tfrecord.feature_spec import feature_spec
+from penstock.components.trainer.export import TransformGraph, export
+from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.packed import packed_train_input_fn
+from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
+from penstock.components.trainer.loop import train
+from penstock.components.trainer.options import TrainOptions
+from penstock.components.trainer.serving import Served, serve_columns
+
+SPEC = {"words": tf.io.RaggedFeature(tf.int64), "label": tf.io.FixedLenFeature([1], tf.float32)}
+CONTEXT = {"label": SPEC["label"]}
+STEPS = {
+    "words": tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True),
+    "at": tf.io.FixedLenSequenceFeature([2], tf.float32, allow_missing=True),
+}
+SERVED = {"": Served()}
+READING = InputOptions(batch_size=16, seed=1)
+
+
+def example(words):
+    """Ids from 1; the label says whether there is a 7 among them."""
+    row = tf.train.Example()
+    row.features.feature["words"].int64_list.value.extend(words)
+    row.features.feature["label"].float_list.value.append(float(7 in words))
+    return row
+
+
+def sequence(words):
+    """The same with a step for each word, and a place for each step."""
+    row = tf.train.SequenceExample(context=example(words).features)
+    del row.context.feature["words"]
+    lists = row.feature_lists.feature_list
+    for number, word in enumerate(words):
+        lists["words"].feature.add().int64_list.value.append(word)
+        lists["at"].feature.add().float_list.value.extend([number, -number])
+    return row
+
+
+@pytest.fixture(scope="module")
+def rows():
+    generator = np.random.default_rng(0)
+    return [generator.integers(1, 9, generator.integers(1, 6)).tolist() for _ in range(200)]
+
+
+@pytest.fixture(scope="module")
+def written(rows, tmp_path_factory):
+    """A file of Examples and one of SequenceExamples."""
+    folder = tmp_path_factory.mktemp("rows")
+    for make in (example, sequence):
+        with tf.io.TFRecordWriter(str(folder / make.__name__)) as file:
+            for words in rows:
+                file.write(make(words).SerializeToString())
+    return folder
+
+
+def build_model():
+    keras.utils.set_random_seed(0)
+    words = keras.Input((None,), name="words", dtype="int64")
+    seen = keras.layers.Embedding(9, 4, mask_zero=True)(words)
+    seen = keras.layers.GlobalAveragePooling1D()(seen)
+    model = keras.Model({"words": words}, keras.layers.Dense(1, activation="sigmoid")(seen))
+    model.compile(keras.optimizers.Adam(0.1), "binary_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def build_recurrent():
+    keras.utils.set_random_seed(0)
+    words = keras.Input((None,), name="words", dtype="int64")
+    at = keras.Input((None, 2), name="at")
+    mask = keras.ops.not_equal(words, 0)
+    seen = keras.layers.Concatenate()([keras.layers.Embedding(9, 4)(words), at])
+    seen = keras.layers.GRU(8)(seen, mask=mask)
+    out = keras.layers.Dense(1, activation="sigmoid")(seen)
+    model = keras.Model({"words": words, "at": at}, out)
+    model.compile(keras.optimizers.Adam(0.05), "binary_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def trained(build, folder, data, evaluation=None, *, spec, **kinds):
+    make = partial(train_input_fn, data, spec, options=READING, **kinds)
+    options = TrainOptions(max_steps=80)
+    return train(build, make, evaluation, options=options, model_run_dir=str(folder))
+
+
+def test_a_model_of_lists_trains_and_serves_examples_and_columns(rows, written, tmp_path):
+    done = trained(build_model, tmp_path, [str(written / "example")], spec=SPEC, label="label")
+    assert done.record.epochs[-1].metrics["accuracy"] > 0.9
+    columns = serve_columns(done.model, None, {"words": SPEC["words"]}, SERVED)
+    where = str(tmp_path / "model")
+    export(done.model, where, label="label", spec=SPEC, signatures={"serve_columns": columns})
+    served = tf.saved_model.load(where).signatures
+    some = [[7, 7], [1], [3, 4, 5, 7, 1]]
+    expected = [done.model({"words": np.array([words])}).numpy().item() for words in some]
+    examples = tf.constant([example(words).SerializeToString() for words in some])
+    outputs = served["serving_default"](examples)["outputs"]
+    np.testing.assert_allclose(outputs[:, 0], expected, rtol=1e-5)
+    missing = np.iinfo(np.int64).min
+    filled = [words + [missing] * (5 - len(words)) for words in some]
+    value = served["serve_columns"](words=tf.constant(filled, tf.int64))["value"]
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
+
+
+def test_a_model_of_steps_trains_evaluates_and_serves_sequence_examples(written, tmp_path):
+    data, kinds = [str(written / "sequence")], {"label": "label", "feature_lists": STEPS}
+    evaluation = eval_input_fn(data, CONTEXT, options=READING, **kinds)
+    done = trained(build_recurrent, tmp_path, data, evaluation, spec=CONTEXT, **kinds)
+    assert done.record.epochs[-1].metrics["val_accuracy"] > 0.9
+    where = str(tmp_path / "model")
+    export(done.model, where, spec=CONTEXT, **kinds)
+    serve = tf.saved_model.load(where).signatures["serving_default"]
+    some = [[7, 7], [1], [3, 4, 5, 7, 1], []]
+    answers = serve(tf.constant([sequence(words).SerializeToString() for words in some]))
+    alone = [serve(tf.constant([sequence(words).SerializeToString()])) for words in some]
+    # Padding changes nothing.
+    expected = [one["outputs"].numpy().item() for one in alone]
+    np.testing.assert_allclose(answers["outputs"][:, 0], expected, rtol=1e-5)
+    assert [value > 0.5 for value in expected[:3]] == [True, False, True]
+
+
+def test_packed_lists_train_the_same_model(rows, written, tmp_path):
+    (tmp_path / "rows/Split-train").mkdir(parents=True)
+    shutil.copy(written / "example", tmp_path / "rows/Split-train/data")
+    pack(str(tmp_path / "rows"), tmp_path / "packed", PackOptions(block_rows=16))
+    make = partial(packed_train_input_fn, str(tmp_path / "packed"), label="label", options=READING)
+    run = {"options": TrainOptions(max_steps=80), "model_run_dir": str(tmp_path / "run")}
+    metrics = train(build_model, make, **run).record.epochs[-1].metrics
+    assert metrics["accuracy"] > 0.9
+
+
+def test_what_does_not_go_with_lists_is_refused(written, tmp_path):
+    with pytest.raises(UsageError, match=r"words: in the spec and in feature_lists; a feature be"):
+        train_input_fn([str(written / "sequence")], SPEC, options=READING, feature_lists=STEPS)
+    with pytest.raises(DataError, match="none of the first 1,024 records is a SequenceExample"):
+        train_input_fn([str(written / "example")], CONTEXT, options=READING, feature_lists=STEPS)
+    inner = {"words": STEPS["words"]}
+    message = "the spec cannot be parsed: Unsupported FixedLenSequenceFeature .* for key 'words'"
+    with pytest.raises(UsageError, match=message):
+        train_input_fn([str(written / "sequence")], inner, options=READING, feature_lists={})
+    kept = replace(READING, cache="memory")
+    with pytest.raises(UsageError, match="needs features of fixed length; words may vary"):
+        train_input_fn([str(written / "example")], SPEC, options=kept)
+    with pytest.raises(UsageError, match=r"transform takes tf\.train.Examples: give feature_lists"):
+        export(build_model(), str(tmp_path), label=None, transform=object(), feature_lists=STEPS)
+    with pytest.raises(UsageError, match="words: columns of lists are served of a RaggedFeature"):
+        serve_columns(build_model(), None, STEPS, SERVED)
+
+
+def test_ragged_features_of_transform_are_padded_in_training_and_in_serving(tmp_path):
+    raw = {"words": tf.io.RaggedFeature(tf.string), "label": SPEC["label"]}
+    metadata = dataset_metadata.DatasetMetadata.from_feature_spec(raw)
+
+    def preprocessing_fn(inputs):
+        ids = tft.compute_and_apply_vocabulary(inputs["words"], num_oov_buckets=1)
+        return {"words": ids + 1, "label": inputs["label"]}
+
+    rows = [{"words": words, "label": [0.0]} for words in ([b"a", b"b"], [b"a"], [])]
+    with (
+        beam.Pipeline(runner="FnApiRunner") as pipeline,
+        tft_beam.Context(temp_dir=str(tmp_path / "temporary")),
+    ):
+        graph = (pipeline | beam.Create(rows), metadata) | tft_beam.AnalyzeDataset(preprocessing_fn)
+        graph | tft_beam.WriteTransformFn(str(tmp_path / "graph"))
+    metadata_io.write_metadata(metadata, str(tmp_path / "graph/metadata"))
+    transform = tft.TFTransformOutput(str(tmp_path / "graph"))
+    schema = transform.transformed_metadata.schema
+    kind = tf.io.RaggedFeature(tf.int64, "words$ragged_values")
+    assert feature_spec(schema)["words"] == kind
+    with pytest.raises(DataError, match="'words' is a RaggedTensor of preprocessing_fn, which is"):
+        stated_columns(schema)
+
+    model = build_model()
+    columns = serve_columns(model, TransformGraph(transform), {"words": raw["words"]}, SERVED)
+    where = str(tmp_path / "model")
+    signatures = {"serve_columns": columns}
+    export(model, where, label="label", transform=transform, signatures=signatures)
+    served = tf.saved_model.load(where).signatures
+    row = tf.train.Example()
+    row.features.feature["words"].bytes_list.value.extend([b"b", b"a", b"new"])
+    row.features.feature["label"].float_list.value.append(1.0)
+    records = tf.constant([row.SerializeToString()])
+    features = served["transform_features"](records)
+    assert features["words"].numpy().tolist() == [[2, 1, 3]]
+    expected = [model({"words": np.array([[2, 1, 3]])}).numpy().item()]
+    answer = served["serving_default"](records)["outputs"][0]
+    np.testing.assert_allclose(answer, expected, rtol=1e-5)
+    texts = tf.constant([["b", "a", "new", ""]])
+    np.testing.assert_allclose(served["serve_columns"](words=texts)["value"], expected, rtol=1e-5)
