@@ -1,7 +1,8 @@
-"""A warm start: the weights of the model blessed last, given to a new one before it trains."""
+"""A warm start: the weights of a model of before, given to a new one before it trains."""
 
 import hashlib
 import posixpath
+from itertools import count, takewhile, zip_longest
 from typing import Any
 
 import keras
@@ -13,6 +14,7 @@ from tfx.dsl.input_resolution.strategies.latest_blessed_model_strategy import (
     LatestBlessedModelStrategy,
 )
 
+from penstock.components.errors import DataError, short_error
 from penstock.components.trainer.model_setup import BuildModel
 
 MODEL, MODEL_BLESSING, EXAMPLES = "model", "model_blessing", "examples"
@@ -58,36 +60,97 @@ def _made_from(store: Any, artifact_id: int) -> set[int]:
     return {event.artifact_id for event in events if event.type == kinds.INPUT}
 
 
-def warm_started(build_model: BuildModel, base: str | None, transform_graph: str) -> BuildModel:
-    """`build_model`, with the weights of a base model where place and shape agree.
+def warm_started(
+    build_model: BuildModel,
+    base: str | None,
+    transform_graph: str | None = None,
+    *,
+    partly: bool = False,
+) -> BuildModel:
+    """`build_model`, with the weights of a base model, place by place.
 
-    An embedding has a row for each entry of a vocabulary: it is taken only where all vocabularies
-    are those of the base model. The optimizer begins anew.
+    An embedding has a row for each entry of a vocabulary: it begins anew unless all vocabularies
+    are those of the base model. So does the optimizer.
 
     Args:
         build_model: Makes and compiles a model.
-        base: Folder of the SavedModel that `export` wrote; without one nothing changes.
-        transform_graph: The new model's `fn_args.transform_graph_path`.
+        base: Folder of the SavedModel that `export` wrote, or a `.keras` file; without one nothing
+            changes.
+        transform_graph: The new model's `fn_args.transform_graph_path`; None if it has none.
+        partly: Whether weights of another shape begin anew as well.
+
+    Raises:
+        DataError: From the function that is returned: there is no such model, or, unless `partly`,
+            a weight has another shape; names it.
     """
     if base is None:
         return build_model
 
     def build() -> keras.Model:
         model = build_model()
-        same = _vocabularies(base) == _vocabularies(f"{transform_graph}/transform_fn")
-        reader = tf.train.load_checkpoint(posixpath.join(base, "variables", "variables"))
-        shapes = reader.get_variable_to_shape_map()
-        taken = 0
-        for number, weight in enumerate(model.weights):
-            key = _KEY.format(number)
-            fits = shapes.get(key) == list(weight.shape)
-            if fits and (same or not weight.path.endswith(_EMBEDDINGS)):
-                weight.assign(reader.get_tensor(key))
-                taken += 1
-        print(f"warm start: {taken} of {len(model.weights)} weights are those of {base}")
+        values = _weights(base)
+        same = transform_graph is None or (
+            _vocabularies(base) == _vocabularies(f"{transform_graph}/transform_fn")
+        )
+        words, differing = [], {}
+        for place, (weight, value) in enumerate(zip_longest(model.weights, values)):
+            name = f"weight {place}" if weight is None else weight.path
+            here, there = _shape(weight), _shape(value)
+            if not same and name.endswith(_EMBEDDINGS):
+                words.append(name)
+            elif here == there:
+                weight.assign(value)
+            else:
+                differing[name] = f"{name} is {there} there and {here} here"
+        if differing and not partly:
+            raise DataError(
+                f"{base}: {next(iter(differing.values()))}, {len(differing)} of {len(values)} "
+                "weights differ; build the same layers, or others on a base that build_model loads"
+            )
+        anew = [weight.path for weight in model.weights if weight.path in (*words, *differing)]
+        taken = f"{len(model.weights) - len(anew)} of {len(model.weights)}"
+        names = f"; anew: {', '.join(anew)}" if anew else ""
+        print(f"warm start: {taken} weights are those of {base}{names}")
         return model
 
     return build
+
+
+def _shape(weight: Any) -> str:
+    return "absent" if weight is None else str(list(weight.shape))
+
+
+def weights_digest(base: str) -> str:
+    """sha256 of what tells the weights of a base model apart; empty where it is not to be read."""
+    index = posixpath.join(base, "variables", "variables.index")  # has a checksum of each
+    try:
+        with tf.io.gfile.GFile(index if tf.io.gfile.isdir(base) else base, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except tf.errors.OpError:
+        return ""
+
+
+def _weights(base: str) -> list[Any]:
+    """The weights of a model that was saved, by place."""
+    if not tf.io.gfile.exists(base):
+        raise DataError(
+            f"{base}: no such model to start from; expected the folder of a SavedModel that "
+            "penstock exported, or a .keras file"
+        )
+    try:
+        if base.endswith(".keras"):
+            return keras.models.load_model(base, compile=False).get_weights()
+        reader = tf.train.load_checkpoint(posixpath.join(base, "variables", "variables"))
+    except (OSError, ValueError, TypeError, tf.errors.OpError) as error:
+        raise DataError(f"{base}: the weights cannot be read ({short_error(error)})") from error
+    known = reader.get_variable_to_shape_map()
+    keys = list(takewhile(known.__contains__, map(_KEY.format, count())))
+    if not keys:
+        raise DataError(
+            f"{base}: a SavedModel that penstock did not export; load it in build_model, or save "
+            "the Keras model as a .keras file"
+        )
+    return [reader.get_tensor(key) for key in keys]
 
 
 def _vocabularies(saved_model: str) -> dict[str, str]:

@@ -120,8 +120,9 @@ class PipelineConfig:
         track: The tracker that is told of the training, beside TensorBoard.
         last_spans: Spans of data that a model is trained on, the newest; those before it from
             earlier runs.
-        warm_start: Whether training begins with the weights of the latest blessed model that
-            was trained on other data.
+        start_from: The weights that training begins with: `blessed` for those of the latest blessed
+            model that was trained on other data, where shapes agree; or the path of a SavedModel
+            that `export` wrote or of a `.keras` file, whose shapes must; None begins anew.
         kserve: The KServe service that a pushed model becomes the next revision of.
         must_beat_baseline: Whether a model no better than the best constant stops the run.
         model_card: What only a person can say of the model; shown in the report.
@@ -134,7 +135,7 @@ class PipelineConfig:
     train: TrainOptions = field(default_factory=lambda: TrainOptions(max_steps=1000))
     track: TrackOptions = field(default_factory=TrackOptions)
     last_spans: int = 1
-    warm_start: bool = False
+    start_from: str | None = None
     kserve: KServeOptions = field(default_factory=KServeOptions)
     must_beat_baseline: bool = True
     model_card: ModelCard = field(default_factory=ModelCard)

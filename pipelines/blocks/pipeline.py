@@ -27,9 +27,12 @@ from penstock.components.gates.pusher import Pusher
 from penstock.components.gates.serving_check import ServingCheck
 from penstock.components.packing.component import Pack
 from penstock.components.packing.options import PackOptions
+from penstock.components.trainer.base_model import weights_digest
 from penstock.pipelines.blocks.config import ImageConfig, PipelineConfig, TableConfig
 from penstock.pipelines.blocks.history import base_model, baseline, last_spans
 from penstock.pipelines.config.code_digest import code_digest
+
+_BLESSED = "blessed"
 
 
 def training_pipeline(
@@ -117,7 +120,7 @@ def training_pipeline(
         training_examples = pack[0].outputs["packed"]
 
     # Model: its weights are where the training begins
-    base = [base_model(training_examples)] if config.warm_start else []
+    base = [base_model(training_examples)] if config.start_from == _BLESSED else []
 
     # Model; ModelRun with training.json, baseline.json and TensorBoard logs
     trainer = Trainer(
@@ -210,5 +213,9 @@ def _training_options(config: PipelineConfig) -> dict[str, Any]:
     names += ["input"] if isinstance(config, (TableConfig, ImageConfig)) else []
     names += ["augment"] if isinstance(config, ImageConfig) else []
     names += ["model"] if hasattr(config, "model") else []
-    options = {name: asdict(getattr(config, name)) for name in names}
-    return {**options, "must_beat_baseline": config.must_beat_baseline}
+    options: dict[str, Any] = {name: asdict(getattr(config, name)) for name in names}
+    options["must_beat_baseline"] = config.must_beat_baseline
+    base = None if config.start_from == _BLESSED else config.start_from
+    # Other weights at the same path are another training.
+    digest = weights_digest(base) if base else ""
+    return {**options, "start_from": base, "start_from_weights": digest}

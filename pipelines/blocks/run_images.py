@@ -116,8 +116,9 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
     trained = train(
         warm_started(
             lambda: build_model(targets, images, augment, labels),
-            fn_args.base_model,
+            fn_args.base_model or config["start_from"],
             fn_args.transform_graph_path,
+            partly=fn_args.base_model is not None,
         ),
         partial(
             train_image_input_fn,

@@ -151,7 +151,12 @@ def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> Non
     # Who is told of a training changes nothing in it: it may change between a run and the next.
     training = {name: value for name, value in config.items() if name != "track"}
     trained = train(
-        warm_started(build_model, fn_args.base_model, fn_args.transform_graph_path),
+        warm_started(
+            build_model,
+            fn_args.base_model or config["start_from"],
+            fn_args.transform_graph_path,
+            partly=fn_args.base_model is not None,
+        ),
         data.train,
         data.eval(),
         options=from_mapping(TrainOptions, config["train"]),

@@ -1,5 +1,6 @@
 """Weights of an exported model, given to another one before it trains."""
 
+import re
 import shutil
 
 import keras
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from penstock.components.trainer.base_model import warm_started
+from penstock.components.errors import DataError
+from penstock.components.trainer.base_model import warm_started, weights_digest
 from penstock.components.trainer.export import export
 
 SPEC = {"id": tf.io.FixedLenFeature([1], tf.int64)}
@@ -59,11 +61,72 @@ def test_embeddings_are_those_of_another_vocabulary_only_by_chance(exported, tmp
     assert len(same(trained, begun)) == 8
 
 
-def test_what_has_another_shape_begins_anew(exported):
+def test_what_has_another_shape_begins_anew_or_is_refused(exported, capsys):
     trained, folder = exported
-    begun = warm_started(lambda: model(ids=6), str(folder / "model"), str(folder / "graph"))()
+    of = (lambda: model(ids=6), str(folder / "model"), str(folder / "graph"))
+    begun = warm_started(*of, partly=True)()
     assert len(same(trained, begun)) == 8
     assert same(trained, begun)[0] != "embeddings"
+    path = begun.weights[0].path
+    assert capsys.readouterr().out == (
+        f"warm start: 8 of 9 weights are those of {folder}/model; anew: {path}\n"
+    )
+    with pytest.raises(DataError) as caught:
+        warm_started(*of)()
+    assert re.sub(r"_\d+", "", str(caught.value)) == (
+        f"{folder}/model: embedding/embeddings is [5, 4] there and [6, 4] here, 1 of 9 weights "
+        "differ; build the same layers, or others on a base that build_model loads"
+    )
+
+
+def test_a_model_of_fewer_layers_is_refused_by_the_first_that_differs(exported):
+    def small():
+        made = keras.Sequential([keras.Input((1,)), keras.layers.Dense(3)])
+        made.compile("adam", "mse")
+        return made
+
+    with pytest.raises(DataError, match=r"kernel is \[5, 4\] there and \[1, 3\] here, 9 of 9 weig"):
+        warm_started(small, str(exported[1] / "model"))()
+
+
+def test_a_keras_file_and_a_savedmodel_give_the_same_weights(exported, tmp_path):
+    trained, folder = exported
+    trained.save(tmp_path / "base.keras")
+    for base in (tmp_path / "base.keras", folder / "model"):
+        assert len(same(trained, warm_started(model, str(base))())) == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "absent",
+            "no such model to start from; expected the folder of a SavedModel that penstock",
+        ),
+        ("empty", "the weights cannot be read ("),
+        ("broken.keras", "the weights cannot be read ("),
+        ("foreign", "a SavedModel that penstock did not export; load it in build_model, or save"),
+    ],
+)
+def test_what_is_no_base_is_said(tmp_path, name, message):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "broken.keras").write_text("no zip")
+    module = tf.Module()
+    module.x = tf.Variable(1.0)
+    tf.saved_model.save(module, str(tmp_path / "foreign"))
+    with pytest.raises(DataError, match=re.escape(f"{tmp_path}/{name}: {message}")):
+        warm_started(model, str(tmp_path / name))()
+
+
+def test_a_digest_tells_weights_apart(exported, tmp_path):
+    folder = exported[1]
+    of_model = weights_digest(str(folder / "model"))
+    assert len(of_model) == 64
+    shutil.copytree(folder / "model", tmp_path / "same")
+    assert weights_digest(str(tmp_path / "same")) == of_model
+    export(model(), str(tmp_path / "other"), label=None, spec=SPEC)
+    assert weights_digest(str(tmp_path / "other")) not in ("", of_model)
+    assert weights_digest(str(tmp_path / "absent")) == ""
 
 
 def test_without_a_base_nothing_changes():

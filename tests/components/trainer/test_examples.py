@@ -14,7 +14,7 @@ DOC = Path(__file__).parents[3] / "docs/training.md"
 @pytest.mark.ci
 def test_the_plain_script_fit_and_sequences_run_as_they_stand(tmp_path):
     blocks = re.findall(r"^```python\n(.*?)^```$", DOC.read_text(), re.MULTILINE | re.DOTALL)
-    script, fit, sequences = blocks[:3]
+    script, fit, sequences, tuning = blocks[:4]
     assert "penstock.export" in script
     assert "model.fit(" in fit
     assert "feature_lists" in sequences
@@ -25,12 +25,13 @@ def test_the_plain_script_fit_and_sequences_run_as_they_stand(tmp_path):
     tell = "print(sorted(p.name for p in __import__('pathlib').Path('.').iterdir()))\n"
     tell += "print(trained.record.epochs[-1].metrics['val_mae'], model.history.history['val_mae'])"
     last = "print(visits.record.epochs[-1].metrics['val_accuracy'])"
-    (tmp_path / "script.py").write_text("\n".join([script, fit, tell, sequences, last]))
+    (tmp_path / "script.py").write_text("\n".join([script, fit, tell, sequences, tuning, last]))
     done = subprocess.run(
         [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    files, errors, accuracy = done.stdout.splitlines()[-3:]
+    files, errors, begun, accuracy = done.stdout.splitlines()[-4:]
     assert files == "['houses.csv', 'model', 'run', 'script.py', 'shards']"
     assert all(float(error) < 0.5 for error in re.findall(r"[\d.]+", errors))
+    assert begun == "warm start: 6 of 6 weights are those of model-visits"
     assert float(accuracy) > 0.9

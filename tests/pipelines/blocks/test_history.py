@@ -1,6 +1,7 @@
 """What a run takes of earlier ones: the resolvers on their own, compiled, and in whole runs."""
 
 import csv
+import hashlib
 import json
 from dataclasses import replace
 
@@ -76,13 +77,28 @@ def test_the_base_model_was_blessed_and_trained_on_other_data(runs):
 
 
 def test_both_are_nodes_of_a_compiled_pipeline(tmp_path):
-    config = replace(TaxiConfig(), root=str(tmp_path), last_spans=3, warm_start=True)
+    config = replace(TaxiConfig(), root=str(tmp_path), last_spans=3, start_from="blessed")
     tasks = {task.node_id: task for task in plan_pipeline(create_pipeline(config)).tasks}
     assert tasks["Spans"].upstream == ("shardedexamplegen",)
     assert "spans" in tasks["Transform"].upstream
     assert tasks["BaseModel"].upstream == ("transform",)
     assert "basemodel" in tasks["Trainer"].upstream
     assert "servingcheck" in tasks["Pusher"].upstream
+
+
+def test_a_base_model_by_its_path_is_an_option_of_the_trainer_with_its_content(tmp_path):
+    (tmp_path / "base.keras").write_bytes(b"weights")
+
+    def options(start_from):
+        config = replace(TaxiConfig(), root=str(tmp_path), start_from=start_from)
+        nodes = {node.id: node for node in create_pipeline(config).components}
+        assert "BaseModel" not in nodes
+        found = json.loads(nodes["Trainer"].exec_properties["custom_config"])
+        return found["start_from"], found["start_from_weights"]
+
+    assert options(None) == (None, "")
+    path = str(tmp_path / "base.keras")
+    assert options(path) == (path, hashlib.sha256(b"weights").hexdigest())
 
 
 def test_a_push_to_kserve_needs_to_know_the_folder_as_kserve_does(tmp_path):
@@ -117,7 +133,7 @@ def test_a_night_with_a_new_span_and_one_without(penstock, tmp_path):
     def run():
         sets = (
             f"data={tmp_path}/data/{{SPAN}}/*.csv",
-            *("last_spans=2", "warm_start=true", "train.max_steps=40"),
+            *("last_spans=2", "start_from=blessed", "train.max_steps=40"),
             "evaluation.max_accuracy_drop=0.5",
         )
         options = [part for text in sets for part in ("--set", text)]
