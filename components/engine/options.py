@@ -35,7 +35,8 @@ class EngineOptions:
         job_endpoint: HOST:PORT of a job server.
         worker_pool: HOST:PORT of Beam's worker pool, as the engine's own workers see it; each has
             one beside it.
-        parallelism: Tasks of Flink at the same time; else the cluster's default.
+        parallelism: Tasks of Flink at the same time, up to its slots. Beam's job server does not
+            ask the cluster, and takes 1 where it is not told.
 
     Raises:
         UsageError: A value is not one of the choices, or is another runner's.
@@ -65,6 +66,11 @@ class EngineOptions:
                 raise UsageError(f"runner {runner!r} needs `{field}`, HOST:PORT")
             if runner != self.runner and address:
                 raise UsageError(f"`{field}` is of runner {runner!r}, got {self.runner!r}")
+        if self.runner in ("flink", "portable") and not self.parallelism:
+            raise UsageError(
+                f"runner {self.runner!r} needs `parallelism`, the tasks at the same time: as many "
+                "as the cluster has slots"
+            )
 
     @property
     def address(self) -> str:
@@ -82,10 +88,10 @@ class EngineOptions:
         if self.runner == "dask":
             return [*args, "--dask_partition_size=1"]  # of tasks, each minutes of work
         args += ["--environment_type=EXTERNAL", f"--environment_config={self.worker_pool}"]
+        args.append(f"--parallelism={self.parallelism}")
         if self.runner == "flink":
             args.append(f"--flink_version={self.flink_version}")
             args += [f"--flink_job_server_jar={self.job_server_jar}"] if self.job_server_jar else []
-            args += [f"--parallelism={self.parallelism}"] if self.parallelism else []
         return args
 
 

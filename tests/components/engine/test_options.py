@@ -11,13 +11,18 @@ from penstock.components.errors import UsageError
             {"runner": "flink", "flink_master": "jm:8081", "parallelism": 8},
             "--runner=FlinkRunner --flink_master=jm:8081 --sdk_container_image=unused "
             "--environment_type=EXTERNAL --environment_config=localhost:50000 "
-            "--flink_version=1.20 --parallelism=8",
+            "--parallelism=8 --flink_version=1.20",
         ),
         (
-            {"runner": "flink", "flink_master": "jm:8081", "job_server_jar": "/j.jar"},
+            {
+                "runner": "flink",
+                "flink_master": "jm:8081",
+                "parallelism": 2,
+                "job_server_jar": "/j.jar",
+            },
             "--runner=FlinkRunner --flink_master=jm:8081 --sdk_container_image=unused "
-            "--environment_type=EXTERNAL --environment_config=localhost:50000 --flink_version=1.20 "
-            "--flink_job_server_jar=/j.jar",
+            "--environment_type=EXTERNAL --environment_config=localhost:50000 --parallelism=2 "
+            "--flink_version=1.20 --flink_job_server_jar=/j.jar",
         ),
         (
             {"runner": "dask", "dask_scheduler": "d:8786"},
@@ -25,9 +30,14 @@ from penstock.components.errors import UsageError
             "--sdk_container_image=unused --dask_partition_size=1",
         ),
         (
-            {"runner": "portable", "job_endpoint": "j:8099", "worker_pool": "w:1"},
+            {
+                "runner": "portable",
+                "job_endpoint": "j:8099",
+                "worker_pool": "w:1",
+                "parallelism": 4,
+            },
             "--runner=PortableRunner --job_endpoint=j:8099 --sdk_container_image=unused "
-            "--environment_type=EXTERNAL --environment_config=w:1",
+            "--environment_type=EXTERNAL --environment_config=w:1 --parallelism=4",
         ),
     ],
 )
@@ -46,6 +56,11 @@ def test_what_beam_is_told(options, args):
         ({"runner": "spark"}, "`runner` must be one of local, flink, dask, portable, got 'spark'"),
         ({"runner": "flink"}, "runner 'flink' needs `flink_master`, HOST:PORT"),
         ({"job_endpoint": "j:1"}, "`job_endpoint` is of runner 'portable', got 'local'"),
+        (
+            {"runner": "portable", "job_endpoint": "j:1"},
+            "runner 'portable' needs `parallelism`, the tasks at the same time: as many as the "
+            "cluster has slots",
+        ),
         ({"workers": 0}, "`workers` must be at least 1, got 0"),
         (
             {"runner": "dask", "dask_scheduler": "d:1", "workers": 2},

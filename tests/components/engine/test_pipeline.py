@@ -11,7 +11,7 @@ def test_an_engine_that_is_not_there_is_one_line():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]  # bound, and nobody listens
-        engine = EngineOptions(runner="portable", job_endpoint=f"127.0.0.1:{port}")
+        engine = EngineOptions(runner="portable", job_endpoint=f"127.0.0.1:{port}", parallelism=1)
         text = rf"portable: nothing answers at 127.0.0.1:{port} \(.*refused\)"
         with pytest.raises(UsageError, match=text), engine_pipeline(engine):
             pass
@@ -20,7 +20,9 @@ def test_an_engine_that_is_not_there_is_one_line():
 def test_a_job_server_that_is_not_there_is_one_line():
     with socket.create_server(("localhost", 0)) as server:
         address = f"localhost:{server.getsockname()[1]}"
-        engine = EngineOptions(runner="flink", flink_master=address, job_server_jar="/no")
+        engine = EngineOptions(
+            runner="flink", flink_master=address, job_server_jar="/no", parallelism=1
+        )
         with (
             pytest.raises(UsageError, match=r"`job_server_jar`: no file /no$"),
             engine_pipeline(engine),

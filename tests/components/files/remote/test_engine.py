@@ -74,7 +74,10 @@ def engine(s3, tmp_path):
     while not (listens(job) and listens(pool)) and time.monotonic() < until:
         time.sleep(0.1)
     yield EngineOptions(
-        runner="portable", job_endpoint=f"localhost:{job}", worker_pool=f"localhost:{pool}"
+        runner="portable",
+        job_endpoint=f"localhost:{job}",
+        worker_pool=f"localhost:{pool}",
+        parallelism=1,
     )
     for process in processes:
         process.terminate()
