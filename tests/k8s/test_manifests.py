@@ -137,18 +137,20 @@ def test_the_flink_cluster_is_what_an_engine_asks_for(overlays):
     assert pool["image"] == f"registry.example/penstock@{PLACEHOLDER}"
     assert pool["args"] == [f"--service_port={engine.worker_pool.partition(':')[2]}"]
     assert pool["volumeMounts"][0]["mountPath"] == Volume("penstock").mount_path
-    assert (
-        str(flink["taskManager"]["replicas"])
-        == (flink["flinkConfiguration"]["parallelism.default"])
-    )
     for container in (pool, *flink["podTemplate"]["spec"]["containers"]):
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert container["securityContext"]["allowPrivilegeEscalation"] is False
     assert flink["podTemplate"]["spec"]["securityContext"]["runAsNonRoot"] is True
     service = objects.named("Service", "penstock-jobs")
     assert [port["port"] for port in service["spec"]["ports"]] == [8099, 8098]
+    (jobs,) = objects.named("Deployment", "penstock-jobs")["spec"]["template"]["spec"]["containers"]
+    # Its address is also what it tells clients, who would ask themselves at 0.0.0.0.
+    assert "--job-host=$(POD_IP)" in jobs["args"]
     readme = (K8S / "README.md").read_text()
-    assert "--set engine.runner=portable --set engine.job_endpoint=penstock-jobs:8099" in readme
+    assert (
+        "--set engine.runner=portable --set engine.job_endpoint=penstock-jobs:8099 \\\n"
+        f"       --set engine.parallelism={flink['taskManager']['replicas']}"
+    ) in readme
 
 
 def test_no_secret_is_in_git(render):
@@ -221,9 +223,10 @@ def test_runs_reach_no_more_than_what_they_use(overlays, render, tmp_path):
         components=["penstock/k8s/components/internet"],
         namespace="penstock",
     )
-    (rule,) = objects.named("NetworkPolicy", "runs-to-internet")["spec"]["egress"]
-    assert rule["ports"] == [{"protocol": "TCP", "port": 443}]
-    assert "10.0.0.0/8" in rule["to"][0]["ipBlock"]["except"]
+    for name in ("runs-to-internet", "flink-to-internet"):
+        (rule,) = objects.named("NetworkPolicy", name)["spec"]["egress"]
+        assert rule["ports"] == [{"protocol": "TCP", "port": 443}]
+        assert "10.0.0.0/8" in rule["to"][0]["ipBlock"]["except"]
 
 
 def test_each_tenant_has_a_volume_and_a_database_of_its_own(render, tmp_path):
