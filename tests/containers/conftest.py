@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from docker_cli import IMAGE, docker
 
 ROOT = Path(__file__).parents[2]
-IMAGE = os.environ.get("PENSTOCK_IMAGE", "penstock:dev")
 KFP_PYTHON = os.environ.get("KFP_PYTHON", str(ROOT / "build/kfp/bin/python"))
 
 
@@ -138,3 +138,22 @@ def _containers_can_run():
 def cluster(tmp_path_factory):
     """Without network, its metadata in sqlite on the volume."""
     return Cluster(tmp_path_factory.mktemp("volume"))
+
+
+@dataclass(frozen=True)
+class Network:
+    """A Docker network that leads to this machine and no further; `host` is this machine in it."""
+
+    name: str
+    host: str
+
+
+@pytest.fixture(scope="module")
+def network():
+    name = f"penstock-test-{os.getpid()}"
+    docker("network", "create", "--internal", name)
+    try:
+        gateway = "{{(index .IPAM.Config 0).Gateway}}"
+        yield Network(name, docker("network", "inspect", "--format", gateway, name))
+    finally:
+        docker("network", "rm", name)

@@ -27,37 +27,12 @@ CACHED = {
 
 
 @dataclass(frozen=True)
-class Network:
-    """A Docker network that leads to this machine and no further; `host` is this machine in it."""
-
-    name: str
-    host: str
-
-
-@dataclass(frozen=True)
 class Server:
     """A MariaDB server."""
 
     host: str
     port: int
     password: str
-
-
-@pytest.fixture(scope="module")
-def network():
-    name = f"penstock-test-{os.getpid()}"
-    docker("network", "create", "--internal", name)
-    try:
-        gateway = "{{(index .IPAM.Config 0).Gateway}}"
-        yield Network(name, docker("network", "inspect", "--format", gateway, name))
-    finally:
-        docker("network", "rm", name)
-
-
-def docker(*arguments):
-    done = subprocess.run(["docker", *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,237 @@
+"""An ingest on Flink, whose workers are containers of the image, as k8s/components/flink has them.
+
+A container is a pod's worker pool; a task manager, a process of this machine, is in its network.
+The job manager, Beam's job server and an S3 server are processes of this machine, too. No two of
+them share a disk. The ingest is in a container, because it and its workers must have one Python.
+"""
+
+import itertools
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import boto3
+import pytest
+from docker_cli import IMAGE, docker
+from moto.server import ThreadedMotoServer
+
+from penstock.components.engine.pipeline import local_pipeline
+from penstock.components.example_gen.ingest import ingest, plan_job
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.sources.open import open_source
+from penstock.components.tfrecord.manifest import Manifest
+from penstock.components.tfrecord.sharding import ShardOptions
+
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]
+
+JARS = Path(__file__).parents[2] / "build/flink"
+# What Flink's own scripts open to it (env.java.opts.all of its configuration).
+OPENED = ("lang", "net", "io", "nio", "lang.reflect", "text", "time", "util", "util.concurrent")
+JAVA = [
+    *("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*"),
+    *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in OPENED),
+]
+RUNTIME = "org.apache.flink.runtime"
+TASK_MANAGERS = 2
+SHARDS = 40
+# The memory of a task manager must be said part by part where no script works it out.
+CONFIG = """
+jobmanager.rpc.address: {host}
+jobmanager.rpc.port: {jobs}
+jobmanager.bind-host: 0.0.0.0
+rest.address: {host}
+rest.port: {rest}
+rest.bind-address: {host}
+io.tmp.dirs: {disk}
+taskmanager.bind-host: 0.0.0.0
+taskmanager.numberOfTaskSlots: 1
+taskmanager.cpu.cores: 1
+taskmanager.memory.task.heap.size: 128mb
+taskmanager.memory.task.off-heap.size: 0
+taskmanager.memory.framework.heap.size: 128mb
+taskmanager.memory.framework.off-heap.size: 128mb
+taskmanager.memory.managed.size: 64mb
+taskmanager.memory.network.min: 128mb
+taskmanager.memory.network.max: 128mb
+taskmanager.memory.jvm-overhead.min: 64mb
+taskmanager.memory.jvm-overhead.max: 64mb
+taskmanager.memory.jvm-metaspace.size: 128mb
+heartbeat.interval: 1000
+heartbeat.timeout: 5000
+restart-strategy.type: fixed-delay
+restart-strategy.fixed-delay.attempts: 3
+restart-strategy.fixed-delay.delay: 1 s
+"""
+
+
+class Machine:
+    """Starts processes of this machine, and ends them."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._started = []
+
+    def start(self, name, *command):
+        with (self.folder / f"{name}.log").open("w") as log:
+            process = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=self.folder, stdin=subprocess.DEVNULL
+            )
+        self._started.append(process)
+        return process
+
+    def stop(self):
+        for process in self._started:
+            process.kill()
+            process.wait()
+
+    def wait_for(self, what, holds):
+        until = time.monotonic() + 120
+        while time.monotonic() < until:
+            if holds():
+                return
+            time.sleep(0.2)
+        logs = (f"{log.name}: {log.read_text()[-2000:]}" for log in self.folder.glob("*.log"))
+        raise AssertionError("\n".join([what, *logs]))
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory):
+    started = Machine(tmp_path_factory.mktemp("flink"))
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def s3(network):
+    server = ThreadedMotoServer(ip_address=network.host, port=0, verbose=False)
+    server.start()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            patch.delenv(name)
+        patch.setenv("AWS_ENDPOINT_URL", f"http://{network.host}:{server.get_host_and_port()[1]}")
+        patch.setenv("AWS_ACCESS_KEY_ID", "key")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        client = boto3.client("s3")
+        client.create_bucket(Bucket="bucket")
+        yield client
+    server.stop()
+
+
+class Flink:
+    """A session cluster, and Beam's job server; `endpoint` is the latter's."""
+
+    def __init__(self, machine, network):
+        self._machine, self._network = machine, network
+        ports = [free_port(network.host) for _ in range(4)]
+        jobs, rest, beam, artifacts = ports
+        self.rest, self.endpoint = (network.host, rest), f"{network.host}:{beam}"
+        (machine.folder / "config.yaml").write_text(
+            CONFIG.format(host=network.host, jobs=jobs, rest=rest, disk=machine.folder)
+        )
+        self._configured = ["--configDir", str(machine.folder)]
+        entry = f"{RUNTIME}.entrypoint.StandaloneSessionClusterEntrypoint"
+        machine.start("job-manager", *JAVA, entry, *self._configured)
+        machine.start(
+            "job-server",
+            *(*JAVA, "org.apache.beam.runners.flink.FlinkJobServerDriver"),
+            *(f"--flink-master={network.host}:{rest}", f"--job-host={network.host}"),
+            *(f"--job-port={beam}", f"--artifact-port={artifacts}", "--expansion-port=-1"),
+        )
+        self._pools = [run_apart(network, WORKER_POOL) for _ in range(TASK_MANAGERS)]
+        self._tries = itertools.count()
+
+    def start_task_manager(self, at):
+        """Start the process in the network of its pool's container."""
+        process = docker("inspect", "--format", "{{.State.Pid}}", self._pools[at])
+        own = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
+        address = docker("inspect", "--format", own, self._pools[at])
+        return self._machine.start(
+            f"task-manager-{at}-{next(self._tries)}",
+            *("nsenter", f"--net=/proc/{process}/ns/net", *JAVA),
+            *(f"{RUNTIME}.taskexecutor.TaskManagerRunner", *self._configured),
+            *("-D", f"taskmanager.host={address}"),
+        )
+
+    def stop(self):
+        docker("rm", "--force", *self._pools)
+
+
+WORKER_POOL = (
+    *("python", "-W", "ignore", "-m", "apache_beam.runners.worker.worker_pool_main"),
+    "--service_port=50000",
+)
+
+
+def run_apart(network, command, *options):
+    """Start a container of the image, its disk a tmpfs; its id."""
+    names = [f"--env={name}" for name in os.environ if name.startswith("AWS_")]
+    return docker(
+        *("run", "--detach", "--read-only", "--tmpfs", "/tmp", "--network", network.name),
+        *(*names, *options, IMAGE, *command),
+    )
+
+
+def free_port(host):
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def flink(machine, network, s3):
+    subprocess.run(
+        [
+            *("mvn", "--batch-mode", "--quiet", "--file", Path(__file__).with_name("flink")),
+            *("dependency:copy-dependencies", f"-DoutputDirectory={JARS}"),
+        ],
+        check=True,
+    )
+    started = Flink(machine, network)
+    yield started
+    started.stop()
+
+
+def test_a_lost_task_manager_changes_no_byte(flink, machine, network, s3, taxi_csv, tmp_path):
+    s3.upload_file(str(taxi_csv), "bucket", "in/trips.csv")
+    options = IngestOptions(shards=ShardOptions(shards=SHARDS))
+    job = plan_job(open_source("s3://bucket/in"), SplitOptions(), options)
+    here = ingest([job], tmp_path / "out", options, local_pipeline)
+
+    managers = [flink.start_task_manager(at) for at in range(TASK_MANAGERS)]
+    command = ("penstock", "ingest", "s3://bucket/in", "s3://bucket/out", f"--shards={SHARDS}")
+    engine = ("--runner=portable", f"--job-endpoint={flink.endpoint}", "--parallelism=2")
+    machine.wait_for("no job server", lambda: listens(flink.endpoint))
+    driver = run_apart(network, (*command, *engine))
+    try:
+        # Half of the shards of both splits.
+        machine.wait_for("no shards", lambda: shards(s3) >= SHARDS or not runs(driver))
+        managers[0].kill()
+        flink.start_task_manager(0)
+        status = docker("wait", driver)
+        logs = docker("logs", driver)
+    finally:
+        docker("rm", "--force", driver)
+
+    assert status == "0", logs
+    written = s3.get_object(Bucket="bucket", Key="out/manifest.json")["Body"].read()
+    assert Manifest.from_json(written.decode(), "out") == here
+    assert here.account.read == 15_002
+    assert shards(s3) == 2 * SHARDS
+
+
+def listens(address):
+    host, port = address.split(":")
+    with socket.socket() as attempt:
+        return attempt.connect_ex((host, int(port))) == 0
+
+
+def runs(container):
+    return docker("inspect", "--format", "{{.State.Running}}", container) == "true"
+
+
+def shards(s3):
+    return s3.list_objects_v2(Bucket="bucket", Prefix="out/Split-")["KeyCount"]

@@ -1,0 +1,13 @@
+"""Docker's command, for tests in containers."""
+
+import os
+import subprocess
+
+IMAGE = os.environ.get("PENSTOCK_IMAGE", "penstock:dev")
+
+
+def docker(*arguments):
+    """What `docker ARGUMENTS` prints."""
+    done = subprocess.run(["docker", *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
