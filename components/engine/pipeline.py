@@ -56,6 +56,8 @@ def engine_pipeline(engine: EngineOptions) -> Iterator[beam.Pipeline]:
     try:
         with beam.Pipeline(options=PipelineOptions(flags=engine.beam_args())) as pipeline:
             yield pipeline
+        if engine.runner == "dask":
+            pipeline.result.client.close()  # Beam leaves it open, and it connects again for ever
     except PenstockError:
         raise
     except Exception as error:  # each engine has its own

@@ -77,7 +77,9 @@ def _progress(rows_done: Callable[[], int], rows: int) -> Iterator[None]:
 
     def watch(on_progress: OnProgress) -> None:
         while not done.wait(_SECONDS_BETWEEN_LOOKS):
-            on_progress(rows_done(), rows)
+            done_rows = rows_done()
+            if done_rows:  # workers on other machines cannot say
+                on_progress(done_rows, rows)
 
     with work_progress("{:,} rows".format) as on_progress:
         watcher = threading.Thread(target=watch, args=(on_progress,), daemon=True)
