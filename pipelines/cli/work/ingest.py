@@ -1,10 +1,12 @@
 """The work of `penstock ingest`: plan, show progress, report."""
 
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from glob import glob
 
 from rich.console import Console
 from rich.table import Table
@@ -46,7 +48,7 @@ def run_ingest(
     with whole_or_nothing():
         jobs = []
         for inputs, splits in parts:
-            source = open_source(inputs, source_options)
+            source = open_source(_as_workers_see(inputs, engine), source_options)
             jobs.append(plan_job(source, splits, options))
             inputs_are = "file(s)" if find_kind(source.kind).of_files else "input"
             console.print(
@@ -68,6 +70,13 @@ def run_ingest(
         sys.stdout.write(manifest.to_json())
     else:
         _report(manifest, jobs, output, time.perf_counter() - started)
+
+
+def _as_workers_see(inputs: Sequence[str], engine: EngineOptions) -> Sequence[str]:
+    """Paths in full for an engine, whose workers are in other folders; other inputs as they are."""
+    if engine.runner == "local":
+        return inputs
+    return [os.path.abspath(one) if glob(one, recursive=True) else one for one in inputs]
 
 
 @contextmanager

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError, UsageError
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.pipelines.cli.main import app
+from penstock.pipelines.cli.work import ingest as work
 
 PENSTOCK = Path(sys.executable).with_name("penstock")
 
@@ -185,3 +187,16 @@ def test_each_kind_brings_its_own_flags(tmp_path, penstock):
     helped = penstock("ingest", "--kind", "jsonl", "--help", cwd=tmp_path)
     assert "--nested" in helped.stdout
     assert "--delimiter" not in helped.stdout
+
+
+def test_workers_in_another_folder_find_the_input(csv, tmp_path, monkeypatch):
+    def elsewhere(engine):
+        os.chdir("/")
+        return local_pipeline()
+
+    monkeypatch.chdir(csv.parent)
+    monkeypatch.setattr(work, "engine_pipeline", elsewhere)
+    engine = ("--runner", "portable", "--job-endpoint", "jobs:8099", "--parallelism", "2")
+    done = ingest("*.csv", "out", *engine)
+    assert done.exit_code == 0, done.output
+    assert read_manifest(tmp_path / "out").account.read == 60
