@@ -36,7 +36,7 @@ JAVA = [
 ]
 RUNTIME = "org.apache.flink.runtime"
 TASK_MANAGERS = 2
-SHARDS = 40
+SHARDS = 20
 # The memory of a task manager must be said part by part where no script works it out.
 CONFIG = """
 jobmanager.rpc.address: {host}
@@ -92,7 +92,7 @@ class Machine:
         while time.monotonic() < until:
             if holds():
                 return
-            time.sleep(0.2)
+            time.sleep(0.5)
         logs = (f"{log.name}: {log.read_text()[-2000:]}" for log in self.folder.glob("*.log"))
         raise AssertionError("\n".join([what, *logs]))
 
