@@ -37,7 +37,8 @@ JAVA = [
 RUNTIME = "org.apache.flink.runtime"
 TASK_MANAGERS = 2
 SHARDS = 20
-# The memory of a task manager must be said part by part where no script works it out.
+# The memory of a task manager must be said part by part where no script works it out. What waits
+# for less than the heartbeat's time-out meets the dead task manager again.
 CONFIG = """
 jobmanager.rpc.address: {host}
 jobmanager.rpc.port: {jobs}
@@ -60,10 +61,10 @@ taskmanager.memory.jvm-overhead.min: 64mb
 taskmanager.memory.jvm-overhead.max: 64mb
 taskmanager.memory.jvm-metaspace.size: 128mb
 heartbeat.interval: 1000
-heartbeat.timeout: 5000
+heartbeat.timeout: 4000
 restart-strategy.type: fixed-delay
 restart-strategy.fixed-delay.attempts: 3
-restart-strategy.fixed-delay.delay: 1 s
+restart-strategy.fixed-delay.delay: 5 s
 """
 
 
