@@ -89,7 +89,7 @@ class Machine:
             process.wait()
 
     def wait_for(self, what, holds):
-        until = time.monotonic() + 120
+        until = time.monotonic() + 240
         while time.monotonic() < until:
             if holds():
                 return
