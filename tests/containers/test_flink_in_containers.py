@@ -3,6 +3,7 @@
 A container is a pod's worker pool; a task manager, a process of this machine, is in its network.
 The job manager, Beam's job server and an S3 server are processes of this machine, too. No two of
 them share a disk. The ingest is in a container, because it and its workers must have one Python.
+Needs Java, Maven, and root, to enter a container's network.
 """
 
 import itertools
