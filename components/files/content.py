@@ -10,7 +10,8 @@ from typing import BinaryIO, NamedTuple
 
 from penstock.components.errors import DataError
 from penstock.components.files.patience import PatientFile
-from penstock.components.files.remote import RemoteFile
+from penstock.components.files.remote import RemoteFile, is_read_in_parts, remote_file
+from penstock.components.files.remote_range import open_parts
 from penstock.components.files.spool import local_path
 from penstock.components.tfrecord.sharding import MIB
 
@@ -80,26 +81,40 @@ class HashingStream:
 
 
 def open_data(path: str) -> BinaryIO:
-    """Open a data file for reading; of a remote one its local copy.
+    """Open a data file for reading: of a store in parts, elsewhere remote its local copy.
 
-    What fails for a moment, opening or reading, is tried again (`patience.py`).
+    What fails for a moment, opening or reading, is tried again (`patience.py`, `remote_retry.py`).
 
     Raises:
         DataError: It cannot be; names it and the reason.
     """
+    if is_read_in_parts(path):
+        return open_parts(path if isinstance(path, RemoteFile) else remote_file(path))
     try:
         return io.BufferedReader(PatientFile(local_path(path), path))
     except OSError as error:
         raise DataError(f"{path}: cannot be opened ({error.strerror})") from error
 
 
+def file_size(stream: BinaryIO) -> int:
+    """Bytes of an open file, which stands at its beginning afterwards."""
+    size = stream.seek(0, io.SEEK_END)
+    stream.seek(0)
+    return size
+
+
 def file_state(stream: BinaryIO) -> int:
     """A number that changes when an open file is written to, or another stands in its place.
+
+    0 of a remote one, which is read in the state in which it was listed or not at all.
 
     Size and time of change can be kept by whoever edits a file; the time at which the system noted
     the edit (ctime) cannot.
     """
-    found = os.fstat(stream.fileno())
+    try:
+        found = os.fstat(stream.fileno())
+    except io.UnsupportedOperation:
+        return 0
     return hash((found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
 
 
@@ -110,13 +125,13 @@ def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
     Args:
         path: The file.
         content: What it held then. Digests are compared only where the state is another, as after
-            a change of the file's rights; a copy of a remote file is this machine's own.
+            a change of the file's rights; what is remote is read in one state only.
 
     Raises:
         DataError: It is another now, or became another while it was read; names it.
     """
     with open_data(path) as stream:
-        size = os.fstat(stream.fileno()).st_size
+        size = file_size(stream)
         if size != content.size:
             raise DataError(
                 f"{path}: has {size} bytes and had {content.size} when it was opened first; "

@@ -1,7 +1,8 @@
 """Files at addresses: `s3://`, `gs://`, `hdfs://`, `http(s)://`, found and listed.
 
 Flows in: an address, a folder of addresses or a glob. Flows out: `RemoteFile`s, which go wherever
-a path goes, and are read as copies on the local disk (`spool.py`), whole and of one state.
+a path goes: `open_data` reads those of stores part by part (`remote_range.py`), and others, or for
+readers that want a path, as whole copies on the local disk (`spool.py`).
 """
 
 import os
@@ -14,7 +15,7 @@ from penstock.components.files.remote_retry import LOGIN_ADVICE, NotThereError, 
 from penstock.components.files.remote_system import file_system
 
 # What clients call what changes with the content, the surest first.
-_VERSION_KEYS = ("ETag", "etag", "generation", "Last-Modified", "LastModified", "mtime")
+_VERSION_KEYS = ("generation", "ETag", "etag", "Last-Modified", "LastModified", "mtime")
 # Of these stores it changes whenever an object is written. The ETag of a web server is often no
 # more than size and time in seconds, and HDFS has only the time.
 _SURE_SCHEMES = ("s3", "gs")
@@ -67,6 +68,15 @@ def is_remote(path: str) -> bool:
         )
     check_no_secret(path, LOGIN_ADVICE)
     return True
+
+
+def is_read_in_parts(path: str) -> bool:
+    """Whether it is an address of a store that gives any part of a file, of a version only.
+
+    Raises:
+        UsageError: As of `is_remote`.
+    """
+    return is_remote(path) and scheme_of(path) in _SURE_SCHEMES
 
 
 def find_files(pattern: str) -> tuple[list[RemoteFile], bool]:

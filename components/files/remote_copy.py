@@ -5,15 +5,13 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from penstock.components.errors import DataError
-from penstock.components.files import remote_system
 from penstock.components.files.address import scheme_of
 from penstock.components.files.remote import RemoteFile, require_unchanged
-from penstock.components.files.remote_retry import retried, status_of
+from penstock.components.files.remote_range import BLOCK_BYTES, read_part
+from penstock.components.files.remote_retry import retried
 from penstock.components.files.remote_system import file_system
 from penstock.components.tfrecord.sharding import MIB
 
-# What is asked for at a time. Each request costs a round trip, each failed one is repeated whole.
-_BLOCK_BYTES = 8 * MIB
 _STREAM_BYTES = MIB
 _RANGE_NOT_SATISFIABLE = 416
 
@@ -28,35 +26,9 @@ def copy_to(file: RemoteFile, out: BinaryIO) -> None:
         retried(file, partial(_receive, file, out))
     else:
         size = file.size or 0
-        for start in range(0, size, _BLOCK_BYTES):
-            end = min(start + _BLOCK_BYTES, size)
-            _write(file, out, retried(file, partial(_block, file, start, end)))
+        for start in range(0, size, BLOCK_BYTES):
+            _write(file, out, read_part(file, start, min(start + BLOCK_BYTES, size)))
     require_unchanged(file)
-
-
-def _block(file: RemoteFile, start: int, end: int) -> bytes:
-    try:
-        data = _cat(file, start, end)
-    except Exception as error:
-        if status_of(error) == _RANGE_NOT_SATISFIABLE:
-            require_unchanged(file)  # it is shorter now
-        raise
-    if len(data) != end - start:
-        require_unchanged(file)
-        raise OSError(f"{len(data)} bytes came where {end - start} were asked for")
-    return data
-
-
-def _cat(file: RemoteFile, start: int, end: int) -> bytes:
-    """A part of a file, within the deadline; libhdfs has one of its own."""
-    system = file_system(file)
-    if not system.async_impl:
-        # Without it fsspec opens a stream for a part that begins at 0, and asks that where it is.
-        return system.cat_file(str(file), start=start, end=end, seekable=True)
-    from fsspec.asyn import sync
-
-    deadline = remote_system.DEADLINE_SECONDS
-    return sync(system.loop, system._cat_file, str(file), start=start, end=end, timeout=deadline)
 
 
 def _receive(file: RemoteFile, out: BinaryIO) -> None:

@@ -16,7 +16,7 @@ WAIT_SECONDS = (0.5, 2.0, 8.0, 30.0)
 LOGIN_ADVICE = "leave it to the provider's own environment variables and files"
 _LOGIN_WANTED = "give credentials in the provider's own environment variables or files"
 _NOT_THERE = (404, 410)
-_PRECONDITION_FAILED = 412
+PRECONDITION_FAILED = 412
 _DENIED = (401, 403)
 # Of the 4xx, which say that the request is wrong, those that mean "later".
 _LATER = (408, 409, 425, 429)
@@ -51,7 +51,7 @@ def retried(address: str, call: Callable[[], T], doing: str = "read") -> T:
         except (PenstockError, FileExistsError):
             raise
         except Exception as error:  # Each client has errors of its own.
-            if status_of(error) == _PRECONDITION_FAILED:
+            if status_of(error) == PRECONDITION_FAILED:
                 raise FileExistsError(address) from error
             final = _final(address, error, doing)
             if final:

@@ -1,12 +1,11 @@
 """The first row of a CSV file: its columns' names, or why they cannot be."""
 
-import os
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import file_state, open_data
+from penstock.components.files.content import file_size, file_state, open_data
 from penstock.components.files.sniff import not_text
 from penstock.components.sources.csv.blocks import line_breaks
 from penstock.components.sources.csv.rows import RowSplitter
@@ -45,7 +44,7 @@ def read_header(
         DataError: It is not text, has no header, or one that cannot name columns.
     """
     with open_data(path) as file:
-        size, state = os.fstat(file.fileno()).st_size, file_state(file)
+        size, state = file_size(file), file_state(file)
         head = file.read(_HEAD_BYTES)
     looks_like = not_text(head)
     if looks_like:

@@ -4,13 +4,12 @@ A line ends at LF; a CR before it belongs to the line's end.
 """
 
 import codecs
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import HashingStream, open_data
+from penstock.components.files.content import HashingStream, file_size, open_data
 from penstock.components.sources.base import Piece
 from penstock.components.sources.cutting import RowStart
 from penstock.components.sources.opened_files import OpenedFile
@@ -131,7 +130,7 @@ def scan_lines(
             if show:
                 show(_tail(path, byte - open_line))
         checkpoints.append((byte, line))
-        if os.fstat(file.fileno()).st_size != byte:
+        if file_size(file) != byte:
             raise DataError(f"{path}: grew while it was read; start again when it is complete")
     return LineFile(
         path=path,

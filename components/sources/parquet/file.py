@@ -4,7 +4,6 @@
 is dealt with here.
 """
 
-import os
 from collections import Counter
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -14,8 +13,9 @@ import pyarrow.parquet as pq
 import pyarrow_hotfix  # noqa: F401 - CVE-2023-47248: Arrow 10 runs pickled code of a file's schema
 
 from penstock.components.errors import DataError, short_error
-from penstock.components.files.content import hash_file, open_data
+from penstock.components.files.content import file_size, hash_file, open_data
 from penstock.components.files.patience import patiently
+from penstock.components.files.remote import is_read_in_parts
 from penstock.components.files.sniff import PARQUET_MAGIC, not_text
 from penstock.components.files.spool import local_path
 from penstock.components.sources.arrow_values import feature_type, holds_text
@@ -102,16 +102,19 @@ def open_reader(path: str, int96_unit: str | None = None) -> pq.ParquetFile:
 
     Timestamps of 96 bits are read as `int96_unit`; without one as nanoseconds, which wrap.
 
-    Arrow opens the file itself: a Python stream that its threads let go of while the interpreter
-    ends would abort the process (see `csv/parse.py`).
+    Arrow opens a local file itself: a Python stream that its threads let go of while the
+    interpreter ends would abort the process (see `csv/parse.py`).
 
     Raises:
         DataError: It is not Parquet, is damaged, or wants pickled code to be run.
     """
+
+    def opened() -> pq.ParquetFile:
+        file = open_data(path) if is_read_in_parts(path) else local_path(path)
+        return pq.ParquetFile(file, coerce_int96_timestamp_unit=int96_unit)
+
     try:
-        return patiently(
-            path, lambda: pq.ParquetFile(local_path(path), coerce_int96_timestamp_unit=int96_unit)
-        )
+        return patiently(path, opened)
     except RuntimeError as error:
         if "extension" not in str(error):
             raise
@@ -130,7 +133,7 @@ def inspect_file(path: str) -> ParquetFile:
         DataError: It is empty, truncated, damaged or not Parquet, or has two columns of a name.
     """
     with open_data(path) as stream:
-        _check_ends(stream, os.fstat(stream.fileno()).st_size, path)
+        _check_ends(stream, file_size(stream), path)
     content = hash_file(path)
     with open_reader(path) as reader:
         schema, metadata = reader.schema_arrow, reader.metadata

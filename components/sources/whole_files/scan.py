@@ -6,7 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import Content, HashingStream, open_data, open_unchanged
+from penstock.components.files.content import (
+    Content,
+    HashingStream,
+    file_size,
+    open_data,
+    open_unchanged,
+)
 from penstock.components.tfrecord.sharding import MIB
 
 _BLOCK_BYTES = MIB
@@ -32,7 +38,7 @@ def scan_file(path: str, max_bytes: int) -> Content:
         DataError: It cannot be opened or read; names it.
     """
     with open_data(path) as file:
-        size, stream = os.fstat(file.fileno()).st_size, HashingStream(file)
+        size, stream = file_size(file), HashingStream(file)
         try:
             while size <= max_bytes and stream.read(min(size + 1, _BLOCK_BYTES)):
                 pass

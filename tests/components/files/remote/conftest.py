@@ -153,6 +153,9 @@ class GoogleHandler(FaultyHandler):
             return self.json(404, {"error": {"code": 404, "message": "not found"}})
         if not self.may_fail():
             return self.json(200, self.item(name))
+        wanted = query.get("ifGenerationMatch")
+        if wanted not in (None, self.item(name)["generation"]):
+            return self.json(412, {"error": {"code": 412, "message": "conditionNotMet"}})
         if not self.headers.get("Range"):
             return 200, {}, objects[name]
         start, _, end = self.headers["Range"].removeprefix("bytes=").partition("-")
@@ -168,8 +171,8 @@ class GoogleHandler(FaultyHandler):
 
     def item(self, name):
         content = self.server.objects[name]
-        version = f"v{hash(content)}"
-        return {"name": name, "bucket": "b", "size": str(len(content)), "etag": version}
+        version = str(abs(hash(content)))
+        return {"name": name, "bucket": "b", "size": str(len(content)), "generation": version}
 
     def json(self, status, value):
         return status, {"Content-Type": "application/json"}, json.dumps(value).encode()

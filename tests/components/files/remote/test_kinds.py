@@ -1,6 +1,7 @@
 """Every kind of files from a real S3 server: the same rows as from the local disk."""
 
 import io
+import os
 
 import fastavro
 import numpy as np
@@ -93,3 +94,5 @@ def test_rows_are_those_of_local_files(s3, tmp_path, read_out, write, below, opt
     assert remote.kind == local.kind
     assert remote.input_bytes == local.input_bytes
     assert remote.fingerprint == local.fingerprint
+    # Of the schema and of the labels, which their readers want as paths.
+    assert len(os.listdir(os.environ["PENSTOCK_SPOOL"])) == (write in (csv, images))

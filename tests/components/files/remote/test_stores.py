@@ -24,7 +24,7 @@ def test_objects_of_google(google, read_out):
         assert len(read_out(source, parts=3).rows) == 2000
     assert google.faults == []
     files = list_files("gs://b/d/a.csv", None).files
-    assert files[0].sure_version == f"v{hash(CSV)}"
+    assert files[0].sure_version == str(abs(hash(CSV)))
     for address, reason in {
         "gs://b/none.csv": "no such file or folder",
         "gs://closed/a.csv": "permission denied (Forbidden: ",

@@ -1,0 +1,105 @@
+"""Parts of a remote file, all of the version that was listed, and a file to read made of them."""
+
+import io
+from functools import partial
+from typing import Any
+
+from penstock.components.files import remote_system
+from penstock.components.files.address import scheme_of
+from penstock.components.files.remote import RemoteFile, require_unchanged
+from penstock.components.files.remote_retry import PRECONDITION_FAILED, retried, status_of
+from penstock.components.files.remote_system import file_system
+from penstock.components.tfrecord.sharding import MIB
+
+# What is asked for at a time. Each request costs a round trip, each failed one is repeated whole.
+BLOCK_BYTES = 8 * MIB
+# Read ahead of what is asked for: a Parquet file's small columns lie side by side.
+_AHEAD_BYTES = MIB
+# Another version by now, or one that is shorter.
+_CHANGED = (PRECONDITION_FAILED, 416)
+
+
+def open_parts(file: RemoteFile) -> io.BufferedReader:
+    """A file of a store that pins versions (`RemoteFile.sure_version`), read part by part."""
+    return io.BufferedReader(_Parts(file), min(_AHEAD_BYTES, max(1, file.size or 0)))
+
+
+def read_part(file: RemoteFile, start: int, end: int) -> bytes:
+    """The bytes of a file from `start` up to `end`.
+
+    Raises:
+        DataError: They cannot be read, or the file is in another state than when it was listed.
+    """
+    return retried(file, partial(_read_once, file, start, end))
+
+
+class _Parts(io.RawIOBase):
+    def __init__(self, file: RemoteFile) -> None:
+        self._file = file
+        self._size = file.size or 0
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def readinto(self, buffer: Any, /) -> int:
+        size = max(0, min(len(buffer), BLOCK_BYTES, self._size - self._at))
+        if size:
+            buffer[:size] = read_part(self._file, self._at, self._at + size)
+        self._at += size
+        return size
+
+    def readall(self) -> bytes:
+        return b"".join(iter(partial(self.read, BLOCK_BYTES), b""))
+
+
+def _read_once(file: RemoteFile, start: int, end: int) -> bytes:
+    try:
+        data = _get(file, start, end)
+    except Exception as error:
+        if status_of(error) in _CHANGED:
+            require_unchanged(file)
+            raise OSError("the server says it was changed, and then that it was not") from error
+        raise
+    if len(data) != end - start:
+        require_unchanged(file)
+        raise OSError(f"{len(data)} bytes came where {end - start} were asked for")
+    return data
+
+
+def _get(file: RemoteFile, start: int, end: int) -> bytes:
+    """One request, within the deadline; libhdfs has one of its own."""
+    system = file_system(file)
+    if not system.async_impl:
+        # Without it fsspec opens a stream for a part that begins at 0, and asks that where it is.
+        return bytes(system.cat_file(str(file), start=start, end=end, seekable=True))
+    from fsspec.asyn import sync
+
+    get = _get_s3 if scheme_of(file) == "s3" else _get_gs
+    part = f"bytes={start}-{end - 1}"
+    return bytes(sync(system.loop, get, system, file, part, timeout=remote_system.DEADLINE_SECONDS))
+
+
+async def _get_s3(system: Any, file: RemoteFile, part: str) -> bytes:
+    bucket, key, _ = system.split_path(str(file))
+    # s3fs's own way to read a part has no place for the condition.
+    answer = await system._call_s3(
+        "get_object", Bucket=bucket, Key=key, Range=part, IfMatch=file.version, **system.req_kw
+    )
+    async with answer["Body"] as body:
+        data: bytes = await body.read()
+    return data
+
+
+async def _get_gs(system: Any, file: RemoteFile, part: str) -> bytes:
+    url, headers = system.url(str(file)), {"Range": part}
+    data: bytes
+    _, data = await system._call("GET", url, headers=headers, ifGenerationMatch=file.version)
+    return data
