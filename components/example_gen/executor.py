@@ -11,6 +11,7 @@ from tfx.types import artifact_utils, standard_component_specs
 
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.node_options import NodeOptions, node_inputs
+from penstock.components.example_gen.stage import spread_by
 from penstock.components.example_gen.write_shards import Job
 from penstock.components.files.spool import remove_copies
 from penstock.components.sources.open import open_source
@@ -37,9 +38,10 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             output_dict[standard_component_specs.EXAMPLES_KEY]
         )
         jobs: list[Job] = []
+        spread = spread_by(self._make_beam_pipeline, examples.uri)
         try:
             for part in node_inputs(exec_properties):
-                source = open_source(part.pattern, part.source)
+                source = open_source(part.pattern, part.source, spread)
                 jobs.append(plan_job(source, part.splits, options))
                 logging.info("Shards of %s: %s", part.pattern, jobs[-1].plan.reason)
             manifest = ingest(jobs, examples.uri, options, self._make_beam_pipeline)

@@ -20,9 +20,6 @@ from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import apache_beam as beam
-
-from penstock.components.engine.workers import WORKER_LOST
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.parquet_copy import PARQUET_DIR
@@ -30,14 +27,10 @@ from penstock.components.example_gen.quarantine import QUARANTINE_DIR
 from penstock.components.example_gen.shard_task import StrictError, TaskResult
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.splits import check_partition
-from penstock.components.example_gen.write_shards import (
-    Job,
-    WriteShards,
-    read_results,
-    rows_done,
-)
+from penstock.components.example_gen.stage import MakePipeline, run_tasks
+from penstock.components.example_gen.write_shards import Job, WriteTask, rows_done, shard_tasks
 from penstock.components.files.address import scheme_of
-from penstock.components.files.output import STORE_SCHEMES, Output, open_output
+from penstock.components.files.output import STORE_SCHEMES, open_output
 from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.base import Column, Source
 from penstock.components.tfrecord.encoder import encode_examples
@@ -55,7 +48,6 @@ from penstock.components.tfrecord.sharding import plan_shards
 _SAMPLED_PLACES = 4
 _SAMPLED_ROWS = 1000
 
-MakePipeline = Callable[[], AbstractContextManager[beam.Pipeline]]
 Watch = Callable[[Callable[[], int]], AbstractContextManager[object]]
 
 
@@ -105,36 +97,19 @@ def ingest(
     _require_same_columns(jobs)
     _require_distinct_splits(jobs)
     _require_input_elsewhere(jobs, os.fspath(output))
-    with open_output(output, overwrite=overwrite) as opened:
-        _run(jobs, options, opened, make_pipeline, watch)
-        results = read_results(opened, sum(job.plan.shards for job in jobs))
+    with (
+        open_output(output, overwrite=overwrite) as opened,
+        TemporaryDirectory(prefix="penstock-progress-") as folder,
+    ):
+        progress = Path(folder)
+        with watch(lambda: rows_done(progress)):
+            work = WriteTask(opened, options, progress)
+            results = run_tasks(shard_tasks(jobs), work, opened, make_pipeline)
         manifest = _manifest(jobs, options, results)
         _check_all_read(manifest, jobs)
         _check_account(manifest, options, results)
         opened.commit(manifest)
     return manifest
-
-
-def _run(
-    jobs: Sequence[Job],
-    options: IngestOptions,
-    output: Output,
-    make_pipeline: MakePipeline,
-    watch: Watch,
-) -> None:
-    try:
-        with TemporaryDirectory(prefix="penstock-progress-") as folder:
-            progress = Path(folder)
-            work = WriteShards(jobs, options, output, progress)
-            with watch(lambda: rows_done(progress)), make_pipeline() as pipeline:
-                _ = pipeline | work
-    except RuntimeError as error:
-        if str(error).startswith("KeyboardInterrupt"):
-            raise KeyboardInterrupt from error  # as it was before Beam's worker wrapped it
-        _, lost, how = str(error).partition(WORKER_LOST)
-        if lost:
-            raise DataError(f"{lost}{how}") from error
-        raise
 
 
 def _record_bytes(source: Source) -> float:

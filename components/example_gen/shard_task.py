@@ -71,22 +71,18 @@ class TaskResult:
     """What a task did.
 
     Attributes:
-        number: The task's.
         shards: The shard that it wrote of each split.
         read: Rows that it read, blank ones included.
         quarantined: Rows that it quarantined.
         blank: Blank lines that it passed over.
         first_rejected: Place and reason of the first row that it quarantined.
-        error: What of the data stopped it, in one line; None if nothing did.
     """
 
-    number: int
     shards: dict[str, Shard]
-    read: int = 0
-    quarantined: int = 0
-    blank: int = 0
-    first_rejected: str | None = None
-    error: str | None = None
+    read: int
+    quarantined: int
+    blank: int
+    first_rejected: str | None
 
 
 class StrictError(DataError):
@@ -138,7 +134,7 @@ def run_task(
                 next_told = time.monotonic() + _TOLD_EVERY_SECONDS
         on_rows(read)
         shards = {n: w.finish() for n, w in zip(names, writers, strict=True)}
-    return TaskResult(task.number, shards, read, quarantine.rows, blank, quarantine.first)
+    return TaskResult(shards, read, quarantine.rows, blank, quarantine.first)
 
 
 def _copies(task: ShardTask, options: IngestOptions, folder: Path) -> list[ParquetCopy]:

@@ -43,7 +43,7 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
             than an ingest's output, or it is no local path.
     """
     target = check_target(target, overwrite=overwrite)
-    with _beside(target) as folder:
+    with beside(target) as folder:
         yield folder
         _publish(folder, target, overwrite=overwrite)
 
@@ -55,14 +55,14 @@ def attempt_file(target: str | os.PathLike[str]) -> Iterator[Path]:
     Args:
         target: The output file.
     """
-    with _beside(Path(os.path.abspath(target))) as folder:
+    with beside(Path(os.path.abspath(target))) as folder:
         file = folder / os.path.basename(target)
         yield file
         os.replace(file, target)
 
 
 @contextmanager
-def _beside(target: Path) -> Iterator[Path]:
+def beside(target: Path) -> Iterator[Path]:
     """A new, empty folder beside `target` while the block lasts; of the killed none stays."""
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(target.parent)

@@ -4,11 +4,12 @@ import functools
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
 from penstock.components.errors import DataError
+from penstock.components.files.cells import CellStream, tree_digest
 from penstock.components.files.patience import PatientFile
 from penstock.components.files.remote import RemoteFile, is_read_in_parts, remote_file
 from penstock.components.files.remote_range import open_parts
@@ -80,6 +81,32 @@ class HashingStream:
         return Content(self._digest.digest(), self._size, self._state)
 
 
+def look(path: str) -> tuple[int, int]:
+    """A file's size in bytes, and its `file_state`.
+
+    Raises:
+        DataError: It cannot be opened.
+    """
+    with open_data(path) as stream:
+        return file_size(stream), file_state(stream)
+
+
+def scanned_content(path: str, before: tuple[int, int], cells: Sequence[bytes]) -> Content:
+    """What a file held of which each cell was read once.
+
+    Args:
+        path: The file.
+        before: What `look` said before that.
+        cells: The digests of its cells, in order.
+
+    Raises:
+        DataError: It is in another state now.
+    """
+    if look(path) != before:
+        raise DataError(f"{path}: was changed while it was read; start again when it is complete")
+    return Content(tree_digest(cells), *before)
+
+
 def open_data(path: str) -> BinaryIO:
     """Open a data file for reading: of a store in parts, elsewhere remote its local copy.
 
@@ -141,14 +168,17 @@ def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
         now = file_state(stream)
         if now == content.state or isinstance(path, RemoteFile):
             return
-        if _digest_of(path, now) != content.sha256:
+        if content.sha256 not in _digests_of(path, now):
             raise DataError(
                 f"{path}: its content was changed since it was opened first; start again"
             )
 
 
 @functools.lru_cache(maxsize=1024)
-def _digest_of(path: str, state: int) -> bytes:
-    """Digest of a file in some state; read once a process where a mount has states of its own."""
+def _digests_of(path: str, state: int) -> tuple[bytes, bytes]:
+    """Digests of a file in some state; read once a process where a mount has states of its own."""
     del state
-    return hash_file(path).sha256
+    with open_data(path) as file:
+        size, plain = file_size(file), HashingStream(file)
+        by_cell = CellStream(plain, 0, size).digests()
+        return plain.content().sha256, tree_digest(by_cell)

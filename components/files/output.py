@@ -20,7 +20,7 @@ from pathlib import Path
 
 from penstock.components.errors import DataError
 from penstock.components.files.address import scheme_of
-from penstock.components.files.commit import attempt, check_target
+from penstock.components.files.commit import attempt, beside, check_target
 from penstock.components.tfrecord.manifest import Manifest, write_manifest
 
 # What is there until the commit and gone afterwards.
@@ -77,6 +77,24 @@ def open_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> I
             yield store
     else:
         with attempt(target, overwrite=overwrite) as folder:
+            (folder / WORK_DIR).mkdir()
+            yield LocalOutput(folder)
+
+
+@contextmanager
+def open_workspace(target: str | os.PathLike[str]) -> Iterator[Output]:
+    """What workers share with who plans before there is an output: beside a path, below an address.
+
+    Never committed, and gone afterwards; what the killed leave, the next ingest there removes.
+    """
+    address = os.fspath(target)
+    if scheme_of(address) in STORE_SCHEMES:
+        from penstock.components.files.store_output import open_store_workspace
+
+        with open_store_workspace(address) as store:
+            yield store
+    else:
+        with beside(Path(os.path.abspath(target))) as folder:
             (folder / WORK_DIR).mkdir()
             yield LocalOutput(folder)
 

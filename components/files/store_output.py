@@ -36,7 +36,7 @@ RENEW_SECONDS = 10.0
 LEASE_SECONDS = 60.0
 _LOOK_SECONDS = 2.0
 _CLAIM = f"{WORK_DIR}/claim-"
-_OURS = re.compile(rf"(Split-[^/]+|quarantine|parquet/[^/]+|{re.escape(WORK_DIR)})/[^/]+")
+_OURS = re.compile(rf"(?:Split-[^/]+|quarantine|parquet/[^/]+)/[^/]+|{re.escape(WORK_DIR)}/.+")
 
 
 @dataclass(frozen=True)
@@ -145,6 +145,17 @@ def open_store(address: str, *, overwrite: bool) -> Iterator[StoreOutput]:
             if output.has_claim(names):
                 _clear(output, *([WORK_DIR] if MANIFEST_NAME in names else []))
                 ask(f"{address}/{output.claim}", "rm_file")
+
+
+@contextmanager
+def open_store_workspace(address: str) -> Iterator[StoreOutput]:
+    """A prefix of its own below an address, without a claim; gone afterwards."""
+    work = StoreOutput(f"{address.rstrip('/')}/{WORK_DIR}/{uuid.uuid4().hex}", "", b"")
+    try:
+        yield work
+    finally:
+        with suppress(PenstockError):
+            _clear(work)
 
 
 def create(address: str, file: Path) -> None:

@@ -6,7 +6,7 @@ A few numbers that are padded are no codes, and are read as the numbers that the
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -86,6 +86,11 @@ class Tally:
         self.add("long_floats", counts.filter(large))
         self.add("floats", counts.filter(pc.invert(large)))
 
+    def merge(self, other: "Tally") -> None:
+        """Add up what was counted elsewhere."""
+        for label, count in vars(other).items():
+            setattr(self, label, getattr(self, label) + count)
+
     def kind(self) -> FeatureKind:
         """The kind that keeps most and loses nothing.
 
@@ -121,6 +126,17 @@ class TypeSample:
         waiting.append(values)
         if sum(map(len, waiting)) >= _COUNT_ROWS:
             self._count(name)
+
+    def tallies(self) -> dict[str, Tally]:
+        """By column, what was seen until now."""
+        for name in list(self._waiting):
+            self._count(name)
+        return self._tallies
+
+    def merge(self, tallies: Mapping[str, Tally]) -> None:
+        """Add up the `tallies` of another part of the sample."""
+        for name, tally in tallies.items():
+            self._tallies.setdefault(name, Tally()).merge(tally)
 
     def kind(self, name: str) -> FeatureKind:
         """The kind of a column; BYTES where nothing of it was seen."""

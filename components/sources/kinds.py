@@ -6,7 +6,7 @@ that they travel as JSON in a node's properties and are flags of `penstock inges
 """
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,7 +25,7 @@ class KindOptions(Protocol):
         ...
 
 
-Open = Callable[[Sequence[str], Any], "Source"]
+Open = Callable[..., "Source"]
 """Opens files, globs and folders, or addresses: all is found, checked, counted, hashed, typed."""
 
 
@@ -38,11 +38,13 @@ class Kind:
         opener: An `Open`.
         of_files: Whether it reads files. Else its inputs are addresses, and its options have a
             `with_query` for what an input split of a node says.
+        spreads: Whether the opener takes a `Spread`, which does the tasks of its scan.
     """
 
     options: str
     opener: str
     of_files: bool = True
+    spreads: bool = False
 
     @property
     def options_type(self) -> type:
@@ -57,16 +59,18 @@ class Kind:
 _TABLE_OPTIONS = "options:SourceOptions"
 
 KINDS = {
-    "csv": Kind(_TABLE_OPTIONS, "csv.source:open_csv"),
-    "parquet": Kind(_TABLE_OPTIONS, "parquet.source:open_parquet"),
+    "csv": Kind(_TABLE_OPTIONS, "csv.source:open_csv", spreads=True),
+    "parquet": Kind(_TABLE_OPTIONS, "parquet.source:open_parquet", spreads=True),
     "jsonl": Kind("lines.json.options:JsonLinesOptions", "lines.json.source:open_json_lines"),
-    "tfrecord": Kind("tfrecords.options:TFRecordOptions", "tfrecords.source:open_tfrecords"),
-    "spark": Kind("spark.source:SparkOptions", "spark.source:open_spark"),
-    "tfds": Kind("tfrecords.tfds:TFDSOptions", "tfrecords.tfds:open_tfds"),
+    "tfrecord": Kind(
+        "tfrecords.options:TFRecordOptions", "tfrecords.source:open_tfrecords", spreads=True
+    ),
+    "spark": Kind("spark.source:SparkOptions", "spark.source:open_spark", spreads=True),
+    "tfds": Kind("tfrecords.tfds:TFDSOptions", "tfrecords.tfds:open_tfds", spreads=True),
     "images": Kind("images.options:ImageOptions", "images.open_images:open_images"),
     "text": Kind("lines.text.options:TextOptions", "lines.text.source:open_text"),
     "binary": Kind("whole_files.options:BinaryOptions", "whole_files.binary:open_binary"),
-    "avro": Kind("avro.options:AvroOptions", "avro.source:open_avro"),
+    "avro": Kind("avro.options:AvroOptions", "avro.source:open_avro", spreads=True),
     # Beam reads it, and no other source needs Beam.
     "bigquery": Kind(
         "bigquery.options:BigQueryOptions", "bigquery.source:open_bigquery", of_files=False

@@ -10,15 +10,19 @@ from penstock.components.files.sniff import PARQUET_MAGIC
 from penstock.components.sources.base import Source
 from penstock.components.sources.kinds import Kind, KindOptions, find_kind, options_to_json
 from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.spread import Spread, here
 
 
-def open_source(pattern: str | Sequence[str], options: KindOptions | None = None) -> Source:
+def open_source(
+    pattern: str | Sequence[str], options: KindOptions | None = None, spread: Spread = here
+) -> Source:
     """Open outside data: all of it is found, checked, counted, hashed and typed.
 
     Args:
         pattern: A file, a folder, a glob (`**` is recursive), or several of them; what a kind
             that is not of files takes.
         options: How to understand them; those of tables in files if None.
+        spread: Does the tasks of a scan, for the kinds that have such.
 
     Raises:
         DataError: There is nothing, or something that cannot be read; names it.
@@ -29,7 +33,8 @@ def open_source(pattern: str | Sequence[str], options: KindOptions | None = None
     kind = find_kind(options.kind or _kind_of(list_files(inputs, None).files))
     if not isinstance(options, kind.options_type):
         options = _as_options_of(kind, options)
-    return kind.load_opener()(inputs, options)
+    opener = kind.load_opener()
+    return opener(inputs, options, spread) if kind.spreads else opener(inputs, options)
 
 
 def _as_options_of(kind: Kind, options: KindOptions) -> KindOptions:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import EMPTY_ADVICE
+from penstock.components.files.content import EMPTY_ADVICE, look
 from penstock.components.files.listing import list_files
 from penstock.components.sources.avro.file import AvroFile, inspect_file
 from penstock.components.sources.avro.options import AvroOptions
@@ -22,6 +22,7 @@ from penstock.components.sources.layout import check_same_names, check_schema_na
 from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.python_values import Row, RowConverter, row_json
 from penstock.components.sources.schema import read_schema
+from penstock.components.sources.spread import Spread, here
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
@@ -54,14 +55,14 @@ def _batch(rows: Sequence[Row], path: str, first_row: int, converter: RowConvert
     return batch_without(table, rejected)
 
 
-def open_avro(inputs: Sequence[str], options: AvroOptions) -> AvroSource:
+def open_avro(inputs: Sequence[str], options: AvroOptions, spread: Spread = here) -> AvroSource:
     """Check, hash and type Avro files.
 
     Raises:
         DataError: A file or a column of it cannot be read; names both.
     """
     listing = list_files(inputs, "avro")
-    files = [inspect_file(path) for path in listing.files]
+    files = spread(inspect_file, listing.files, sum(look(path)[0] for path in listing.files))
     for file in files:
         if not file.rows and not options.allow_empty:
             raise DataError(f"{file.path}: has no rows; {EMPTY_ADVICE}")

@@ -8,6 +8,7 @@ physical line on which that field begins, and is `broken`.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -60,13 +61,25 @@ class RowBlock:
         return self.ends if self.ends is not None else with_end(line_ends(self.data), self.data)
 
     def head(self, rows: int) -> "RowBlock":
-        """The first rows, `rows` of them or somewhat fewer, without a look at all the others."""
-        if self.ends is not None:
+        """The first `rows` rows, or all, without a look at all the others."""
+        size = 2 * (rows + 1) * len(self.data) // self.rows
+        if self.ends is not None or size >= len(self.data):
+            return self.slice_rows(0, min(rows, self.rows))
+        ends = line_ends(self.data[:size])
+        if len(ends) <= rows:  # the last is perhaps the first half of CRLF
             return self.slice_rows(0, rows)
-        ends = line_ends(self.data[: 2 * rows * len(self.data) // self.rows])[:rows]
-        if not len(ends):
-            return self.slice_rows(0, rows)
-        return RowBlock(self.offset, self.data[: int(ends[-1])], len(ends), self.quoted, ends)
+        return RowBlock(self.offset, self.data[: int(ends[rows - 1])], rows, ends=ends[:rows])
+
+    def by_cell(self, size: int) -> Iterator["RowBlock"]:
+        """The rows in runs of those that begin in the same `size` bytes of the file."""
+        block = self
+        while block.rows > 1 and block.end > (boundary := block.offset // size * size + size):
+            rows = 1 + int(np.searchsorted(block.row_ends(), boundary - block.offset))
+            if rows >= block.rows:
+                break
+            yield block.slice_rows(0, rows)
+            block = block.slice_rows(rows, block.rows)
+        yield block
 
     def slice_rows(self, begin: int, end: int) -> "RowBlock":
         """Rows `begin` up to `end` as a block of their own."""

@@ -29,6 +29,8 @@ from penstock.components.tfrecord.compression import Readable
 # First stretch that is walked row by row after a failed check, doubled while checks go on
 # failing: one odd quote costs little, and a file full of them is not checked over and over.
 _FIRST_WALK_BYTES = 4096
+# What is read of the row that goes on beyond a cell, at first.
+_TAIL_BYTES = 64 * 1024
 
 
 class RowSplitter:
@@ -43,13 +45,24 @@ class RowSplitter:
         self._beside_quote = np.zeros(256, np.bool_)
         self._beside_quote[[self._delimiter, LF, CR, QUOTE]] = True
 
-    def split(self, stream: Readable, start: int, end: int, path: str) -> Iterator[RowBlock]:
+    def split(
+        self, stream: Readable, start: int, end: int, path: str, *, cell: int | None = None
+    ) -> Iterator[RowBlock]:
         """Yield the rows of a file between two row starts, in bytes; `stream` stands at the first.
+
+        Where `cell` is given, little is read beyond a multiple of it before the rows that begin
+        before it are given.
 
         Raises:
             DataError: The file ends before `end`, or a line is longer than `max_row_bytes`.
         """
-        offset, buffer, window, stretch = start, b"", self._block_bytes, 0
+
+        def first_window() -> int:
+            left = max(_TAIL_BYTES, cell - offset % cell) if cell else self._block_bytes
+            return min(left, self._block_bytes)
+
+        offset, buffer, stretch = start, b"", 0
+        window = first_window()
         while offset < end:
             buffer += _read(stream, min(window, end - offset) - len(buffer), path)
             last = offset + len(buffer) == end
@@ -65,7 +78,8 @@ class RowSplitter:
             yield from blocks
             if blocks:
                 used = blocks[-1].end - offset
-                offset, buffer, window = offset + used, buffer[used:], self._block_bytes
+                offset, buffer = offset + used, buffer[used:]
+                window = first_window()
             else:
                 window = min(2 * window, self._max_row_bytes)
 
@@ -73,6 +87,23 @@ class RowSplitter:
         """The first row of `data`, or None where it goes on beyond its end (never if `last`)."""
         blocks = self._walker.walk(data, 0, offset=0, stretch=1, last=last)
         return blocks[0] if blocks else None
+
+    def guess_row_start(self, head: bytes) -> int | None:
+        """Where the first row begins in `head` after its first byte; None where no line ends.
+
+        A row may begin anywhere before `head`, and that may stand within quotes: the one of both is
+        taken for which all quotes open and close where they may.
+        """
+        values = np.frombuffer(head, np.uint8)
+        quotes = np.flatnonzero(values[1:] == QUOTE) + 1
+        ends = line_ends(head[:-1] if head.endswith(b"\r") else head)
+        odd = [
+            self._first_odd_quote(values, found, last=False)
+            for found in (quotes, np.insert(quotes, 0, 0))
+        ]
+        within = odd[0] is not None and (odd[1] is None or odd[1] > odd[0])
+        starts = ends[np.searchsorted(quotes, ends) % 2 == within]
+        return int(starts[0]) if len(starts) else None
 
     def fields(self, row: bytes) -> list[bytes]:
         """The fields of one row that is not broken, without quotes and without the line end."""

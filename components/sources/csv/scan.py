@@ -1,15 +1,22 @@
-"""One pass over a CSV file: its rows, its content's digest, and where work may be cut.
+"""A scan of CSV files in parts: their rows, their content's digest, and where work may be cut.
 
-The same read that counts rows computes sha256 and hands the sampler of types some rows.
-Kept of it are 24 bytes for each block: a place where a row begins, with its numbers.
+The same read that counts rows computes sha256 and hands the sampler of types some rows. Where the
+first row of a part begins is guessed, and known when the part before it is done: what was guessed
+wrong is scanned again. Kept are 24 bytes for each cell: a place where a row begins, its numbers.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from penstock.components.errors import DataError
-from penstock.components.files.content import HashingStream, file_state, open_data
+from penstock.components.errors import DataError, TriesFailedError
+from penstock.components.files import cells
+from penstock.components.files.cells import ByteRange, CellStream, byte_ranges
+from penstock.components.files.content import open_data, scanned_content
 from penstock.components.sources.base import Column, RejectedRow
 from penstock.components.sources.csv.blocks import RowBlock
 from penstock.components.sources.csv.header import Header
@@ -17,16 +24,19 @@ from penstock.components.sources.csv.isolate import RowPlace, broken_row
 from penstock.components.sources.csv.parse import RowParser
 from penstock.components.sources.csv.rows import RowSplitter
 from penstock.components.sources.cutting import RowStart
-from penstock.components.sources.infer import TypeSample
+from penstock.components.sources.infer import Tally, TypeSample
 from penstock.components.sources.opened_files import OpenedFile
 from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.spread import Spread
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# At least as many rows from the beginning of each of many files, and from each later block
-# (of 8 MiB: about 1 row in 500, at a tenth of the scan's own cost).
+# At least as many rows from the beginning of each of many files, and from each later cell (of
+# 8 MiB: about 1 row in 500, at a tenth of the scan's own cost).
 _MIN_SAMPLED_ROWS = 64
 # Rejected rows that a scan keeps: enough to show, and bounded.
 MAX_SCAN_REJECTED = 100
+# Quotes in so much tell whether it begins within them.
+_GUESS_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,84 +84,214 @@ class CsvFile(OpenedFile):
         raise AssertionError(f"{self.path}: no row start from {byte} to {end}")
 
 
+@dataclass(frozen=True)
 class CsvSampler:
-    """Collects the sample: the beginnings of all files, and a few rows of every later block."""
+    """Looks at the first rows of files, and at a few of every later cell.
 
-    def __init__(
-        self, names: tuple[str, ...], files: int, splitter: RowSplitter, options: SourceOptions
-    ) -> None:
-        self._names = names
-        self._first_rows = max(_MIN_SAMPLED_ROWS, options.sample_rows // files)
-        self._wanted_rows = 0
-        self._parser = RowParser((), (), options)
-        self._splitter = splitter
-        self._options = options
-        self._sample = TypeSample((*options.null_tokens, *options.text_null_tokens))
+    Attributes:
+        names: The columns' names.
+        first_rows: How many rows from the beginning of each file.
+        options: How the files are understood.
+        splitter: Counts the fields of rows.
+    """
 
-    def begin_file(self, file_names: tuple[str, ...]) -> None:
-        """The blocks that follow are of a file with these columns, in this order."""
-        self._wanted_rows = self._first_rows
-        columns = tuple(Column(name, FeatureKind.BYTES) for name in self._names)
-        self._parser = RowParser(file_names, columns, self._options)
+    names: tuple[str, ...]
+    first_rows: int
+    options: SourceOptions
+    splitter: RowSplitter
 
-    def add(self, block: RowBlock) -> None:
-        """Look at the first rows of a block, whose rows are none of them broken."""
-        rows = min(block.rows, max(_MIN_SAMPLED_ROWS, self._wanted_rows))
-        self._wanted_rows -= rows
-        block = block.head(rows)
+    @classmethod
+    def of(
+        cls, names: tuple[str, ...], files: int, options: SourceOptions, splitter: RowSplitter
+    ) -> "CsvSampler":
+        """That of so many files."""
+        return cls(names, max(_MIN_SAMPLED_ROWS, options.sample_rows // files), options, splitter)
+
+    def sample(self) -> TypeSample:
+        """Of nothing yet."""
+        return TypeSample((*self.options.null_tokens, *self.options.text_null_tokens))
+
+    def wanted(self, header: Header, cell: int) -> int:
+        """How many rows to look at of those that begin in a cell."""
+        if cell == header.data_start // cells.CELL_BYTES:
+            return self.first_rows
+        return max(_MIN_SAMPLED_ROWS, self.first_rows * cells.CELL_BYTES // header.size)
+
+    def add(self, block: RowBlock, file_names: tuple[str, ...], sample: TypeSample) -> None:
+        """Look at a block, whose rows are none of them broken."""
+        columns = tuple(Column(name, FeatureKind.BYTES) for name in self.names)
+        parser = RowParser(file_names, columns, self.options)
         ends = block.row_ends()
         starts = np.concatenate([[0], ends[:-1]])
-        right = self._splitter.field_counts(block) == len(self._parser.names)
+        right = self.splitter.field_counts(block) == len(file_names)
         kept = [block.data[s:e] for s, e in zip(starts[right], ends[right], strict=True)]
         data = b"".join(kept)
         if not data.strip(b"\r\n"):
             return
-        for name, values in self._parser.parse_raw(data, quoted=block.quoted).items():
-            self._sample.add(name, values)
-
-    def columns(self) -> tuple[Column, ...]:
-        """The columns with the kinds that the sample speaks for."""
-        return tuple(Column(name, self._sample.kind(name), is_text=True) for name in self._names)
+        for name, values in parser.parse_raw(data, quoted=block.quoted).items():
+            sample.add(name, values)
 
 
-def scan_file(
-    header: Header, splitter: RowSplitter, sampler: CsvSampler | None
-) -> tuple[CsvFile, list[RejectedRow]]:
-    """Scan one file; gives it, and its first rows with a quote that is not closed.
+class RangeTask(NamedTuple):
+    """A part of a file to be scanned.
 
-    The sampler is shown every block of good rows.
+    Attributes:
+        header: The file's.
+        part: Which.
+        start: Where its first row begins, the first that does in it or after it; None if that is
+            not known.
+    """
+
+    header: Header
+    part: ByteRange
+    start: int | None = None
+
+
+@dataclass
+class ScannedRange:
+    """What a scan found in a part of a file, of the rows that begin there.
+
+    Attributes:
+        start: Where the first of them begins, or was taken to begin.
+        end: One past the last.
+        rows: How many they are.
+        lines: Their physical lines.
+        has_data: Whether any is not blank.
+        checkpoints: Of the first of each cell: its byte, and the rows and lines before it.
+        rejected: Those with a quote that is not closed, the first of them; rows and lines counted
+            from 0.
+        tallies: Of their sample.
+        digests: sha256 of each cell.
+    """
+
+    start: int
+    end: int
+    rows: int = 0
+    lines: int = 0
+    has_data: bool = False
+    checkpoints: list[tuple[int, int, int]] = field(default_factory=list)
+    rejected: list[RejectedRow] = field(default_factory=list)
+    tallies: Mapping[str, Tally] = field(default_factory=dict)
+    digests: tuple[bytes, ...] = ()
+
+    def add(self, block: RowBlock, path: str) -> None:
+        """Count the rows of a block."""
+        if block.broken_at is not None and len(self.rejected) < MAX_SCAN_REJECTED:
+            self.rejected.append(broken_row(block, RowPlace(path, self.rows, self.lines)))
+        self.has_data = self.has_data or bool(block.data.strip(b"\r\n"))
+        self.rows += block.rows
+        self.lines += block.lines
+        self.end = block.end
+
+
+def scan_range(
+    task: RangeTask, splitter: RowSplitter, sampler: CsvSampler | None
+) -> ScannedRange | None:
+    """Scan a part of a file; None where its start is not known, and no guess leads to rows.
 
     Raises:
-        DataError: It is cut while it is read, or has a line that is too long.
+        DataError: The file is cut while it is read, or has a line that is too long.
     """
-    row, line = 1, header.first_line
-    checkpoints = [(header.data_start, row, line)]
-    rejected: list[RejectedRow] = []
-    has_data = False
-    if sampler:
-        sampler.begin_file(header.names)
-    with open_data(header.path) as file:
-        stream = HashingStream(file)
-        stream.read(header.data_start)
-        for block in splitter.split(stream, header.data_start, header.size, header.path):
-            if block.broken_at is None:
-                if sampler:
-                    sampler.add(block)
-            elif len(rejected) < MAX_SCAN_REJECTED:
-                rejected.append(broken_row(block, RowPlace(header.path, row, line)))
-            has_data = has_data or bool(block.data.strip(b"\r\n"))
-            row, line = row + block.rows, line + block.lines
-            checkpoints.append((block.end, row, line))
-        if file.read(1) or file_state(file) != header.state:
-            raise DataError(
-                f"{header.path}: was changed while it was read; start again when it is complete"
-            )
+    with open_data(task.part.path) as file:
+        if task.start is not None:
+            return _scan_from(task.start, task, file, splitter, sampler)
+        file.seek(task.part.start - 1)
+        guess = splitter.guess_row_start(file.read(_GUESS_BYTES))
+        if guess is None:
+            return None
+        try:
+            return _scan_from(task.part.start - 1 + guess, task, file, splitter, sampler)
+        except TriesFailedError:
+            raise
+        except DataError:
+            return None
+
+
+def _scan_from(
+    start: int,
+    task: RangeTask,
+    file: BinaryIO,
+    splitter: RowSplitter,
+    sampler: CsvSampler | None,
+) -> ScannedRange:
+    (header, part, _), size = task, cells.CELL_BYTES
+    file.seek(part.start)
+    stream = CellStream(file, part.start, part.end)
+    stream.read(min(start, part.end) - part.start)
+    found = ScannedRange(start, start)
+    sample, cell, wanted = sampler.sample() if sampler else None, -1, 0
+    blocks = splitter.split(stream, start, header.size, part.path, cell=size)
+    while found.end < part.end:
+        for block in next(blocks).by_cell(size):
+            if block.offset >= part.end:
+                break
+            if block.offset // size != cell:
+                cell = block.offset // size
+                wanted = sampler.wanted(header, cell) if sampler else 0
+                found.checkpoints.append((block.offset, found.rows, found.lines))
+            if sampler and sample and wanted and block.broken_at is None:
+                head = block.head(wanted)
+                wanted -= head.rows
+                sampler.add(head, header.names, sample)
+            found.add(block, part.path)
+    found.tallies = sample.tallies() if sample else {}
+    found.digests = stream.digests()
+    return found
+
+
+def scan_files(
+    headers: Sequence[Header],
+    splitter: RowSplitter,
+    sampler: CsvSampler | None,
+    spread: Spread,
+) -> tuple[list[CsvFile], list[RejectedRow], TypeSample | None]:
+    """Scan files; gives them, their first rows with a quote that is not closed, and a sample.
+
+    Raises:
+        DataError: One is cut while it is read, or has a line that is too long.
+    """
+    tasks = [
+        RangeTask(header, part, None if part.start else header.data_start)
+        for header in headers
+        for part in byte_ranges(header.path, header.size)
+    ]
+    scan = partial(scan_range, splitter=splitter, sampler=sampler)
+    found = zip(tasks, spread(scan, tasks, sum(header.size for header in headers)), strict=True)
+    files, rejected, sample = [], list[RejectedRow](), sampler.sample() if sampler else None
+    for header, parts in groupby(found, key=lambda one: one[0].header):
+        file, ranges = _joined(header, parts, scan)
+        files.append(file)
+        for one in ranges:
+            rejected += one.rejected
+            if sample:
+                sample.merge(one.tallies)
+    return files, rejected[:MAX_SCAN_REJECTED], sample
+
+
+def _joined(
+    header: Header,
+    parts: Iterable[tuple[RangeTask, ScannedRange | None]],
+    scan: Callable[[RangeTask], ScannedRange | None],
+) -> tuple[CsvFile, list[ScannedRange]]:
+    """A file from what was found in its parts, rows and lines counted from its beginning."""
+    row, line, byte = 1, header.first_line, header.data_start
+    checkpoints, ranges = [(byte, row, line)], []
+    for task, found in parts:
+        if found is None or found.start != byte:  # the guess was wrong: now the start is known
+            found = scan(task._replace(start=byte))
+            assert found is not None, "the start was given"
+        found.rejected = [replace(r, row=r.row + row, line=r.line + line) for r in found.rejected]
+        checkpoints += [(at, row + rows, line + lines) for at, rows, lines in found.checkpoints]
+        row, line, byte = row + found.rows, line + found.lines, found.end
+        ranges.append(found)
+    checkpoints.append((byte, row, line))
+    digests = [one for found in ranges for one in found.digests]
     return CsvFile(
         path=header.path,
         names=header.names,
         data_start=header.data_start,
         rows=row - 1,
-        has_data=has_data,
-        content=stream.content(),
-        checkpoints=np.array(checkpoints, np.int64),
-    ), rejected
+        has_data=any(found.has_data for found in ranges),
+        content=scanned_content(header.path, (header.size, header.state), digests),
+        checkpoints=np.unique(np.array(checkpoints, np.int64), axis=0),
+    ), ranges

@@ -17,12 +17,14 @@ from penstock.components.sources.csv.header import Header, found_delimiter, read
 from penstock.components.sources.csv.isolate import RowPlace, broken_row, isolate
 from penstock.components.sources.csv.parse import Misfit, RowParser
 from penstock.components.sources.csv.rows import RowSplitter
-from penstock.components.sources.csv.scan import MAX_SCAN_REJECTED, CsvFile, CsvSampler, scan_file
+from penstock.components.sources.csv.scan import CsvFile, CsvSampler, scan_files
 from penstock.components.sources.cutting import RowStart
 from penstock.components.sources.layout import check_same_names, check_schema_names
 from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.schema import SchemaColumn, read_schema
+from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.whole_files.scan import for_each_file
 from penstock.components.tfrecord.sharding import MIB
 
 # Large enough that the few hundred microseconds that a block costs do not show, small
@@ -78,7 +80,7 @@ def _batches(
         place = RowPlace(place.file, place.row + part.rows, place.line + part.lines)
 
 
-def open_csv(inputs: Sequence[str], options: SourceOptions) -> CsvSource:
+def open_csv(inputs: Sequence[str], options: SourceOptions, spread: Spread = here) -> CsvSource:
     """Check, scan and type files of delimited text.
 
     Raises:
@@ -90,21 +92,17 @@ def open_csv(inputs: Sequence[str], options: SourceOptions) -> CsvSource:
     splitter = _splitter(options, SCAN_BLOCK_BYTES)
     schema = read_schema(options.schema_file) if options.schema_file else ()
     known = {column.name for column in schema}
-    headers = [read_header(path, splitter, options, known) for path in listing.files]
+    headers = for_each_file(lambda path: read_header(path, splitter, options, known), listing.files)
     filled = [header for header in headers if header.names]
     columns = _schema_columns(schema, options) if schema else ()
     _check_layouts(filled, schema, options)
     sampler = None
     if not schema and filled:
-        sampler = CsvSampler(filled[0].names, len(filled), splitter, options)
-    scanned, rejected = [], []
-    for header in headers:
-        file, broken = scan_file(header, splitter, sampler)
-        scanned.append(file)
-        rejected += broken
+        sampler = CsvSampler.of(filled[0].names, len(filled), options, splitter)
+    scanned, rejected, sample = scan_files(headers, splitter, sampler, spread)
     _check_rows(scanned, options)
-    if sampler:
-        columns = sampler.columns()
+    if sampler and sample:
+        columns = tuple(Column(n, sample.kind(n), is_text=True) for n in sampler.names)
     if not columns:
         raise DataError(f"{listing.files[0]}: no file has a header, so there are no columns")
     return CsvSource.of(
@@ -113,7 +111,7 @@ def open_csv(inputs: Sequence[str], options: SourceOptions) -> CsvSource:
         listing,
         columns=columns,
         options=options,
-        rejected_by_scan=tuple(rejected[:MAX_SCAN_REJECTED]),
+        rejected_by_scan=tuple(rejected),
     )
 
 

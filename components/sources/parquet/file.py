@@ -1,4 +1,4 @@
-"""One Parquet file: its footer, checked, and its content's digest.
+"""One Parquet file: its footer, checked, and the digests of its cells.
 
 `open_reader` is the only door to Parquet in the project; what a footer may do to a reader
 is dealt with here.
@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pyarrow_hotfix  # noqa: F401 - CVE-2023-47248: Arrow 10 runs pickled code of a file's schema
 
 from penstock.components.errors import DataError, short_error
-from penstock.components.files.content import file_size, hash_file, open_data
+from penstock.components.files.cells import ByteRange, CellStream
+from penstock.components.files.content import Content, file_size, file_state, open_data
 from penstock.components.files.patience import patiently
 from penstock.components.files.remote import is_read_in_parts
 from penstock.components.files.sniff import PARQUET_MAGIC, not_text
@@ -126,15 +127,25 @@ def open_reader(path: str, int96_unit: str | None = None) -> pq.ParquetFile:
         raise DataError(f"{path}: damaged Parquet footer ({short_error(error)})") from error
 
 
-def inspect_file(path: str) -> ParquetFile:
-    """Check and hash one file.
+def scan_part(part: ByteRange) -> tuple[ParquetFile | None, tuple[bytes, ...]]:
+    """Hash a part of a file; with the first goes the footer.
+
+    Returns:
+        The file, without its digest, of the first part; the digests of the part's cells.
 
     Raises:
         DataError: It is empty, truncated, damaged or not Parquet, or has two columns of a name.
     """
+    file = None if part.start else _inspect(part.path)
+    with open_data(part.path) as stream:
+        stream.seek(part.start)
+        return file, CellStream(stream, part.start, part.end).digests()
+
+
+def _inspect(path: str) -> ParquetFile:
     with open_data(path) as stream:
-        _check_ends(stream, file_size(stream), path)
-    content = hash_file(path)
+        size, state = file_size(stream), file_state(stream)
+        _check_ends(stream, size, path)
     with open_reader(path) as reader:
         schema, metadata = reader.schema_arrow, reader.metadata
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
@@ -148,7 +159,7 @@ def inspect_file(path: str) -> ParquetFile:
         row_bytes = max(row_bytes, group.total_byte_size // max(1, group.num_rows))
     return ParquetFile(
         path=path,
-        content=content,
+        content=Content(b"", size, state),
         rows=rows,
         schema=schema,
         group_ends=tuple(ends),

@@ -9,12 +9,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.components.errors import DataError, short_error
-from penstock.components.files.content import EMPTY_ADVICE, open_unchanged
+from penstock.components.files.cells import byte_ranges
+from penstock.components.files.content import (
+    EMPTY_ADVICE,
+    look,
+    open_unchanged,
+    scanned_content,
+)
 from penstock.components.files.listing import list_files
 from penstock.components.files.patience import is_transient, wait_or_give_up, waits
 from penstock.components.sources.arrow_values import number_unit, to_feature
@@ -31,10 +38,11 @@ from penstock.components.sources.cutting import RowStart, cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
 from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.options import SourceOptions
-from penstock.components.sources.parquet.file import ParquetFile, inspect_file, open_reader
+from penstock.components.sources.parquet.file import ParquetFile, open_reader, scan_part
 from penstock.components.sources.parquet.int96 import with_wide_timestamps
 from penstock.components.sources.python_values import row_json
 from penstock.components.sources.schema import SchemaColumn, read_schema
+from penstock.components.sources.spread import Spread, here
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # A cut wanted within this share of a part from the beginning of a row group is made there: a
@@ -192,14 +200,16 @@ def _row_start(file: ParquetFile, row: int, snap_rows: float) -> RowStart:
     return RowStart(row, row + 1)
 
 
-def open_parquet(inputs: Sequence[str], options: SourceOptions) -> ParquetSource:
+def open_parquet(
+    inputs: Sequence[str], options: SourceOptions, spread: Spread = here
+) -> ParquetSource:
     """Check, hash and type Parquet files.
 
     Raises:
         DataError: A file or a column of it cannot be read; names both.
     """
     listing = list_files(inputs, "parquet")
-    files = [inspect_file(path) for path in listing.files]
+    files = _scan(listing.files, spread)
     schema = read_schema(options.schema_file) if options.schema_file else ()
     columns = _columns_by_schema(files, schema, options) if schema else _columns_by_files(files)
     if not options.allow_empty:
@@ -207,6 +217,18 @@ def open_parquet(inputs: Sequence[str], options: SourceOptions) -> ParquetSource
             if not file.rows:
                 raise DataError(f"{file.path}: has no rows; {EMPTY_ADVICE}")
     return ParquetSource.of("parquet", files, listing, columns=columns, options=options)
+
+
+def _scan(paths: Sequence[str], spread: Spread) -> list[ParquetFile]:
+    looks = {path: look(path) for path in paths}
+    parts = [part for path, (size, _) in looks.items() for part in byte_ranges(path, size)]
+    found = zip(parts, spread(scan_part, parts, sum(s for s, _ in looks.values())), strict=True)
+    files = []
+    for path, of_file in groupby(found, key=lambda one: one[0].path):
+        (file, *_), digests = zip(*(one for _, one in of_file), strict=True)
+        content = scanned_content(path, looks[path], [one for some in digests for one in some])
+        files.append(replace(file, content=content))
+    return files
 
 
 def _columns_by_files(files: Sequence[ParquetFile]) -> tuple[Column, ...]:

@@ -16,6 +16,7 @@ from penstock.components.sources.option_checks import check_fields
 from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.spark.crc import check_crc, name_of_sums, sums_name
 from penstock.components.sources.spark.types import parse_columns
+from penstock.components.sources.spread import Spread, here
 
 SUCCESS = "_SUCCESS"
 # What Hadoop and other tools call a file while they copy it.
@@ -56,7 +57,7 @@ class SparkOptions:
             raise UsageError("`columns` and `schema_from` both name the columns; give one of them")
 
 
-def open_spark(inputs: Sequence[str], options: SparkOptions) -> Source:
+def open_spark(inputs: Sequence[str], options: SparkOptions, spread: Spread = here) -> Source:
     """Open folders that Spark wrote.
 
     Raises:
@@ -72,10 +73,10 @@ def open_spark(inputs: Sequence[str], options: SparkOptions) -> Source:
     if True not in is_parquet:
         # A task without rows writes no byte; whether it had none cannot be known.
         note = f"{len(empty)} part file(s) of 0 bytes have no rows: {shown(empty)}"
-        return replace(_open_tfrecords(paths, options), notes=(note,) if empty else ())
+        return replace(_open_tfrecords(paths, options, spread), notes=(note,) if empty else ())
     if empty:
         raise DataError(f"{empty[0]}: is empty (0 bytes), expected Parquet; copy it again")
-    return _open_parquet(paths, options)
+    return _open_parquet(paths, options, spread)
 
 
 def part_files(folder: str, options: SparkOptions) -> list[str]:
@@ -155,23 +156,24 @@ def _is_parquet(path: str) -> bool:
         return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
 
 
-def _open_parquet(paths: Sequence[str], options: SparkOptions) -> Source:
+def _open_parquet(paths: Sequence[str], options: SparkOptions, spread: Spread) -> Source:
     from penstock.components.sources.parquet.source import open_parquet
 
     if options.columns or options.schema_from:
         raise UsageError(f"{paths[0]}: is Parquet, which has its own types; leave out the columns")
     # A task without rows writes a Parquet file without rows.
-    source = open_parquet(paths, SourceOptions(non_finite=options.non_finite, allow_empty=True))
+    given = SourceOptions(non_finite=options.non_finite, allow_empty=True)
+    source = open_parquet(paths, given, spread)
     if not source.rows:
         raise DataError(f"{os.path.dirname(paths[0])}: its Parquet files have no rows")
     return replace(source, kind="spark")
 
 
-def _open_tfrecords(paths: Sequence[str], options: SparkOptions) -> Source:
+def _open_tfrecords(paths: Sequence[str], options: SparkOptions, spread: Spread) -> Source:
     from penstock.components.sources.tfrecords.options import TFRecordOptions
     from penstock.components.sources.tfrecords.source import open_tfrecords
 
-    source = open_tfrecords(paths, TFRecordOptions(allow_empty=True))
+    source = open_tfrecords(paths, TFRecordOptions(allow_empty=True), spread)
     # Spark's `string` is UTF-8; what wrote the records may have been something else.
     columns = tuple(replace(column, is_text=False) for column in _columns(options))
     if not columns:

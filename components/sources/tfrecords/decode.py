@@ -23,18 +23,18 @@ _TFMD_TYPE = {FeatureKind.BYTES: 1, FeatureKind.INT: 2, FeatureKind.FLOAT: 3}
 
 
 class FeatureSample:
-    """Counts what features of the next `wanted` records hold; of SequenceExamples the context's."""
+    """Counts what features of the first `wanted` records hold, of sequences their context."""
 
-    def __init__(self) -> None:
-        self.wanted = 0
+    def __init__(self, wanted: int = 0) -> None:
+        self._wanted = wanted
         self._kinds: dict[str, Counter[FeatureKind]] = {}
         self._most_values: dict[str, int] = {}
 
     def add(self, payload: bytes) -> None:
         """Count one record, while more are wanted."""
-        if self.wanted <= 0:
+        if self._wanted <= 0:
             return
-        self.wanted -= 1
+        self._wanted -= 1
         message = parse_example(payload)
         if message is None:
             return
@@ -46,6 +46,13 @@ class FeatureSample:
             values = len(getattr(feature, which).value)
             if values:  # CsvExampleGen writes "no value" as an empty list of floats
                 kinds[_KIND_OF_LIST[which]] += 1
+            self._most_values[name] = max(self._most_values.get(name, 0), values)
+
+    def merge(self, other: "FeatureSample") -> None:
+        """Add up what was counted of later records."""
+        for name, kinds in other._kinds.items():
+            self._kinds.setdefault(name, Counter()).update(kinds)
+        for name, values in other._most_values.items():
             self._most_values[name] = max(self._most_values.get(name, 0), values)
 
     def columns(self) -> tuple[Column, ...]:

@@ -1,12 +1,13 @@
 """One pass over a TFRecord file: every checksum, its records' number, where work may be cut."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.components.files.content import HashingStream, open_data, open_unchanged
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.cutting import RowStart
 from penstock.components.sources.opened_files import OpenedFile
+from penstock.components.sources.tfrecords.decode import FeatureSample
 from penstock.components.tfrecord.example_proto import has_sequences, is_example
 from penstock.components.tfrecord.records import Record, RecordReader
 
@@ -59,15 +60,15 @@ class TFRecordFile(OpenedFile):
                     yield record
 
 
-def scan_file(path: str, show: Callable[[bytes], None]) -> tuple[TFRecordFile, list[RejectedRow]]:
-    """Scan one file; gives it, and its first records that are no Examples.
+def scan_file(path: str, wanted: int) -> tuple[TFRecordFile, list[RejectedRow], FeatureSample]:
+    """Scan one file; gives it, its first records that are no Examples, and a sample of the others.
 
-    `show` is given the payload of every record that is one.
+    The sample is of the first `wanted` Examples.
 
     Raises:
         DataError: A frame or a checksum is wrong, or the file is cut; names record and offset.
     """
-    rejected: list[RejectedRow] = []
+    rejected, sample = list[RejectedRow](), FeatureSample(wanted)
     checkpoints: list[int] = []
     count = sequences = 0
     with open_data(path) as file:
@@ -77,7 +78,7 @@ def scan_file(path: str, show: Callable[[bytes], None]) -> tuple[TFRecordFile, l
             if not reader.compression and record.number % _RECORDS_A_CHECKPOINT == 0:
                 checkpoints.append(record.offset)
             if is_example(record.payload):
-                show(record.payload)
+                sample.add(record.payload)
                 sequences += has_sequences(record.payload)
             elif len(rejected) < MAX_SCAN_REJECTED:
                 rejected.append(no_example(path, record))
@@ -90,7 +91,7 @@ def scan_file(path: str, show: Callable[[bytes], None]) -> tuple[TFRecordFile, l
         checkpoints=tuple(checkpoints),
         sequences=sequences,
     )
-    return scanned, rejected
+    return scanned, rejected, sample
 
 
 def no_example(path: str, record: Record) -> RejectedRow:

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import EMPTY_ADVICE
+from penstock.components.files.content import EMPTY_ADVICE, look
 from penstock.components.files.listing import list_files
 from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, take_rows
 from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.schema import read_schema
+from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.tfrecords.decode import (
     FeatureSample,
     RecordDecoder,
@@ -107,7 +109,9 @@ def _misfit(path: str, record: Record, feature: str | None, reason: str) -> Reje
     return RejectedRow(path, record.number + 1, 0, feature, f"{where}: {reason}", record.payload)
 
 
-def open_tfrecords(inputs: Sequence[str], options: TFRecordOptions) -> TFRecordSource:
+def open_tfrecords(
+    inputs: Sequence[str], options: TFRecordOptions, spread: Spread = here
+) -> TFRecordSource:
     """Check every checksum of TFRecord files, count their records and type their features.
 
     Raises:
@@ -116,16 +120,17 @@ def open_tfrecords(inputs: Sequence[str], options: TFRecordOptions) -> TFRecordS
     """
     listing = list_files(inputs, "tfrecord")
     shards = listed_shards(inputs, listing.files)
+    scan = partial(
+        scan_file, wanted=max(_MIN_SAMPLED_RECORDS, options.sample_rows // len(listing.files))
+    )
+    found = spread(scan, listing.files, sum(look(path)[0] for path in listing.files))
     sample = FeatureSample()
-    scanned: list[TFRecordFile] = []
-    rejected: list[RejectedRow] = []
-    for path in listing.files:
-        sample.wanted = max(_MIN_SAMPLED_RECORDS, options.sample_rows // len(listing.files))
-        file, no_examples = scan_file(path, sample.add)
+    scanned = [file for file, _, _ in found]
+    rejected = [row for _, rows, _ in found for row in rows]
+    for file, _, seen in found:
         if not file.rows and not options.allow_empty:
-            raise DataError(f"{path}: has no records; {EMPTY_ADVICE}")
-        scanned.append(file)
-        rejected += no_examples
+            raise DataError(f"{file.path}: has no records; {EMPTY_ADVICE}")
+        sample.merge(seen)
     require_listed(scanned, shards)
     has_lists = 2 * sum(file.sequences for file in scanned) > sum(file.rows for file in scanned)
     return TFRecordSource.of(

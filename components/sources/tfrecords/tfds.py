@@ -16,6 +16,7 @@ from penstock.components.files.address import masked, scheme_of
 from penstock.components.files.listing import list_files
 from penstock.components.sources.base import Column
 from penstock.components.sources.option_checks import check_fields
+from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.tfrecords.decode import require_columns
 from penstock.components.sources.tfrecords.options import TFRecordOptions
 from penstock.components.sources.tfrecords.source import TFRecordSource, open_tfrecords
@@ -44,7 +45,7 @@ class TFDSOptions:
         check_fields(self)
 
 
-def open_tfds(inputs: Sequence[str], options: TFDSOptions) -> TFRecordSource:
+def open_tfds(inputs: Sequence[str], options: TFDSOptions, spread: Spread = here) -> TFRecordSource:
     """Open some splits of a prepared dataset.
 
     Raises:
@@ -67,7 +68,7 @@ def open_tfds(inputs: Sequence[str], options: TFDSOptions) -> TFRecordSource:
         files = list(list_files(inputs, None).files)
     records = {path: count for split in expected.values() for path, count in split.items()}
     source = open_tfrecords(
-        files, TFRecordOptions(keep_features=options.keep_features, sample_rows=1)
+        files, TFRecordOptions(keep_features=options.keep_features, sample_rows=1), spread
     )
     for file in source.scanned.values():
         if file.rows != records.get(os.path.abspath(file.path)):

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from glob import glob
 
 from rich.console import Console
@@ -16,6 +17,7 @@ from penstock.components.engine.pipeline import engine_pipeline
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.example_gen.stage import spread_by
 from penstock.components.example_gen.write_shards import Job
 from penstock.components.sources.kinds import KindOptions, find_kind
 from penstock.components.sources.open import open_source
@@ -45,10 +47,11 @@ def run_ingest(
     """
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     started = time.perf_counter()
+    make_pipeline = partial(engine_pipeline, engine)
     with whole_or_nothing():
-        jobs = []
+        jobs, spread = [], spread_by(make_pipeline, output)
         for inputs, splits in parts:
-            source = open_source(_as_workers_see(inputs, engine), source_options)
+            source = open_source(_as_workers_see(inputs, engine), source_options, spread)
             jobs.append(plan_job(source, splits, options))
             inputs_are = "file(s)" if find_kind(source.kind).of_files else "input"
             console.print(
@@ -62,7 +65,7 @@ def run_ingest(
             jobs,
             output,
             options,
-            lambda: engine_pipeline(engine),
+            make_pipeline,
             overwrite=overwrite,
             watch=lambda rows_done: _progress(rows_done, rows),
         )

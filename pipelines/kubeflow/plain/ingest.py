@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from penstock.components.engine.pipeline import local_pipeline
@@ -9,6 +10,7 @@ from penstock.components.errors import UsageError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.example_gen.stage import spread_by
 from penstock.components.sources.kinds import KindOptions, options_type
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import Manifest
@@ -31,14 +33,17 @@ def run(task: ExecutorInput) -> None:
         on_bad_row=given.on_bad_row,  # type: ignore[arg-type]  # the options check it
         max_quarantined_share=given.max_quarantined_share,
     )
+    output, make_pipeline = task.output_path("examples"), partial(local_pipeline, given.workers)
     with tempfile.TemporaryDirectory() as folder:
-        source = open_source(_inputs(task, given), _source_options(given, Path(folder)))
+        source_options = _source_options(given, Path(folder))
+        spread = spread_by(make_pipeline, output)
+        source = open_source(_inputs(task, given), source_options, spread)
         job = plan_job(source, _splits(given.splits), options)
         manifest = ingest(
             [job],
-            task.output_path("examples"),
+            output,
             options,
-            lambda: local_pipeline(given.workers),
+            make_pipeline,
             overwrite=True,  # what an earlier try of this task left
         )
     print(f"{manifest.account.read:,} rows read, {len(manifest.shards)} shards: {manifest.plan}")

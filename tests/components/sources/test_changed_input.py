@@ -122,12 +122,12 @@ def test_an_edit_between_a_csvs_header_and_its_rows_is_seen(tmp_path, monkeypatc
 
     path = tmp_path / "data"
     csv(path, 1)
-    scan = csv_source.scan_file
+    scan = csv_source.scan_files
 
-    def edited(header, *rest):
+    def edited(*given):
         edit(path, csv, 7)
-        return scan(header, *rest)
+        return scan(*given)
 
-    monkeypatch.setattr(csv_source, "scan_file", edited)
+    monkeypatch.setattr(csv_source, "scan_files", edited)
     with pytest.raises(DataError, match="/data: was changed while it was read; start again"):
         open_source(str(path), SourceOptions(kind="csv"))

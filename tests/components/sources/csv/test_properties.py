@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.components.errors import DataError
+from penstock.components.files import cells
 from penstock.components.sources.csv import source as penstock_csv
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
@@ -46,6 +47,8 @@ def _tables(draw):
 
 def _set_blocks(monkeypatch, block_bytes):
     monkeypatch.setattr(penstock_csv, "SCAN_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(cells, "CELL_BYTES", block_bytes)
+    monkeypatch.setattr(cells, "_RANGE_CELLS", 2)
     monkeypatch.setattr(penstock_csv, "READ_BLOCK_BYTES", block_bytes + 3)
 
 
@@ -101,6 +104,32 @@ def test_any_text_reads_alike_however_it_is_cut(
         assert row.raw.decode()
         if row.column is None and "\n" not in row.raw.decode() and "\r" not in row.raw.decode():
             assert lines[row.line - 1] == row.raw.decode()
+
+
+@_MANY
+@given(
+    text=st.text(st.sampled_from('aa,,""\n\n\r12.'), max_size=120),
+    cell_bytes=st.integers(1, 30),
+    range_cells=st.integers(1, 5),
+    max_row_bytes=st.sampled_from([12, 1000]),
+)
+def test_a_scan_in_ranges_finds_what_one_scan_finds(
+    text, cell_bytes, range_cells, max_row_bytes, tmp_path, monkeypatch
+):
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"c0,c1\n" + text.encode())
+    monkeypatch.setattr(cells, "CELL_BYTES", cell_bytes)
+    options = SourceOptions(allow_empty=True, max_row_bytes=max_row_bytes, sample_rows=3)
+
+    def found(range_cells):
+        monkeypatch.setattr(cells, "_RANGE_CELLS", range_cells)
+        try:
+            source = open_source(str(path), options)
+        except DataError as error:  # A line longer than max_row_bytes.
+            return str(error)
+        return source.fingerprint, source.columns, source.rejected_by_scan, source.cut(4)
+
+    assert found(range_cells) == found(1000)
 
 
 _GOOD = st.tuples(

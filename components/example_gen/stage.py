@@ -1,0 +1,165 @@
+"""Tasks on any engine, by way of three files in a place that workers share with who plans.
+
+    .work/plan       the tasks one after the other; each has what it reads, and nothing of others
+    .work/stopped    there when the data stopped a task: the others need not begin
+    .work/results    what all tasks gave
+
+The elements of the Beam pipeline are where a task stands in the plan, and what it gave: never rows,
+and never a list of files, so what an engine carries does not grow with the data.
+"""
+
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from os import PathLike
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.runners.direct import DirectRunner
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from penstock.components.engine.workers import WORKER_LOST
+from penstock.components.errors import DataError, TriesFailedError, one_line
+from penstock.components.files.output import WORK_DIR, Output, open_workspace
+from penstock.components.sources.spread import Result, Spread, Task, here
+from penstock.components.tfrecord.sharding import MIB
+
+_PLAN = f"{WORK_DIR}/plan"
+_STOPPED = f"{WORK_DIR}/stopped"
+_RESULTS = f"{WORK_DIR}/results"
+# These try nothing again, and what a task raises they print with its traceback.
+_LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
+# A scan of less is over before processes have started: 7 s at 143 MiB/s.
+_WORTH_SPREADING_BYTES = 1024 * MIB
+# A scan of a million small files has a task for each.
+_MAX_ELEMENTS = 10_000
+
+MakePipeline = Callable[[], AbstractContextManager[beam.Pipeline]]
+
+
+class _Planned(NamedTuple):
+    """A task's number, and where it begins and ends in the plan, in bytes."""
+
+    number: int
+    start: int
+    end: int
+
+
+class _Done(NamedTuple):
+    """What a task gave; or what of the data stopped it, in one line."""
+
+    number: int
+    result: Any
+    error: str | None = None
+
+
+def run_tasks(
+    tasks: Iterable[Task],
+    work: Callable[[Task], Result],
+    place: Output,
+    make_pipeline: MakePipeline,
+) -> list[Result]:
+    """What `work` gives for each task, in order.
+
+    Raises:
+        DataError: The data stopped one; says what the first of them was stopped by.
+    """
+    planned = _write_plan(tasks, place)
+    try:
+        with make_pipeline() as pipeline:
+            engine_retries = not isinstance(pipeline.runner, _LOCAL_RUNNERS)
+            _ = (
+                pipeline
+                | "Tasks" >> beam.Create(planned)
+                | "Spread" >> beam.Reshuffle()
+                | "Work" >> beam.ParDo(_RunTask(work, place, engine_retries=engine_retries))
+                | "As one" >> beam.GroupBy(lambda _: 0)
+                | "Report" >> beam.Map(_report_all, place=place)
+            )
+    except RuntimeError as error:
+        if str(error).startswith("KeyboardInterrupt"):
+            raise KeyboardInterrupt from error  # as it was before Beam's worker wrapped it
+        _, lost, how = str(error).partition(WORKER_LOST)
+        if lost:
+            raise DataError(f"{lost}{how}") from error
+        raise
+    done: list[_Done] = pickle.loads(place.read(_RESULTS))
+    for one in done:
+        if one.error is not None:
+            raise DataError(one.error)
+    assert [one.number for one in done] == list(range(len(planned))), "a task is missing"
+    return [one.result for one in done]
+
+
+def spread_by(make_pipeline: MakePipeline, output: str | PathLike[str]) -> Spread:
+    """Scans by an engine, where there is much to read; its workers reach where `output` will be."""
+
+    def spread(
+        work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int
+    ) -> list[Result]:
+        if input_bytes < _WORTH_SPREADING_BYTES or len(tasks) < 2:
+            return here(work, tasks, input_bytes)
+        step = -(-len(tasks) // _MAX_ELEMENTS)
+        runs = [tasks[at : at + step] for at in range(0, len(tasks), step)]
+        with open_workspace(output) as place:
+            done = run_tasks(runs, partial(_do_each, work), place, make_pipeline)
+        return [result for run in done for result in run]
+
+    return spread
+
+
+def _do_each(work: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+    return [work(task) for task in tasks]
+
+
+class _RunTask(beam.DoFn):
+    def __init__(self, work: Callable[[Any], Any], place: Output, *, engine_retries: bool) -> None:
+        self._work = work
+        self._place = place
+        self._engine_retries = engine_retries
+
+    def process(self, planned: _Planned) -> list[_Done]:
+        if self._place.has(_STOPPED):
+            return []
+        number, start, end = planned
+        task = pickle.loads(self._place.read(_PLAN, start, end))
+        try:
+            return [_Done(number, self._work(task))]
+        except (OSError, TriesFailedError) as error:
+            if self._engine_retries:
+                raise
+            reason = one_line(error)
+        except DataError as error:
+            # A value: an engine that tries again would meet the same data.
+            reason = str(error)
+        _put(self._place, _STOPPED, b"")
+        return [_Done(number, None, reason)]
+
+
+def _write_plan(tasks: Iterable[Any], place: Output) -> list[_Planned]:
+    """Write each task as it comes: the plan of ten million images is gigabytes."""
+    planned = []
+    with place.new_try() as folder:
+        (folder / WORK_DIR).mkdir()
+        with (folder / _PLAN).open("wb") as out:
+            for number, task in enumerate(tasks):
+                start = out.tell()
+                pickle.dump(task, out, pickle.HIGHEST_PROTOCOL)
+                planned.append(_Planned(number, start, out.tell()))
+        place.take(folder)
+    return planned
+
+
+def _report_all(found: tuple[int, Iterable[_Done]], place: Output) -> None:
+    # Of a task that an engine ran twice either result will do.
+    by_number = {one.number: one for one in found[1]}
+    done = [by_number[number] for number in sorted(by_number)]
+    _put(place, _RESULTS, pickle.dumps(done, pickle.HIGHEST_PROTOCOL))
+
+
+def _put(place: Output, name: str, data: bytes) -> None:
+    with place.new_try() as folder:
+        (folder / WORK_DIR).mkdir()
+        (folder / name).write_bytes(data)
+        place.take(folder)

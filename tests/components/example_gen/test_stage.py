@@ -1,0 +1,81 @@
+"""Scans by an engine: what is found is what this process finds."""
+
+import os
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.components.engine.pipeline import local_pipeline
+from penstock.components.errors import DataError
+from penstock.components.example_gen import stage
+from penstock.components.example_gen.ingest import ingest, plan_job
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.example_gen.stage import spread_by
+from penstock.components.files import cells
+from penstock.components.sources.open import open_source
+from penstock.components.tfrecord.sharding import ShardOptions
+
+
+@pytest.fixture(autouse=True)
+def spread_all(monkeypatch):
+    monkeypatch.setattr(stage, "_WORTH_SPREADING_BYTES", 0)
+
+
+def manifest(source, out):
+    options = IngestOptions(shards=ShardOptions(shards=3), on_bad_row="quarantine")
+    job = plan_job(source, SplitOptions(), options)
+    return ingest([job], out, options, partial(local_pipeline, 1))
+
+
+def csv(folder):
+    for at in range(3):
+        rows = (f'{i},"text, {i}\n{i}",{i / 4 if i % 197 else "x"}\n' for i in range(at, 900, 3))
+        (folder / f"{at}.csv").write_text("id,text,number\n" + "".join(rows))
+
+
+def parquet(folder):
+    for at in range(3):
+        table = pa.table({"id": np.arange(at, 3000, 3), "x": np.arange(1000) / 4})
+        pq.write_table(table, folder / f"{at}.parquet", row_group_size=100)
+
+
+@pytest.mark.parametrize("write", [csv, parquet])
+@pytest.mark.parametrize("range_cells", [1, 3])
+def test_ranges_on_an_engine_give_the_same_manifest(tmp_path, monkeypatch, write, range_cells):
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in")
+    monkeypatch.setattr(cells, "CELL_BYTES", 1000)
+    here = open_source(str(tmp_path / "in"))
+    monkeypatch.setattr(cells, "_RANGE_CELLS", range_cells)
+    spread = spread_by(partial(local_pipeline, 1), tmp_path / "out" / "a")
+    there = open_source(str(tmp_path / "in"), None, spread)
+    assert os.listdir(tmp_path / "out") == []
+    found = manifest(there, tmp_path / "out" / "a")
+    assert found == manifest(here, tmp_path / "out" / "b")
+    assert found.account.read == here.rows
+
+
+@pytest.mark.ci
+def test_two_processes_scan_what_one_does(tmp_path):
+    csv(tmp_path)
+    spread = spread_by(partial(local_pipeline, 2), tmp_path / "out")
+    there = open_source(str(tmp_path / "*.csv"), None, spread)
+    here = open_source(str(tmp_path / "*.csv"))
+    assert (there.fingerprint, there.columns) == (here.fingerprint, here.columns)
+    assert there.cut(5) == here.cut(5)
+
+
+def test_what_stops_a_task_is_told_in_a_line(tmp_path):
+    parquet(tmp_path)
+    (tmp_path / "1.parquet").write_bytes(b"PAR1" + bytes(20))
+    spread = spread_by(partial(local_pipeline, 1), tmp_path / "out")
+    with pytest.raises(DataError) as error:
+        open_source(str(tmp_path / "*.parquet"), None, spread)
+    assert str(error.value) == (
+        f"{tmp_path}/1.parquet: truncated: 24 bytes that do not end as Parquet does; copy it again"
+    )
+    assert sorted(os.listdir(tmp_path)) == ["0.parquet", "1.parquet", "2.parquet"]
