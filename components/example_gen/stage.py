@@ -30,8 +30,8 @@ _STOPPED = f"{WORK_DIR}/stopped"
 _RESULTS = f"{WORK_DIR}/results"
 # These try nothing again, and what a task raises they print with its traceback.
 _LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
-# A scan of less is over before processes have started: 7 s at 143 MiB/s.
-_WORTH_SPREADING_BYTES = 1024 * MIB
+# Of less two processes save nothing: they take 5 s to start, in which one scans 1 GiB.
+_WORTH_SPREADING_BYTES = 2048 * MIB
 # A scan of a million small files has a task for each.
 _MAX_ELEMENTS = 10_000
 

@@ -7,6 +7,10 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from penstock.components.sources.base import Piece
 
+# Within this share of a part from the place wanted, one to cut at that costs nothing is taken: else
+# a row must be searched, or two workers decompress a row group that they share.
+SNAP_SHARE = 0.25
+
 
 class RowStart(NamedTuple):
     """A place in a file at which a row begins, or the end of the file.

@@ -72,13 +72,10 @@ class OpenedFiles(Source, Generic[FileT]):
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The whole input as `parts` runs of ranges of about equal size, in order."""
-        return cut_files(list(self.scanned.values()), parts, self._row_start)
+        return cut_files(list(self.scanned.values()), parts, lambda file, at: file.row_start(at))
 
     def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
         """See `Source`."""
         source, pieces = super().part(pieces)
         scanned = {piece.file: self.scanned[piece.file].for_reading() for piece in pieces}
         return replace(source, scanned=scanned), pieces  # type: ignore[call-arg]
-
-    def _row_start(self, file: FileT, at: int) -> RowStart:
-        return file.row_start(at)

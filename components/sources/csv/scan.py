@@ -65,13 +65,18 @@ class CsvFile(OpenedFile):
         """See `OpenedFile`."""
         return replace(self, checkpoints=self.checkpoints[:0])
 
-    def find_row(self, units: int, splitter: RowSplitter) -> RowStart:
-        """The first row that starts at byte `units` of the data or after it, or the end."""
+    def find_row(self, units: int, splitter: RowSplitter, snap_bytes: float) -> RowStart:
+        """The first row that starts at byte `units` of the data or after it, or the end.
+
+        A checkpoint that is at most `snap_bytes` away is taken for it: nothing is read then.
+        """
         byte = self.data_start + units
         after = int(np.searchsorted(self.checkpoints[:, 0], byte, side="right"))
-        start, row, line = (int(value) for value in self.checkpoints[after - 1])
-        if start == byte:
-            return RowStart(start, row, line)
+        near = [RowStart(*map(int, found)) for found in self.checkpoints[after - 1 : after + 1]]
+        nearest = min(near, key=lambda found: abs(found.position - byte))
+        if abs(nearest.position - byte) <= snap_bytes:
+            return nearest
+        start, row, line = near[0]
         end = int(self.checkpoints[after, 0])
         with open_data(self.path) as stream:
             stream.seek(start)

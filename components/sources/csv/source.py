@@ -18,7 +18,7 @@ from penstock.components.sources.csv.isolate import RowPlace, broken_row, isolat
 from penstock.components.sources.csv.parse import Misfit, RowParser
 from penstock.components.sources.csv.rows import RowSplitter
 from penstock.components.sources.csv.scan import CsvFile, CsvSampler, scan_files
-from penstock.components.sources.cutting import RowStart
+from penstock.components.sources.cutting import SNAP_SHARE, cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
 from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.options import SourceOptions
@@ -39,8 +39,11 @@ class CsvSource(OpenedFiles[CsvFile]):
 
     options: SourceOptions
 
-    def _row_start(self, file: CsvFile, at: int) -> RowStart:
-        return file.find_row(at, _splitter(self.options, READ_BLOCK_BYTES))
+    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
+        """The whole input as `parts` runs of byte ranges of about equal size, in order."""
+        splitter = _splitter(self.options, READ_BLOCK_BYTES)
+        files, snap_bytes = list(self.scanned.values()), SNAP_SHARE * self.input_bytes / parts
+        return cut_files(files, parts, lambda file, at: file.find_row(at, splitter, snap_bytes))
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The rows of the pieces, at most `MAX_BATCH_ROWS` good ones in a batch."""

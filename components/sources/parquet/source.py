@@ -34,7 +34,7 @@ from penstock.components.sources.batches import (
     convert_columns,
     next_batch_rows,
 )
-from penstock.components.sources.cutting import RowStart, cut_files
+from penstock.components.sources.cutting import SNAP_SHARE, RowStart, cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
 from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.options import SourceOptions
@@ -45,10 +45,6 @@ from penstock.components.sources.schema import SchemaColumn, read_schema
 from penstock.components.sources.spread import Spread, here
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# A cut wanted within this share of a part from the beginning of a row group is made there: a
-# group that two workers share is decompressed by both.
-_SNAP_SHARE = 0.25
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ParquetSource(OpenedFiles[ParquetFile]):
@@ -58,7 +54,7 @@ class ParquetSource(OpenedFiles[ParquetFile]):
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The whole input as `parts` runs of row ranges of about equal length, in order."""
-        files, snap_rows = list(self.scanned.values()), _SNAP_SHARE * self.rows / parts
+        files, snap_rows = list(self.scanned.values()), SNAP_SHARE * self.rows / parts
         return cut_files(files, parts, lambda file, at: _row_start(file, at, snap_rows))
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
