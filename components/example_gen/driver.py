@@ -22,6 +22,7 @@ from penstock.components.files.listing import list_files
 from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.whole_files.scan import for_each_file
 
 
 class ContentDriver(driver.FileBasedDriver):
@@ -73,19 +74,20 @@ def _fingerprint(properties: dict[str, Any]) -> str:
     options = NodeOptions.from_properties(properties).source
     schema_file = getattr(options, "schema_file", None)
     digest = hashlib.sha256()
-    for file in [schema_file] if schema_file else []:
-        _add_file(digest, file)
+    if schema_file:
+        digest.update(_line(schema_file))
     for part in node_inputs(properties):
         if isinstance(part.source, SourceOptions):
-            for file in list_files(part.pattern, part.source.kind).files:
-                _add_file(digest, file)
+            files = list_files(part.pattern, part.source.kind).files
+            for line in for_each_file(_line, files):
+                digest.update(line)
         else:
             digest.update(open_source(part.pattern, part.source).fingerprint.encode())
     return digest.hexdigest()
 
 
-def _add_file(digest: "hashlib._Hash", file: str) -> None:
+def _line(file: str) -> bytes:
     # A store that tells the version of an object spares reading it here.
     version = file.sure_version if isinstance(file, RemoteFile) else None
     version = version or hash_file(file).sha256.hex()
-    digest.update(os.fsencode(f"{file}\0{version}\n"))
+    return os.fsencode(f"{file}\0{version}\n")

@@ -17,124 +17,20 @@ from penstock.components.errors import DataError, TriesFailedError
 from penstock.components.files import cells
 from penstock.components.files.cells import ByteRange, CellStream, byte_ranges
 from penstock.components.files.content import open_data, scanned_content
-from penstock.components.sources.base import Column, RejectedRow
+from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.csv.blocks import RowBlock
+from penstock.components.sources.csv.file import CsvFile
 from penstock.components.sources.csv.header import Header
 from penstock.components.sources.csv.isolate import RowPlace, broken_row
-from penstock.components.sources.csv.parse import RowParser
 from penstock.components.sources.csv.rows import RowSplitter
-from penstock.components.sources.cutting import RowStart
+from penstock.components.sources.csv.sampler import CsvSampler
 from penstock.components.sources.infer import Tally, TypeSample
-from penstock.components.sources.opened_files import OpenedFile
-from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.spread import Spread
-from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# At least as many rows from the beginning of each of many files, and from each later cell (of
-# 8 MiB: about 1 row in 500, at a tenth of the scan's own cost).
-_MIN_SAMPLED_ROWS = 64
 # Rejected rows that a scan keeps: enough to show, and bounded.
 MAX_SCAN_REJECTED = 100
 # Quotes in so much tell whether it begins within them.
 _GUESS_BYTES = 256 * 1024
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class CsvFile(OpenedFile):
-    """A file as the scan found it.
-
-    Attributes:
-        names: Its columns' names, in its order.
-        data_start: First byte after the header.
-        has_data: Whether any row is not blank.
-        checkpoints: int64 [blocks + 1, 3]: byte, row number and line of a row start,
-            ascending; the last is the end of the file.
-    """
-
-    names: tuple[str, ...]
-    data_start: int
-    has_data: bool
-    checkpoints: np.ndarray
-
-    @property
-    def units(self) -> int:
-        """Bytes of data."""
-        return self.content.size - self.data_start
-
-    def for_reading(self) -> "CsvFile":
-        """See `OpenedFile`."""
-        return replace(self, checkpoints=self.checkpoints[:0])
-
-    def find_row(self, units: int, splitter: RowSplitter, snap_bytes: float) -> RowStart:
-        """The first row that starts at byte `units` of the data or after it, or the end.
-
-        A checkpoint that is at most `snap_bytes` away is taken for it: nothing is read then.
-        """
-        byte = self.data_start + units
-        after = int(np.searchsorted(self.checkpoints[:, 0], byte, side="right"))
-        near = [RowStart(*map(int, found)) for found in self.checkpoints[after - 1 : after + 1]]
-        nearest = min(near, key=lambda found: abs(found.position - byte))
-        if abs(nearest.position - byte) <= snap_bytes:
-            return nearest
-        start, row, line = near[0]
-        end = int(self.checkpoints[after, 0])
-        with open_data(self.path) as stream:
-            stream.seek(start)
-            for block in splitter.split(stream, start, end, self.path):
-                if block.end >= byte:
-                    rows = int(np.searchsorted(block.row_ends(), byte - block.offset)) + 1
-                    head = block.slice_rows(0, rows)
-                    return RowStart(head.end, row + rows, line + head.lines)
-                row, line = row + block.rows, line + block.lines
-        raise AssertionError(f"{self.path}: no row start from {byte} to {end}")
-
-
-@dataclass(frozen=True)
-class CsvSampler:
-    """Looks at the first rows of files, and at a few of every later cell.
-
-    Attributes:
-        names: The columns' names.
-        first_rows: How many rows from the beginning of each file.
-        options: How the files are understood.
-        splitter: Counts the fields of rows.
-    """
-
-    names: tuple[str, ...]
-    first_rows: int
-    options: SourceOptions
-    splitter: RowSplitter
-
-    @classmethod
-    def of(
-        cls, names: tuple[str, ...], files: int, options: SourceOptions, splitter: RowSplitter
-    ) -> "CsvSampler":
-        """That of so many files."""
-        return cls(names, max(_MIN_SAMPLED_ROWS, options.sample_rows // files), options, splitter)
-
-    def sample(self) -> TypeSample:
-        """Of nothing yet."""
-        return TypeSample((*self.options.null_tokens, *self.options.text_null_tokens))
-
-    def wanted(self, header: Header, cell: int) -> int:
-        """How many rows to look at of those that begin in a cell."""
-        if cell == header.data_start // cells.CELL_BYTES:
-            return self.first_rows
-        return max(_MIN_SAMPLED_ROWS, self.first_rows * cells.CELL_BYTES // header.size)
-
-    def add(self, block: RowBlock, file_names: tuple[str, ...], sample: TypeSample) -> None:
-        """Look at a block, whose rows are none of them broken."""
-        columns = tuple(Column(name, FeatureKind.BYTES) for name in self.names)
-        parser = RowParser(file_names, columns, self.options)
-        ends = block.row_ends()
-        starts = np.concatenate([[0], ends[:-1]])
-        right = self.splitter.field_counts(block) == len(file_names)
-        kept = [block.data[s:e] for s, e in zip(starts[right], ends[right], strict=True)]
-        data = b"".join(kept)
-        if not data.strip(b"\r\n"):
-            return
-        for name, values in parser.parse_raw(data, quoted=block.quoted).items():
-            sample.add(name, values)
 
 
 class RangeTask(NamedTuple):
@@ -224,7 +120,7 @@ def _scan_from(
     stream = CellStream(file, part.start, part.end)
     stream.read(min(start, part.end) - part.start)
     found = ScannedRange(start, start)
-    sample, cell, wanted = sampler.sample() if sampler else None, -1, 0
+    sample, cell, wanted = sampler.new_sample() if sampler else None, -1, 0
     blocks = splitter.split(stream, start, header.size, part.path, cell=size)
     while found.end < part.end:
         for block in next(blocks).by_cell(size):
@@ -262,7 +158,7 @@ def scan_files(
     ]
     scan = partial(scan_range, splitter=splitter, sampler=sampler)
     found = zip(tasks, spread(scan, tasks, sum(header.size for header in headers)), strict=True)
-    files, rejected, sample = [], list[RejectedRow](), sampler.sample() if sampler else None
+    files, rejected, sample = [], list[RejectedRow](), sampler.new_sample() if sampler else None
     for header, parts in groupby(found, key=lambda one: one[0].header):
         file, ranges = _joined(header, parts, scan)
         files.append(file)

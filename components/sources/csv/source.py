@@ -13,11 +13,13 @@ from penstock.components.files.listing import list_files
 from penstock.components.sources.base import Batch, Column, Piece
 from penstock.components.sources.batches import MAX_BATCH_ROWS, empty_batch
 from penstock.components.sources.csv.blocks import RowBlock
+from penstock.components.sources.csv.file import CsvFile
 from penstock.components.sources.csv.header import Header, found_delimiter, read_header
 from penstock.components.sources.csv.isolate import RowPlace, broken_row, isolate
 from penstock.components.sources.csv.parse import Misfit, RowParser
 from penstock.components.sources.csv.rows import RowSplitter
-from penstock.components.sources.csv.scan import CsvFile, CsvSampler, scan_files
+from penstock.components.sources.csv.sampler import CsvSampler
+from penstock.components.sources.csv.scan import scan_files
 from penstock.components.sources.cutting import SNAP_SHARE, cut_files
 from penstock.components.sources.layout import check_same_names, check_schema_names
 from penstock.components.sources.opened_files import OpenedFiles
@@ -101,7 +103,7 @@ def open_csv(inputs: Sequence[str], options: SourceOptions, spread: Spread = her
     _check_layouts(filled, schema, options)
     sampler = None
     if not schema and filled:
-        sampler = CsvSampler.of(filled[0].names, len(filled), options, splitter)
+        sampler = CsvSampler(filled[0].names, len(filled), options, splitter)
     scanned, rejected, sample = scan_files(headers, splitter, sampler, spread)
     _check_rows(scanned, options)
     if sampler and sample:
