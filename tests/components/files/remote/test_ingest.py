@@ -80,12 +80,12 @@ def test_from_a_bucket_to_a_bucket(s3, ingest, tmp_path):
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
-def test_a_signal_while_objects_are_copied(s3, proxy, ingest, tmp_path, sent):
-    s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV)
-    proxy.faults += ["stall"] * 3
-    run = ingest("s3://bucket/a.csv", tmp_path / "out")
+def test_a_signal_while_files_are_copied(web, ingest, tmp_path, sent):
+    web.files["/a.csv"] = CSV
+    web.faults += ["stall"] * 3
+    run = ingest(f"{web.address}/a.csv", tmp_path / "out")
     until = time.monotonic() + 60
-    while len(proxy.faults) == 3:
+    while len(web.faults) == 3:
         assert time.monotonic() < until
         time.sleep(0.02)
     assert len(spools(tmp_path)) == 1
@@ -93,8 +93,8 @@ def test_a_signal_while_objects_are_copied(s3, proxy, ingest, tmp_path, sent):
     done = run.wait()
     assert done.returncode != 0
     if sent == signal.SIGKILL:  # the next run removes what no one can
-        proxy.faults.clear()
-        done = ingest("s3://bucket/a.csv", tmp_path / "out").wait()
+        web.faults.clear()
+        done = ingest(f"{web.address}/a.csv", tmp_path / "out").wait()
         assert done.returncode == 0, done.stderr
     assert spools(tmp_path) == []
     assert "Traceback" not in done.stderr
