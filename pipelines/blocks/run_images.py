@@ -43,11 +43,10 @@ from penstock.pipelines.blocks.baseline import (
 )
 from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
 from penstock.pipelines.blocks.preprocessing import Columns, dense_column
-from penstock.pipelines.blocks.target import Target
+from penstock.pipelines.blocks.target import Target, transformed_name
 from penstock.pipelines.config.overrides import from_mapping
 
-STORED = (names.ENCODED, names.HEIGHT, names.WIDTH)
-LABEL = f"{names.LABEL}_xf"
+_SIZES = (names.HEIGHT, names.WIDTH)
 CLASSES = "classes"
 """The vocabulary of classes: number, tabulator, words."""
 
@@ -58,24 +57,38 @@ Labels = Mapping[str, LabelFacts]
 BuildModel = Callable[[tuple[Target, ...], ImageInputOptions, AugmentOptions, Labels], keras.Model]
 
 
-def image_classes(inputs: Columns) -> dict[str, tf.Tensor]:
+def image_classes(
+    inputs: Columns, *, image: str = names.ENCODED, label: str = names.LABEL
+) -> dict[str, tf.Tensor]:
     """A `preprocessing_fn`: pass the image on, give the label, and list the classes.
 
     Args:
         inputs: Raw features by name; [batch, 1] or sparse [batch, <=1]; int64 or string.
+        image: The feature that holds the image.
+        label: The feature that is its class, a whole number.
 
     Returns:
-        The stored image, and the label, int64 [batch, 1], by `LABEL`.
+        The stored image, and the label, int64 [batch, 1], by the name of its `Target`.
     """
-    label = dense_column(inputs[names.LABEL])
-    number = tf.strings.as_string(label)
+    number = dense_column(inputs[label])
+    text = tf.strings.as_string(number)
     # Where no words are known for a class, its number has to do.
-    text = dense_column(inputs[names.TEXT]) if names.TEXT in inputs else number
-    tft.vocabulary(tf.strings.join([number, text], "\t"), vocab_filename=CLASSES)
-    return {**{name: dense_column(inputs[name]) for name in STORED}, LABEL: label}
+    words = dense_column(inputs[names.TEXT]) if names.TEXT in inputs else text
+    tft.vocabulary(tf.strings.join([text, words], "\t"), vocab_filename=CLASSES)
+    stored = [name for name in (image, *_SIZES) if name in inputs]
+    return {
+        **{name: dense_column(inputs[name]) for name in stored},
+        transformed_name(label): number,
+    }
 
 
-def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
+def train_images(
+    fn_args: FnArgs,
+    build_model: BuildModel,
+    *,
+    image: str = names.ENCODED,
+    label: str = names.LABEL,
+) -> None:
     """Train, compare with the best constant, and export.
 
     The SavedModel has, beside `export`'s signatures, `serve_images` of encoded images.
@@ -86,6 +99,8 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
         build_model: Makes and compiles the model of the targets, the images' options, the
             augmentation, and the facts of the training labels where the model's options ask for
             class weights; see `image_model`.
+        image: The feature that holds an image, as `image_classes` was told.
+        label: The feature that is its class, as `image_classes` was told.
 
     Raises:
         DataError: The model is no better than a constant, the classes are not numbered from 0; or
@@ -97,8 +112,10 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
     images = from_mapping(ImageInputOptions, config["input"])
     augment = from_mapping(AugmentOptions, config["augment"])
     transform = tft.TFTransformOutput(fn_args.transform_graph_path)
-    texts, to_label = class_texts(transform), _label_fn(transform)
-    targets = (Target(names.LABEL, "classes", tuple(texts)),)
+    texts = class_texts(transform)
+    target = Target(label, "classes", tuple(texts))
+    targets, to_label = (target,), _label_fn(transform, target)
+    named = {"image": image, "label": label}
     if images.seed is not None:
         keras.utils.set_random_seed(images.seed)
     # Who is told of a training changes nothing in it: it may change between a run and the next.
@@ -108,11 +125,11 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
         in_input = augment_in_input(augment, channels=images.channels)
 
     def eval_data() -> tf.data.Dataset:
-        return eval_image_input_fn(fn_args.eval_files, options=images, label_fn=to_label)
+        return eval_image_input_fn(fn_args.eval_files, options=images, label_fn=to_label, **named)
 
     labels = {}
     if config["model"].get("class_weights"):
-        labels = {LABEL: label_facts(_labels(fn_args, to_label), targets[0])}
+        labels = {target.label: label_facts(_labels(fn_args, to_label, label), target)}
     trained = train(
         warm_started(
             lambda: build_model(targets, images, augment, labels),
@@ -126,6 +143,7 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
             options=images,
             label_fn=to_label,
             augment=in_input,
+            **named,
         ),
         eval_data(),
         options=from_mapping(TrainOptions, config["train"]),
@@ -146,20 +164,20 @@ def train_images(fn_args: FnArgs, build_model: BuildModel) -> None:
     export(
         trained.model,
         fn_args.serving_model_dir,
-        label=names.LABEL,
+        label=label,
         transform=transform,
-        prepare=decode_features(stored_images(fn_args.train_files), images),
+        prepare=decode_features(stored_images(fn_args.train_files, **named), images),
         signatures={SERVE_IMAGES: serve_images(trained.model, images, texts)},
     )
     trained.discard_checkpoints()
 
 
-def _labels(fn_args: FnArgs, to_label: LabelFn) -> tf.data.Dataset:
+def _labels(fn_args: FnArgs, to_label: LabelFn, label: str) -> tf.data.Dataset:
     """Batches of the training labels, without the images."""
-    spec = {names.LABEL: tf.io.FixedLenFeature([], tf.int64)}
+    spec = {label: tf.io.FixedLenFeature([], tf.int64)}
     options = InputOptions(batch_size=1024)
     rows = eval_input_fn(fn_args.train_files, spec, options=options, split="train")
-    return rows.map(lambda row: to_label(row[names.LABEL]))
+    return rows.map(lambda row: to_label(row[label]))
 
 
 def class_texts(transform: tft.TFTransformOutput) -> list[str]:
@@ -186,10 +204,10 @@ def class_texts(transform: tft.TFTransformOutput) -> list[str]:
     return [by_number.get(number, "") for number in range(max(by_number) + 1)]
 
 
-def _label_fn(transform: tft.TFTransformOutput) -> LabelFn:
+def _label_fn(transform: tft.TFTransformOutput, target: Target) -> LabelFn:
     """Raw labels, int64 [batch], to those that `preprocessing_fn` makes of them."""
     graph = TransformGraph(transform)
-    is_dense = isinstance(transform.raw_feature_spec()[names.LABEL], tf.io.FixedLenFeature)
+    is_dense = isinstance(transform.raw_feature_spec()[target.name], tf.io.FixedLenFeature)
 
     def to_label(raw: tf.Tensor) -> tf.Tensor:
         column = tf.reshape(raw, [-1, 1])
@@ -197,6 +215,6 @@ def _label_fn(transform: tft.TFTransformOutput) -> LabelFn:
             rows = tf.range(tf.size(raw, out_type=tf.int64))
             places = tf.stack([rows, tf.zeros_like(rows)], axis=1)
             column = tf.SparseTensor(places, raw, tf.shape(column, out_type=tf.int64))
-        return graph({names.LABEL: column})[LABEL]
+        return graph({target.name: column})[target.label]
 
     return to_label

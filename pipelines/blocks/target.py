@@ -41,11 +41,15 @@ class Target:
                 f"{expected.get(self.task, 'no classes')}, got {count}"
             )
         if not self.label:
-            # Keras' name of an output, and so of a scope of TensorFlow.
-            name = self.name if _SCOPE.fullmatch(self.name) else column_name(self.name)
-            object.__setattr__(self, "label", f"{name}_xf")
+            object.__setattr__(self, "label", transformed_name(self.name))
 
     @property
     def outputs(self) -> int:
         """Numbers that the model gives for it: one a class, but one for two classes."""
         return len(self.classes) if self.task == "classes" else 1
+
+
+def transformed_name(name: str) -> str:
+    """The transformed label's name, by that of the raw feature."""
+    # Keras' name of an output, and so of a scope of TensorFlow.
+    return f"{name if _SCOPE.fullmatch(name) else column_name(name)}_xf"

@@ -19,7 +19,7 @@ from penstock.components.trainer.input.images import IMAGE
 def decode_features(stored: StoredImages, options: ImageInputOptions) -> Prepare:
     """A function of parsed features to the model's, for `export(prepare=...)`.
 
-    It takes `image/encoded` and, of raw pixels, height and width, each of one value an image; it
+    It takes the image and, of raw pixels, height and width, each of one value an image; it
     gives `{"image": uint8 [batch, height, width, channels]}`.
     """
     decode = partial(decode_whole, stored=stored, options=options)

@@ -22,6 +22,7 @@ from typing import Any
 import tensorflow as tf
 
 from penstock.components import image_features as names
+from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.trainer.input.cache import cached
 from penstock.components.trainer.input.common import (
     first_record,
@@ -52,6 +53,10 @@ from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.utilisation.record import InputFacts
 
 _SIZES = (names.HEIGHT, names.WIDTH, names.CHANNELS)
+_NAMED = (
+    "is none of an image with a label ({reason}); name their features, as in image='image' and "
+    "label='label', or write it with `penstock ingest --kind images`"
+)
 
 IMAGE = "image"
 """The one feature that these inputs give: uint8 [batch, height, width, channels]."""
@@ -65,6 +70,7 @@ def train_image_input_fn(
     source: InputSource,
     *,
     options: ImageInputOptions,
+    image: str = names.ENCODED,
     label: str | Sequence[str] = names.LABEL,
     label_fn: LabelFn | None = None,
     augment: BatchFn | None = None,
@@ -78,6 +84,8 @@ def train_image_input_fn(
         source: File paths and patterns as in TFX's `fn_args.train_files`, or a folder with a
             manifest.
         options: Size, shuffling and speed.
+        image: The feature that holds an image: a JPEG, PNG, BMP or the first of a GIF, or raw
+            pixels where `image/format` says `RAW`.
         label: The feature that the label is made from, one whole number an image; or several,
             which then are a mapping by name.
         label_fn: Makes the label, int64 [batch], of that feature, int64 [batch]; None takes it
@@ -98,7 +106,7 @@ def train_image_input_fn(
             another one than at the start.
     """
     files = find_input(source, split=split)
-    stored = _stored_images(files, label)
+    stored = _stored_images(files, image, label)
     passes = open_passes(
         files,
         options,
@@ -135,6 +143,7 @@ def eval_image_input_fn(
     source: InputSource,
     *,
     options: ImageInputOptions,
+    image: str = names.ENCODED,
     label: str | Sequence[str] = names.LABEL,
     label_fn: LabelFn | None = None,
     split: str = "eval",
@@ -146,20 +155,24 @@ def eval_image_input_fn(
     """
     files = find_input(source, split=split)
     files, batch_size = share_of_worker(files, options, input_context)
-    stored = _stored_images(files, label)
+    stored = _stored_images(files, image, label)
     decode = partial(decode_whole, stored=stored, options=options)
     images = parallel_map(_records(files, options), _parser(stored, label, decode))
     return _finish(images.batch(batch_size), label_fn, options)
 
 
 def stored_images(
-    source: InputSource, *, label: str | Sequence[str] = names.LABEL, split: str = "train"
+    source: InputSource,
+    *,
+    image: str = names.ENCODED,
+    label: str | Sequence[str] = names.LABEL,
+    split: str = "train",
 ) -> StoredImages:
     """How the images in `source` are stored, by the first of them.
 
     Arguments and errors are those of `train_image_input_fn`.
     """
-    return _stored_images(find_input(source, split=split), label)
+    return _stored_images(find_input(source, split=split), image, label)
 
 
 def _records(files: InputFiles, options: ImageInputOptions) -> tf.data.Dataset:
@@ -226,29 +239,32 @@ def _finish(
     return tuned(batches, options)
 
 
-def _stored_images(files: InputFiles, label: str | Sequence[str]) -> StoredImages:
+def _stored_images(files: InputFiles, image: str, label: str | Sequence[str]) -> StoredImages:
     """How the first image is stored.
 
     Raises:
         DataError: There is no record, or the first is none of an image.
     """
     spec = {
-        names.ENCODED: tf.io.FixedLenFeature([], tf.string),
+        **StoredImages(image=image).spec,
+        **_label_spec(label),
         names.FORMAT: tf.io.FixedLenFeature([], tf.string, ""),
         **dict.fromkeys(_SIZES, tf.io.FixedLenFeature([], tf.int64, 0)),
-        **_label_spec(label),
     }
 
     def parse(record: tf.Tensor) -> StoredImages:
+        example = parse_example(record.numpy())
+        there = sorted(example.context.feature) if example else []
+        if not {image, *_label_spec(label)}.issubset(there):
+            raise tf.errors.InvalidArgumentError(None, None, f"it has {', '.join(there)}")
         features = tf.io.parse_single_example(record, spec)
-        is_raw = features[names.FORMAT].numpy().decode() == names.RAW
-        height, width, channels = (int(features[name]) for name in _SIZES)
-        return StoredImages(is_raw, channels if is_raw else 0, (height, width))
+        if features[names.FORMAT].numpy().decode() == names.RAW:
+            height, width, channels = (int(features[name]) for name in _SIZES)
+            return StoredImages(True, channels, (height, width), image)
+        height, width, _ = tf.io.decode_image(features[image], expand_animations=False).shape
+        return StoredImages(first_size=(height, width), image=image)
 
-    expected = (
-        "is none of an image with a label ({reason}); write it with `penstock ingest --kind images`"
-    )
-    return first_record(files, parse, expected)
+    return first_record(files, parse, _NAMED)
 
 
 def image_input_facts(

@@ -1,10 +1,18 @@
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError
-from penstock.pipelines.blocks.run_images import _labels, class_texts
+from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.options import TrainOptions
+from penstock.pipelines.blocks.run_images import (
+    _labels,
+    class_texts,
+    image_classes,
+    train_images,
+)
 
 
 class Transform:
@@ -45,5 +53,68 @@ def test_labels_are_counted_without_decoding_images(tmp_path):
             example.features.feature["image/encoded"].bytes_list.value.append(b"no image")
             writer.write(example.SerializeToString())
     files = SimpleNamespace(train_files=[str(tmp_path / "data_tfrecord-*")])
-    batches = list(_labels(files, lambda raw: raw[:, None]))
+    batches = list(_labels(files, lambda raw: raw[:, None], "image/class/label"))
     assert [batch.numpy().tolist() for batch in batches] == [[[1], [0], [0]]]
+
+
+@pytest.mark.ci
+def test_a_prepared_tfds_dataset_is_trained_on_by_its_own_names(tmp_path):
+    import tensorflow_datasets as tfds
+    import tensorflow_transform.beam as tft_beam
+    from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
+
+    from penstock.pipelines.blocks.config import ImageConfig, ImageModelOptions
+    from penstock.pipelines.blocks.models import image_model
+    from penstock.pipelines.blocks.pipeline import _training_options
+
+    shade = [40, 200]
+    rows = [
+        {"image": np.full((8, 8, 3), shade[i % 2], np.uint8), "label": i % 2} for i in range(64)
+    ]
+    features = {
+        "image": tfds.features.Image(shape=(8, 8, 3)),
+        "label": tfds.features.ClassLabel(names=["dark", "light"]),
+    }
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="shades", version="1.0.0", features=tfds.features.FeaturesDict(features),
+        data_dir=str(tmp_path), split_datasets={"train": list(enumerate(rows))},
+    )  # fmt: skip
+    files = [str(tmp_path / "shades/1.0.0/*.tfrecord*")]
+    named = {"image": "image", "label": "label"}
+
+    spec = {name: tf.io.FixedLenFeature([1], kind) for name, kind in
+            (("image", tf.string), ("label", tf.int64))}  # fmt: skip
+    metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(spec))
+    raw = [{"image": [b"-"], "label": [row["label"]]} for row in rows]
+    with tft_beam.Context(temp_dir=str(tmp_path / "tmp")):
+        graph = (raw, metadata) | tft_beam.AnalyzeDataset(lambda i: image_classes(i, **named))
+        graph | tft_beam.WriteTransformFn(str(tmp_path / "graph"))
+    metadata_io.write_metadata(metadata, str(tmp_path / "graph/metadata"))
+    config = ImageConfig(
+        input=ImageInputOptions(batch_size=16, height=8, width=8, seed=1),
+        train=TrainOptions(max_steps=60),
+        model=ImageModelOptions(filters=(4,), hidden_units=8, dropout=0.0, learning_rate=0.01),
+    )
+    fn_args = SimpleNamespace(
+        custom_config=_training_options(config),
+        train_files=files,
+        eval_files=files,
+        transform_graph_path=str(tmp_path / "graph"),
+        model_run_dir=str(tmp_path / "run"),
+        serving_model_dir=str(tmp_path / "model"),
+        base_model=None,
+    )
+
+    def build_model(targets, images, augment, labels):
+        return image_model(targets, config.model, images=images, augment=augment, labels=labels)
+
+    train_images(fn_args, build_model, **named)
+
+    model = tf.saved_model.load(fn_args.serving_model_dir)
+    encoded = [tf.io.encode_png(rows[i]["image"]).numpy() for i in (0, 1)]
+    served = model.signatures["serve_images"](encoded=tf.constant(encoded))
+    assert served["text"].numpy().tolist() == [b"0", b"1"]
+    example = tf.train.Example()
+    example.features.feature["image"].bytes_list.value.append(encoded[1])
+    of_example = model.signatures["serving_default"](tf.constant([example.SerializeToString()]))
+    assert np.argmax(next(iter(of_example.values()))) == 1

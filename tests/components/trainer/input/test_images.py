@@ -215,7 +215,7 @@ def test_of_a_jpeg_only_the_part_is_decoded_and_is_what_it_would_be_of_the_whole
     pixels = np.broadcast_to(columns[None, :, None], (64, 96, 3))
     jpeg = tf.io.encode_jpeg(pixels, quality=95)
     png = tf.io.encode_png(tf.io.decode_jpeg(jpeg))
-    chosen = options(height=16, width=16, crop="random", min_crop_area=0.1)
+    chosen = options(height=16, width=16, crop="random", min_crop_area=0.1, scaled_decode=False)
     darkest = []
     for number in range(20):
         seed = tf.constant([number, 0], tf.int64)
@@ -230,6 +230,30 @@ def test_of_a_jpeg_only_the_part_is_decoded_and_is_what_it_would_be_of_the_whole
         darkest.append(int(parts[1].min()))
     assert min(darkest) < 20
     assert max(darkest) > 100
+
+
+STRIPES = np.tile(np.array([0, 255], np.uint8), (64, 40))[..., None]  # 64 x 80
+
+
+@pytest.mark.parametrize("crop", ["none", "random"])
+def test_a_large_jpeg_is_decoded_to_means_of_its_pixels(tmp_path, crop):
+    feature = {
+        "picture": text(tf.io.encode_jpeg(STRIPES, quality=100).numpy()),
+        "kind": ints(1),
+    }
+    example = tf.train.Example(features=tf.train.Features(feature=feature))
+    source = write(tmp_path, [example.SerializeToString()], shards=1)
+    found = {}
+    for scaled in (True, False):
+        chosen = options(
+            height=16, width=16, fit="stretch", batch_size=1, scaled_decode=scaled,
+            crop=crop, min_crop_area=0.9,
+        )  # fmt: skip
+        data = train_image_input_fn(source, options=chosen, image="picture", label="kind")
+        found[scaled] = next(iter(data))[0]["image"].numpy()[0, ..., 0]
+    assert found[False].std() > 40  # about each fifth column, and not those between
+    assert found[True].std() < 10
+    assert abs(found[True].mean() - 127) < 5
 
 
 def test_a_part_has_the_least_area():
@@ -247,9 +271,52 @@ def test_serving_decodes_what_evaluation_does():
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (37, 50, 3), np.uint8)
     chosen = options(height=24, width=16)
-    for encoded in (tf.io.encode_jpeg(pixels), tf.io.encode_png(pixels)):
+    large = rng.integers(0, 256, (130, 190, 3), np.uint8)
+    encode = tf.io.encode_jpeg
+    for encoded in (encode(pixels), encode(large), tf.io.encode_png(pixels)):
         whole = decode_whole({"image/encoded": encoded}, stored=StoredImages(), options=chosen)
         np.testing.assert_array_equal(whole, decode_encoded(encoded, options=chosen))
+
+
+# Records of others, by the names of their features.
+
+
+def foreign(number, encoded):
+    """As TFDS and many converters name them."""
+    feature = {"image": text(encoded), "label": ints(number)}
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+
+@pytest.mark.parametrize(("first", "size"), [((4, 6), (4, 6)), ((2, 2), (2, 2))])
+def test_images_of_others_are_read_by_the_names_of_their_features(tmp_path, first, size):
+    sizes = [first] + [(5, 3)] * 4
+    images = [tf.io.encode_png(plain(n, one, 3)).numpy() for n, one in enumerate(sizes)]
+    source = write(tmp_path, [foreign(n, one) for n, one in enumerate(images)], shards=1)
+    named = {"image": "image", "label": "label"}
+    assert stored_images(source, **named) == StoredImages(first_size=size, image="image")
+    data = eval_image_input_fn(source, options=options(), **named)
+    assert labels_of(data) == [[0, 1, 2, 3, 4]]
+    batches = labels_of(train_image_input_fn(source, options=options(seed=1), **named), 2)
+    assert [sorted(batch) for batch in batches] == [[0, 1, 2, 3, 4]] * 2
+
+
+@pytest.mark.parametrize(
+    ("named", "reason"),
+    [
+        ({}, r"\(it has image, label\)"),
+        ({"image": "image", "label": "class"}, r"\(it has image, label\)"),
+        ({"image": "label", "label": "image"}, r"\(.*[Dd]ata type.*\)"),
+        ({"image": "image", "label": "label"}, r"\(.*Unknown image file format.*\)"),
+    ],
+)
+def test_a_record_without_the_named_features_is_refused(tmp_path, named, reason):
+    source = write(tmp_path, [foreign(0, b"no image")], shards=1)
+    expected = (
+        rf"-00000-of-00001: the first record is none of an image with a label {reason}; name "
+        "their features, as in image='image' and label='label', or write it with "
+    )
+    with pytest.raises(DataError, match=expected):
+        eval_image_input_fn(source, options=options(), **named)
 
 
 # What is refused.
