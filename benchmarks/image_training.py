@@ -6,7 +6,7 @@ penstock bench images
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,12 @@ class ImageTrainingOptions:
     """What is trained, on what, and how often.
 
     Attributes:
-        images: Made JPEG photos of 375 x 500.
+        images: Made JPEG photos of 375 x 500, or as many of your own.
         size: Height and width that the network gets.
         filters: Of the first of its three convolutions: how long a step takes.
+        data: Folder of your own JPEG and PNG files, a folder a class; none makes photos.
+        network: One of `keras.applications` in place of the convolutions, with random weights, as
+            `inception_resnet_v2`, whose own size is 299.
         epochs: Of each training.
         rounds: How often each contender trains.
     """
@@ -45,6 +48,8 @@ class ImageTrainingOptions:
     images: int = 1024
     size: int = 128
     filters: int = 16
+    data: str | None = None
+    network: str | None = None
     epochs: int = 5
     rounds: int = 3
 
@@ -95,25 +100,44 @@ CONTENDERS: dict[str, Callable[[Path, int], Any]] = {
 }
 
 
-def make_model(size: int, filters: int) -> Any:
-    """Three convolutions of stride 2 over uint8 pixels."""
+def make_model(size: int, filters: int, network: str | None = None, classes: int = 10) -> Any:
+    """Three convolutions of stride 2 over uint8 pixels, or a network of `keras.applications`."""
     import keras
 
     keras.utils.set_random_seed(0)
     image = keras.Input((size, size, 3), dtype="uint8")
-    hidden = keras.layers.Rescaling(1 / 127.5, offset=-1)(image)
-    for widths in (1, 2, 4):
-        hidden = keras.layers.Conv2D(widths * filters, 3, strides=2, activation="relu")(hidden)
-    hidden = keras.layers.GlobalAveragePooling2D()(hidden)
-    model = keras.Model(image, keras.layers.Dense(10, dtype="float32")(hidden))
+    if network is not None:
+        from penstock.components.trainer.images.applications import ApplicationBase
+
+        base = ApplicationBase(network, height=size, width=size, weights=None, trainable=True)
+        hidden = base(keras.ops.cast(image, "float32"))
+    else:
+        hidden = keras.layers.Rescaling(1 / 127.5, offset=-1)(image)
+        for widths in (1, 2, 4):
+            hidden = keras.layers.Conv2D(widths * filters, 3, strides=2, activation="relu")(hidden)
+        hidden = keras.layers.GlobalAveragePooling2D()(hidden)
+    model = keras.Model(image, keras.layers.Dense(classes, dtype="float32")(hidden))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(1e-3), loss)
     return model
 
 
+def application(network: str | None) -> str | None:
+    """Keras' own name of a network: `InceptionResNetV2` of `inception_resnet_v2`."""
+    if network is None:
+        return None
+    from penstock.components.trainer.images.applications import application_names, check_application
+
+    plain = network.replace("_", "").lower()
+    name = next((one for one in application_names() if one.lower() == plain), network)
+    check_application(name)
+    return name
+
+
 def prepare(options: ImageTrainingOptions) -> None:
     """Make the photos, their row Examples and their pixels packed, unless they are there."""
-    root = packed_images.prepare(questions.data_folder(), options.images)
+    application(options.network)
+    root = packed_images.prepare(questions.data_folder(), options.images, options.data)
     packed_images.pack_images(root, options.size)
 
 
@@ -121,6 +145,9 @@ def run(options: ImageTrainingOptions) -> Outcome:
     """Train by all contenders in turn."""
     began = time.perf_counter()
     questions.need("PIL")
+    if options.data is not None:
+        own = len(packed_images.own_pictures(options.data))
+        options = replace(options, images=min(options.images, own))
     questions.prepare(__file__, options)
     arguments = questions.job_arguments(**asdict(options))
     runs = runs_in_turn(__file__, [(name, arguments) for name in CONTENDERS], options.rounds)
@@ -155,7 +182,7 @@ def run(options: ImageTrainingOptions) -> Outcome:
 
 def _read(options: ImageTrainingOptions) -> Comparison:
     """The same without a network: a claim of Penstock's is of the reading alone."""
-    root = packed_images.root_of(questions.data_folder(), options.images)
+    root = _root(options)
     ways = packed_images.CONTENDERS
     contenders = [(name, ["--root", str(root)]) for name in ways]
     results = in_turn(packed_images.__file__, contenders, options.rounds)
@@ -213,12 +240,22 @@ def _verdicts(found: Comparison, read: Comparison) -> list[claims.Judgement]:
     return [*verdicts, reading]
 
 
+def _root(options: ImageTrainingOptions) -> Path:
+    return packed_images.root_of(questions.data_folder(), options.images, options.data)
+
+
 def _setting(options: ImageTrainingOptions) -> list[str]:
+    pictures = f"pictures of {options.data}"
+    if options.data is None:
+        pictures = "made JPEG photos of 375 x 500 and 85 KB"
+    network = f"{options.network} of keras.applications with random weights"
+    if options.network is None:
+        filters = options.filters
+        network = f"three convolutions of {filters}, {2 * filters} and {4 * filters} filters"
     return [
-        f"{options.images:,} made JPEG photos of 375 x 500 and 85 KB, resized to {options.size} x "
-        f"{options.size}, in shuffled batches of {BATCH_SIZE}",
-        f"the network: three convolutions of {options.filters}, {2 * options.filters} and "
-        f"{4 * options.filters} filters, trained by Penstock's loop whatever the input",
+        f"{options.images:,} {pictures}, resized to {options.size} x {options.size}, in shuffled "
+        f"batches of {BATCH_SIZE}",
+        f"the network: {network}, trained by Penstock's loop whatever the input",
         f"{options.epochs} epochs, {options.rounds} rounds, each contender a process of its own, "
         "in turn; medians, without the first step, which compiles; curves are of the last round",
         "files are in the page cache: this is the cost of decoding, not of the disk",
@@ -232,12 +269,14 @@ def _contend(name: str, job: dict[str, Any]) -> Run:
     from penstock.components.trainer.utilisation.verdict import bottleneck
 
     options = ImageTrainingOptions(**job)
-    root = packed_images.root_of(questions.data_folder(), options.images)
+    root = _root(options)
+    classes = len(list((root / "files").iterdir()))
+    network = application(options.network)
     batches = CONTENDERS[name](root, options.size).map(image_and_label)
     steps = options.images // BATCH_SIZE
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         trained = train(
-            lambda: make_model(options.size, options.filters),
+            lambda: make_model(options.size, options.filters, network, classes),
             batches,
             options=TrainOptions(epochs=options.epochs, max_steps=None, steps_per_epoch=steps),
             model_run_dir=folder,

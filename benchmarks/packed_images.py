@@ -9,6 +9,7 @@ labels, and for those that read the same pixels the pixels, are summed and check
     python benchmarks/packed_images.py --images 256 --rounds 1
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from penstock.benchmarks import made_photos, script
 from penstock.benchmarks.harness import Measured, measure
 from penstock.benchmarks.make_once import make_once
 from penstock.benchmarks.reading import read_in_python
+from penstock.components.errors import UsageError
 
 BATCH_SIZE = 32
 SIZE = 299
@@ -27,23 +29,56 @@ WINDOW_IMAGES = 256
 PIL_LOOP, PACKED = "PIL loop", "packed"
 
 
-def prepare(folder: Path, images: int) -> Path:
-    """The photos as files, as JPEG in row Examples, packed, and as one array."""
+def prepare(folder: Path, images: int, data: str | None = None) -> Path:
+    """The photos, made ones or your own: as files, as rows of JPEG, packed, and as one array."""
 
     def make(part: Path) -> None:
         part.mkdir()
-        source = made_photos.photos(folder, images)
-        (part / "files").symlink_to(source.resolve())
-        _write_rows(part / "rows" / "Split-train", sorted(source.glob("*/*.jpg")))
+        if data is None:
+            (part / "files").symlink_to(made_photos.photos(folder, images).resolve())
+        else:
+            _link(own_pictures(data)[:images], part / "files")
+        _write_rows(part / "rows" / "Split-train", sorted((part / "files").glob("*/*.jpg")))
         pack_images(part, SIZE)
         _write_arrays(part, images)
 
-    return make_once(root_of(folder, images), make)
+    return make_once(root_of(folder, images, data), make)
 
 
-def root_of(folder: Path, images: int) -> Path:
-    """Where `prepare` makes them."""
-    return folder / f"packed-named-images-{images}"
+def root_of(folder: Path, images: int, data: str | None = None) -> Path:
+    """Where `prepare` makes them; other pictures, other folders."""
+    kind = "named"
+    if data is not None:
+        files = [(str(file), file.stat().st_mtime) for file in own_pictures(data)]
+        kind = "own-" + hashlib.sha256(repr(files).encode()).hexdigest()[:16]
+    return folder / f"packed-{kind}-images-{images}"
+
+
+def own_pictures(data: str) -> list[Path]:
+    """JPEG and PNG files below a folder that has a folder a class, as many as fill batches.
+
+    Raises:
+        UsageError: They fill none.
+    """
+    kinds = (".jpg", ".jpeg", ".png")
+    files = [one for one in Path(data).resolve().glob("*/**/*") if one.suffix.lower() in kinds]
+    # By digest, for any number of them to be of all classes, and the same each time.
+    files.sort(key=lambda one: hashlib.sha256(str(one).encode()).digest())
+    if len(files) < BATCH_SIZE:
+        raise UsageError(
+            f"{data}: {len(files)} JPEG or PNG files in folders of it; expected a folder a class "
+            f"and at least {BATCH_SIZE} files"
+        )
+    return files[: len(files) // BATCH_SIZE * BATCH_SIZE]
+
+
+def _link(files: list[Path], folder: Path) -> None:
+    """The files by the names that the made photos have: `classN/NUMBER.jpg`."""
+    classes = sorted({file.parent for file in files})
+    for number, file in enumerate(files):
+        link = folder / f"class{classes.index(file.parent)}" / f"{number:06d}.jpg"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(file)
 
 
 def _write_rows(folder: Path, files: list[Path]) -> None:
