@@ -115,7 +115,6 @@ def train_images(
     texts = class_texts(transform)
     target = Target(label, "classes", tuple(texts))
     targets, to_label = (target,), _label_fn(transform, target)
-    named = {"image": image, "label": label}
     if images.seed is not None:
         keras.utils.set_random_seed(images.seed)
     # Who is told of a training changes nothing in it: it may change between a run and the next.
@@ -125,7 +124,9 @@ def train_images(
         in_input = augment_in_input(augment, channels=images.channels)
 
     def eval_data() -> tf.data.Dataset:
-        return eval_image_input_fn(fn_args.eval_files, options=images, label_fn=to_label, **named)
+        return eval_image_input_fn(
+            fn_args.eval_files, options=images, image=image, label=label, label_fn=to_label
+        )
 
     labels = {}
     if config["model"].get("class_weights"):
@@ -143,7 +144,8 @@ def train_images(
             options=images,
             label_fn=to_label,
             augment=in_input,
-            **named,
+            image=image,
+            label=label,
         ),
         eval_data(),
         options=from_mapping(TrainOptions, config["train"]),
@@ -161,12 +163,13 @@ def train_images(
     write_baseline(fn_args.model_run_dir, compared)
     if config["must_beat_baseline"]:
         require_beaten(compared)
+    stored = stored_images(fn_args.train_files, image=image, label=label)
     export(
         trained.model,
         fn_args.serving_model_dir,
         label=label,
         transform=transform,
-        prepare=decode_features(stored_images(fn_args.train_files, **named), images),
+        prepare=decode_features(stored, images),
         signatures={SERVE_IMAGES: serve_images(trained.model, images, texts)},
     )
     trained.discard_checkpoints()

@@ -1,13 +1,12 @@
 """Stored images to uint8 tensors of one size: the same ops in training, evaluation and serving.
 
 Flows in: a JPEG or PNG, or raw pixels with their height, width and channels. Flows out: uint8
-[height, width, channels]. libjpeg decodes a JPEG of at least twice the size at a half, a quarter
-or an eighth, each pixel a mean; what is left is resized bilinearly without a mean, as
-`keras.utils.image_dataset_from_directory` does it all: that leaves out pixels of an image of
-more than twice the size, which only the ingest's layouts `resized` and `decoded` do not.
+[height, width, channels]. Resizing is bilinear and takes no mean where it makes images smaller,
+as `keras.utils.image_dataset_from_directory` does it: it leaves out pixels of an image of more
+than twice the size, unless `scaled_decode` has libjpeg take means of 2, 4 or 8 pixels a side.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -81,21 +80,20 @@ def decode_random_part(
         top, left, height, width = tf.unstack(_random_window(tf.shape(image), seed, options))
         return image[top : top + height, left : left + width]
 
+    def of_jpeg() -> tf.Tensor:
+        window = _random_window(tf.image.extract_jpeg_shape(encoded), seed, options)
+
+        def part_at(ratio: int) -> tf.Tensor:
+            return tf.image.decode_and_crop_jpeg(
+                encoded, window // ratio, channels=channels, ratio=ratio
+            )
+
+        return _at_scale(part_at, window[2:], options) if options.scaled_decode else part_at(1)
+
     if stored.is_raw:
         return _resized(of_pixels(_raw_pixels(features, stored, channels)), options)
-    shape = _jpeg_shape(encoded)
-    window = _random_window(shape, seed, options)
-
-    def of_jpeg(ratio: int) -> tf.Tensor:
-        return tf.image.decode_and_crop_jpeg(
-            encoded, window // ratio, channels=channels, ratio=ratio
-        )
-
-    branches = [partial(of_jpeg, ratio) for ratio in _ratios(options)]
-    is_jpeg = tf.cast(shape[0] > 0, tf.int32)
-    part = tf.switch_case(
-        is_jpeg * (1 + _halvings(window[2:], options)),
-        [lambda: of_pixels(_any_image(encoded, channels)), *branches],
+    part = tf.cond(
+        tf.io.is_jpeg(encoded), of_jpeg, lambda: of_pixels(_any_image(encoded, channels))
     )
     return _resized(tf.ensure_shape(part, [None, None, channels]), options)
 
@@ -103,16 +101,21 @@ def decode_random_part(
 def _decoded(encoded: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
     """uint8 [any height, any width, channels]; of a JPEG as few pixels as the size needs."""
     channels = options.channels
-    if not options.scaled_decode:
-        image = _any_image(encoded, channels)
+
+    def whole_at(ratio: int) -> tf.Tensor:
+        if ratio == 1:
+            return _any_image(encoded, channels)
+        return tf.io.decode_jpeg(encoded, channels=channels, ratio=ratio)
+
+    if options.scaled_decode:
+        sides = tf.cond(
+            tf.io.is_jpeg(encoded),
+            lambda: tf.image.extract_jpeg_shape(encoded)[:2],
+            lambda: tf.zeros([2], tf.int32),
+        )
+        image = _at_scale(whole_at, sides, options)
     else:
-        smaller = [
-            partial(tf.io.decode_jpeg, encoded, channels=channels, ratio=ratio)
-            for ratio in _RATIOS[1:]
-        ]
-        # One switch, 15 us an image: within a condition it costs 0.1 ms more.
-        halvings = _halvings(_jpeg_shape(encoded)[:2], options)
-        image = tf.switch_case(halvings, [lambda: _any_image(encoded, channels), *smaller])
+        image = whole_at(1)
     return tf.ensure_shape(image, [None, None, channels])
 
 
@@ -120,24 +123,14 @@ def _any_image(encoded: tf.Tensor, channels: int) -> tf.Tensor:
     return tf.io.decode_image(encoded, channels=channels, expand_animations=False)
 
 
-def _jpeg_shape(encoded: tf.Tensor) -> tf.Tensor:
-    """int32 [3] of a JPEG, by its header; zeros of another image."""
-    return tf.cond(
-        tf.io.is_jpeg(encoded),
-        lambda: tf.image.extract_jpeg_shape(encoded),
-        lambda: tf.zeros([3], tf.int32),
-    )
-
-
-def _ratios(options: ImageInputOptions) -> tuple[int, ...]:
-    return _RATIOS if options.scaled_decode else _RATIOS[:1]
-
-
-def _halvings(sides: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
-    """int32, how often int32 [2] pixels can be halved before they are fewer than wanted."""
+def _at_scale(
+    decode: Callable[[int], tf.Tensor], sides: tf.Tensor, options: ImageInputOptions
+) -> tf.Tensor:
+    """What `decode` gives at the largest ratio that leaves int32 [2] pixels as many as wanted."""
     # The same for a crop, of which the side that is shorter decides, and for a stretch.
     times = tf.reduce_min(sides // [options.height, options.width])
-    return tf.reduce_sum(tf.cast(times >= _ratios(options)[1:], tf.int32))
+    halvings = tf.reduce_sum(tf.cast(times >= _RATIOS[1:], tf.int32))
+    return tf.switch_case(halvings, [partial(decode, ratio) for ratio in _RATIOS])
 
 
 def _raw_pixels(features: Features, stored: StoredImages, channels: int) -> tf.Tensor:

@@ -215,7 +215,7 @@ def test_of_a_jpeg_only_the_part_is_decoded_and_is_what_it_would_be_of_the_whole
     pixels = np.broadcast_to(columns[None, :, None], (64, 96, 3))
     jpeg = tf.io.encode_jpeg(pixels, quality=95)
     png = tf.io.encode_png(tf.io.decode_jpeg(jpeg))
-    chosen = options(height=16, width=16, crop="random", min_crop_area=0.1, scaled_decode=False)
+    chosen = options(height=16, width=16, crop="random", min_crop_area=0.1)
     darkest = []
     for number in range(20):
         seed = tf.constant([number, 0], tf.int64)
@@ -267,10 +267,11 @@ def test_a_part_has_the_least_area():
         assert part.max() - part.min() >= 85
 
 
-def test_serving_decodes_what_evaluation_does():
+@pytest.mark.parametrize("scaled", [True, False])
+def test_serving_decodes_what_evaluation_does(scaled):
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (37, 50, 3), np.uint8)
-    chosen = options(height=24, width=16)
+    chosen = options(height=24, width=16, scaled_decode=scaled)
     large = rng.integers(0, 256, (130, 190, 3), np.uint8)
     encode = tf.io.encode_jpeg
     for encoded in (encode(pixels), encode(large), tf.io.encode_png(pixels)):
