@@ -27,6 +27,8 @@ GENERATOR, ROWS, PACKED, ONE_BATCH = (
     "Python generator", "row Examples", "packed", "one cached batch",
 )  # fmt: skip
 
+_LEAST_STEPS = 4
+
 Run = dict[str, Any]
 
 
@@ -60,6 +62,12 @@ class ImageTrainingOptions:
             raise UsageError(
                 "filters, epochs and rounds must be at least 1 and size at least 16, got "
                 f"{self.filters}, {self.epochs}, {self.rounds} and {self.size}"
+            )
+        steps = self.epochs * self.images // BATCH_SIZE
+        if steps < _LEAST_STEPS:
+            raise UsageError(
+                f"{self.epochs} epoch(s) of {self.images} images are {steps} step(s); expected at "
+                f"least {_LEAST_STEPS}, for the first is not measured: give more epochs"
             )
 
 

@@ -37,7 +37,7 @@ def prepare(folder: Path, images: int, data: str | None = None) -> Path:
         if data is None:
             (part / "files").symlink_to(made_photos.photos(folder, images).resolve())
         else:
-            _link(own_pictures(data)[:images], part / "files")
+            _link(own_pictures(data)[:images], Path(data).resolve(), part / "files")
         _write_rows(part / "rows" / "Split-train", sorted((part / "files").glob("*/*.jpg")))
         pack_images(part, SIZE)
         _write_arrays(part, images)
@@ -72,11 +72,12 @@ def own_pictures(data: str) -> list[Path]:
     return files[: len(files) // BATCH_SIZE * BATCH_SIZE]
 
 
-def _link(files: list[Path], folder: Path) -> None:
+def _link(files: list[Path], data: Path, folder: Path) -> None:
     """The files by the names that the made photos have: `classN/NUMBER.jpg`."""
-    classes = sorted({file.parent for file in files})
-    for number, file in enumerate(files):
-        link = folder / f"class{classes.index(file.parent)}" / f"{number:06d}.jpg"
+    labels = [file.relative_to(data).parts[0] for file in files]
+    classes = sorted(set(labels))
+    for number, (file, label) in enumerate(zip(files, labels, strict=True)):
+        link = folder / f"class{classes.index(label)}" / f"{number:06d}.jpg"
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(file)
 
