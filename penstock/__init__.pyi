@@ -25,6 +25,7 @@ from .components.example_gen.spans import LatestSpansStrategy
 from .components.example_gen.spark_writer import write_tfrecords
 from .components.example_gen.split_options import Split, SplitOptions
 from .components.gates.baseline import (
+    LatestBlessedOfOtherDataStrategy,
     LatestBlessedStatisticsStrategy,
     LatestOtherBlessedModelStrategy,
 )
@@ -56,7 +57,7 @@ from .components.sources.whole_files.options import BinaryOptions
 # Training: input, loop, export.
 from .components.tfrecord.feature_spec import feature_spec
 from .components.tfrecord.sharding import ShardOptions
-from .components.trainer.base_model import LatestBlessedOfOtherDataStrategy, warm_started
+from .components.trainer.base_model import warm_started
 from .components.trainer.checkpoints import resume_dir
 from .components.trainer.export import TransformGraph, export
 from .components.trainer.images.applications import ApplicationBase, check_application

@@ -1,4 +1,4 @@
-"""The baseline of a run: the model blessed last that is not its own, and its data.
+"""What a run takes of earlier ones: the model blessed last, and its data; never its own.
 
 TFX's LatestBlessedModelStrategy gives, once the candidate is blessed, the candidate: the
 second run of an unchanged pipeline then has another baseline than the first and evaluates
@@ -14,6 +14,7 @@ from tfx.dsl.compiler import constants as runs
 from tfx.dsl.components.common.resolver import ResolverStrategy
 
 CANDIDATE = "candidate"
+EXAMPLES = "examples"
 MODEL = "model"
 MODEL_BLESSING = "model_blessing"
 STATISTICS = "statistics"
@@ -39,8 +40,29 @@ class LatestOtherBlessedModelStrategy(ResolverStrategy):
 
     def resolve_artifacts(self, store: object, input_dict: Artifacts) -> Artifacts:
         """Reduce the models and blessings to one of each, or none where there is no other."""
-        model_id = constants.ARTIFACT_PROPERTY_CURRENT_MODEL_ID_KEY
-        return _latest(input_dict, MODEL, lambda one: [one.get_int_custom_property(model_id)])
+        return _latest(input_dict, MODEL, _model_id, _ids(input_dict[CANDIDATE]))
+
+
+class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
+    """Resolves the model that was blessed last of those not trained on these Examples.
+
+    So a run without new data has the base model that the run before had, and is served from the
+    cache, where it would train its own model further each time.
+
+    Use:
+        Resolver(
+            strategy_class=LatestBlessedOfOtherDataStrategy,
+            model=Channel(type=Model),
+            model_blessing=Channel(type=ModelBlessing),
+            examples=transform.outputs["transformed_examples"],
+        )
+    """
+
+    def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
+        """Reduce the models and blessings to one of each, or none where there is no other."""
+        given = _ids(input_dict[EXAMPLES])
+        own = {m.id for m in input_dict[MODEL] if given <= _made_from(store, m.id)}
+        return _latest(input_dict, MODEL, _model_id, own)
 
 
 class LatestBlessedStatisticsStrategy(ResolverStrategy):
@@ -57,24 +79,43 @@ class LatestBlessedStatisticsStrategy(ResolverStrategy):
 
     def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
         """Reduce statistics and blessings to one of each, or none where there is no other."""
-        return _latest(input_dict, STATISTICS, lambda one: _of_same_run(store, one))
+        own = _ids(input_dict[CANDIDATE])
+        return _latest(input_dict, STATISTICS, lambda one: _of_same_run(store, one), own)
 
 
 def _latest(
-    input_dict: Artifacts, key: str, meant_by: Callable[[types.Artifact], list[int]]
+    input_dict: Artifacts,
+    key: str,
+    meant_by: Callable[[types.Artifact], list[int]],
+    own: set[int],
 ) -> Artifacts:
-    """The latest blessing that means an artifact of `key` other than a candidate, and that one.
+    """The latest blessing that means an artifact of `key` whose id is not in `own`, and that one.
 
     `meant_by` gives the ids that a blessing means; the first that there is counts.
     """
-    candidates = {artifact.id for artifact in input_dict[CANDIDATE]}
-    others = {one.id: one for one in input_dict[key] if one.id not in candidates}
+    others = {one.id: one for one in input_dict[key] if one.id not in own}
     for blessing in sorted(input_dict[MODEL_BLESSING], key=lambda one: one.id, reverse=True):
         blessed = blessing.get_int_custom_property(constants.ARTIFACT_PROPERTY_BLESSED_KEY)
         for found in meant_by(blessing) if blessed == constants.BLESSED_VALUE else ():
             if found in others:
                 return {**input_dict, key: [others[found]], MODEL_BLESSING: [blessing]}
     return {**input_dict, key: [], MODEL_BLESSING: []}
+
+
+def _ids(artifacts: list[types.Artifact]) -> set[int]:
+    return {artifact.id for artifact in artifacts}
+
+
+def _model_id(blessing: types.Artifact) -> list[int]:
+    return [blessing.get_int_custom_property(constants.ARTIFACT_PROPERTY_CURRENT_MODEL_ID_KEY)]
+
+
+def _made_from(store: Any, artifact_id: int) -> set[int]:
+    """Ids of all inputs of the executions that gave an artifact."""
+    made = store.get_events_by_artifact_ids([artifact_id])
+    executions = {event.execution_id for event in made if event.type == event.OUTPUT}
+    events = store.get_events_by_execution_ids(executions) if executions else []
+    return {event.artifact_id for event in events if event.type == event.INPUT}
 
 
 def _of_same_run(store: Any, artifact: types.Artifact) -> list[int]:

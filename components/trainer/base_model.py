@@ -7,57 +7,13 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from ml_metadata.proto import metadata_store_pb2
-from tfx import types
-from tfx.dsl.components.common.resolver import ResolverStrategy
-from tfx.dsl.input_resolution.strategies.latest_blessed_model_strategy import (
-    LatestBlessedModelStrategy,
-)
 
 from penstock.components.errors import DataError, short_error
 from penstock.components.trainer.model_setup import BuildModel
 
-MODEL, MODEL_BLESSING, EXAMPLES = "model", "model_blessing", "examples"
 # Of a weight in what `export` saved, by its place among the model's weights.
 _KEY = "weights/{}/.ATTRIBUTES/VARIABLE_VALUE"
 _EMBEDDINGS = "/embeddings"
-
-
-class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
-    """TFX's LatestBlessedModelStrategy over the models that were not trained on these Examples.
-
-    So a run without new data has the base model that the run before had, and is served from the
-    cache, where it would train its own model further each time.
-
-    Use:
-        Resolver(
-            strategy_class=LatestBlessedOfOtherDataStrategy,
-            model=Channel(type=Model),
-            model_blessing=Channel(type=ModelBlessing),
-            examples=transform.outputs["transformed_examples"],
-        )
-    """
-
-    def resolve_artifacts(
-        self, store: Any, input_dict: dict[str, list[types.Artifact]]
-    ) -> dict[str, list[types.Artifact]]:
-        """Reduce the models and blessings to one of each, or none where there is no other."""
-        given = {artifact.id for artifact in input_dict[EXAMPLES]}
-        models = [m for m in input_dict[MODEL] if not given <= _made_from(store, m.id)]
-        blessings = list(input_dict[MODEL_BLESSING])
-        found = LatestBlessedModelStrategy().resolve_artifacts(
-            store, {MODEL: models, MODEL_BLESSING: blessings}
-        )
-        return {**input_dict, **(found or {MODEL: [], MODEL_BLESSING: []})}
-
-
-def _made_from(store: Any, artifact_id: int) -> set[int]:
-    """Ids of all inputs of the executions that gave an artifact."""
-    kinds = metadata_store_pb2.Event
-    made = store.get_events_by_artifact_ids([artifact_id])
-    executions = {event.execution_id for event in made if event.type == kinds.OUTPUT}
-    events = store.get_events_by_execution_ids(executions) if executions else []
-    return {event.artifact_id for event in events if event.type == kinds.INPUT}
 
 
 def warm_started(

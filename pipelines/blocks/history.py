@@ -7,8 +7,10 @@ from tfx.types import BaseChannel, Channel
 from tfx.types.standard_artifacts import Examples, Model, ModelBlessing
 
 from penstock.components.example_gen.spans import LatestSpansStrategy
-from penstock.components.gates.baseline import LatestOtherBlessedModelStrategy
-from penstock.components.trainer.base_model import LatestBlessedOfOtherDataStrategy
+from penstock.components.gates.baseline import (
+    LatestBlessedOfOtherDataStrategy,
+    LatestOtherBlessedModelStrategy,
+)
 
 
 def last_spans(example_gen: BaseNode, count: int) -> Resolver:

@@ -1,7 +1,11 @@
 import pytest
-from tfx.types.standard_artifacts import Model, ModelBlessing
+from ml_metadata.proto.metadata_store_pb2 import Event
+from tfx.types.standard_artifacts import Examples, Model, ModelBlessing
 
-from penstock.components.gates.baseline import LatestOtherBlessedModelStrategy
+from penstock.components.gates.baseline import (
+    LatestBlessedOfOtherDataStrategy,
+    LatestOtherBlessedModelStrategy,
+)
 
 
 def model(number):
@@ -48,3 +52,40 @@ def resolve(candidate, models, blessings):
 )
 def test_baseline(candidate, models, blessings, expected):
     assert resolve(candidate, models, blessings) == expected
+
+
+class Store:
+    """A metadata store in which execution 100 + n made model n from Examples `made_from[n]`."""
+
+    def __init__(self, made_from):
+        self.made_from = made_from
+
+    def get_events_by_artifact_ids(self, ids):
+        return [Event(execution_id=100 + n, artifact_id=n, type=Event.OUTPUT) for n in ids]
+
+    def get_events_by_execution_ids(self, ids):
+        found = [(n, self.made_from[n - 100]) for n in ids]
+        return [Event(execution_id=n, artifact_id=of, type=Event.INPUT) for n, of in found]
+
+
+@pytest.mark.parametrize(
+    ("blessings", "expected"),
+    [
+        ([], ([], [])),
+        ([blessing(10, 1), blessing(11, 2)], ([2], [11])),
+        # Blessed again after model 2: the order is that of the blessings, as for the baseline.
+        ([blessing(10, 1), blessing(11, 2), blessing(12, 1)], ([1], [12])),
+        # Model 3 was trained on the Examples that are given.
+        ([blessing(10, 1), blessing(11, 3)], ([1], [10])),
+        ([blessing(10, 1), blessing(11, 2, blessed=0)], ([1], [10])),
+    ],
+)
+def test_base_model(blessings, expected):
+    examples = Examples()
+    examples.id = 52
+    resolved = LatestBlessedOfOtherDataStrategy().resolve_artifacts(
+        Store({1: 50, 2: 51, 3: 52}),
+        {"model": [*map(model, (1, 2, 3))], "model_blessing": blessings, "examples": [examples]},
+    )
+    found = [a.id for a in resolved["model"]], [a.id for a in resolved["model_blessing"]]
+    assert (found, resolved["examples"]) == (expected, [examples])

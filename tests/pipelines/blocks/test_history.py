@@ -11,8 +11,8 @@ from tfx.types.standard_artifacts import Examples, Model, ModelBlessing
 
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.spans import LatestSpansStrategy
+from penstock.components.gates.baseline import LatestBlessedOfOtherDataStrategy
 from penstock.components.gates.kserve_options import KServeOptions
-from penstock.components.trainer.base_model import LatestBlessedOfOtherDataStrategy
 from penstock.pipelines.kubeflow.planner import plan_pipeline
 from penstock.pipelines.taxi.config import TaxiConfig
 from penstock.pipelines.taxi.pipeline import create_pipeline
@@ -67,6 +67,8 @@ def test_the_base_model_was_blessed_and_trained_on_other_data(runs):
             models[-1].id = number
         blessings = [blessing_of(ids["one"][1]), blessing_of(ids["two"][1])]
         blessings.append(blessing_of(ids["three"][1], blessed=0))
+        for number, blessing in enumerate(blessings, 100):
+            blessing.id = number
         given = {"model": models, "model_blessing": blessings, "examples": [current]}
         found = LatestBlessedOfOtherDataStrategy().resolve_artifacts(runs.store, given)
         return [model.id for model in found["model"]]
