@@ -4,8 +4,6 @@ TFX's own key is each file's size and time stamp in whole seconds, so an edit th
 both is served from the cache.
 """
 
-import hashlib
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,15 +12,10 @@ from tfx.orchestration import data_types
 from tfx.proto import example_gen_pb2, range_config_pb2
 
 from penstock.components.errors import UsageError
-from penstock.components.example_gen.node_options import NodeOptions, node_inputs
+from penstock.components.example_gen.fingerprint import input_fingerprint
+from penstock.components.example_gen.node_options import node_inputs
 from penstock.components.example_gen.spans import RemoteSpans, has_span
 from penstock.components.files.address import scheme_of
-from penstock.components.files.content import hash_file
-from penstock.components.files.listing import list_files
-from penstock.components.files.remote import RemoteFile
-from penstock.components.sources.open import open_source
-from penstock.components.sources.options import SourceOptions
-from penstock.components.sources.whole_files.scan import for_each_file
 
 
 class ContentDriver(driver.FileBasedDriver):
@@ -53,7 +46,8 @@ class ContentDriver(driver.FileBasedDriver):
             DataError: A pattern matches no file.
         """
         properties = super().resolve_exec_properties(exec_properties, pipeline_info, component_info)
-        properties[utils.FINGERPRINT_PROPERTY_NAME] = _fingerprint(properties)
+        inputs = [(part.pattern, part.source) for part in node_inputs(properties)]
+        properties[utils.FINGERPRINT_PROPERTY_NAME] = input_fingerprint(inputs)
         return properties
 
 
@@ -67,27 +61,3 @@ class _QueryProcessor(input_processor.QueryBasedInputProcessor):
             UsageError: Always.
         """
         raise UsageError("range_config must be a static_range for data without spans in its names")
-
-
-def _fingerprint(properties: dict[str, Any]) -> str:
-    """Digest of the name and content of all that decides the output."""
-    options = NodeOptions.from_properties(properties).source
-    schema_file = getattr(options, "schema_file", None)
-    digest = hashlib.sha256()
-    if schema_file:
-        digest.update(_line(schema_file))
-    for part in node_inputs(properties):
-        if isinstance(part.source, SourceOptions):
-            files = list_files(part.pattern, part.source.kind).files
-            for line in for_each_file(_line, files):
-                digest.update(line)
-        else:
-            digest.update(open_source(part.pattern, part.source).fingerprint.encode())
-    return digest.hexdigest()
-
-
-def _line(file: str) -> bytes:
-    # A store that tells the version of an object spares reading it here.
-    version = file.sure_version if isinstance(file, RemoteFile) else None
-    version = version or hash_file(file).sha256.hex()
-    return os.fsencode(f"{file}\0{version}\n")

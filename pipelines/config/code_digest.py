@@ -70,7 +70,9 @@ def _collect(module: str, roots: set[str], sources: dict[str, bytes]) -> None:
     sources[module] = source
     if spec.parent and spec.parent != module:
         _collect(spec.parent, roots, sources)  # to import a module runs its package first
-    for name in _imported(ast.parse(source), module, spec.submodule_search_locations is not None):
+    for name in imported_names(
+        ast.parse(source), module, spec.submodule_search_locations is not None
+    ):
         root = name.partition(".")[0]
         if (root in roots or _is_outside_environment(root)) and _find(name) is not None:
             _collect(name, roots, sources)
@@ -83,13 +85,19 @@ def _is_outside_environment(package: str) -> bool:
         return False
     # Without a location: built in, or a namespace package, which has folders instead.
     places = [spec.origin] if spec.has_location else spec.submodule_search_locations
+    return bool(places) and not any(in_environment(place or "") for place in places or ())
+
+
+def in_environment(path: str) -> bool:
+    """Whether a path lies in the standard library or in site-packages."""
+    return os.path.realpath(path).startswith(_installed())
+
+
+@functools.cache
+def _installed() -> tuple[str, ...]:
     library = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    installed = {os.path.realpath(path) for path in (*library, *site.getsitepackages())}
-    return bool(places) and not any(
-        os.path.realpath(place or "").startswith(f"{path}{os.sep}")
-        for place in places or ()
-        for path in installed
-    )
+    places = (*library, *site.getsitepackages())
+    return tuple({f"{os.path.realpath(place)}{os.sep}" for place in places})
 
 
 def _find(module: str) -> ModuleSpec | None:
@@ -106,7 +114,7 @@ def _find(module: str) -> ModuleSpec | None:
         return None
 
 
-def _imported(tree: ast.Module, module: str, is_package: bool) -> Iterator[str]:
+def imported_names(tree: ast.Module, module: str, is_package: bool) -> Iterator[str]:
     """Names that may be modules: of `from a.b import c` both `a.b` and `a.b.c`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -3,29 +3,22 @@
 import io
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 
-def console() -> Console:
+def console(**more: Any) -> Console:
     """A console on stdout that prints text as it is: data may hold what looks like markup."""
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, **more)
 
 
 def as_html(show: Callable[[Console], None]) -> str:
     """What `show` prints, as HTML for a notebook."""
     # soft_wrap: a notebook scrolls a wide table, a broken line is read by nobody.
-    out = Console(
-        file=io.StringIO(),
-        record=True,
-        width=160,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        soft_wrap=True,
-    )
+    out = console(file=io.StringIO(), record=True, width=160)
     show(out)
     return out.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
 
