@@ -14,7 +14,6 @@ from tfx.proto.orchestration import pipeline_pb2
 from penstock.components.activity import listening
 from penstock.components.files.spool import remove_copies
 from penstock.components.trainer.interrupt import TrainingInterruptedError
-from penstock.pipelines.local.beam_planning import planned_once
 from penstock.pipelines.local.beam_progress import beam_told
 from penstock.pipelines.local.run_folder import check_store, clean_up, metadata_file, only_run
 from penstock.pipelines.runs.artifact_check import artifacts_checked
@@ -65,7 +64,6 @@ class _WatchedRunner(LocalDagRunner):
             artifacts_checked(),
             listening(self._progress.tell),
             beam_told(),
-            planned_once(),
             _launches(self._launch),
         ):
             super().run_with_ir(pipeline, run_options)
