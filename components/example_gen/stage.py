@@ -9,8 +9,8 @@ and never a list of files, so what an engine carries does not grow with the data
 """
 
 import pickle
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from os import PathLike
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ _PLAN = f"{WORK_DIR}/plan"
 _STOPPED = f"{WORK_DIR}/stopped"
 _RESULTS = f"{WORK_DIR}/results"
 # These try nothing again, and what a task raises they print with its traceback.
-_LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
+LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
 # Of less two processes save nothing: they take 5 s to start, in which one scans 1 GiB.
 _WORTH_SPREADING_BYTES = 2048 * MIB
 # A scan of a million small files has a task for each.
@@ -66,17 +66,34 @@ def run_tasks(
         DataError: The data stopped one; says what the first of them was stopped by.
     """
     planned = _write_plan(tasks, place)
+    with pipeline_of(make_pipeline) as pipeline:
+        engine_retries = not isinstance(pipeline.runner, LOCAL_RUNNERS)
+        _ = (
+            pipeline
+            | "Tasks" >> beam.Create(planned)
+            | "Spread" >> beam.Reshuffle()
+            | "Work" >> beam.ParDo(_RunTask(work, place, engine_retries=engine_retries))
+            | "As one" >> beam.GroupBy(lambda _: 0)
+            | "Report" >> beam.Map(_report_all, place=place)
+        )
+    done: list[_Done] = pickle.loads(place.read(_RESULTS))
+    for one in done:
+        if one.error is not None:
+            raise DataError(one.error)
+    assert [one.number for one in done] == list(range(len(planned))), "a task is missing"
+    return [one.result for one in done]
+
+
+@contextmanager
+def pipeline_of(make_pipeline: MakePipeline) -> Iterator[beam.Pipeline]:
+    """A pipeline, run when the block ends.
+
+    Raises:
+        DataError: A worker process was lost.
+    """
     try:
         with make_pipeline() as pipeline:
-            engine_retries = not isinstance(pipeline.runner, _LOCAL_RUNNERS)
-            _ = (
-                pipeline
-                | "Tasks" >> beam.Create(planned)
-                | "Spread" >> beam.Reshuffle()
-                | "Work" >> beam.ParDo(_RunTask(work, place, engine_retries=engine_retries))
-                | "As one" >> beam.GroupBy(lambda _: 0)
-                | "Report" >> beam.Map(_report_all, place=place)
-            )
+            yield pipeline
     except RuntimeError as error:
         if str(error).startswith("KeyboardInterrupt"):
             raise KeyboardInterrupt from error  # as it was before Beam's worker wrapped it
@@ -84,12 +101,6 @@ def run_tasks(
         if lost:
             raise DataError(f"{lost}{how}") from error
         raise
-    done: list[_Done] = pickle.loads(place.read(_RESULTS))
-    for one in done:
-        if one.error is not None:
-            raise DataError(one.error)
-    assert [one.number for one in done] == list(range(len(planned))), "a task is missing"
-    return [one.result for one in done]
 
 
 def spread_by(make_pipeline: MakePipeline, output: str | PathLike[str]) -> Spread:
@@ -133,7 +144,7 @@ class _RunTask(beam.DoFn):
         except DataError as error:
             # A value: an engine that tries again would meet the same data.
             reason = str(error)
-        _put(self._place, _STOPPED, b"")
+        put(self._place, _STOPPED, b"")
         return [_Done(number, None, reason)]
 
 
@@ -155,11 +166,12 @@ def _report_all(found: tuple[int, Iterable[_Done]], place: Output) -> None:
     # Of a task that an engine ran twice either result will do.
     by_number = {one.number: one for one in found[1]}
     done = [by_number[number] for number in sorted(by_number)]
-    _put(place, _RESULTS, pickle.dumps(done, pickle.HIGHEST_PROTOCOL))
+    put(place, _RESULTS, pickle.dumps(done, pickle.HIGHEST_PROTOCOL))
 
 
-def _put(place: Output, name: str, data: bytes) -> None:
+def put(place: Output, name: str, data: bytes) -> None:
+    """Write a file of an output that stands in a folder there."""
     with place.new_try() as folder:
-        (folder / WORK_DIR).mkdir()
+        (folder / name).parent.mkdir()
         (folder / name).write_bytes(data)
         place.take(folder)

@@ -36,7 +36,9 @@ RENEW_SECONDS = 10.0
 LEASE_SECONDS = 60.0
 _LOOK_SECONDS = 2.0
 _CLAIM = f"{WORK_DIR}/claim-"
-_OURS = re.compile(rf"(?:Split-[^/]+|quarantine|parquet/[^/]+)/[^/]+|{re.escape(WORK_DIR)}/.+")
+_OURS = re.compile(
+    rf"(?:Split-[^/]+|quarantine|vocabulary|parquet/[^/]+)/[^/]+|{re.escape(WORK_DIR)}/.+"
+)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from tfx import types
 from tfx.components.util import examples_utils
-from tfx.dsl.components.base import base_component, base_executor, executor_spec
+from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
 from tfx.proto import example_gen_pb2
 from tfx.types import artifact_utils, standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
@@ -32,7 +32,7 @@ class PackSpec(ComponentSpec):
     OUTPUTS = {"packed": ChannelParameter(type=standard_artifacts.Examples)}  # noqa: RUF012
 
 
-class Executor(base_executor.BaseExecutor):
+class Executor(base_beam_executor.BaseBeamExecutor):
     """Packs into the `packed` artifact."""
 
     def Do(  # noqa: N802, TFX's name
@@ -54,7 +54,13 @@ class Executor(base_executor.BaseExecutor):
                 uri = artifact_utils.get_single_uri(input_dict[key])
                 stated = stated_columns(os.path.join(uri, file))
         options = PackOptions.from_json(exec_properties["options"])
-        manifest = pack(examples.uri, packed.uri, options, stated=stated)
+        manifest = pack(
+            examples.uri,
+            packed.uri,
+            options,
+            stated=stated,
+            make_pipeline=self._make_beam_pipeline,
+        )
         packed.split_names = artifact_utils.encode_split_names(list(manifest.splits))
         packed.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)
         # Stock readers of rows refuse protos that they have no DataView for: they say so, where
@@ -62,7 +68,7 @@ class Executor(base_executor.BaseExecutor):
         examples_utils.set_payload_format(packed, example_gen_pb2.FORMAT_PROTO)
 
 
-class Pack(base_component.BaseComponent):
+class Pack(base_beam_component.BaseBeamComponent):
     """Turns row Examples, raw or transformed, into packed records for a Trainer.
 
     `outputs["packed"]`: `Examples` with `Split-*/` of packed shards and `manifest.json`, for
@@ -79,7 +85,7 @@ class Pack(base_component.BaseComponent):
     """
 
     SPEC_CLASS = PackSpec
-    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from penstock.components.errors import DataError, UsageError
 from penstock.components.packing.layout import PackedColumn
 from penstock.components.packing.options import PackOptions
+from penstock.components.tfrecord.sharding import split_dir
 
 _KINDS = {pa.int64(): "INT", pa.float32(): "FLOAT", pa.large_binary(): "BYTES"}
 _STORAGES = {"INT": "int64", "FLOAT": "float32", "BYTES": "cell"}
@@ -32,67 +33,117 @@ class ColumnFacts:
     """What was seen of one column.
 
     Attributes:
-        kind: INT, FLOAT or BYTES; None where no row had a value, or the column is not kept.
+        kinds: Of INT, FLOAT and BYTES those that were seen, and where first: task, row, split.
         lengths: How many rows had how many values, rows without one left out.
         rows: Rows with at least one value.
-        first: The first BYTES value.
+        first: The first BYTES value, after its task's number.
         vocabulary: How often each value was seen, for a column of ids.
     """
 
-    kind: str | None = None
+    kinds: dict[str, tuple[int, int, str]] = field(default_factory=dict)
     lengths: Counter[int] = field(default_factory=Counter)
     rows: int = 0
-    first: bytes | None = None
-    vocabulary: Counter[bytes] | None = None
+    first: tuple[int, bytes] | None = None
+    vocabulary: Counter[bytes] = field(default_factory=Counter)
+
+    def merge(self, other: "ColumnFacts") -> None:
+        """Add what was seen by another task."""
+        for kind, place in other.kinds.items():
+            self.kinds[kind] = min(place, self.kinds.get(kind, place))
+        self.lengths.update(other.lengths)
+        self.rows += other.rows
+        if other.first is not None:
+            self.first = min(self.first or other.first, other.first)
+        self.vocabulary.update(other.vocabulary)
+
+    def kind(self, name: str) -> str | None:
+        """INT, FLOAT or BYTES; None where no row had a value, or the column is not kept.
+
+        Raises:
+            DataError: Rows differ in it; `name` is what messages call the column.
+        """
+        kinds = sorted(self.kinds, key=self.kinds.__getitem__)
+        if len(kinds) > 1:
+            where = self.kinds[kinds[1]][-1]
+            raise DataError(f"{where}: column {name!r} is {kinds[1]}, in rows before it {kinds[0]}")
+        return kinds[0] if kinds else None
 
 
+@dataclass
 class Facts:
-    """Adds up what batches hold."""
+    """What tasks found out of the rows that they read.
 
-    def __init__(self, options: PackOptions) -> None:
-        self.rows = 0
-        self.columns: dict[str, ColumnFacts] = {}
-        self._options = options
+    Attributes:
+        rows: How many.
+        columns: What was seen of each column.
+        cpu_seconds: That the tasks took.
+        pass_seconds: About what training takes to read and decode the rows.
+        errors: What stopped tasks: each's number, the error's class and text.
+    """
 
-    def add(self, batch: pa.RecordBatch, where: str) -> None:
-        """Add the rows of a batch.
+    rows: int = 0
+    columns: dict[str, ColumnFacts] = field(default_factory=dict)
+    cpu_seconds: float = 0.0
+    pass_seconds: float = 0.0
+    errors: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def add(self, batch: pa.RecordBatch, options: PackOptions, task: int, split: str) -> None:
+        """Add the rows of a batch, as `without_lists` gives them, that a task read.
 
         Raises:
             DataError: A column has another kind than before.
         """
+        place = (task, self.rows, split_dir(split))
         self.rows += batch.num_rows
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             facts = self.columns.setdefault(name, ColumnFacts())
             if pa.types.is_null(column.type):
                 continue
-            if not self._options.columns or name in self._options.columns:
-                self._add_column(name, facts, column, where)
+            if not options.columns or name in options.columns:
+                _add_column(facts, column, place, is_ids=name in options.ids)
+                facts.kind(name)
             else:
                 facts.rows += int((row_lengths(column) > 0).sum())
 
-    def _add_column(self, name: str, facts: ColumnFacts, column: pa.Array, where: str) -> None:
-        kind = _KINDS[column.type.value_type]
-        if facts.kind not in (None, kind):
-            raise DataError(f"{where}: column {name!r} is {kind}, in rows before it {facts.kind}")
-        facts.kind = kind
-        lengths = row_lengths(column)
-        sizes, counts = np.unique(lengths[lengths > 0], return_counts=True)
-        facts.lengths.update(dict(zip(sizes.tolist(), counts.tolist(), strict=True)))
-        facts.rows += int((lengths > 0).sum())
-        if kind != "BYTES":
-            return
-        values = column.flatten()
-        if facts.first is None and len(values):
-            facts.first = values[0].as_py()
-        if name in self._options.ids:
-            facts.vocabulary = facts.vocabulary or Counter()
-            counted = pc.value_counts(values)
-            pairs = zip(*(counted.field(i).to_pylist() for i in (0, 1)), strict=True)
-            facts.vocabulary.update(dict(pairs))
+
+def merge_facts(parts: Iterable[Facts]) -> Facts:
+    """The facts of several tasks as one, in whatever order they come."""
+    merged = Facts()
+    for part in parts:
+        merged.rows += part.rows
+        merged.cpu_seconds += part.cpu_seconds
+        merged.pass_seconds += part.pass_seconds
+        merged.errors += part.errors
+        for name, seen in part.columns.items():
+            merged.columns.setdefault(name, ColumnFacts()).merge(seen)
+    return merged
+
+
+def _add_column(
+    facts: ColumnFacts, column: pa.Array, place: tuple[int, int, str], *, is_ids: bool
+) -> None:
+    is_list = column.type not in _KINDS
+    kind = _KINDS[column.type.value_type if is_list else column.type]
+    facts.kinds.setdefault(kind, place)
+    lengths = row_lengths(column)
+    sizes, counts = np.unique(lengths[lengths > 0], return_counts=True)
+    facts.lengths.update(dict(zip(sizes.tolist(), counts.tolist(), strict=True)))
+    facts.rows += int(counts.sum())
+    if kind != "BYTES":
+        return
+    values = column.flatten() if is_list else column
+    if facts.first is None and len(values):
+        facts.first = place[0], values[0].as_py()
+    if is_ids:
+        counted = pc.value_counts(values)
+        pairs = zip(*(counted.field(i).to_pylist() for i in (0, 1)), strict=True)
+        facts.vocabulary.update(dict(pairs))
 
 
 def row_lengths(column: pa.Array) -> np.ndarray:
-    """int64 [rows], the number of values of each row, 0 where it has none."""
+    """int64 [rows], the number of values of each row, 0 where it has none, 1 of no lists."""
+    if column.type in _KINDS:
+        return np.ones(len(column), np.int64)
     return pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
 
 
@@ -117,7 +168,11 @@ def packed_columns(
     """
     from_schema = stated is not None
     if stated is None:
-        stated = {name: _seen(seen) for name, seen in sorted(facts.columns.items()) if seen.kind}
+        stated = {
+            name: StatedColumn(kind, _seen_shape(seen))
+            for name, seen in sorted(facts.columns.items())
+            if (kind := seen.kind(name))
+        }
     names = [name for name in stated if not options.columns or name in options.columns]
     wanted = [*options.columns, *options.ids, *image_shapes]
     if unknown := [name for name in wanted if name not in names]:
@@ -127,9 +182,10 @@ def packed_columns(
     for name in names:
         seen = facts.columns.get(name, ColumnFacts())
         missing = facts.rows - seen.rows
-        if seen.kind not in (None, stated[name].kind):
+        kind = seen.kind(name)
+        if kind not in (None, stated[name].kind):
             raise DataError(
-                f"column {name!r} is {seen.kind} in the rows, {stated[name].kind} in the schema"
+                f"column {name!r} is {kind} in the rows, {stated[name].kind} in the schema"
             )
         if name in image_shapes:
             columns.append(_image(name, stated[name], seen, image_shapes[name], missing))
@@ -138,10 +194,9 @@ def packed_columns(
     return tuple(columns)
 
 
-def _seen(facts: ColumnFacts) -> StatedColumn:
-    """One shape where all rows with a value have as many of them."""
-    assert facts.kind is not None
-    return StatedColumn(facts.kind, tuple(facts.lengths) if len(facts.lengths) == 1 else None)
+def _seen_shape(facts: ColumnFacts) -> tuple[int, ...] | None:
+    """The one shape where all rows with a value have as many of them."""
+    return tuple(facts.lengths) if len(facts.lengths) == 1 else None
 
 
 def _image(

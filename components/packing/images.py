@@ -18,31 +18,39 @@ _THREADS = 4
 _MAGICS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM")
 
 
-class ImageDecoder:
-    """Decodes the values of one column; the first decides the size where the column states none.
-
-    Attributes:
-        shape: Height, width and channels of every image.
-        cpu_seconds: That decoding took so far.
+def image_shape(column: ImageColumn, first: bytes) -> tuple[int, ...]:
+    """Height, width and channels of all images: as stated, or those of the first.
 
     Raises:
         DataError: The first value is no image, or a raw one whose shape is not stated.
     """
+    if column.size:
+        return (*column.size, column.channels)
+    if first.startswith(_MAGICS):
+        return tuple(_pixels(column, first).shape)
+    raise DataError(
+        f"column {column.name!r} holds no JPEG, PNG, GIF or BMP; of raw pixels, state the "
+        f"shape: --image {column.name}=HxWxC"
+    )
 
-    def __init__(self, column: ImageColumn, first: bytes) -> None:
+
+class ImageDecoder:
+    """Decodes the values of one column.
+
+    Args:
+        column: Which, and the size to resize to if any.
+        shape: Height, width and channels of every image.
+    """
+
+    def __init__(self, column: ImageColumn, shape: tuple[int, ...]) -> None:
         self._column = column
-        self.cpu_seconds = 0.0
-        self.shape: tuple[int, int, int]
-        if column.size:
-            self.shape = (*column.size, column.channels)
-        elif first.startswith(_MAGICS):
-            height, width, channels = self._pixels(first).shape
-            self.shape = (height, width, channels)
-        else:
-            raise DataError(
-                f"column {column.name!r} holds no JPEG, PNG, GIF or BMP; of raw pixels, state the "
-                f"shape: --image {column.name}=HxWxC"
-            )
+        self._shape = shape
+        self._cpu_seconds = 0.0
+
+    def take_cpu_seconds(self) -> float:
+        """CPU time that decoding took since this was asked for."""
+        spent, self._cpu_seconds = self._cpu_seconds, 0.0
+        return spent
 
     def decode(self, values: pa.Array) -> npt.NDArray[np.uint8]:
         """uint8 [rows, height * width * channels].
@@ -51,7 +59,7 @@ class ImageDecoder:
             DataError: A value is no image, or of another shape than the others.
         """
         began = time.process_time()
-        size = int(np.prod(self.shape))
+        size = int(np.prod(self._shape))
         pixels = np.empty((len(values), size), np.uint8)
         data = values.to_pylist()
 
@@ -61,7 +69,7 @@ class ImageDecoder:
         with ThreadPoolExecutor(_THREADS) as pool:
             for _ in pool.map(one, range(len(data))):
                 pass
-        self.cpu_seconds += time.process_time() - began
+        self._cpu_seconds += time.process_time() - began
         return pixels
 
     def _one(self, data: bytes) -> npt.NDArray[np.uint8]:
@@ -70,41 +78,40 @@ class ImageDecoder:
         if not data.startswith(_MAGICS):
             raise DataError(
                 f"column {self._column.name!r}: a value of {len(data):,} bytes is neither a "
-                f"JPEG, PNG, GIF or BMP nor raw pixels of shape {self.shape}"
+                f"JPEG, PNG, GIF or BMP nor raw pixels of shape {self._shape}"
             )
-        pixels = self._pixels(data)
-        if self._column.size and pixels.shape != self.shape:
+        pixels = _pixels(self._column, data)
+        if self._column.size and pixels.shape != self._shape:
             return self._resized(pixels)
-        if pixels.shape != self.shape:
+        if pixels.shape != self._shape:
             raise DataError(
                 f"column {self._column.name!r}: an image of shape {pixels.shape}, the first has "
-                f"{self.shape}; state a size to resize to: --image {self._column.name}=HxW"
+                f"{self._shape}; state a size to resize to: --image {self._column.name}=HxW"
             )
         return pixels
 
     def _is_raw(self, data: bytes) -> bool:
         """Whether they are pixels as they stand."""
-        if len(data) != math.prod(self.shape):
+        if len(data) != math.prod(self._shape):
             return False
         # Two pixels may well be the letters that a BMP begins with.
         is_like_image = data.startswith(_MAGICS)
         return not is_like_image or (bool(self._column.size) and image_header(data) is None)
 
-    def _pixels(self, data: bytes) -> npt.NDArray[np.uint8]:
-        import tensorflow as tf
-
-        try:
-            return tf.io.decode_image(
-                data, channels=self._column.channels, expand_animations=False
-            ).numpy()
-        except tf.errors.InvalidArgumentError as error:
-            raise DataError(
-                f"column {self._column.name!r}: an image of {len(data):,} bytes cannot be decoded "
-                f"({error.message})"
-            ) from error
-
     def _resized(self, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
         import tensorflow as tf
 
-        resized: Any = tf.image.resize(pixels, self.shape[:2], antialias=True)
+        resized: Any = tf.image.resize(pixels, self._shape[:2], antialias=True)
         return tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8).numpy()
+
+
+def _pixels(column: ImageColumn, data: bytes) -> npt.NDArray[np.uint8]:
+    import tensorflow as tf
+
+    try:
+        return tf.io.decode_image(data, channels=column.channels, expand_animations=False).numpy()
+    except tf.errors.InvalidArgumentError as error:
+        raise DataError(
+            f"column {column.name!r}: an image of {len(data):,} bytes cannot be decoded "
+            f"({error.message})"
+        ) from error

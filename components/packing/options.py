@@ -64,7 +64,8 @@ class PackOptions:
         on_missing: What becomes of a row without a value where others have a fixed number of
             values: `fill` puts 0, 0.0 or the empty string there, and counts them; `list` keeps
             the whole column as lists, of which some are empty; `fail` stops.
-        memory_bytes: Rows that are shuffled in memory at a time; more go by way of the disk.
+        memory_bytes: Rows that each process shuffles in memory at a time; more go by way of the
+            disk.
         shards: How many shards a split has.
     """
 

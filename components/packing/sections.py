@@ -29,10 +29,9 @@ class BlockMaker:
         self._vocabularies = vocabularies
         self._images = images
 
-    @property
-    def images_cpu_seconds(self) -> float:
-        """CPU time that the decoding of images took so far."""
-        return sum(image.cpu_seconds for image in self._images.values())
+    def take_images_cpu_seconds(self) -> float:
+        """CPU time that the decoding of images took since this was asked for."""
+        return sum(image.take_cpu_seconds() for image in self._images.values())
 
     def block(self, batch: pa.RecordBatch) -> Block:
         """The block of some rows.

@@ -1,145 +1,172 @@
-"""Any number of rows in an order that a seed decides, in bounded memory: Arrow batches in and out.
+"""Rows of a shard with their places in it, in any order, in; the rows in order out.
 
-Each row gets a random 64-bit key, decided by the seed, the split and the row's place. The
-rows in the order of their keys are a uniformly random permutation. Keys fall evenly, so the
-keys' range is cut into buckets that fit into memory: a first pass sorts a chunk of rows at a time
-and appends each bucket's part to its file, a second reads bucket after bucket and sorts each. Rows
-that fit into memory as they are never touch the disk.
+Rows that fit into memory as they are never touch the disk. Of others the range of places is cut
+into parts that do: a first pass appends to each part's file what comes of it, a second reads part
+after part and sorts each.
 
 A column with one value in each row moves without the lists around its values, four times as fast.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-# 256 buckets of 256 MiB are 64 GiB.
-_MAX_BUCKETS = 256
-# Of the memory that the shuffle may take: a chunk is there twice while it is sorted.
-_CHUNK_SHARE = 4
-_KEYS = 2**63
+from penstock.components.packing.permutation import Numbers
 
-Keys = npt.NDArray[np.int64]
+# Of the memory that rows may take: a chunk is there twice while it is cut.
+CHUNK_SHARE = 4
 
 
-class RowShuffler:
-    """Takes all rows of a split, then gives them back shuffled.
+class RowSorter:
+    """Takes all rows of a shard, then gives them back in order.
 
     Args:
-        folder: For the buckets; made where it is needed and emptied bucket by bucket.
-        name: The split's; two splits are not shuffled alike.
-        seed: Decides the order.
-        expected_bytes: About how many bytes the rows have.
-        memory_bytes: About how many may be in memory.
+        folder: For the parts; made where it is needed and emptied part by part.
+        rows: How many there are.
+        memory_bytes: About how many bytes may be in memory.
+
+    Attributes:
+        rows: How many were taken.
     """
 
-    def __init__(
-        self, folder: Path, name: str, *, seed: int, expected_bytes: int, memory_bytes: int
-    ) -> None:
-        digest = hashlib.sha256(f"{seed}\0{name}".encode()).digest()
-        self._random = np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "little")))
-        buckets = min(_MAX_BUCKETS, -(-expected_bytes // memory_bytes))
-        self._files = [folder / f"{name}-{i:03d}" for i in range(buckets)] if buckets > 1 else []
-        self._chunk_bytes = memory_bytes // _CHUNK_SHARE
-        self._waiting = _Rows()
+    def __init__(self, folder: Path, rows: int, *, memory_bytes: int) -> None:
+        self._folder = folder
+        self._expected = rows
+        self._memory_bytes = memory_bytes
+        self._waiting = Rows()
+        self._parts = 0
         self.rows = 0
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Take some rows; columns are lists, or of type null where no row has a value."""
-        keys = self._random.integers(0, _KEYS, batch.num_rows, np.int64)
-        self._waiting.add(keys, _without_lists(batch))
+    def add(self, places: Numbers, batch: pa.RecordBatch) -> None:
+        """Take some rows, as `without_lists` gives them, and the place of each."""
+        self._waiting.add(places, batch)
         self.rows += batch.num_rows
-        if self._files and self._waiting.bytes >= self._chunk_bytes:
+        share = CHUNK_SHARE if self._parts else 1
+        if self._waiting.bytes >= self._memory_bytes // share:
             self._spill()
 
-    def shuffled(self, sizes: Iterable[int]) -> Iterator[pa.RecordBatch]:
-        """All rows, once, in their new order, columns as they came.
+    def add_encoded(self, rows: bytes | Path) -> None:
+        """Take what `encode_rows` encoded, or a file of such."""
+        for places, batch in _read_rows(rows):
+            self.add(places, batch)
+
+    def in_order(self, sizes: Iterable[int]) -> Iterator[pa.RecordBatch]:
+        """All rows, once, in the order of their places, columns as they came.
 
         Args:
             sizes: How many rows each batch has; their sum is the number of rows.
         """
-        buckets = self._buckets()
-        order: Keys = np.empty(0, np.int64)
+        parts = self._in_parts()
+        order = np.empty(0, np.int64)
         rows: pa.RecordBatch = None
         for size in sizes:
-            parts = []
+            found = []
             while size:
                 if not len(order):
-                    rows, order = next(buckets)
-                parts.append(rows.take(pa.array(order[:size])))
-                order, size = order[size:], size - parts[-1].num_rows
-            yield _with_lists(_joined(parts))
+                    rows, order = next(parts)
+                found.append(rows.take(pa.array(order[:size])))
+                order, size = order[size:], size - found[-1].num_rows
+            yield _with_lists(_joined(found))
 
     def _spill(self) -> None:
-        """Append the rows that wait to the files of their buckets."""
-        keys, rows = self._waiting.take()
-        order = np.argsort(keys, kind="stable")
-        keys, rows = keys[order], rows.take(pa.array(order))
-        step = _KEYS // len(self._files) + 1
-        ends = np.searchsorted(keys // step, np.arange(len(self._files)), side="right").tolist()
-        self._files[0].parent.mkdir(parents=True, exist_ok=True)
-        for path, begin, end in zip(self._files, [0, *ends[:-1]], ends, strict=True):
-            _append(path, keys[begin:end], rows.slice(begin, end - begin))
+        """Append the rows that wait to the files of their parts."""
+        # What waits for the first time is as much as fits.
+        self._parts = self._parts or -(-self._expected // self._waiting.rows)
+        self._folder.mkdir(exist_ok=True)
+        places, rows = self._waiting.take()
+        for part, some, cut in cut_rows(places, rows, places * self._parts // self._expected):
+            with self._path(part).open("ab") as file:
+                file.write(encode_rows(some, cut))
 
-    def _buckets(self) -> Iterator[tuple[pa.RecordBatch, Keys]]:
-        """The rows of each bucket, and their order."""
-        if not self._files:
-            keys, rows = self._waiting.take()
-            yield rows, np.argsort(keys, kind="stable")
-            return
-        self._spill()
-        for path in self._files:
-            found = _Rows()
-            for keys, part in _read(path):
-                found.add(keys, part)
-            path.unlink()
-            if found.bytes:
-                keys, rows = found.take()
-                yield rows, np.argsort(keys, kind="stable")
+    def _path(self, part: int) -> Path:
+        return self._folder / f"{part:05d}"
+
+    def _in_parts(self) -> Iterator[tuple[pa.RecordBatch, Numbers]]:
+        """The rows of each part, and their order."""
+        if self._parts and self._waiting.rows:
+            self._spill()
+        for part in range(max(1, self._parts)):
+            if self._parts and self._path(part).exists():
+                for places, rows in _read_rows(self._path(part)):
+                    self._waiting.add(places, rows)
+                self._path(part).unlink()
+            if self._waiting.rows:
+                places, rows = self._waiting.take()
+                yield rows, np.argsort(places)
 
 
-class _Rows:
-    """Rows with their keys, in memory."""
+class Rows:
+    """Rows with their places, in memory.
+
+    Attributes:
+        rows: How many.
+        bytes: About how many bytes.
+    """
 
     def __init__(self) -> None:
-        self._keys: list[Keys] = []
+        self._clear()
+
+    def _clear(self) -> None:
+        self._places: list[Numbers] = []
         self._batches: list[pa.RecordBatch] = []
-        self.bytes = 0
+        self.rows = self.bytes = 0
 
-    def add(self, keys: Keys, batch: pa.RecordBatch) -> None:
-        self._keys.append(keys)
+    def add(self, places: Numbers, batch: pa.RecordBatch) -> None:
+        """Add some."""
+        self._places.append(places)
         self._batches.append(batch)
-        self.bytes += keys.nbytes + batch.nbytes
+        self.rows += len(places)
+        self.bytes += places.nbytes + batch.nbytes
 
-    def take(self) -> tuple[Keys, pa.RecordBatch]:
-        """All of them as they came; they are forgotten."""
-        keys, batches = self._keys, self._batches
-        self._keys, self._batches, self.bytes = [], [], 0
-        return np.concatenate([np.empty(0, np.int64), *keys]), _joined(batches)
+    def take(self) -> tuple[Numbers, pa.RecordBatch]:
+        """All of them as they came, at least one; they are forgotten."""
+        places, batches = self._places, self._batches
+        self._clear()
+        return np.concatenate(places), _joined(batches)
 
 
-def _append(path: Path, keys: Keys, rows: pa.RecordBatch) -> None:
-    """Each part is a stream of its own, as parts may differ in their columns' types."""
-    batch = pa.RecordBatch.from_arrays([pa.array(keys), *rows.columns], ["", *rows.schema.names])
-    with path.open("ab") as file, pa.ipc.new_stream(file, batch.schema) as writer:
+def cut_rows(
+    places: Numbers, rows: pa.RecordBatch, parts: Numbers
+) -> Iterator[tuple[int, Numbers, pa.RecordBatch]]:
+    """The rows of each part: its number, their places, and they.
+
+    Args:
+        places: int64 [rows].
+        rows: The rows.
+        parts: int64 [rows], the part of each.
+    """
+    order = np.argsort(parts, kind="stable")
+    places, rows, parts = places[order], rows.take(pa.array(order)), parts[order]
+    begins = np.flatnonzero(np.diff(parts, prepend=-1))
+    for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(parts)], strict=True):
+        yield int(parts[begin]), places[begin:end], rows.slice(begin, end - begin)
+
+
+def encode_rows(places: Numbers, rows: pa.RecordBatch) -> bytes:
+    """The bytes of rows and their places; one after the other they can be read again."""
+    batch = pa.RecordBatch.from_arrays([pa.array(places), *rows.columns], ["", *rows.schema.names])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
 
 
-def _read(path: Path) -> Iterator[tuple[Keys, pa.RecordBatch]]:
-    with path.open("rb") as file:
-        size = path.stat().st_size
+def _read_rows(data: bytes | Path) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
+    """The rows that `encode_rows` encoded, in a file one after the other."""
+    source: Any = pa.BufferReader(data) if isinstance(data, bytes) else pa.OSFile(str(data))
+    with source as file:
+        size = file.size()
         while file.tell() < size:
             for batch in pa.ipc.open_stream(file):
-                keys, *columns = batch.columns
+                places, *columns = batch.columns
                 names = batch.schema.names[1:]
-                yield keys.to_numpy(), pa.RecordBatch.from_arrays(columns, names)
+                yield places.to_numpy(), pa.RecordBatch.from_arrays(columns, names)
 
 
-def _without_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
+def without_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The values themselves of columns that have one in each row."""
     each = np.arange(batch.num_rows + 1)
     columns = [

@@ -11,6 +11,7 @@ with `mask(crc) = ((crc >> 15 | crc << 17) + 0xa282ead8) mod 2^32`. Records foll
 another without padding; the file has neither header nor footer nor index.
 """
 
+import struct
 from typing import Any
 
 import google_crc32c
@@ -21,6 +22,7 @@ HEADER_BYTES = 12
 FOOTER_BYTES = 4
 
 MASK_DELTA = 0xA282EAD8
+_LENGTH = struct.Struct("<Q")
 
 
 def masked_crc(data: bytes) -> int:
@@ -40,9 +42,9 @@ def payload_bounds(data: Any) -> tuple[npt.NDArray[np.int64], bool]:
     """
     bounds = []
     start = 0
-    while start < len(data):
+    while start + HEADER_BYTES <= len(data):
         begin = start + HEADER_BYTES
-        end = begin + int.from_bytes(bytes(data[start : start + 8]), "little")
+        end = begin + _LENGTH.unpack_from(data, start)[0]
         bounds.append((begin, end))
         start = end + FOOTER_BYTES
     return np.array(bounds, np.int64).reshape(-1, 2), start == len(data)

@@ -1,20 +1,23 @@
 """`penstock pack`: row Examples in, packed training records out, without TFX."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from penstock.components.engine.options import EngineOptions
+from penstock.components.errors import UsageError
 from penstock.components.packing.options import ImageColumn, PackOptions
 from penstock.components.tfrecord.sharding import MIB, ShardOptions
+from penstock.pipelines.cli.option_flags import flag_names, given, in_flags, with_flags
 
 
-def command(
+def _pack(
     examples: Annotated[
         str,
         typer.Argument(help="Folder or address of row Examples, with Split-NAME folders in it."),
     ],
-    output: Annotated[Path, typer.Argument(help="Folder to make.")],
+    output: Annotated[str, typer.Argument(help="Folder to make, or an address, s3:// or gs://.")],
     split: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Once a split to pack. [all]")
     ] = None,
@@ -54,6 +57,7 @@ def command(
         bool, typer.Option("--overwrite", help="Replace OUTPUT once the new one is complete.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest.")] = False,
+    **engine: Any,
 ) -> None:
     """Turn row Examples into packed, shuffled records that training reads many times as fast.
 
@@ -62,6 +66,11 @@ def command(
 
     Example: penstock pack shards packed --split train --seed 1
     """
+    try:
+        on_engine = EngineOptions(**given(engine))
+    except UsageError as error:
+        error.args = (in_flags(str(error), flag_names(EngineOptions)),)
+        raise
     options = PackOptions(
         splits=tuple(split or ()),
         columns=tuple(name for name in columns.split(",") if name),
@@ -76,4 +85,15 @@ def command(
     # TensorFlow takes seconds to import; --help needs none of it.
     from penstock.pipelines.cli.work.pack import run_pack
 
-    run_pack(examples, output, options, schema=schema, overwrite=overwrite, as_json=as_json)
+    run_pack(
+        examples,
+        output,
+        options,
+        engine=on_engine,
+        schema=schema,
+        overwrite=overwrite,
+        as_json=as_json,
+    )
+
+
+command = with_flags(_pack, EngineOptions, panel="Engine")

@@ -2,10 +2,8 @@
 
 import os
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from glob import glob
 
@@ -24,9 +22,7 @@ from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.sharding import MIB
 from penstock.pipelines.terminal.interrupts import whole_or_nothing
-from penstock.pipelines.terminal.work_progress import OnProgress, work_progress
-
-_SECONDS_BETWEEN_LOOKS = 0.5
+from penstock.pipelines.terminal.work_progress import watched_rows
 
 
 def run_ingest(
@@ -67,7 +63,7 @@ def run_ingest(
             options,
             make_pipeline,
             overwrite=overwrite,
-            watch=lambda rows_done: _progress(rows_done, rows),
+            watch=lambda rows_done: watched_rows(rows_done, rows),
         )
     if as_json:
         sys.stdout.write(manifest.to_json())
@@ -80,27 +76,6 @@ def _as_workers_see(inputs: Sequence[str], engine: EngineOptions) -> Sequence[st
     if engine.runner == "local":
         return inputs
     return [os.path.abspath(one) if glob(one, recursive=True) else one for one in inputs]
-
-
-@contextmanager
-def _progress(rows_done: Callable[[], int], rows: int) -> Iterator[None]:
-    """Rows, rate and time left while the block runs."""
-    done = threading.Event()
-
-    def watch(on_progress: OnProgress) -> None:
-        while not done.wait(_SECONDS_BETWEEN_LOOKS):
-            done_rows = rows_done()
-            if done_rows:  # workers on other machines cannot say
-                on_progress(done_rows, rows)
-
-    with work_progress("{:,} rows".format) as on_progress:
-        watcher = threading.Thread(target=watch, args=(on_progress,), daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            done.set()
-            watcher.join()
 
 
 def _report(manifest: Manifest, jobs: Sequence[Job], output: str, seconds: float) -> None:

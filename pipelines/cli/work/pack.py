@@ -1,26 +1,30 @@
 """The work of `penstock pack`: pack, show progress, report."""
 
+import os
 import sys
 import time
 from pathlib import Path
 
-from penstock.components.files.spool import local_folder
+from penstock.components.engine.options import EngineOptions
+from penstock.components.engine.pipeline import engine_pipeline
+from penstock.components.files.remote import is_remote
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import EMPTY_COLUMNS, pack
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.pipelines.terminal.interrupts import whole_or_nothing
 from penstock.pipelines.terminal.tables import console, counted, human_bytes, print_table
-from penstock.pipelines.terminal.work_progress import work_progress
+from penstock.pipelines.terminal.work_progress import watched_rows
 
 _MAX_COLUMNS = 40
 
 
 def run_pack(
     examples: str,
-    output: Path,
+    output: str,
     options: PackOptions,
     *,
+    engine: EngineOptions,
     schema: Path | None,
     overwrite: bool,
     as_json: bool,
@@ -38,21 +42,28 @@ def run_pack(
         stated = stated_columns(schema)
     started = time.perf_counter()
     passes: list[float] = []
-    examples = local_folder(examples)
-    with whole_or_nothing(), work_progress("{:,} rows".format) as on_rows:
+    if engine.runner != "local" and not is_remote(examples):
+        examples = os.path.abspath(examples)  # workers are in other folders
+    with whole_or_nothing():
         manifest = pack(
-            examples, output, options,
-            stated=stated, overwrite=overwrite, on_rows=on_rows, on_cost=passes.append,
-        )  # fmt: skip
+            examples,
+            output,
+            options,
+            stated=stated,
+            overwrite=overwrite,
+            make_pipeline=lambda: engine_pipeline(engine),
+            watch=watched_rows,
+            on_cost=passes.append,
+        )
     if as_json:
         sys.stdout.write(manifest.to_json())
     else:
         _report(manifest, output, time.perf_counter() - started, *passes)
 
 
-def _report(manifest: Manifest, output: Path, seconds: float, passes: float) -> None:
+def _report(manifest: Manifest, output: str, seconds: float, passes: float) -> None:
     out = console()
-    layout = PackedLayout.from_dict(manifest.packed or {}, str(output))
+    layout = PackedLayout.from_dict(manifest.packed or {}, output)
     rows = [
         (
             name,

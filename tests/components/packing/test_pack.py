@@ -2,11 +2,15 @@ import gzip
 import json
 from collections import Counter
 
+import apache_beam as beam
 import numpy as np
 import pytest
 import tensorflow as tf
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 
 from penstock.components.doctor.verify import verify
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError, UsageError
 from penstock.components.packing.block import column_values, decode_block
 from penstock.components.packing.facts import StatedColumn
@@ -117,6 +121,38 @@ def test_rows_that_do_not_fit_into_memory_go_by_the_disk(tmp_path, write_rows):
     assert all(row["blob"] == [blob + b"%d" % row["id"][0]] for row in found)
     # The keys are the same, so the order is.
     assert [r["id"] for r in found] == [r["id"] for r in unpacked(tmp_path / "memory")]
+
+
+ENGINES = {
+    "here": local_pipeline,
+    # Of no runner on this machine: rows are elements, I/O errors are raised.
+    "other": lambda: beam.Pipeline(BundleBasedDirectRunner(), PipelineOptions([])),
+    "two": lambda: local_pipeline(2),
+}
+DIGESTS = ["b3ef", "90a5", "85d4", "7af1", "92bb", "3b2c"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "memory_bytes"),
+    [
+        ("here", 2**28),
+        ("here", 2**20),
+        ("other", 2**28),
+        ("other", 2**20),
+        pytest.param("two", 2**20, marks=pytest.mark.ci),
+    ],
+)
+def test_any_engine_gives_the_same_bytes(tmp_path, write_rows, mixed, engine, memory_bytes):
+    blob = bytes(range(256)) * 64
+    rows = write_rows([{**mixed(i), "blob": blob + b"%d" % i} for i in range(300)])
+    write_rows([mixed(i) for i in range(7)], split="eval")
+    options = PackOptions(ids=("kind",), shards=SMALL, memory_bytes=memory_bytes)
+    manifest = pack(str(rows), tmp_path / "packed", options, make_pipeline=ENGINES[engine])
+    assert [shard.sha256[:4] for shard in manifest.shards] == DIGESTS
+    assert manifest.account.written == {"eval": 7, "train": 300}
+    assert verify(str(tmp_path / "packed")).faults == ()
+    files = {path.name for path in (tmp_path / "packed").iterdir()}
+    assert files == {"Split-eval", "Split-train", "manifest.json", "vocabulary"}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""An ingest on a job server of Beam, whose worker shares nothing with it but an S3 server.
+"""Ingest and pack on a job server of Beam, whose worker shares nothing with it but an S3 server.
 
 Of the engine each part is a process: a job server, and a worker pool whose disk is its own, a
 tmpfs over the folder of the process that plans, where a mount namespace can be had.
@@ -16,12 +16,12 @@ import pytest
 
 from penstock.components.engine.options import EngineOptions
 from penstock.components.engine.pipeline import engine_pipeline, local_pipeline
-from penstock.components.errors import DataError
-from penstock.components.example_gen import stage
+from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
-from penstock.components.example_gen.stage import spread_by
+from penstock.components.packing.options import PackOptions
+from penstock.components.packing.pack import pack
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.sharding import ShardOptions
 
@@ -88,13 +88,11 @@ def engine(s3, tmp_path):
 
 def run(make_pipeline, output, **options):
     options = IngestOptions(shards=ShardOptions(shards=4), **options)
-    source = open_source("s3://bucket/in", None, spread_by(make_pipeline, output))
-    job = plan_job(source, SplitOptions(), options)
+    job = plan_job(open_source("s3://bucket/in"), SplitOptions(), options)
     return ingest([job], output, options, make_pipeline)
 
 
-def test_the_same_bytes_as_in_process(s3, engine, tmp_path, monkeypatch):
-    monkeypatch.setattr(stage, "_WORTH_SPREADING_BYTES", 0)
+def test_the_same_bytes_as_in_process(s3, engine, tmp_path):
     lines = [f"{i},{i / 4 if i != 41 else 'x'},name {i}" for i in range(40_000)]
     for at in range(2):
         text = "id,fare,name\n" + "\n".join(lines[at::2]) + "\n"
@@ -104,6 +102,13 @@ def test_the_same_bytes_as_in_process(s3, engine, tmp_path, monkeypatch):
     there = run(lambda: engine_pipeline(engine), "s3://bucket/out", **options)
     assert there == here
     assert there.account.quarantined == 1
+    options = PackOptions(ids=("name",), memory_bytes=2**20)
+    packed = pack(str(tmp_path / "out"), tmp_path / "packed", options)
+    address = "s3://bucket/packed"
+    pipeline = lambda: engine_pipeline(engine)  # noqa: E731
+    assert pack("s3://bucket/out", address, options, make_pipeline=pipeline) == packed
+    with pytest.raises(UsageError, match="no column 'none' with a value; there are fare, id, name"):
+        pack("s3://bucket/out", f"{address}2", PackOptions(ids=("none",)), make_pipeline=pipeline)
     with pytest.raises(DataError, match=r"in/1\.csv: line 22 \(row 21\), column 'fare'"):
         run(lambda: engine_pipeline(engine), "s3://bucket/strict")
     found = s3.list_objects_v2(Bucket="bucket", Prefix="strict")

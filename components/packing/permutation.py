@@ -1,0 +1,60 @@
+"""An order of any number of rows that a seed decides: numbers of rows in, their places out.
+
+Each place is reckoned from the row's number alone, in no memory, so that tasks which read some of
+the rows know where these go. It is a Feistel network over a grid of about as many cells as there
+are rows: in turn the row of a cell is moved by a hash of its column and the column by one of its
+row, and what falls outside is moved on until it falls inside. Costs about 0.1 us a row.
+"""
+
+import hashlib
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64]
+
+_ROUNDS = 6
+
+
+class Permutation:
+    """A permutation of `0..rows-1`.
+
+    Args:
+        rows: At least 1.
+        seed: Decides it, with `name`.
+        name: The split's; two splits are not shuffled alike.
+    """
+
+    def __init__(self, rows: int, *, seed: int, name: str) -> None:
+        self._rows = rows
+        self._height = math.isqrt(rows - 1) + 1
+        self._width = -(-rows // self._height)
+        digest = hashlib.sha512(f"{seed}\0{name}".encode()).digest()
+        self._keys = np.frombuffer(digest, "<u8")[:_ROUNDS]
+
+    def places(self, begin: int, end: int) -> Numbers:
+        """int64 [end - begin], where the rows from `begin` up to `end` come."""
+        places = self._moved(np.arange(begin, end, dtype=np.uint64))
+        while (outside := np.flatnonzero(places >= self._rows)).size:
+            places[outside] = self._moved(places[outside])
+        return places.astype(np.int64)
+
+    def _moved(self, cells: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        height, width = np.uint64(self._height), np.uint64(self._width)
+        row, column = cells // width, cells % width
+        for number, key in enumerate(self._keys):
+            if number % 2:
+                column = (column + _hash(row, key)) % width
+            else:
+                row = (row + _hash(column, key)) % height
+        return row * width + column
+
+
+def _hash(values: npt.NDArray[np.uint64], key: np.uint64) -> npt.NDArray[np.uint64]:
+    """32 bits of each: SplitMix64's finalizer."""
+    mixed = values + key
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed ^= mixed >> np.uint64(shift)
+        mixed *= np.uint64(factor)
+    return mixed >> np.uint64(32)
