@@ -17,9 +17,11 @@ import pytest
 from penstock.components.engine.options import EngineOptions
 from penstock.components.engine.pipeline import engine_pipeline, local_pipeline
 from penstock.components.errors import DataError, UsageError
+from penstock.components.example_gen import stage
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.example_gen.stage import spread_by
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.sources.open import open_source
@@ -88,11 +90,13 @@ def engine(s3, tmp_path):
 
 def run(make_pipeline, output, **options):
     options = IngestOptions(shards=ShardOptions(shards=4), **options)
-    job = plan_job(open_source("s3://bucket/in"), SplitOptions(), options)
+    source = open_source("s3://bucket/in", None, spread_by(make_pipeline, output))
+    job = plan_job(source, SplitOptions(), options)
     return ingest([job], output, options, make_pipeline)
 
 
-def test_the_same_bytes_as_in_process(s3, engine, tmp_path):
+def test_the_same_bytes_as_in_process(s3, engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(stage, "_WORTH_SPREADING_BYTES", 0)
     lines = [f"{i},{i / 4 if i != 41 else 'x'},name {i}" for i in range(40_000)]
     for at in range(2):
         text = "id,fare,name\n" + "\n".join(lines[at::2]) + "\n"
