@@ -2,7 +2,6 @@
 
 import functools
 import struct
-from collections.abc import Sequence
 
 import google_crc32c
 import numpy as np
@@ -16,16 +15,11 @@ def frame_records(records: pa.BinaryArray) -> pa.BinaryArray:
     """The records, no nulls, less than 2 GiB, with their frames: ready to be written."""
     lengths = pc.binary_length(records).to_numpy(zero_copy_only=False).astype("<u8")
     headers = pa.array([_header(n) for n in lengths.tolist()], pa.binary())
-    footers = masked_crcs(_objects(records))
+    crcs = np.fromiter(map(google_crc32c.value, _objects(records)), np.uint32, len(records))
+    footers = ((crcs >> 15 | crcs << 17) + np.uint32(MASK_DELTA)).astype("<u4")
     return pc.binary_join_element_wise(
         headers, records, _fixed_width(footers), pa.scalar(b"", pa.binary())
     )
-
-
-def masked_crcs(records: Sequence[bytes] | np.ndarray) -> np.ndarray:
-    """uint32 [records], little endian, `framing.masked_crc` of each."""
-    crcs = np.fromiter(map(google_crc32c.value, records), np.uint32, len(records))
-    return ((crcs >> 15 | crcs << 17) + np.uint32(MASK_DELTA)).astype("<u4")
 
 
 @functools.lru_cache(maxsize=2**16)
