@@ -12,6 +12,7 @@ and the elements are their paths.
 """
 
 import json
+import shutil
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -78,7 +79,8 @@ class PackRows(beam.PTransform):
         job: What all tasks know.
         tasks: The shards to read.
         output: Where the packed shards go.
-        by_files: A folder for the rows, where the runner is one of this machine.
+        by_files: A folder for the rows, where the runner is one of this machine; it has some
+            room that is given up before the results are written.
         progress: A folder of this machine where tasks on it say how far they are.
     """
 
@@ -118,7 +120,7 @@ class PackRows(beam.PTransform):
             (plans | "Planned" >> beam.Filter(_is_told), written)
             | "All results" >> beam.Flatten()
             | "As one" >> beam.GroupByKey()
-            | "Report" >> beam.Map(_report, output=self._work[1])
+            | "Report" >> beam.Map(_report, output=self._work[1], by_files=self._work[3])
         )
 
 
@@ -159,6 +161,8 @@ class _Task(beam.DoFn):
         if isinstance(error, OSError | TriesFailedError) and not self._is_local:
             raise error
         put(self._output, _STOPPED, b"")
+        if isinstance(error, OSError) and error.filename is None:  # that of a write
+            error.filename = str(self._by_files)
         kind = type(error) if isinstance(error, PenstockError) else DataError
         return kind.__name__, one_line(error)
 
@@ -236,7 +240,9 @@ class _Write(_Task):
         return self._maker
 
 
-def _report(found: tuple[Any, Iterable[Any]], output: Output) -> None:
+def _report(found: tuple[Any, Iterable[Any]], output: Output, by_files: Path) -> None:
+    # Room for this, should the disk be full: what is there nobody reads any more.
+    shutil.rmtree(by_files, ignore_errors=True)
     # Of a task that an engine ran twice either result will do.
     by_part = {(result.split, result.number): result for result in found[1]}
     results = [asdict(by_part[part]) for part in sorted(by_part)]

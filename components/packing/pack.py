@@ -43,6 +43,9 @@ Watch = Callable[[Callable[[], int], int], AbstractContextManager[object]]
 # does, cost as much CPU time as packing them did.
 OnCost = Callable[[float], None]
 
+# For the results of a thousand shards, where the disk is full.
+_ROOM_BYTES = 256 * 1024
+
 
 def pack(
     examples: str,
@@ -80,6 +83,7 @@ def pack(
     job, tasks = plan_job(splits, options, stated)
     with open_output(output, overwrite=overwrite) as opened:
         with opened.new_try() as folder, TemporaryDirectory(prefix="penstock-progress-") as told:
+            (folder / "room").write_bytes(bytes(_ROOM_BYTES))
             work = PackRows(job, tasks, opened, folder, Path(told))
             with (
                 watch(lambda: rows_done(Path(told)), 2 * rows),
