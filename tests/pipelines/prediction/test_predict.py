@@ -131,6 +131,6 @@ def test_a_model_of_lists_takes_lists(tmp_path):
 def test_lists_for_a_model_of_single_values_are_one_line(tmp_path, runs):
     table = pa.table({"age": [[20], [70, 1]], "monthly fee": [1.0, None], "plan": ["a", None]})
     pq.write_table(table, tmp_path / "rows.parquet")
-    message = r"rows.parquet: column 'age' has type list<item: int64>, expected INT as the model h"
+    message = r"rows.parquet: column 'age' has type list<\w+: int64>, expected INT as the model h"
     with pytest.raises(DataError, match=message):
         predict(str(runs), str(tmp_path / "rows.parquet"), tmp_path / "p.parquet")
