@@ -1,0 +1,191 @@
+"""The figures of README and docs, from the outcomes of `penstock bench`.
+
+    python benchmarks/figures.py bench/*.json     after a run on a quiet machine
+    python benchmarks/figures.py                  the tables anew
+
+An outcome is kept in `docs/figures`, without its curves; between `<!-- figures: NAME -->` and
+`<!-- end -->` of a document stands the table of that name. Nobody writes a figure there by hand.
+"""
+
+import argparse
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.benchmarks import format_peers, image_training, ingest, ladder, tabular
+from penstock.benchmarks.outcome import times
+from penstock.components.errors import DataError
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = ("README.md", "docs/benchmarks.md")
+KEPT = ("question", "title", "setting", "comparisons", "facts", "verdicts", "seconds", "machine")
+_BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of README's table: contenders of one comparison of a question.
+
+    Attributes:
+        what: The work and its unit.
+        question: Of `penstock bench`.
+        title: How the comparison's title begins.
+        figure: `cpu_us`, of which less is better, or `per_second`.
+        naive: The peers that do a record at a time; the best of them is shown.
+        tuned: The best-tuned peers; likewise.
+        rows: Penstock's contender without packing.
+        packed: And with it.
+    """
+
+    what: str
+    question: str
+    title: str
+    figure: str
+    naive: Sequence[str]
+    tuned: Sequence[str]
+    rows: str | None
+    packed: str | None = None
+
+
+LINES = (
+    Line("a table of 40 columns read, CPU us a row", "ladder", "A table", "cpu_us",
+         ["naive"], [ladder.TUNED], ladder.ROWS, ladder.PACKED),
+    Line("the same in files of peers, CPU us a row", "formats", "Peers: a table", "cpu_us",
+         [format_peers.WEBDATASET, format_peers.GRAIN],
+         [format_peers.GRAIN_BLOCKS, format_peers.SAVED, format_peers.PARQUET],
+         format_peers.ROWS, format_peers.PACKED),
+    Line("trained on its 32 numbers, rows/s", "tabular", "Train", "per_second",
+         [tabular.CSV], [tabular.PANDAS, tabular.STOCK], tabular.ROWS, tabular.PACKED),
+    Line("JPEG of 375 x 500 to 299 x 299 read, CPU us an image", "ladder", "JPEG", "cpu_us",
+         ["naive"], [ladder.TUNED], None, ladder.PACKED),
+    Line("trained on images, images/s", "images", "Training", "per_second",
+         [image_training.GENERATOR], [], image_training.ROWS, image_training.PACKED),
+    Line("CSV of 40 columns to GZIP TFRecords, CPU us a row", "ingest", "CSV", "cpu_us",
+         [ingest.LOOP_GZIP], [ingest.STOCK], ingest.OURS_GZIP),
+)  # fmt: skip
+
+
+def keep(outcome: Path) -> None:
+    """An outcome without its curves, to four digits, in `docs/figures`."""
+    whole = json.loads(outcome.read_text())
+    kept = {name: _short(whole[name]) for name in KEPT}
+    (ROOT / "docs/figures" / outcome.name).write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, list):
+        return [_short(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _short(one) for name, one in value.items()}
+    return value
+
+
+def kept(question: str) -> dict[str, Any]:
+    """What `docs/figures` has of a question.
+
+    Raises:
+        DataError: It has nothing.
+    """
+    path = ROOT / "docs/figures" / f"{question}.json"
+    if not path.exists():
+        raise DataError(f"{path}: is not there; run penstock bench {question}, then this with it")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def speed() -> list[str]:
+    """README's table: what peers and Penstock need for the same work."""
+    lines = [
+        "| | naive | best-tuned peer | Penstock, rows | Penstock, packed |",
+        "|---|---|---|---|---|",
+    ]
+    for line in LINES:
+        (comparison,) = [
+            one for one in kept(line.question)["comparisons"] if one["title"].startswith(line.title)
+        ]
+        figures = {one["name"]: one[line.figure] for one in comparison["contenders"]}
+        better: Callable[..., str] = min if line.figure == "cpu_us" else max
+
+        def best(names: Sequence[str], figures: Any = figures, better: Any = better) -> str | None:
+            return better(names, key=lambda name: figures[name]) if names else None
+
+        naive, tuned = best(line.naive), best(line.tuned)
+        peer = figures[tuned or naive]
+
+        def ours(
+            name: str | None, figures: Any = figures, peer: Any = peer, line: Any = line
+        ) -> str:
+            if name is None:
+                return ""
+            ratio = figures[name] / peer
+            ratio = 1 / ratio if line.figure == "cpu_us" else ratio
+            return f"{_figure(figures[name])} ({times(ratio)} x)"
+
+        def theirs(name: str | None, figures: Any = figures) -> str:
+            if name in (None, "naive"):  # of which the column says enough
+                return _figure(figures[name]) if name else ""
+            return f"{_figure(figures[name])}, {name.removesuffix(', GZIP')}"
+
+        cells = (f"{line.what} (`{line.question}`)", theirs(naive), theirs(tuned))
+        lines.append("| " + " | ".join((*cells, ours(line.rows), ours(line.packed))) + " |")
+    return lines
+
+
+def verdicts() -> list[str]:
+    """Each claim and what was measured of it."""
+    lines = ["| `bench` | claimed | measured | verdict |", "|---|---|---|---|"]
+    for question in dict.fromkeys(line.question for line in LINES):
+        for one in kept(question)["verdicts"]:
+            measured = f"{times(one['measured'])} x, {one['how']}"
+            lines.append(f"| {question} | {one['claim']['text']} | {measured} | {one['outcome']} |")
+    return lines
+
+
+def machine() -> list[str]:
+    """Where all of it was measured."""
+    lines = []
+    for question in dict.fromkeys(line.question for line in LINES):
+        has = kept(question)["machine"]
+        versions = f"Python {has['Python']}, TensorFlow {has['TensorFlow']}, TFX {has['TFX']}"
+        where = f"{has['CPU']}, {has['cores']} cores, {has['memory']}; {versions}"
+        if where not in lines:
+            lines.append(where)
+    return lines
+
+
+TABLES: dict[str, Callable[[], list[str]]] = {
+    "speed": speed, "verdicts": verdicts, "machine": machine,
+}  # fmt: skip
+
+
+def rendered(document: str) -> str:
+    """A document with its tables as `docs/figures` has them."""
+
+    def block(found: re.Match[str]) -> str:
+        return "\n".join([found[1], *TABLES[found[2]](), "", found[3]])
+
+    return _BLOCK.sub(block, document)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def main() -> None:
+    """Keep what is given, and write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("outcomes", type=Path, nargs="*")
+    for outcome in parser.parse_args().outcomes:
+        keep(outcome)
+    for name in DOCUMENTS:
+        path = ROOT / name
+        path.write_text(rendered(path.read_text()))
+
+
+if __name__ == "__main__":
+    main()
