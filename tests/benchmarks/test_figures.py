@@ -18,7 +18,7 @@ def test_a_table_is_written_where_it_is_marked(monkeypatch):
     monkeypatch.setitem(figures.TABLES, "speed", lambda: ["| a |", "|---|"])
     text = "before\n<!-- figures: speed -->\nold\n<!-- end -->\nafter\n"
     assert figures.rendered(text) == (
-        "before\n<!-- figures: speed -->\n| a |\n|---|\n\n<!-- end -->\nafter\n"
+        "before\n<!-- figures: speed -->\n\n| a |\n|---|\n\n<!-- end -->\nafter\n"
     )
 
 
