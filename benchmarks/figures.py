@@ -100,40 +100,41 @@ def kept(question: str) -> dict[str, Any]:
 
 def speed() -> list[str]:
     """README's table: what peers and Penstock need for the same work."""
-    lines = [
+    headers = [
         "| | naive | best-tuned peer | Penstock, rows | Penstock, packed |",
         "|---|---|---|---|---|",
     ]
-    for line in LINES:
-        (comparison,) = [
-            one for one in kept(line.question)["comparisons"] if one["title"].startswith(line.title)
-        ]
-        figures = {one["name"]: one[line.figure] for one in comparison["contenders"]}
-        better: Callable[..., str] = min if line.figure == "cpu_us" else max
+    return [*headers, *map(_row, LINES)]
 
-        def best(names: Sequence[str], figures: Any = figures, better: Any = better) -> str | None:
-            return better(names, key=lambda name: figures[name]) if names else None
 
-        naive, tuned = best(line.naive), best(line.tuned)
-        peer = figures[tuned or naive]
+def _row(line: Line) -> str:
+    (comparison,) = [
+        one for one in kept(line.question)["comparisons"] if one["title"].startswith(line.title)
+    ]
+    figures = {one["name"]: one[line.figure] for one in comparison["contenders"]}
+    is_cost = line.figure == "cpu_us"
 
-        def ours(
-            name: str | None, figures: Any = figures, peer: Any = peer, line: Any = line
-        ) -> str:
-            if name is None:
-                return ""
-            ratio = figures[name] / peer
-            ratio = 1 / ratio if line.figure == "cpu_us" else ratio
-            return f"{_figure(figures[name])} ({times(ratio)} x)"
+    def best(names: Sequence[str]) -> str | None:
+        return (
+            sorted(names, key=lambda name: figures[name], reverse=not is_cost)[0] if names else None
+        )
 
-        def theirs(name: str | None, figures: Any = figures) -> str:
-            if name in (None, "naive"):  # of which the column says enough
-                return _figure(figures[name]) if name else ""
-            return f"{_figure(figures[name])}, {name.removesuffix(', GZIP')}"
+    naive, tuned = best(line.naive), best(line.tuned)
+    peer = figures[tuned or naive]
 
-        cells = (f"{line.what} (`{line.question}`)", theirs(naive), theirs(tuned))
-        lines.append("| " + " | ".join((*cells, ours(line.rows), ours(line.packed))) + " |")
-    return lines
+    def theirs(name: str | None) -> str:
+        if name in (None, "naive"):  # of which the column says enough
+            return _figure(figures[name]) if name else ""
+        return f"{_figure(figures[name])}, {name.removesuffix(', GZIP')}"
+
+    def ours(name: str | None) -> str:
+        if name is None:
+            return ""
+        ratio = peer / figures[name] if is_cost else figures[name] / peer
+        return f"{_figure(figures[name])} ({times(ratio)} x)"
+
+    cells = (theirs(naive), theirs(tuned), ours(line.rows), ours(line.packed))
+    return f"| {line.what} (`{line.question}`) | {' | '.join(cells)} |"
 
 
 def verdicts() -> list[str]:

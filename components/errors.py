@@ -4,6 +4,10 @@ The command line prints the message of a `PenstockError` on stderr without a
 traceback and exits with its `exit_code`. Everything else that escapes is a bug.
 """
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class PenstockError(Exception):
     """Base of the errors that are the input's or the user's, not the code's."""
@@ -23,6 +27,17 @@ class UsageError(PenstockError, ValueError):
     """An option, a name or a combination of them is wrong: lists the choices."""
 
     exit_code = 2
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let an error of the system say the path where it names none, as of a write to a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = os.fspath(path)
+        raise
 
 
 def one_line(error: Exception) -> str:

@@ -28,7 +28,13 @@ from penstock.components.example_gen.shard_task import StrictError, TaskResult
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.splits import check_partition
 from penstock.components.example_gen.stage import MakePipeline, run_tasks
-from penstock.components.example_gen.write_shards import Job, WriteTask, rows_done, shard_tasks
+from penstock.components.example_gen.write_shards import (
+    Job,
+    RowsTold,
+    WriteTask,
+    rows_done,
+    shard_tasks,
+)
 from penstock.components.files.address import scheme_of
 from penstock.components.files.output import STORE_SCHEMES, open_output
 from penstock.components.files.remote import RemoteFile
@@ -103,7 +109,7 @@ def ingest(
     ):
         progress = Path(folder)
         with watch(lambda: rows_done(progress)):
-            work = WriteTask(opened, options, progress)
+            work = WriteTask(opened, options, RowsTold(progress))
             results = run_tasks(shard_tasks(jobs), work, opened, make_pipeline)
         manifest = _manifest(jobs, options, results)
         _check_all_read(manifest, jobs)

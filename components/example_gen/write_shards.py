@@ -33,6 +33,24 @@ def shard_tasks(jobs: Sequence[Job]) -> Iterator[ShardTask]:
             number += 1
 
 
+class RowsTold:
+    """Says how many rows a worker has done, in a file of its own.
+
+    Args:
+        progress: A folder of the machine that plans, where tasks on it say how far they are.
+    """
+
+    def __init__(self, progress: Path) -> None:
+        self._progress = progress
+        self._name = ""
+
+    def tell(self, rows: int) -> None:
+        """Say how many it has done until now."""
+        self._name = self._name or uuid.uuid4().hex  # of this worker, not of whom it was sent by
+        with suppress(OSError):  # on another machine than who looks
+            (self._progress / self._name).write_text(str(rows))
+
+
 @dataclass
 class WriteTask:
     """Does tasks, in a worker.
@@ -40,18 +58,16 @@ class WriteTask:
     Attributes:
         output: Where their files go.
         options: Compression, and what to do with bad rows.
-        progress: A folder of the machine that plans, where tasks on it say how far they are.
+        told: Of the rows that are read.
     """
 
     output: Output
     options: IngestOptions
-    progress: Path
-    _name: str = ""
+    told: RowsTold
     _rows: int = 0
 
     def __call__(self, task: ShardTask) -> TaskResult:
         """Write the task's shards."""
-        self._name = self._name or uuid.uuid4().hex  # of this worker, not of whom it was sent by
         with self.output.new_try() as folder:
             result = run_task(task, self.options, folder, on_rows=self._tell)
             self.output.take(folder)
@@ -59,8 +75,7 @@ class WriteTask:
         return result
 
     def _tell(self, rows: int) -> None:
-        with suppress(OSError):  # on another machine than who looks
-            (self.progress / self._name).write_text(str(self._rows + rows))
+        self.told.tell(self._rows + rows)
 
 
 def rows_done(progress: Path) -> int:

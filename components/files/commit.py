@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.components.errors import UsageError
+from penstock.components.errors import UsageError, naming
 from penstock.components.tfrecord.manifest import MANIFEST_NAME
 from penstock.components.tfrecord.recovery import (
     ATTEMPT_MARK,
@@ -68,14 +68,10 @@ def beside(target: Path) -> Iterator[Path]:
     remove_abandoned(target.parent)
     folder = target.with_name(f".{target.name}{ATTEMPT_MARK}{uuid.uuid4().hex}")
     lock = folder.with_name(folder.name + LOCK)
-    with locked(lock):
+    with locked(lock), naming(target):
         try:
             folder.mkdir()
             yield folder
-        except OSError as error:
-            if error.filename is None:  # that of a write, on a full disk say
-                error.filename = os.fspath(target)
-            raise
         finally:
             clear(folder)
             lock.unlink(missing_ok=True)

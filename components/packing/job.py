@@ -16,7 +16,6 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,9 @@ from typing import Any
 import apache_beam as beam
 
 from penstock.components import errors
-from penstock.components.errors import DataError, PenstockError, TriesFailedError, one_line
+from penstock.components.errors import DataError, PenstockError, TriesFailedError, naming, one_line
 from penstock.components.example_gen.stage import LOCAL_RUNNERS, put
+from penstock.components.example_gen.write_shards import RowsTold
 from penstock.components.files.output import WORK_DIR, Output
 from penstock.components.packing.facts import Facts, merge_facts
 from penstock.components.packing.layout import PackedLayout
@@ -139,7 +139,7 @@ class _Task(beam.DoFn):
     ) -> None:
         self._job = job
         self._output = output
-        self._progress = progress
+        self._told = RowsTold(progress)
         self._by_files = by_files
         self._is_local = is_local
 
@@ -153,16 +153,13 @@ class _Task(beam.DoFn):
         if time.monotonic() < self._next_told:
             return
         self._next_told = time.monotonic() + _TOLD_EVERY_SECONDS
-        with suppress(OSError):  # on another machine than who looks
-            (self._progress / self._name).write_text(str(self._rows))
+        self._told.tell(self._rows)
 
     def _stop(self, error: OSError | PenstockError) -> tuple[str, str]:
         """Class and text of an error that no other try would mend; raises the others."""
         if isinstance(error, OSError | TriesFailedError) and not self._is_local:
             raise error
         put(self._output, _STOPPED, b"")
-        if isinstance(error, OSError) and error.filename is None:  # that of a write
-            error.filename = str(self._by_files)
         kind = type(error) if isinstance(error, PenstockError) else DataError
         return kind.__name__, one_line(error)
 
@@ -186,7 +183,7 @@ class _Read(_Task):
         if not self._is_local:
             return rows
         path = self._by_files / f"{key[0]}-{key[1]:05d}-{self._name}"
-        with path.open("ab") as file:
+        with naming(path), path.open("ab") as file:
             file.write(rows)
         return str(path)
 

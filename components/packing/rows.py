@@ -1,7 +1,6 @@
 """Row Examples as they lie on disk or at an address: a folder in, Arrow batches out."""
 
 import functools
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.files.content import hash_file
 from penstock.components.files.remote import RemoteFile, find_below, is_remote, normal_address
 from penstock.components.files.spool import local_folder, local_path
 from penstock.components.tfrecord.checked import altered, checked_manifest, missing
@@ -29,7 +29,6 @@ from penstock.components.tfrecord.unlisted import check_unlisted
 # Rows that are decoded at a time: fewer where they have more bytes than that together.
 BATCH_ROWS = 4096
 BATCH_BYTES = 2**24
-_HASH_BYTES = 2**20
 # The tag and the length of a submessage of up to 4 GiB.
 _HEAD_BYTES = 6
 
@@ -123,18 +122,10 @@ def _from_manifest(
 def _from_folder(folder: Path) -> RowSplit:
     files = tuple(map(str, find_tfrecords(str(folder)).files))
     shards = (
-        Shard(file, rows, os.path.getsize(file), _sha256(file))
+        Shard(file, rows, os.path.getsize(file), hash_file(file).sha256.hex())
         for file, rows in zip(files, check_unlisted(files), strict=True)
     )
     return RowSplit(folder.name.removeprefix(split_dir("")), files, tuple(shards))
-
-
-def _sha256(file: str) -> str:
-    digest = hashlib.sha256()
-    with open(file, "rb") as content:
-        while block := content.read(_HASH_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def read_batches(file: str, shard: Shard, decoder: "RowDecoder") -> Iterator[pa.RecordBatch]:
@@ -150,7 +141,7 @@ def read_batches(file: str, shard: Shard, decoder: "RowDecoder") -> Iterator[pa.
             rows cannot be decoded.
     """
     path = local_path(file)
-    if isinstance(file, RemoteFile) and (found := _sha256(path)) != shard.sha256:
+    if isinstance(file, RemoteFile) and (found := hash_file(path).sha256.hex()) != shard.sha256:
         raise DataError(altered(file, found, shard))
     read = 0
     for payloads in _payloads(path):

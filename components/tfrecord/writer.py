@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from penstock.components.errors import naming
 from penstock.components.tfrecord.large_records import Buffer, Pieces
 from penstock.components.tfrecord.manifest import Shard
 
@@ -74,10 +75,8 @@ class ShardWriter:
         for piece in data:
             self._digest.update(piece)
             self._bytes += len(piece)
-        try:
+        with naming(self._path):
             _write_all(self._out.fileno(), data)
-        except OSError as error:  # of a full disk, say, it does not name the file
-            raise OSError(error.errno, error.strerror, os.fspath(self._path)) from error
 
 
 def _write_all(file: int, pieces: Sequence[Buffer]) -> None:
