@@ -1,5 +1,6 @@
-"""The figures of README and docs, from the outcomes of `penstock bench`.
+"""The figures of README and docs, from the outcomes of `penstock bench` and of `scale.py`.
 
+    python benchmarks/scale.py --json > bench/scale.json
     python benchmarks/figures.py bench/*.json     after a run on a quiet machine
     python benchmarks/figures.py                  the tables anew
 
@@ -17,11 +18,16 @@ from typing import Any
 
 from penstock.benchmarks import format_peers, image_training, ingest, ladder, tabular
 from penstock.benchmarks.outcome import times
+from penstock.benchmarks.scale import CONTENDERS
 from penstock.components.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "docs/benchmarks.md")
 KEPT = ("question", "title", "setting", "comparisons", "facts", "verdicts", "seconds", "machine")
+# TFX's example has its name for one.
+_STAGE = {"CsvExampleGen": "ShardedExampleGen"}
+# Stages below so many seconds at every size are left out of a table.
+_TOO_LITTLE = 0.1
 _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -71,7 +77,7 @@ LINES = (
 def keep(outcome: Path) -> None:
     """An outcome without its curves, to four digits, in `docs/figures`."""
     whole = json.loads(outcome.read_text())
-    kept = {name: _short(whole[name]) for name in KEPT}
+    kept = {name: _short(whole[name]) for name in (KEPT if "question" in whole else whole)}
     (ROOT / "docs/figures" / outcome.name).write_text(json.dumps(kept, indent=1) + "\n")
 
 
@@ -104,7 +110,18 @@ def speed() -> list[str]:
         "| | naive | best-tuned peer | Penstock, rows | Penstock, packed |",
         "|---|---|---|---|---|",
     ]
-    return [*headers, *map(_row, LINES)]
+    return [*headers, *map(_row, LINES), _whole_pipeline()]
+
+
+def _whole_pipeline() -> str:
+    """README's line of what a trip costs in the taxi pipeline at most rows."""
+    runs = kept("scale")
+    rows = max(runs["stock"], key=int)
+    stock, ours = (sum(runs[name][rows].values()) / int(rows) * 1e6 for name in CONTENDERS)
+    return (
+        f"| the taxi pipeline of {int(rows):,} trips, CPU us a row (`scale.py`) |  | "
+        f"{_figure(stock)}, TFX's example | {_figure(ours)} ({times(stock / ours)} x) |  |"
+    )
 
 
 def _row(line: Line) -> str:
@@ -137,6 +154,34 @@ def _row(line: Line) -> str:
     return f"| {line.what} (`{line.question}`) | {' | '.join(cells)} |"
 
 
+def stages() -> list[str]:
+    """CPU seconds by stage of the taxi pipeline, of TFX's example and of Penstock's."""
+    runs = kept("scale")
+    sizes = sorted(runs["stock"], key=int)
+    seconds = {
+        (name, size): {_STAGE.get(stage, stage): s for stage, s in runs[name][size].items()}
+        for size in sizes
+        for name in CONTENDERS
+    }
+    heads = [f"{name}, {int(size):,}" for name, size in seconds]
+    heads += [f"a row more, us, {name}" for name in CONTENDERS]
+    lines = [f"| | {' | '.join(heads)} |", "|---|" + "--:|" * len(heads)]
+    more = int(sizes[-1]) - int(sizes[0])
+    for stage in [*seconds["penstock", sizes[0]], "all"]:
+        spent = [sum(of.values()) if stage == "all" else of.get(stage) for of in seconds.values()]
+        if max(value or 0 for value in spent) < _TOO_LITTLE:
+            continue
+        cells = ["" if value is None else f"{value:.1f}" for value in spent]
+        firsts, lasts = spent[: len(CONTENDERS)], spent[-len(CONTENDERS) :]
+        for first, last in zip(firsts, lasts, strict=True):
+            if first is None or last is None:
+                cells.append("")
+            else:
+                cells.append(f"{max(last - first, 0) / more * 1e6:.1f}")
+        lines.append(f"| {stage} | {' | '.join(cells)} |")
+    return lines
+
+
 def verdicts() -> list[str]:
     """Each claim and what was measured of it."""
     lines = ["| `bench` | claimed | measured | verdict |", "|---|---|---|---|"]
@@ -160,7 +205,7 @@ def machine() -> list[str]:
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {
-    "speed": speed, "verdicts": verdicts, "machine": machine,
+    "speed": speed, "verdicts": verdicts, "machine": machine, "stages": stages,
 }  # fmt: skip
 
 

@@ -94,9 +94,7 @@ def main() -> None:
     """Run the command; one line on stderr and an exit code for what is the user's to mend."""
     # Read by TensorFlow's C++ when it is loaded; what it prints at its start tells a user nothing.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # TFX's InfraValidator imports Kubernetes' client, and that, where it is installed, a validator
-    # of manifests that takes 2.3 s to import and that nothing here calls.
-    sys.modules.setdefault("kubernetes_validate", None)  # type: ignore[arg-type]
+    spare_imports()
     # Google's clients warn of Python 3.10 at every import, a dozen times.
     warnings.filterwarnings("ignore", category=FutureWarning, module="google")
     interrupts = catch_interrupts()
@@ -112,6 +110,15 @@ def main() -> None:
         if isinstance(error, OSError):
             sys.exit(_complain(one_line(error), 1))
         raise
+
+
+def spare_imports() -> None:
+    """Keep out what takes long to import and is not called, in a process that is Penstock's own.
+
+    TFX's InfraValidator imports Kubernetes' client, and that, where it is installed, a validator
+    of manifests: 2.3 s.
+    """
+    sys.modules.setdefault("kubernetes_validate", None)  # type: ignore[arg-type]
 
 
 def _complain(text: str, code: int) -> int:
