@@ -43,7 +43,6 @@ from .components.packing.pack import pack
 from .components.readers.export import export_shards
 from .components.readers.rows import Rows
 from .components.sources.avro.options import AvroOptions
-from .components.sources.bigquery.options import BigQueryOptions
 from .components.sources.images.options import ImageOptions
 from .components.sources.lines.json.options import JsonLinesOptions
 from .components.sources.lines.text.options import TextOptions
@@ -138,7 +137,6 @@ __all__ = [
     "Augmentation",
     "AvroOptions",
     "BatchEvaluator",
-    "BigQueryOptions",
     "BinaryOptions",
     "ContentDriver",
     "CuratedSchema",

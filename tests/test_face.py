@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 # A change here is a change for users: it belongs in CHANGELOG.md.
 PUBLIC = """
-ApplicationBase AugmentOptions Augmentation AvroOptions BatchEvaluator BigQueryOptions BinaryOptions
+ApplicationBase AugmentOptions Augmentation AvroOptions BatchEvaluator BinaryOptions
 CATEGORIES_XF ContentDriver CuratedSchema DataError EarlyStop EngineOptions EvaluationOptions IMAGE
 ImageColumn ImageConfig ImageGate ImageInputOptions ImageModelOptions ImageOptions ImageRules
 IngestOptions InputFacts InputOptions InputStart JsonLinesOptions KServeOptions KServePush

@@ -71,10 +71,6 @@ KINDS = {
     "text": Kind("lines.text.options:TextOptions", "lines.text.source:open_text"),
     "binary": Kind("whole_files.options:BinaryOptions", "whole_files.binary:open_binary"),
     "avro": Kind("avro.options:AvroOptions", "avro.source:open_avro", spreads=True),
-    # Beam reads it, and no other source needs Beam.
-    "bigquery": Kind(
-        "bigquery.options:BigQueryOptions", "bigquery.source:open_bigquery", of_files=False
-    ),
     "sql": Kind("sql.options:SqlOptions", "sql.source:open_sql", of_files=False),
 }
 

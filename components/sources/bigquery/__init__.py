@@ -1,1 +1,0 @@
-"""BigQuery queries, read through Beam's own reader."""
