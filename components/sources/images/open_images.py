@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -15,7 +16,6 @@ from penstock.components.sources.images.label_file import read_class_names, read
 from penstock.components.sources.images.labelling import Labels, label_by_file, label_by_folder
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.images.pixels import require_pillow
-from penstock.components.sources.images.report import ImageReport, make_report
 from penstock.components.sources.images.source import DIGEST_COLUMN, IMAGE_COLUMNS, ImageSource
 from penstock.components.sources.layout import shown
 from penstock.components.sources.whole_files.rows import rejected_file, shuffled
@@ -57,7 +57,6 @@ def open_images(inputs: Sequence[str], options: ImageOptions) -> ImageSource:
         [column.take(places) for column in labels.rows.columns],
         [column.name for column in labels.columns],
     )
-    report = _report(listed, rows)
     digest = (DIGEST_COLUMN,) if options.content_digest else ()
     return ImageSource(
         kind="images",
@@ -68,12 +67,11 @@ def open_images(inputs: Sequence[str], options: ImageOptions) -> ImageSource:
         input_bytes=int(listed.sizes.sum()),
         ignored=_short(tree.ignored),
         rejected_by_scan=tuple(rejected),
-        notes=(*labels.notes, *report.lines()),
+        notes=(*labels.notes, *_notes(listed, rows)),
         listed=listed,
         max_bytes=MAX_FILE_BYTES,
         options=options,
         labels=rows,
-        report=report,
     )
 
 
@@ -149,15 +147,51 @@ def _scan(paths: Sequence[str]) -> list[Content]:
     return for_each_file(lambda path: scan_file(path, MAX_FILE_BYTES), paths)
 
 
-def _report(listed: Listed, labels: pa.RecordBatch) -> ImageReport:
-    columns = {name: i for i, name in enumerate(labels.schema.names)}
+def _notes(listed: Listed, labels: pa.RecordBatch) -> tuple[str, ...]:
+    """What a person should know of classes and of files with equal content, bad images included."""
     nothing: list = [None] * len(listed.paths)
-
-    def values(name: str) -> list:
-        return labels.column(columns[name]).to_pylist() if name in columns else nothing
-
+    columns = dict(zip(labels.schema.names, labels.columns, strict=True))
+    numbers, texts = (columns[n].to_pylist() if n in columns else nothing for n in (LABEL, TEXT))
     names = [os.fsdecode(name) for name in listed.names.to_pylist()]
-    return make_report(names, listed.digests.to_pylist(), values(LABEL), values(TEXT))
+    return image_notes(names, listed.digests.to_pylist(), numbers, texts)
+
+
+def image_notes(
+    names: Sequence[str],
+    digests: Sequence[bytes],
+    numbers: Sequence[int | None],
+    texts: Sequence[bytes | None],
+) -> tuple[str, ...]:
+    """Images by class, and files with equal content; all arguments have an entry an image."""
+    lines = []
+    counts = Counter(pair for pair in zip(numbers, texts, strict=True) if pair[0] is not None)
+    if counts:
+        few, many = min(counts.values()), max(counts.values())
+        each = f"{few:,}" if few == many else f"{few:,} to {many:,}"
+        classes = _plural(len(counts), "class", "classes")
+        lines.append(f"{classes} of {each} {'image' if many == 1 else 'images'}")
+    if unlabelled := sum(number is None for number in numbers):
+        lines.append(f"{_plural(unlabelled, 'image', 'images')} without label")
+    groups: dict[bytes, list[int]] = {}
+    for at, digest in enumerate(digests):
+        groups.setdefault(digest, []).append(at)
+    equal = [group for group in groups.values() if len(group) > 1]
+    equal.sort(key=lambda group: (-len(group), min(names[at] for at in group)))
+    if equal:
+        extra = _plural(sum(map(len, equal)) - len(equal), "image repeats", "images repeat")
+        lines.append(f"{extra} another one's content, as {_named(names, equal[0])}")
+    if mixed := [group for group in equal if len({numbers[at] for at in group}) > 1]:
+        have = _plural(len(mixed), "content has", "contents have")
+        lines.append(f"{have} several classes, as {_named(names, mixed[0])}")
+    return tuple(lines)
+
+
+def _plural(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _named(names: Sequence[str], group: Sequence[int]) -> str:
+    return shown(sorted(names[at] for at in group), 3)
 
 
 def _fingerprint(listed: Listed, rejected: Sequence[RejectedRow], options: ImageOptions) -> str:

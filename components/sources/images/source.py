@@ -13,7 +13,6 @@ from penstock.components import image_features
 from penstock.components.sources.base import Column, Piece, Source
 from penstock.components.sources.batches import take_rows
 from penstock.components.sources.images.options import ImageOptions
-from penstock.components.sources.images.report import ImageReport
 from penstock.components.sources.images.storing import store
 from penstock.components.sources.whole_files.rows import RowsMade
 from penstock.components.sources.whole_files.source import ListedFiles
@@ -44,15 +43,13 @@ class ImageSource(ListedFiles):
 
     options: ImageOptions
     labels: pa.RecordBatch
-    report: ImageReport
 
     def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
         """See `ListedFiles`."""
         source, own = super().part(pieces)
         first, end = (pieces[0].start, pieces[-1].end) if pieces else (0, 0)
         labels = take_rows(self.labels, range(first, min(end, self.labels.num_rows)))
-        report = ImageReport({}, 0, (), ())
-        return replace(source, labels=labels, report=report), own  # type: ignore[call-arg]
+        return replace(source, labels=labels), own  # type: ignore[call-arg]
 
     def _add(self, at: int, data: bytes, made: RowsMade) -> None:
         image = store(data, self.listed.paths[at], self.options)

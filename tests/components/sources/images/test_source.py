@@ -9,9 +9,8 @@ import zlib
 import pytest
 
 from penstock.components.errors import DataError
-from penstock.components.sources.images.open_images import open_images
+from penstock.components.sources.images.open_images import image_notes, open_images
 from penstock.components.sources.images.options import ImageOptions
-from penstock.components.sources.images.report import ImageReport
 from penstock.components.sources.open import open_source
 
 
@@ -117,12 +116,6 @@ def test_equal_files_and_classes_are_reported(zoo, encoded):
     (zoo / "dog" / "again.jpg").write_bytes((zoo / "cat" / "03.jpg").read_bytes())
     (zoo / "dog" / "twice.jpg").write_bytes((zoo / "dog" / "33.jpg").read_bytes())
     source = open_source(str(zoo), ImageOptions())
-    assert source.report.classes == {"cat": 20, "dog": 22}
-    assert source.report.duplicates == (
-        ("cat/03.jpg", "dog/again.jpg"),
-        ("dog/33.jpg", "dog/twice.jpg"),
-    )
-    assert source.report.conflicting == (("cat/03.jpg", "dog/again.jpg"),)
     assert source.notes == (
         "classes are folders",
         "2 classes of 20 to 22 images",
@@ -132,13 +125,13 @@ def test_equal_files_and_classes_are_reported(zoo, encoded):
 
 
 def test_one_of_each_is_said_so():
-    report = ImageReport({"cat": 1}, 1, (("a", "b"),), (("a", "b"),))
-    assert report.lines() == [
+    notes = image_notes("ab", [b"1"] * 2, [0, None], [b"cat", None])
+    assert notes == (
         "1 class of 1 image",
         "1 image without label",
         "1 image repeats another one's content, as 'a', 'b'",
         "1 content has several classes, as 'a', 'b'",
-    ]
+    )
 
 
 def bomb():
