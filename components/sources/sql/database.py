@@ -15,7 +15,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.expression import Executable
 
-from penstock.components.errors import DataError, PenstockError, UsageError
+from penstock.components.errors import DataError, PenstockError, TriesFailedError, UsageError
 from penstock.components.sources.sql.address import Login, read_login, shown_address
 from penstock.components.sources.sql.statements import Statements
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -32,10 +32,6 @@ class Cursor(Protocol):
     def fetchmany(self, size: int, /) -> Sequence[Any]:
         """The next rows, none when there are no more."""
         ...
-
-
-class ConnectionLost(Exception):  # noqa: N818 - a signal: reading goes on with another connection
-    """The connection is gone; the message says why in one line."""
 
 
 class Database:
@@ -65,8 +61,8 @@ class Database:
         """A connection that only reads, in the state of the data that `mark` names if it is given.
 
         Raises:
-            ConnectionLost: There is no connection.
             DataError: The data are in another state.
+            TriesFailedError: There is no connection.
         """
         connection = self.connect()
         try:
@@ -91,7 +87,7 @@ class Database:
                 f"({self._text(error)})"
             ) from error
         except SQLAlchemyError as error:
-            raise ConnectionLost(self._text(error)) from error
+            raise TriesFailedError(f"{self.shown}: {self._text(error)}") from error
 
     def _create_engine(self) -> Engine:
         login = self._login()
@@ -169,12 +165,15 @@ class Database:
 
     @contextmanager
     def errors_named(self) -> Iterator[None]:
-        """The database's errors as `DataError` of one line, or as `ConnectionLost`."""
+        """The database's errors as a line each; `TriesFailedError` where the connection is lost."""
         try:
             yield
         except DBAPIError as error:
             if error.connection_invalidated:
-                raise ConnectionLost(self._text(error)) from error
+                raise TriesFailedError(
+                    f"{self.shown}: connection lost ({self._text(error)}); start again when the "
+                    "server answers"
+                ) from error
             raise DataError(f"{self.shown}: {self._text(error)}") from error
         except SQLAlchemyError as error:
             raise DataError(f"{self.shown}: {self._text(error)}") from error

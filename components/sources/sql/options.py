@@ -27,12 +27,9 @@ class SqlOptions:
             and names it, `drop` leaves it out.
         non_finite: NaN and infinity in columns of floats: `reject` the row, read as `null`, or
             `keep`.
-        fetch_rows: Rows that are fetched at a time; bounds memory.
         sample_rows: Rows that types are inferred from where the database does not say.
         allow_empty: Whether no rows are fine instead of an error.
         credentials_file: Path of a file with the lines `user = ...` and `password = ...`.
-        data_version: What changes whenever the data do, a load date say; stands for a digest of
-            the content, which costs a database other than sqlite and PostgreSQL a further reading.
 
     Raises:
         UsageError: A value is not one of the choices.
@@ -46,13 +43,9 @@ class SqlOptions:
     schema_file: str | None = None
     extra_columns: str = "reject"
     non_finite: str = "reject"
-    # A thousand rows of Python values are still in the processor's cache when Arrow takes them:
-    # 6.0 us a row of 40 columns, against 7.5 for 256 and for 8192.
-    fetch_rows: int = 1024
     sample_rows: int = 10_000
     allow_empty: bool = False
     credentials_file: str | None = None
-    data_version: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)

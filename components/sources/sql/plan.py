@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import NoSuchTableError
 from sqlalchemy.sql.expression import Select, TextClause
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, TriesFailedError, UsageError
 from penstock.components.sources.base import Column
 from penstock.components.sources.layout import check_schema_names, shown
 from penstock.components.sources.schema import SchemaColumn, read_schema
@@ -104,16 +104,14 @@ def make_plan(database: Database, options: SqlOptions, connection: Connection) -
     try:
         with database.errors_named():
             names, features = _describe(database, query, connection)
+    except TriesFailedError:
+        raise
     except DataError as error:
         raise _with_tables(error, options, connection) from error
     key = _key(database, options, names, connection)
     as_text = features is not None and database.fetches_key_as_text(features[names.index(key)])
     statements = Statements(query, names, key, key_as_text=as_text)
-    if options.data_version is None:
-        rows, keyed_rows, digest = database.counts_and_digest(statements, connection)
-    else:
-        rows, keyed_rows = database.counts(statements, connection)
-        digest = options.data_version.encode()
+    rows, keyed_rows, digest = database.counts_and_digest(statements, connection)
     if not rows and not options.allow_empty:
         raise DataError(
             f"{database.shown}: the {_what(options)} gives no rows; "
@@ -255,5 +253,5 @@ def _schema_column(
 def _fingerprint(options: SqlOptions, names: Sequence[str], rows: int, digest: bytes) -> str:
     """Of the content, and of what picks it where the digest is of more than the query's rows."""
     picked = [options.query, options.table, sorted(options.bound_params().items())]
-    head = json.dumps([picked, list(names), rows, options.data_version is None])
+    head = json.dumps([picked, list(names), rows])
     return hashlib.sha256(b"sql\0" + head.encode() + b"\0" + digest).hexdigest()

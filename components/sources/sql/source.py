@@ -8,10 +8,12 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import Any
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.base import Batch, Piece, RejectedRow, Source
 from penstock.components.sources.batches import (
+    FIRST_BATCH_ROWS,
     batch_without,
     convert_columns,
     joined,
@@ -20,11 +22,14 @@ from penstock.components.sources.batches import (
 from penstock.components.sources.cutting import Rows, RowStart, cut_files
 from penstock.components.sources.python_values import row_json, to_column
 from penstock.components.sources.sql.address import parse_address
-from penstock.components.sources.sql.database import ConnectionLost, Database
+from penstock.components.sources.sql.database import Database
 from penstock.components.sources.sql.options import SqlOptions
 from penstock.components.sources.sql.plan import SqlPlan, make_plan, user_query
-from penstock.components.sources.sql.range_reader import Fetched, RangeReader
 from penstock.components.sources.sql.statements import KeyRange, Statements
+
+# A thousand rows of Python values are still in the processor's cache when Arrow takes them: 6.0 us
+# a row of 40 columns, against 7.5 for 256 and for 8192.
+_FETCH_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,7 +64,7 @@ class SqlSource(Source):
         return replace(self, plan=replace(self.plan, boundaries=boundaries)), pieces
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The rows of the pieces, `options.fetch_rows` of them fetched at a time."""
+        """The rows of the pieces, `_FETCH_ROWS` of them fetched at a time."""
         return joined(self._fetched(pieces))
 
     def _fetched(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
@@ -78,23 +83,27 @@ class SqlSource(Source):
             query, self.plan.names, self.plan.key, key_as_text=self.plan.key_as_text
         )
         names = [column.name for column in self.columns if column.name in self.plan.names]
-        reader = RangeReader(self.database, self.mark, statements, names, keys)
-        row = start
-        for rows in reader.rows():
-            batch = self._batch(rows, names, row)
-            yield batch
-            row += len(rows)
-            row_bytes = batch.table.nbytes // len(rows)
-            reader.fetch_rows = next_batch_rows(
-                reader.fetch_rows, row_bytes, self.options.fetch_rows
-            )
+        row, wanted = start, FIRST_BATCH_ROWS
+        with self.database.reading(self.mark) as connection:
+            with self.database.errors_named():
+                select = statements.read(names, keys)
+                cursor = self.database.open_cursor(connection, select, wanted)
+            while True:
+                with self.database.errors_named():
+                    rows = cursor.fetchmany(wanted)
+                if not rows:
+                    break
+                batch = self._batch(rows, names, row)
+                yield batch
+                row += len(rows)
+                wanted = next_batch_rows(wanted, batch.table.nbytes // len(rows), _FETCH_ROWS)
         if row != end:
             raise DataError(
                 f"{self.files[0]}: {row - start} rows in a range of the key {self.plan.key!r} that "
                 f"had {end - start} when they were counted; the data were changed, start again"
             )
 
-    def _batch(self, rows: Fetched, names: Sequence[str], before: int) -> Batch:
+    def _batch(self, rows: Sequence[Sequence[Any]], names: Sequence[str], before: int) -> Batch:
         """Rows, each the key and then the columns `names`, as features; `before` came before."""
         _, *values = zip(*rows, strict=True)
         found = dict(zip(names, values, strict=True))
@@ -125,13 +134,10 @@ def open_sql(inputs: Sequence[str], options: SqlOptions) -> SqlSource:
 def open_rows(database: Database, options: SqlOptions) -> SqlSource:
     """As `open_sql`, of a database."""
     with ExitStack() as stack:
-        try:
-            with database.errors_named():
-                connection = stack.enter_context(database.reading(None))
-                mark = database.mark(connection)
-                plan = make_plan(database, options, connection)
-        except ConnectionLost as error:
-            raise DataError(f"{database.shown}: {error}") from error
+        with database.errors_named():
+            connection = stack.enter_context(database.reading(None))
+            mark = database.mark(connection)
+            plan = make_plan(database, options, connection)
         source = SqlSource(
             kind="sql",
             columns=plan.columns,

@@ -59,12 +59,10 @@ class KeyRange:
     Attributes:
         low: The first key, or None for all from the beginning.
         high: The key before which it ends, or None for all to the end.
-        after_low: Whether `low` itself is left out.
     """
 
     low: Any = None
     high: Any = None
-    after_low: bool = False
 
 
 class Statements:
@@ -111,15 +109,10 @@ class Statements:
             return wanted.where(self._key.is_(None))
         bounded = wanted.where(self._key.is_not(None))
         if keys.low is not None:
-            low = _value(keys.low)
-            bounded = bounded.where(self._key > low if keys.after_low else self._key >= low)
+            bounded = bounded.where(self._key >= _value(keys.low))
         if keys.high is not None:
             bounded = bounded.where(self._key < _value(keys.high))
         return bounded.order_by(self._key)
-
-    def count_equal(self, key: Any) -> Select:
-        """Number of rows that have the key."""
-        return select(func.count()).select_from(self.rows).where(self._key == _value(key))
 
     def _fetched(self, key: ColumnElement) -> ColumnElement:
         return cast(key, Text) if self._key_as_text else key
