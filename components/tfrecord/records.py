@@ -112,26 +112,8 @@ class RecordReader:
             DataError: A length or payload that differs from its checksum, a record or
                 compressed data that is cut; names file, record and offset.
         """
-        known: dict[bytes, int] = {}
-        buffer = b""
-        start = 0
-        while True:
-            if len(buffer) - start < HEADER_BYTES:
-                buffer, start = self._extend(buffer[start:], HEADER_BYTES), 0
-                if not buffer:
-                    return
-            header = buffer[start : start + HEADER_BYTES]
-            length = known.get(header)
-            if length is None:
-                length = self._length(header)
-                if len(known) < _MAX_KNOWN_HEADERS:
-                    known[header] = length
-            footer = start + HEADER_BYTES + length
-            if footer + FOOTER_BYTES > len(buffer):
-                footer -= start
-                buffer, start = self._extend(buffer[start:], footer + FOOTER_BYTES), 0
-                self._check_whole(len(buffer), length)
-            payload = buffer[start + HEADER_BYTES : footer]
+        for buffer, start, footer in self._frames():
+            payload = buffer[start:footer]
             crc = int.from_bytes(buffer[footer : footer + FOOTER_BYTES], "little")
             if masked_crc(payload) == crc:
                 yield Record(self._number, self._offset, payload)
@@ -140,9 +122,6 @@ class RecordReader:
                 if on_bad_payload is None:
                     raise error
                 on_bad_payload(error)
-            start = footer + FOOTER_BYTES
-            self._number += 1
-            self._offset += HEADER_BYTES + length + FOOTER_BYTES
 
     def count(self) -> int:
         """Number of the records from here on, by their headers alone: payloads go unchecked.
@@ -152,14 +131,19 @@ class RecordReader:
         Raises:
             DataError: A header is damaged, a record or compressed data is cut.
         """
+        return sum(1 for _ in self._frames())
+
+    def _frames(self) -> Iterator[tuple[bytes, int, int]]:
+        """Of each record a buffer that holds it, and where in it the payload begins and ends."""
         known: dict[bytes, int] = {}
-        first, buffer, start = self._number, b"", 0
+        buffer = b""
+        start = 0
         while True:
             header = buffer[start : start + HEADER_BYTES]
             if len(header) < HEADER_BYTES:
                 buffer, start = self._extend(buffer[start:], HEADER_BYTES), 0
                 if not buffer:
-                    return self._number - first
+                    return
                 header = buffer[:HEADER_BYTES]
             length = known.get(header)
             if length is None:
@@ -170,6 +154,7 @@ class RecordReader:
             if start + size > len(buffer):
                 buffer, start = self._extend(buffer[start:], size), 0
                 self._check_whole(len(buffer), length)
+            yield buffer, start + HEADER_BYTES, start + HEADER_BYTES + length
             start += size
             self._number += 1
             self._offset += size
