@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from penstock.components.tfrecord.example_proto import tensor_header
 from penstock.components.tfrecord.image_header import image_header
 
 # Distinct values beyond this are not told apart: few is a vocabulary, many are free values.
@@ -43,8 +42,7 @@ class FeatureSummary:
         min_bytes: Shortest bytes value; None without bytes.
         max_bytes: Longest bytes value.
         distinct: Distinct ints or bytes values, at most `MAX_DISTINCT`; None for floats.
-        contents: How many bytes values are an image (`PNG 8x8`) or a serialized tensor
-            (`tensor uint8 [8, 8]`), by what they are.
+        contents: How many bytes values are an image, by what they are (`PNG 8x8`).
         samples: Some values, distinct, short.
     """
 
@@ -69,36 +67,21 @@ class FeatureSummary:
 
 
 @dataclass
-class _Range:
-    """Least and greatest of the numbers that were added."""
-
-    low: float | None = None
-    high: float | None = None
-
-    def add(self, low: float, high: float) -> None:
-        self.low = low if self.low is None else min(self.low, low)
-        self.high = high if self.high is None else max(self.high, high)
-
-
-@dataclass
 class FeatureTally:
     """Adds up one feature, record by record, in bounded memory."""
 
     name: str
     place: str
     max_samples: int
-    kinds: set[str] = field(default_factory=set)
     present: int = 0
-    values: _Range = field(default_factory=_Range)
-    steps: _Range = field(default_factory=_Range)
-    lengths: _Range = field(default_factory=_Range)
-    numbers: _Range = field(default_factory=_Range)
     finite: int = 0
     total: float = 0.0
     non_finite: int = 0
+    kinds: set[str] = field(default_factory=set)
     distinct: set[Any] = field(default_factory=set)
     contents: Counter[str] = field(default_factory=Counter)
     samples: list[str] = field(default_factory=list)
+    _ranges: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     _runs: dict[str, array] = field(default_factory=dict)
 
     def add_feature(self, feature: Any) -> None:
@@ -107,7 +90,7 @@ class FeatureTally:
 
     def add_steps(self, features: Any) -> None:
         """Add the feature list of one record."""
-        self.steps.add(len(features), len(features))
+        self._widen("steps", len(features), len(features))
         self.present += len(features) > 0
         for feature in features:
             self._add(feature)
@@ -116,26 +99,36 @@ class FeatureTally:
         """What it came to over that many records."""
         for kind in self._runs:
             self._fold(kind)
+        none = (None, None)
+        min_values, max_values = self._ranges.get("values", (0, 0))
+        min_steps, max_steps = self._ranges.get("steps", none)
+        minimum, maximum = self._ranges.get("numbers", none)
+        min_bytes, max_bytes = self._ranges.get("bytes", none)
         return FeatureSummary(
             name=self.name,
             place=self.place,
             kind="|".join(sorted(self.kinds)),
             present=self.present,
             records=records,
-            min_values=int(self.values.low or 0),
-            max_values=int(self.values.high or 0),
-            min_steps=_int(self.steps.low),
-            max_steps=_int(self.steps.high),
-            minimum=self.numbers.low,
-            maximum=self.numbers.high,
+            min_values=min_values,
+            max_values=max_values,
+            min_steps=min_steps,
+            max_steps=max_steps,
+            minimum=minimum,
+            maximum=maximum,
             mean=self.total / self.finite if self.finite else None,
             non_finite=self.non_finite,
-            min_bytes=_int(self.lengths.low),
-            max_bytes=_int(self.lengths.high),
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
             distinct=len(self.distinct) if self.kinds & {"bytes", "int64"} else None,
             contents=dict(self.contents.most_common(10)),
             samples=tuple(self.samples),
         )
+
+    def _widen(self, what: str, low: float, high: float) -> None:
+        """Take up the least and the greatest of what was added."""
+        lowest, highest = self._ranges.get(what, (low, high))
+        self._ranges[what] = min(low, lowest), max(high, highest)
 
     def _add(self, feature: Any) -> bool:
         """Add the values of one Feature; False where it has none."""
@@ -145,7 +138,7 @@ class FeatureTally:
             return False
         kind = which.removesuffix("_list")
         self.kinds.add(kind)
-        self.values.add(len(values), len(values))
+        self._widen("values", len(values), len(values))
         if kind == "bytes":
             self._add_bytes(values)
         else:
@@ -161,11 +154,11 @@ class FeatureTally:
 
     def _add_bytes(self, values: Iterable[bytes]) -> None:
         for value in values:
-            self.lengths.add(len(value), len(value))
+            self._widen("bytes", len(value), len(value))
             if len(self.distinct) < MAX_DISTINCT:
                 self.distinct.add(hash(value))
-            if content := _content(value):
-                self.contents[content] += 1
+            if image := image_header(value):
+                self.contents[str(image)] += 1
 
     def _fold(self, kind: str) -> None:
         """Move a run of numbers into the totals."""
@@ -173,7 +166,7 @@ class FeatureTally:
         finite = run[np.isfinite(run)]
         self.non_finite += len(run) - len(finite)
         if len(finite):
-            self.numbers.add(finite.min().item(), finite.max().item())
+            self._widen("numbers", finite.min().item(), finite.max().item())
             self.finite += len(finite)
             self.total += float(finite.sum(dtype=np.float64))
         if kind == "int64" and len(self.distinct) < MAX_DISTINCT:
@@ -181,19 +174,6 @@ class FeatureTally:
             while len(self.distinct) > MAX_DISTINCT:
                 self.distinct.pop()
         self._runs[kind] = array(_TYPE_CODES[kind])
-
-
-def _int(number: float | None) -> int | None:
-    return None if number is None else int(number)
-
-
-def _content(value: bytes) -> str:
-    """What a bytes value is where that can be told from its first bytes, else `""`."""
-    if image := image_header(value):
-        return str(image)
-    if tensor := tensor_header(value):
-        return f"tensor {tensor[0]} {list(tensor[1])}"
-    return ""
 
 
 def _sample(values: Any) -> str:
@@ -218,8 +198,8 @@ def _sample_value(value: float | bytes) -> str:
         return _sample_float(value)
     if not isinstance(value, bytes):
         return str(value)
-    if content := _content(value):
-        return f"<{content}, {len(value):,} bytes>"
+    if image := image_header(value):
+        return f"<{image}, {len(value):,} bytes>"
     try:
         text = value[: 4 * _SAMPLE_CHARACTERS].decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""`tf.train` protos and serialized tensors without TensorFlow: bytes in, a message out.
+"""`tf.train` protos without TensorFlow: bytes in, a message out.
 
 The message classes come from a descriptor built here, in a pool of its own, so they live
 beside TensorFlow's in one process. That takes 20 ms where importing TensorFlow takes 3 s,
@@ -36,31 +36,8 @@ _MESSAGES: dict[str, list[tuple[str, int, str]]] = {
     "FeatureList": [("feature", 1, "Feature*")],
     "FeatureLists": [("feature_list", 1, "map<FeatureList>")],
     "SequenceExample": [("context", 1, "Features"), ("feature_lists", 2, "FeatureLists")],
-    # From tensorflow/core/framework/tensor.proto, as far as its type and shape go.
-    "Dim": [("size", 1, "int64")],
-    "TensorShape": [("dim", 2, "Dim*")],
-    "Tensor": [("dtype", 1, "int64"), ("tensor_shape", 2, "TensorShape")],
 }
 _SCALARS = {"bytes": _Field.TYPE_BYTES, "float": _Field.TYPE_FLOAT, "int64": _Field.TYPE_INT64}
-# From tensorflow/core/framework/types.proto: those that tensors of data have.
-_DTYPES = {
-    1: "float32",
-    2: "float64",
-    3: "int32",
-    4: "uint8",
-    5: "int16",
-    6: "int8",
-    7: "string",
-    8: "complex64",
-    9: "int64",
-    10: "bool",
-    14: "bfloat16",
-    17: "uint16",
-    18: "complex128",
-    19: "float16",
-    22: "uint32",
-    23: "uint64",
-}
 
 _CONTEXT_TAG = 0x0A  # field 1, length delimited
 _LISTS_TAG = 0x12  # field 2, length delimited
@@ -73,8 +50,18 @@ def parse_example(payload: bytes) -> Message | None:
     keeping what it does not know; a payload of more than empty submessages and without
     one feature is therefore none.
     """
-    message = _parse(SequenceExample, payload, warns=not _is_filled(payload))
-    if message is None:
+    try:
+        if _is_filled(payload):
+            message = SequenceExample.FromString(payload)
+        else:
+            # At an end-of-group tag on the outermost layer protobuf 3.20 stops, warns and returns
+            # what it has. To listen costs 5 us.
+            with warnings.catch_warnings(record=True) as stopped:
+                warnings.simplefilter("always")
+                message = SequenceExample.FromString(payload)
+            if stopped:
+                return None
+    except DecodeError:
         return None
     # Two empty submessages with their tags and lengths take 4 bytes.
     known = message.context.feature or message.feature_lists.feature_list or len(payload) <= 4
@@ -111,26 +98,6 @@ def has_sequences(payload: bytes) -> bool:
     return message is not None and len(message.feature_lists.feature_list) > 0
 
 
-def _parse(message_class: Any, data: bytes, *, warns: bool = True) -> Any:
-    """Parse a message that takes all of `data`; None where it does not.
-
-    Args:
-        message_class: The message.
-        data: Its bytes.
-        warns: Whether there may be an end-of-group tag on the outermost layer, at which
-            protobuf 3.20 stops, warns and returns what it has. To listen costs 5 us.
-    """
-    try:
-        if not warns:
-            return message_class.FromString(data)
-        with warnings.catch_warnings(record=True) as stopped:
-            warnings.simplefilter("always")
-            message = message_class.FromString(data)
-    except DecodeError:
-        return None
-    return None if stopped else message
-
-
 def _is_filled(payload: bytes) -> bool:
     """Whether the context, the feature lists or both of them make up the whole payload."""
     end = _submessage_end(payload, 0, _CONTEXT_TAG)
@@ -153,18 +120,7 @@ def _submessage_end(payload: bytes, start: int, tag: int) -> int:
     return 0
 
 
-def tensor_header(value: bytes) -> tuple[str, tuple[int, ...]] | None:
-    """Dtype and shape of a tensor that `tf.io.serialize_tensor` made, or None where it is none."""
-    # dtype and then shape, each with one byte of tag: what every serialized tensor begins with.
-    if value[:1] != b"\x08" or value[2:3] != b"\x12" or value[1] not in _DTYPES:
-        return None
-    message = _parse(_Tensor, value)
-    if message is None or message.dtype not in _DTYPES:
-        return None
-    return _DTYPES[message.dtype], tuple(dim.size for dim in message.tensor_shape.dim)
-
-
-def _build(*names: str) -> list[Any]:
+def _build() -> Any:
     file = descriptor_pb2.FileDescriptorProto(
         name="penstock/tfrecord/example.proto", package=_PACKAGE, syntax="proto3"
     )
@@ -178,10 +134,7 @@ def _build(*names: str) -> list[Any]:
                 message.field[-1].oneof_index = 0
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
-    return [_class(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"), pool) for name in names]
-
-
-def _class(descriptor: Any, pool: Any) -> Any:
+    descriptor = pool.FindMessageTypeByName(f"{_PACKAGE}.SequenceExample")
     if hasattr(message_factory, "GetMessageClass"):  # protobuf >= 4.22
         return message_factory.GetMessageClass(descriptor)
     return message_factory.MessageFactory(pool).GetPrototype(descriptor)
@@ -205,4 +158,4 @@ def _add_field(message: Any, name: str, number: int, type_name: str) -> None:
         field.type_name = f".{_PACKAGE}.{type_name}"
 
 
-SequenceExample, _Tensor = _build("SequenceExample", "Tensor")
+SequenceExample = _build()

@@ -41,13 +41,12 @@ def by_name(report):
 
 @pytest.fixture
 def digits(tfrecord):
-    """Twenty real images of handwritten digits: PNG, raw pixels, tensor and label."""
+    """Twenty real images of handwritten digits: PNG, raw pixels and label."""
     data = load_digits()
     rows = [
         example({
             "png": tf.io.encode_png(pixels.astype(np.uint8)[..., None]).numpy(),
             "pixels": pixels.reshape(-1),
-            "tensor": tf.io.serialize_tensor(pixels.astype(np.float32)).numpy(),
             "label": int(label),
         }).SerializeToString()
         for pixels, label in zip(data.images[:20], data.target[:20], strict=True)
@@ -95,12 +94,10 @@ def test_tfxs_sequence_examples(tfx_data):
     assert (steps.min_values, steps.max_values, steps.samples) == (1, 1, ("'0'", "'1'", "'2'"))
 
 
-def test_images_and_tensors_are_recognised(digits):
+def test_images_are_recognised(digits):
     features = by_name(inspect(str(digits), samples=1))
     assert features["png"].contents == {"PNG 8x8": 20}
     assert features["png"].samples[0].startswith("<PNG 8x8, ")
-    assert features["tensor"].contents == {"tensor float32 [8, 8]": 20}
-    assert features["tensor"].samples == ("<tensor float32 [8, 8], 271 bytes>",)
     pixels = features["pixels"]
     assert (pixels.min_values, pixels.max_values) == (64, 64)
     assert (pixels.minimum, pixels.maximum) == (0.0, 16.0)

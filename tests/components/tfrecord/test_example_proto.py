@@ -10,7 +10,6 @@ from penstock.components.tfrecord.example_proto import (
     SequenceExample,
     is_example,
     parse_example,
-    tensor_header,
 )
 from penstock.components.tfrecord.records import read_records
 
@@ -97,23 +96,6 @@ def test_a_serialized_tensor_is_not_an_example():
 def test_the_quick_check_refuses_no_example(payload):
     if parse_example(payload) is not None:
         assert is_example(payload)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "shape"),
-    [("float32", (28, 28)), ("uint8", (2, 0)), ("int64", ()), ("bool", (1,)), ("string", (1, 2))],
-)
-def test_serialized_tensors_are_recognised(dtype, shape):
-    import tensorflow as tf
-
-    value = tf.io.serialize_tensor(tf.cast(tf.zeros(shape), dtype) if dtype != "string" else
-                                   tf.fill(shape, "x")).numpy()  # fmt: skip
-    assert tensor_header(value) == (dtype, shape)
-
-
-@pytest.mark.parametrize("value", [b"", b"\x08", b"\x08\x01", b"\x08\x63\x12\x00", b"hello"])
-def test_other_bytes_are_no_tensor(value):
-    assert tensor_header(value) is None
 
 
 def test_lives_beside_tensorflows_own_message():
