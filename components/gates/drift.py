@@ -6,10 +6,10 @@ as much. 0 is equal, 1 has nothing in common. TFDV keeps ten quantiles of number
 numbers below 0.1 say nothing.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
+import numpy as np
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 Statistics: TypeAlias = statistics_pb2.DatasetFeatureStatistics
@@ -99,42 +99,32 @@ def _shares(feature: _Feature) -> dict[str, float]:
     return {bucket.label: bucket.sample_count / total for bucket in buckets} if total else {}
 
 
-_Steps = list[tuple[float, float, float]]
-
-
-def _quantiles(feature: _Feature) -> _Steps:
-    """(from, to, share) of each bucket of equal counts."""
+def _quantiles(feature: _Feature) -> np.ndarray:
+    """From, to and share of each bucket of equal counts: float64 [3, buckets]."""
     for histogram in feature.num_stats.histograms:
         total = sum(bucket.sample_count for bucket in histogram.buckets)
         if histogram.type == statistics_pb2.Histogram.QUANTILES and total:
-            return [
-                (bucket.low_value, bucket.high_value, bucket.sample_count / total)
-                for bucket in histogram.buckets
-            ]
-    return []
+            buckets = [(b.low_value, b.high_value, b.sample_count) for b in histogram.buckets]
+            return np.array(buckets).T / [[1], [1], [total]]
+    return np.zeros((3, 0))
 
 
-def _apart(old: _Steps, new: _Steps) -> float:
-    """The greatest difference of two cumulative distributions."""
-    if not old or not new:
-        return 0.0 if old == new else 1.0
-    edges = {edge for low, high, _ in (*old, *new) for edge in (low, high) if math.isfinite(edge)}
-    return max(
-        (
-            abs(_up_to(old, edge, including=side) - _up_to(new, edge, including=side))
-            for edge in edges
-            for side in (False, True)
-        ),
-        default=0.0,
+def _apart(old: np.ndarray, new: np.ndarray) -> float:
+    """The greatest difference of two cumulative distributions, of `_quantiles`."""
+    if not old.size or not new.size:
+        return 0.0 if old.size == new.size else 1.0
+    edges = np.concatenate([old[:2].ravel(), new[:2].ravel()])
+    edges = edges[np.isfinite(edges)]
+    differences = (
+        _below(old, edges, side) - _below(new, edges, side) for side in ("left", "right")
     )
+    return float(np.abs([*differences]).max(initial=0.0))
 
 
-def _up_to(steps: _Steps, edge: float, *, including: bool) -> float:
-    """The share of values below an edge, or up to it; even within a bucket."""
-    total = 0.0
-    for low, high, share in steps:
-        if high < edge or (high == edge and (including or low < high)):
-            total += share
-        elif low < edge:
-            total += share * (edge - low) / (high - low)
-    return total
+def _below(buckets: np.ndarray, edges: np.ndarray, side: str) -> np.ndarray:
+    """The share of values below each edge (`left`), or up to it; even within a bucket."""
+    low, high, share = buckets[:, :, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        part = np.nan_to_num(np.clip((edges - low) / (high - low), 0, 1))
+    whole = high <= edges if side == "right" else (high < edges) | ((high == edges) & (low < high))
+    return (share * np.where(whole, 1, np.where(low < edges, part, 0))).sum(axis=0)

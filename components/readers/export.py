@@ -6,10 +6,11 @@ output/
 """
 
 import io
+import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from penstock.components.tfrecord.encoder import encode_examples
 ENDINGS = {"parquet": "parquet", "arrayrecord": "array_record", "webdataset": "tar", "mds": ""}
 
 Write = Callable[[pa.RecordBatch], None]
+# Writes a batch; ends the file.
+Opened = tuple[Write, Callable[[], Any]]
 
 
 def export_shards(
@@ -72,7 +75,9 @@ def export_shards(
             files = 1 if to == "mds" else len(rows.shards)
             for at in range(files):
                 name = split if to == "mds" else f"{split}-{at:05d}.{ENDINGS[to]}"
-                with open_file(folder_made / name) as write:
+                with ExitStack() as stack:
+                    write, end = open_file(folder_made / name)
+                    stack.callback(end)
                     for batch in rows.batches(worker=at, workers=files):
                         write(batch)
                         done[split] += batch.num_rows
@@ -86,8 +91,8 @@ def export_shards(
     return done
 
 
-def _opener(to: str, rows: Rows) -> Any:
-    """A context for each file that gives a function to write batches with."""
+def _opener(to: str, rows: Rows) -> Callable[[Path], Opened]:
+    """What opens each file, by the library of its format."""
     try:
         if to == "arrayrecord":
             from array_record.python.array_record_module import ArrayRecordWriter
@@ -110,8 +115,7 @@ def _opener(to: str, rows: Rows) -> Any:
     return lambda path: _parquet(path, texts)
 
 
-@contextmanager
-def _parquet(path: Path, texts: frozenset[str]) -> Iterator[Write]:
+def _parquet(path: Path, texts: frozenset[str]) -> Opened:
     writer: pq.ParquetWriter | None = None
 
     def write(batch: pa.RecordBatch) -> None:
@@ -125,15 +129,10 @@ def _parquet(path: Path, texts: frozenset[str]) -> Iterator[Write]:
         writer = writer or pq.ParquetWriter(path, table.schema)
         writer.write_table(table)
 
-    try:
-        yield write
-    finally:
-        if writer:
-            writer.close()
+    return write, lambda: writer and writer.close()
 
 
-@contextmanager
-def _array_record(path: Path, make: Any) -> Iterator[Write]:
+def _array_record(path: Path, make: Any) -> Opened:
     # Any record by its number costs the group that it is in: of one record, as grain advises.
     writer = make(str(path), "group_size:1")
 
@@ -141,32 +140,22 @@ def _array_record(path: Path, make: Any) -> Iterator[Write]:
         for record in encode_examples(_plain_types(batch)):
             writer.write(record.as_py())
 
-    try:
-        yield write
-    finally:
-        writer.close()
+    return write, writer.close
 
 
-@contextmanager
-def _tar(path: Path, make: Any) -> Iterator[Write]:
+def _tar(path: Path, make: Any) -> Opened:
     # Equal rows give equal bytes: no owner, no time.
     writer = make(str(path), encoder=False, mtime=0, user="", group="")
-    number = 0
+    numbers = itertools.count()
 
     def write(batch: pa.RecordBatch) -> None:
-        nonlocal number
         for row in batch.to_pylist():
-            writer.write({"__key__": f"{path.stem}-{number:09d}", **_members(row)})
-            number += 1
+            writer.write({"__key__": f"{path.stem}-{next(numbers):09d}", **_members(row)})
 
-    try:
-        yield write
-    finally:
-        writer.close()
+    return write, writer.close
 
 
-@contextmanager
-def _mds(path: Path, make: Any, rows: Rows) -> Iterator[Write]:
+def _mds(path: Path, make: Any, rows: Rows) -> Opened:
     texts = _text_columns(rows)
     columns = {name: _mds_encoding(kind, name in texts) for name, kind in _types(rows).items()}
     writer = make(out=str(path), columns=columns, hashes=["sha1"])
@@ -181,10 +170,7 @@ def _mds(path: Path, make: Any, rows: Rows) -> Iterator[Write]:
         for row in batch.to_pylist():
             writer.write({name: _mds_value(row[name], kind) for name, kind in columns.items()})
 
-    try:
-        yield write
-    finally:
-        writer.finish()
+    return write, writer.finish
 
 
 def _mds_encoding(kind: pa.DataType, is_text: bool) -> str:
