@@ -21,7 +21,7 @@ import pyarrow as pa
 from penstock.components.errors import DataError, UsageError
 from penstock.components.packing.block import column_values, decode_block
 from penstock.components.packing.layout import PackedColumn, PackedLayout
-from penstock.components.sources.base import Column
+from penstock.components.sources.base import ARROW_TYPES, Column
 from penstock.components.sources.tfrecords.decode import RecordDecoder
 from penstock.components.tfrecord.checked import checked_manifest
 from penstock.components.tfrecord.example_proto import parse_example
@@ -32,7 +32,6 @@ from penstock.components.tfrecord.manifest import MANIFEST_NAME, Shard
 _BATCH_ROWS = 4096
 # Shards kept open, and packed blocks kept decoded, for access by number.
 _KEPT_SHARDS, _KEPT_BLOCKS = 16, 8
-_ARROW_TYPES = {"INT": pa.int64(), "FLOAT": pa.float32(), "BYTES": pa.binary()}
 
 
 class Rows:
@@ -112,15 +111,7 @@ class Rows:
         return {name: _plain(values[in_block]) for name, values in self._block(at, block).items()}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        for at in range(len(self.shards)):
-            if self._layout is None:
-                data, bounds = self._shard(at)
-                for record in range(len(bounds)):
-                    yield self._parsed(_payload(data, bounds, record))
-            else:
-                for values in self._blocks([at]):
-                    for row in zip(*values.values(), strict=True):
-                        yield dict(zip(values, map(_plain, row), strict=True))
+        return map(self.__getitem__, range(len(self)))
 
     def batches(self, *, worker: int = 0, workers: int = 1) -> Iterator[pa.RecordBatch]:
         """The rows in the order of the shards, some thousand in a batch.
@@ -208,7 +199,7 @@ def _payload(data: Any, bounds: npt.NDArray[np.int64], record: int) -> bytes:
 def _array(values: Any, column: PackedColumn) -> pa.Array:
     """A packed column as Arrow has it."""
     kind = pa.from_numpy_dtype(values.dtype) if column.storage in ("uint8", "int32") else None
-    kind = kind or _ARROW_TYPES[column.kind]
+    kind = kind or ARROW_TYPES[FeatureKind(column.kind)]
     if column.storage == "list":
         return pa.array(values, pa.list_(kind))
     flat = pa.array(values.reshape(-1), kind)

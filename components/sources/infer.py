@@ -6,8 +6,9 @@ A few numbers that are padded are no codes, and are read as the numbers that the
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,72 +42,46 @@ _MAX_PADDED_SHARE = 0.01
 _COUNT_ROWS = 4096
 
 
-@dataclass
-class Tally:
-    """How many texts of a column's sample are of each class.
+Tally: TypeAlias = Counter[str]
+"""How many texts of a column's sample are of each class.
 
-    Attributes:
-        integers: Integers within int64, without leading zeros or plus sign.
-        long_integers: The same, but beyond int64.
-        floats: Other numbers within float32, without leading zeros or plus sign.
-        long_floats: The same, but beyond float32, so that no FLOAT column takes them.
-        padded: Numbers with leading zeros or a plus sign: codes and telephone numbers.
-        non_finite: NaN and infinities.
-        texts: Everything else.
-        nulls: What stands for no value.
+`integers` are within int64, `floats` other numbers within float32, `padded` numbers with leading
+zeros or a plus sign (codes and telephone numbers); `long_integers` and `long_floats` are beyond
+these types, `non_finite` NaN and infinities, `nulls` what stands for no value, `texts` all else.
+"""
+
+
+def _kind(tally: Tally) -> FeatureKind:
+    """The kind that keeps most and loses nothing.
+
+    BYTES where no value was seen, where more than 1 % of the numbers are padded, where
+    not more than half of the values are numbers, or where most integers are beyond
+    int64. Else FLOAT where there are decimals (or only NaN and infinities), else INT.
     """
+    too_long = tally["long_integers"] + tally["long_floats"]
+    finite = tally["integers"] + tally["floats"] + too_long
+    numbers = finite + tally["padded"] + tally["non_finite"]
+    padded = tally["padded"] > _MAX_PADDED_SHARE * (finite + tally["padded"])
+    if padded or numbers <= tally["texts"]:
+        return FeatureKind.BYTES
+    if tally["floats"] or not finite:
+        return FeatureKind.FLOAT
+    return FeatureKind.BYTES if too_long > tally["integers"] else FeatureKind.INT
 
-    integers: int = 0
-    long_integers: int = 0
-    floats: int = 0
-    long_floats: int = 0
-    padded: int = 0
-    non_finite: int = 0
-    texts: int = 0
-    nulls: int = 0
 
-    def add(self, label: str, counts: pa.Array) -> None:
-        """Add up `counts` (int64) of one class."""
-        setattr(self, label, getattr(self, label) + (pc.sum(counts).as_py() or 0))
+def _fit_int64(texts: pa.Array) -> pa.Array:
+    """Which integers are within int64; int() refuses thousands of digits, 20 decide."""
+    within = (len(t.strip()) <= 20 and INT64_MIN <= int(t) <= INT64_MAX for t in texts.to_pylist())
+    return pa.array(within, pa.bool_())
 
-    def add_integers(self, texts: pa.Array, counts: pa.Array) -> None:
-        """Add integers of 19 digits or more, by whether each is within int64."""
-        for text, count in zip(texts.to_pylist(), counts.to_pylist(), strict=True):
-            # int() refuses thousands of digits; a sign and 19 digits decide.
-            short = len(text.strip()) <= 20 and INT64_MIN <= int(text) <= INT64_MAX
-            if short:
-                self.integers += count
-            else:
-                self.long_integers += count
 
-    def add_floats(self, texts: pa.Array, counts: pa.Array) -> None:
-        """Add decimals and numbers with an exponent, by whether each is within float32."""
-        numbers = pc.utf8_trim(texts.cast(pa.string()), SPACES).cast(pa.float64())
-        large = pc.greater_equal(pc.abs(numbers), FLOAT32_LIMIT)
-        self.add("long_floats", counts.filter(large))
-        self.add("floats", counts.filter(pc.invert(large)))
+def _beyond_float32(texts: pa.Array) -> pa.Array:
+    numbers = pc.utf8_trim(texts.cast(pa.string()), SPACES).cast(pa.float64())
+    return pc.greater_equal(pc.abs(numbers), FLOAT32_LIMIT)
 
-    def merge(self, other: "Tally") -> None:
-        """Add up what was counted elsewhere."""
-        for label, count in vars(other).items():
-            setattr(self, label, getattr(self, label) + count)
 
-    def kind(self) -> FeatureKind:
-        """The kind that keeps most and loses nothing.
-
-        BYTES where no value was seen, where more than 1 % of the numbers are padded, where
-        not more than half of the values are numbers, or where most integers are beyond
-        int64. Else FLOAT where there are decimals (or only NaN and infinities), else INT.
-        """
-        finite = self.integers + self.long_integers + self.floats + self.long_floats
-        numbers = finite + self.padded + self.non_finite
-        if self.padded > _MAX_PADDED_SHARE * (finite + self.padded) or numbers <= self.texts:
-            return FeatureKind.BYTES
-        if self.floats or not finite:
-            return FeatureKind.FLOAT
-        if self.long_integers + self.long_floats > self.integers:
-            return FeatureKind.BYTES
-        return FeatureKind.INT
+def _sum(counts: pa.Array) -> int:
+    return pc.sum(counts).as_py() or 0
 
 
 class TypeSample:
@@ -136,26 +111,27 @@ class TypeSample:
     def merge(self, tallies: Mapping[str, Tally]) -> None:
         """Add up the `tallies` of another part of the sample."""
         for name, tally in tallies.items():
-            self._tallies.setdefault(name, Tally()).merge(tally)
+            self._tallies.setdefault(name, Counter()).update(tally)
 
     def kind(self, name: str) -> FeatureKind:
         """The kind of a column; BYTES where nothing of it was seen."""
         self._count(name)
-        return self._tallies[name].kind()
+        return _kind(self._tallies[name])
 
     def _count(self, name: str) -> None:
-        tally = self._tallies.setdefault(name, Tally())
+        tally = self._tallies.setdefault(name, Counter())
         found = pc.value_counts(pa.chunked_array(self._waiting.pop(name, []), pa.binary()))
         texts, counts = found.field("values"), found.field("counts")
         for label, pattern in (("nulls", self._nulls), *_CLASSES):
             if not len(texts):
                 return
             hit = pc.match_substring_regex(texts, f"^[{SPACES}]*(?:{pattern})[{SPACES}]*$")
-            if label == "long_integers":
-                tally.add_integers(texts.filter(hit), counts.filter(hit))
-            elif label == "floats":
-                tally.add_floats(texts.filter(hit), counts.filter(hit))
-            else:
-                tally.add(label, counts.filter(hit))
+            hits, numbers = texts.filter(hit), counts.filter(hit)
+            other = {"long_integers": "integers", "floats": "long_floats"}.get(label)
+            if other:
+                is_other = _fit_int64(hits) if other == "integers" else _beyond_float32(hits)
+                tally[other] += _sum(numbers.filter(is_other))
+                numbers = numbers.filter(pc.invert(is_other))
+            tally[label] += _sum(numbers)
             texts, counts = texts.filter(pc.invert(hit)), counts.filter(pc.invert(hit))
-        tally.add("texts", counts)
+        tally["texts"] += _sum(counts)

@@ -1,13 +1,12 @@
 """One Avro file: its header, its blocks and its digest."""
 
-import io
 import lzma
 import struct
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import fastavro
 
@@ -39,13 +38,11 @@ class AvroFile(OpenedFile):
 
     Attributes:
         schema: The record that its rows are, as Avro's JSON.
-        header_bytes: Length of the header.
         block_starts: Byte at which each block starts.
         block_ends: One past the last row of each block, ascending.
     """
 
     schema: Mapping[str, Any]
-    header_bytes: int
     block_starts: tuple[int, ...]
     block_ends: tuple[int, ...]
 
@@ -63,11 +60,10 @@ class AvroFile(OpenedFile):
         block = bisect_right(self.block_ends, start)
         row = self.block_ends[block - 1] if block else 0
         with open_unchanged(self.path, self.content) as stream:
-            header = stream.read(self.header_bytes)
-            stream.seek(self.block_starts[block])
-            rest = _Chained(header, stream)
             try:
-                for value in fastavro.reader(cast(IO[bytes], rest)):
+                values = fastavro.reader(stream)  # reads the header
+                stream.seek(self.block_starts[block])
+                for value in values:
                     if row >= end:
                         return
                     if row >= start:
@@ -80,20 +76,6 @@ class AvroFile(OpenedFile):
                 ) from error
         if row < end:
             raise DataError(f"{self.path}: rows end at {row}, expected {end}; it has changed")
-
-
-class _Chained(io.RawIOBase):
-    """A file that begins with `head` and goes on with `tail`."""
-
-    def __init__(self, head: bytes, tail: Any) -> None:
-        self._head = io.BytesIO(head)
-        self._tail = tail
-
-    def read(self, size: int = -1, /) -> bytes:
-        if size < 0:
-            return self._head.read() + self._tail.read()
-        data = self._head.read(size)
-        return data if len(data) == size else data + self._tail.read(size - len(data))
 
 
 def inspect_file(path: str) -> AvroFile:
@@ -112,7 +94,6 @@ def inspect_file(path: str) -> AvroFile:
     with open_data(path) as stream:
         try:
             reader = fastavro.block_reader(stream)
-            header_bytes = stream.tell()
             for block in reader:
                 _check_crc(stream, block)
                 starts.append(block.offset)
@@ -131,7 +112,6 @@ def inspect_file(path: str) -> AvroFile:
         content=content,
         rows=rows,
         schema=schema,
-        header_bytes=header_bytes,
         block_starts=tuple(starts),
         block_ends=tuple(ends),
     )
