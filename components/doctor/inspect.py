@@ -126,11 +126,11 @@ def inspect(
     except DataError as error:
         raise DataError("\n".join((str(error), *set_faults))) from error
     survey = _Survey(samples)
-    limits = _Limits(math.inf, math.inf, math.inf)
+    limits = [math.inf] * 3
     if max_records is not None:
         in_all = (max_records, _SUMMARY_BYTES, _COUNT_BYTES)
-        limits = _Limits(*(most / len(found.files) for most in in_all))
-    files = tuple(_look_into(file, survey, limits) for file in found.files)
+        limits = [most / len(found.files) for most in in_all]
+    files = tuple(_look_into(file, survey, *limits) for file in found.files)
     first_file, first_frame = _first_frame(files)
     return InspectReport(
         path=path,
@@ -154,15 +154,6 @@ def _set_faults(path: str) -> Iterator[str]:
             yield from shard_faults(scope, digests=size <= _COUNT_BYTES)
     except DataError as error:  # of the manifest: the files have been looked into all the same
         yield str(error)
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """How far to look into one file: records and bytes to parse, bytes to count through."""
-
-    records: float
-    summary_bytes: float
-    count_bytes: float
 
 
 class _Survey:
@@ -210,8 +201,10 @@ class _Survey:
         return self._tallies[key]
 
 
-def _look_into(path: Path, survey: _Survey, limits: _Limits) -> InspectedFile:
-    """Parse the first records of a file, then count on as far as the limits allow."""
+def _look_into(
+    path: Path, survey: _Survey, records: float, summary_bytes: float, count_bytes: float
+) -> InspectedFile:
+    """Parse so many records and bytes of a file, then count on through so many bytes."""
     count = end = 0
     fault = None
     is_exact = False
@@ -220,9 +213,9 @@ def _look_into(path: Path, survey: _Survey, limits: _Limits) -> InspectedFile:
         reader = RecordReader(file, str(path))
         try:
             for record in reader.records():
-                if count < limits.records and end < limits.summary_bytes:
+                if count < records and end < summary_bytes:
                     survey.add(record.payload)
-                elif end >= limits.count_bytes:
+                elif end >= count_bytes:
                     break
                 count += 1
                 end = record.offset + HEADER_BYTES + len(record.payload) + FOOTER_BYTES

@@ -1,9 +1,9 @@
 """One file checked to its last byte: a path and what it must hold in, its faults out."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import Content, HashingStream
@@ -59,8 +59,7 @@ def check_file(
         with open_file(path) as raw:
             file = _MeteredFile(raw, on_bytes)
             reader = RecordReader(file, str(path))
-            payloads = _PackedRows(layout) if layout else _Examples(has_manifest=shard is not None)
-            found = _read(reader, str(path), payloads)
+            found = _read(reader, str(path), layout, has_manifest=shard is not None)
             while file.read(CHUNK_BYTES):  # what a fault left unread, for size and digest
                 pass
     except DataError as error:
@@ -97,14 +96,12 @@ class _MeteredFile(HashingStream):
         return data
 
 
-@dataclass
-class _Records:
-    """What the records of a file came to; `rows` is None where a damaged block hides some."""
+class _Records(NamedTuple):
+    """What the records of a file came to; `rows` is None where a fault hides some."""
 
-    records: int = 0
-    rows: int | None = 0
-    is_complete: bool = True
-    faults: list[str] = field(default_factory=list)
+    records: int
+    rows: int | None
+    faults: tuple[str, ...]
 
 
 class _Examples:
@@ -151,53 +148,44 @@ class _Examples:
         )
 
 
-class _PackedRows:
-    """What a block of packed rows must be: its arrays and its dictionary fit the layout."""
-
-    def __init__(self, layout: PackedLayout) -> None:
-        self._layout = layout
-
-    def rows(self, record: Record) -> int:
-        """The rows of a record; DataError if it is no block, or does not fit the layout."""
-        return decode_block(record.payload, self._layout).rows
-
-
-def _read(reader: RecordReader, name: str, payloads: _Examples | _PackedRows) -> _Records:
-    found = _Records()
+def _read(
+    reader: RecordReader, name: str, layout: PackedLayout | None, *, has_manifest: bool
+) -> _Records:
+    """Check every record: a block of packed rows, which fits the layout, or else an Example."""
+    examples = _Examples(has_manifest=has_manifest)
     damaged: list[str] = []
     foreign: list[str] = []
+    later: list[str] = []
     foreign_count = good = rows = 0
     try:
         for record in reader.records(on_bad_payload=lambda error: damaged.append(str(error))):
             good += 1
             try:
-                rows += payloads.rows(record)
+                rows += (
+                    decode_block(record.payload, layout).rows if layout else examples.rows(record)
+                )
             except DataError as error:
                 foreign_count += 1
                 place = f"{name}: record {record.number} at offset {record.offset}"
                 foreign = foreign or [f"{place}: {error}"]
     except DataError as error:
-        found.is_complete = False
-        found.faults.append(str(error))
-    found.records = good + len(damaged)
-    if isinstance(payloads, _Examples):
-        found.rows = found.records
-    else:
-        found.rows = None if damaged or foreign else rows
+        later.append(str(error))
+    records = good + len(damaged)
+    is_hidden = later or (layout and (damaged or foreign))
     more = len(damaged) - MAX_NAMED_RECORDS
     if more > 0:
         damaged[MAX_NAMED_RECORDS:] = [f"{name}: {more:,} more records have damaged payloads"]
-    found.faults[:0] = damaged
     if foreign:
-        found.faults.append(f"{foreign[0]} ({foreign_count:,} of {good:,} records are so)")
-    if isinstance(payloads, _Examples) and payloads.mixture:
-        found.faults.append(f"{name}: {payloads.mixture}")
-    return found
+        later.append(f"{foreign[0]} ({foreign_count:,} of {good:,} records are so)")
+    if examples.mixture:
+        later.append(f"{name}: {examples.mixture}")
+    known_rows = None if is_hidden else rows if layout else records
+    return _Records(records, known_rows, (*damaged, *later))
 
 
 def _differences(held: Content, found: _Records, shard: Shard, noun: str) -> Iterator[str]:
     """Where a file and its rows are not what the manifest says."""
-    if found.is_complete and found.rows is not None and found.rows != shard.rows:
+    if found.rows is not None and found.rows != shard.rows:
         fewer = "; it was cut at the end of a record" if found.rows < shard.rows else ""
         yield f"{found.rows:,} {noun}, the manifest says {shard.rows:,}{fewer}"
     if held.size != shard.bytes:

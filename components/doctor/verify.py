@@ -17,7 +17,7 @@ from penstock.components.packing.layout import PackedLayout
 from penstock.components.tfrecord.checked import Scope, find_scopes, leftover, missing
 from penstock.components.tfrecord.find import find_tfrecords
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
-from penstock.components.tfrecord.shard_sets import missing_members
+from penstock.components.tfrecord.unlisted import missing_members
 
 OnProgress = Callable[[int, int], None]
 

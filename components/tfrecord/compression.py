@@ -3,6 +3,7 @@
 What a file is compressed with is decided by its content, never by its name.
 """
 
+import itertools
 import zlib
 from collections.abc import Iterator
 from typing import Protocol
@@ -53,15 +54,8 @@ def read_chunks(file: Readable, head: bytes, compression: str) -> Iterator[bytes
     Raises:
         DamagedStreamError: It is cut or does not decompress; what came before was yielded.
     """
-    raw = _raw_chunks(file, head)
+    raw = itertools.chain([head] if head else [], iter(lambda: file.read(CHUNK_BYTES), b""))
     return _inflate(raw, compression) if compression else raw
-
-
-def _raw_chunks(file: Readable, head: bytes) -> Iterator[bytes]:
-    chunk = head
-    while chunk:
-        yield chunk
-        chunk = file.read(CHUNK_BYTES)
 
 
 def _inflate(raw: Iterator[bytes], compression: str) -> Iterator[bytes]:

@@ -5,15 +5,22 @@ a header, or a GZIP stream without its end. A file cut exactly between two recor
 """
 
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.example_proto import has_sequences
 from penstock.components.tfrecord.records import RecordReader, open_file, read_records
-from penstock.components.tfrecord.shard_sets import missing_members
 
+# Wider than sharding.py's own names: `images.tfrecord-00000-of-00004`,
+# `images-00000-of-00004.tfrecord` and TensorFlow Datasets' all count.
+_MEMBER = re.compile(r"^(?P<stem>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>.*)$")
+# A name can claim any count; after this many missing members the search ends.
+_MAX_NAMED = 10
 # Decompression takes most of the time, and lets other threads work.
 _THREADS = 4
 # Records of files as they were when they were counted, by path, inode, size, mtime and ctime.
@@ -67,3 +74,31 @@ def _count(file: str) -> int:
         with open_file(file) as content:
             _counted[key] = RecordReader(content, file).count()
     return _counted[key]
+
+
+def missing_members(files: Iterable[Path]) -> Iterator[str]:
+    """One line for each set of `-NNNNN-of-NNNNN` files of which some are not on disk.
+
+    Two sets of one stem but different counts are named too: a retry left both.
+    """
+    counts: dict[tuple[Path, str, str], set[str]] = defaultdict(set)
+    for file in files:
+        if match := _MEMBER.match(file.name):
+            counts[file.parent, match["stem"], match["suffix"]].add(match["count"])
+    for (folder, stem, suffix), sets in sorted(counts.items()):
+        on_disk = set(os.listdir(folder))
+        for count in sorted(sets):
+            members = (f"{stem}-{i:0{len(count)}d}-of-{count}{suffix}" for i in range(int(count)))
+            missing = list(
+                islice((name for name in members if name not in on_disk), _MAX_NAMED + 1)
+            )
+            if missing:
+                yield f"{folder}: of the {int(count)} shards of {stem!r}, {_list(missing)} missing"
+        if len(sets) > 1:
+            names = " and ".join(f"-of-{count}" for count in sorted(sets))
+            yield f"{folder}: {stem!r} has shards {names}; one set is left from another run"
+
+
+def _list(missing: list[str]) -> str:
+    more = " and more" if len(missing) > _MAX_NAMED else ""
+    return f"{', '.join(missing[:_MAX_NAMED])}{more} {'is' if len(missing) == 1 else 'are'}"

@@ -106,11 +106,12 @@ def _stem(name: str) -> str:
     return os.path.splitext(os.path.basename(name))[0]
 
 
-_RULES: dict[str, Callable[[str], str]] = {
-    "their path": lambda name: name,
-    "their name": os.path.basename,
-    "their name without extension": _stem,
-}
+# Of each rule the key of an image, and of what a row says: it may lack the image's extension.
+_RULES: tuple[tuple[str, Callable[[str], str], Callable[[str], str]], ...] = (
+    ("their path", str, str),
+    ("their name", os.path.basename, os.path.basename),
+    ("their name without extension", _stem, os.path.basename),
+)
 
 
 def _match(
@@ -118,51 +119,43 @@ def _match(
 ) -> tuple[list[int | None], tuple[tuple[int, str], ...], str]:
     """Row of each image, rows without image, and the rule that told."""
     wanted = [_as_path(value, table, row) for row, value in enumerate(table.values(file_column))]
-    rule, found = "", -1
-    for candidate, key in _RULES.items():
-        # A row may lack the extension that the file has, so only files lose it.
-        have = {key(image.name) for image in images}
-        hits = sum(_key(candidate, name) in have for name in wanted)
-        if hits > found:
-            rule, found = candidate, hits
-        if found == len(wanted):
-            break
-    if not found:
-        raise DataError(
-            f"{table.path}: none of its {len(wanted)} files, the first {wanted[0]!r}, is among "
-            f"the {len(images)} images, the first {images[0].name!r}; name the folder that the "
-            "paths begin at, or the right column with `file_column`"
-        )
-    row_by_key = _unique_rows(wanted, rule, table)
+    rule, key_of_image, key_of_row = max(_RULES, key=lambda one: _hits(one, images, wanted))
+    row_by_key = _unique_rows([key_of_row(name) for name in wanted], wanted, table)
     image_by_key: dict[str, FoundFile] = {}
     rows: list[int | None] = []
     for image in images:
-        key_of_image = _RULES[rule](image.name)
-        row = row_by_key.get(key_of_image)
+        key = key_of_image(image.name)
+        row = row_by_key.get(key)
         rows.append(row)
-        other = image_by_key.setdefault(key_of_image, image)
+        other = image_by_key.setdefault(key, image)
         if row is not None and other is not image:
             raise DataError(
                 f"{table.path}: row {row + 1}: {wanted[row]!r} may be {other.path} or "
                 f"{image.path}; write paths below the input into column {file_column!r}"
             )
-    missing = tuple(
-        (row + 1, wanted[row]) for key, row in row_by_key.items() if key not in image_by_key
-    )
-    return rows, missing, rule
+    missing = [(row + 1, wanted[row]) for key, row in row_by_key.items() if key not in image_by_key]
+    if len(missing) == len(wanted):
+        raise DataError(
+            f"{table.path}: none of its {len(wanted)} files, the first {wanted[0]!r}, is among "
+            f"the {len(images)} images, the first {images[0].name!r}; name the folder that the "
+            "paths begin at, or the right column with `file_column`"
+        )
+    return rows, tuple(missing), rule
 
 
-def _key(rule: str, name: str) -> str:
-    return os.path.basename(name) if rule == "their name without extension" else _RULES[rule](name)
+def _hits(rule: tuple, images: Sequence[FoundFile], wanted: Sequence[str]) -> int:
+    _, key_of_image, key_of_row = rule
+    have = {key_of_image(image.name) for image in images}
+    return sum(key_of_row(name) in have for name in wanted)
 
 
-def _unique_rows(wanted: Sequence[str], rule: str, table: LabelTable) -> dict[str, int]:
+def _unique_rows(keys: Sequence[str], wanted: Sequence[str], table: LabelTable) -> dict[str, int]:
     rows: dict[str, int] = {}
-    for row, name in enumerate(wanted):
-        first = rows.setdefault(_key(rule, name), row)
+    for row, key in enumerate(keys):
+        first = rows.setdefault(key, row)
         if first != row:
             raise DataError(
-                f"{table.path}: rows {first + 1} and {row + 1} both name {name!r}; "
+                f"{table.path}: rows {first + 1} and {row + 1} both name {wanted[row]!r}; "
                 "an image has one row"
             )
     return rows

@@ -17,8 +17,8 @@ from penstock.components.files.remote_retry import NotThereError
 from penstock.components.sources.opened_files import OpenedFile
 from penstock.components.tfrecord.checked import altered, find_scopes, missing, shard_faults
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard
-from penstock.components.tfrecord.shard_sets import missing_members
 from penstock.components.tfrecord.sharding import split_dir
+from penstock.components.tfrecord.unlisted import missing_members
 
 
 def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shard]:
