@@ -15,29 +15,43 @@ One class serves both: an Example is a SequenceExample without feature lists on 
 import warnings
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from google.protobuf.message import DecodeError, Message
 
-_PACKAGE = "penstock.tfrecord"
-_Field = descriptor_pb2.FieldDescriptorProto
-
-# From tensorflow/core/example/{example,feature}.proto: message, then name, number and type
-# of each field; "*" is repeated, "map<T>" is map<string, T>.
-_MESSAGES: dict[str, list[tuple[str, int, str]]] = {
-    "BytesList": [("value", 1, "bytes*")],
-    "FloatList": [("value", 1, "float*")],
-    "Int64List": [("value", 1, "int64*")],
-    "Feature": [
-        ("bytes_list", 1, "BytesList"),
-        ("float_list", 2, "FloatList"),
-        ("int64_list", 3, "Int64List"),
-    ],
-    "Features": [("feature", 1, "map<Feature>")],
-    "FeatureList": [("feature", 1, "Feature*")],
-    "FeatureLists": [("feature_list", 1, "map<FeatureList>")],
-    "SequenceExample": [("context", 1, "Features"), ("feature_lists", 2, "FeatureLists")],
+# tensorflow/core/example/{example,feature}.proto, as protoc describes them.
+_PROTO = """
+name: "penstock/tfrecord/example.proto" package: "penstock.tfrecord" syntax: "proto3"
+message_type { name: "BytesList"
+  field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_BYTES } }
+message_type { name: "FloatList"
+  field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_FLOAT } }
+message_type { name: "Int64List"
+  field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_INT64 } }
+message_type { name: "Feature" oneof_decl { name: "kind" }
+  field { name: "bytes_list" number: 1 oneof_index: 0 ONE type_name: "@BytesList" }
+  field { name: "float_list" number: 2 oneof_index: 0 ONE type_name: "@FloatList" }
+  field { name: "int64_list" number: 3 oneof_index: 0 ONE type_name: "@Int64List" } }
+message_type { name: "Features"
+  field { name: "feature" number: 1 MANY type_name: "@Features.FeatureEntry" }
+  nested_type { name: "FeatureEntry" options { map_entry: true }
+    field { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+    field { name: "value" number: 2 ONE type_name: "@Feature" } } }
+message_type { name: "FeatureList"
+  field { name: "feature" number: 1 MANY type_name: "@Feature" } }
+message_type { name: "FeatureLists"
+  field { name: "feature_list" number: 1 MANY type_name: "@FeatureLists.FeatureListEntry" }
+  nested_type { name: "FeatureListEntry" options { map_entry: true }
+    field { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+    field { name: "value" number: 2 ONE type_name: "@FeatureList" } } }
+message_type { name: "SequenceExample"
+  field { name: "context" number: 1 ONE type_name: "@Features" }
+  field { name: "feature_lists" number: 2 ONE type_name: "@FeatureLists" } }
+"""
+_SHORT = {
+    "ONE": "label: LABEL_OPTIONAL type: TYPE_MESSAGE",
+    "MANY": "label: LABEL_REPEATED type: TYPE_MESSAGE",
+    "@": ".penstock.tfrecord.",
 }
-_SCALARS = {"bytes": _Field.TYPE_BYTES, "float": _Field.TYPE_FLOAT, "int64": _Field.TYPE_INT64}
 
 _CONTEXT_TAG = 0x0A  # field 1, length delimited
 _LISTS_TAG = 0x12  # field 2, length delimited
@@ -121,41 +135,16 @@ def _submessage_end(payload: bytes, start: int, tag: int) -> int:
 
 
 def _build() -> Any:
-    file = descriptor_pb2.FileDescriptorProto(
-        name="penstock/tfrecord/example.proto", package=_PACKAGE, syntax="proto3"
-    )
-    for name, fields in _MESSAGES.items():
-        message = file.message_type.add(name=name)
-        if name == "Feature":
-            message.oneof_decl.add(name="kind")
-        for field_name, number, type_name in fields:
-            _add_field(message, field_name, number, type_name)
-            if name == "Feature":
-                message.field[-1].oneof_index = 0
+    text = _PROTO
+    for short, meant in _SHORT.items():
+        text = text.replace(short, meant)
+    file = text_format.Parse(text, descriptor_pb2.FileDescriptorProto())
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
-    descriptor = pool.FindMessageTypeByName(f"{_PACKAGE}.SequenceExample")
+    descriptor = pool.FindMessageTypeByName("penstock.tfrecord.SequenceExample")
     if hasattr(message_factory, "GetMessageClass"):  # protobuf >= 4.22
         return message_factory.GetMessageClass(descriptor)
     return message_factory.MessageFactory(pool).GetPrototype(descriptor)
-
-
-def _add_field(message: Any, name: str, number: int, type_name: str) -> None:
-    field = message.field.add(name=name, number=number, label=_Field.LABEL_OPTIONAL)
-    if type_name.startswith("map<"):
-        entry = message.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
-        entry.options.map_entry = True
-        entry.field.add(name="key", number=1, label=_Field.LABEL_OPTIONAL, type=_Field.TYPE_STRING)
-        _add_field(entry, "value", 2, type_name[len("map<") : -1])
-        type_name = f"{message.name}.{entry.name}*"
-    if type_name.endswith("*"):
-        field.label = _Field.LABEL_REPEATED
-        type_name = type_name[:-1]
-    if type_name in _SCALARS:
-        field.type = _SCALARS[type_name]
-    else:
-        field.type = _Field.TYPE_MESSAGE
-        field.type_name = f".{_PACKAGE}.{type_name}"
 
 
 SequenceExample = _build()
