@@ -7,7 +7,7 @@ the columns' types, and a digest of the content that costs no further reading.
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import create_engine, select
 from sqlalchemy.engine import URL, Connection, CursorResult, Engine
@@ -24,14 +24,6 @@ Feature = tuple[FeatureKind | None, bool]
 """Kind (None where it is not known) and whether a list."""
 
 _DIGEST_ROWS = 1024
-
-
-class Cursor(Protocol):
-    """Gives rows."""
-
-    def fetchmany(self, size: int, /) -> Sequence[Any]:
-        """The next rows, none when there are no more."""
-        ...
 
 
 class Database:
@@ -136,10 +128,6 @@ class Database:
         """Whether keys that such a feature holds lose unless they are fetched as text."""
         del feature
         return False
-
-    def open_cursor(self, connection: Connection, statement: Executable, rows: int) -> Cursor:
-        """The rows of a statement, of which the client holds about `rows` at a time."""
-        return stream(connection, statement, rows)
 
     def counts_and_digest(
         self, statements: Statements, connection: Connection

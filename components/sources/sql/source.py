@@ -22,7 +22,7 @@ from penstock.components.sources.batches import (
 from penstock.components.sources.cutting import Rows, RowStart, cut_files
 from penstock.components.sources.python_values import row_json, to_column
 from penstock.components.sources.sql.address import parse_address
-from penstock.components.sources.sql.database import Database
+from penstock.components.sources.sql.database import Database, stream
 from penstock.components.sources.sql.options import SqlOptions
 from penstock.components.sources.sql.plan import SqlPlan, make_plan, user_query
 from penstock.components.sources.sql.statements import KeyRange, Statements
@@ -86,11 +86,10 @@ class SqlSource(Source):
         row, wanted = start, FIRST_BATCH_ROWS
         with self.database.reading(self.mark) as connection:
             with self.database.errors_named():
-                select = statements.read(names, keys)
-                cursor = self.database.open_cursor(connection, select, wanted)
+                result = stream(connection, statements.read(names, keys), wanted)
             while True:
                 with self.database.errors_named():
-                    rows = cursor.fetchmany(wanted)
+                    rows = result.fetchmany(wanted)
                 if not rows:
                     break
                 batch = self._batch(rows, names, row)

@@ -3,21 +3,17 @@
 import hashlib
 import json
 import os
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy.engine import URL, Connection
-from sqlalchemy.sql.expression import Executable
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.content import open_data
 from penstock.components.sources.sql.address import Login
-from penstock.components.sources.sql.database import Cursor, Database
+from penstock.components.sources.sql.database import Database
 from penstock.components.sources.sql.statements import Statements
 from penstock.components.tfrecord.sharding import MIB
 
@@ -62,22 +58,6 @@ class SqliteDatabase(Database):
             connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").all()
         if mark is not None and mark != self.mark(connection):
             raise DataError(f"{self.path}: was changed since the work was planned; start again")
-
-    def open_cursor(self, connection: Connection, statement: Executable, rows: int) -> Cursor:
-        """The driver's own cursor, which holds one row: a tenth less a row than SQLAlchemy's."""
-        del rows
-        cursor = connection.execute(statement).cursor
-        assert cursor is not None
-        return cursor
-
-    @contextmanager
-    def errors_named(self) -> Iterator[None]:
-        """The driver's own errors too."""
-        try:
-            with super().errors_named():
-                yield
-        except sqlite3.Error as error:
-            raise DataError(f"{self.path}: {self._text(error)}") from error
 
     def mark(self, connection: Connection) -> str:
         """What changes with every commit."""
