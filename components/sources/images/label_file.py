@@ -1,7 +1,7 @@
 """A label file to a `LabelTable`: CSV, JSON, MATLAB's v5 and v7.3, by content or extension."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -87,11 +87,11 @@ def _checked(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _from_tree(tree: object, path: str, options: ImageOptions, *, first_class: int) -> LabelTable:
     """The rows among nested values: the only list of mappings, or mapping of lists, with files."""
-    found = {
-        name: rows
-        for name, rows in _candidates(tree)
-        if find_file_column(rows[0].keys(), options.file_column) is not None
-    }
+    wanted = options.file_column
+    values = [("its rows", tree), *(tree.items() if isinstance(tree, Mapping) else ())]
+    found = {name: rows for name, value in values if (rows := _rows(value, wanted))}
+    found = found or {"its names": _rows_by_name(tree)}
+    found = {n: rows for n, rows in found.items() if rows and find_file_column(rows[0], wanted)}
     if options.labels_variable is not None:
         found = {name: rows for name, rows in found.items() if name == options.labels_variable}
     if len(found) != 1:
@@ -106,46 +106,30 @@ def _from_tree(tree: object, path: str, options: ImageOptions, *, first_class: i
     return LabelTable(path, name, columns, table, _class_names(tree), first_class)
 
 
-def _candidates(tree: object) -> Iterable[tuple[str, list[Branch]]]:
-    """Name and rows of everything in the tree that looks like rows."""
-    if isinstance(tree, list):
-        if tree and all(isinstance(row, Mapping) for row in tree):
-            yield "its rows", tree
-        return
+def _rows(value: object, wanted: str | None) -> list[Branch]:
+    """The rows of a list of mappings, or of a mapping of lists of equal length."""
+    if isinstance(value, list):
+        return value if all(isinstance(row, Mapping) for row in value) else []
+    if not isinstance(value, Mapping):
+        return []
+    if isinstance(value.get(find_file_column(value, wanted) or ""), str):
+        return [value]  # a struct array of one is a struct
+    lists = {key: part for key, part in value.items() if isinstance(part, list) and part}
+    files = lists.get(find_file_column(lists, wanted) or "", [])
+    # Names of classes and the like are no column.
+    columns = {key: part for key, part in lists.items() if len(part) == len(files)}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _rows_by_name(tree: object) -> list[Branch]:
+    """The rows of a mapping from files to classes, or to mappings."""
     if not isinstance(tree, Mapping):
-        return
-    if tree and all(isinstance(value, (str, int)) for value in tree.values()):
-        yield "its names", [{"file": name, "class": value} for name, value in tree.items()]
-    elif tree and all(isinstance(v, Mapping) and not _has_lists(v) for v in tree.values()):
-        yield "its names", [{"file": name, **value} for name, value in tree.items()]
-    yield from _candidates_of_lists("its lists", tree)
-    for name, value in tree.items():
-        if isinstance(value, list) and value and all(isinstance(row, Mapping) for row in value):
-            yield name, value
-        elif isinstance(value, Mapping):
-            yield from _candidates_of_lists(name, value)
-
-
-def _has_lists(tree: Branch) -> bool:
-    """Whether a mapping is columns: its files are a list."""
-    return isinstance(tree.get(find_file_column(tree.keys(), None) or ""), list)
-
-
-def _candidates_of_lists(name: str, tree: Branch) -> Iterable[tuple[str, list[Branch]]]:
-    """A mapping of lists of equal length, as rows; names of classes and the like are no column."""
-    if isinstance(tree.get(find_file_column(tree.keys(), None) or ""), str):
-        yield name, [tree]  # a struct array of one is a struct
-        return
-    lists = {key: value for key, value in tree.items() if isinstance(value, list) and value}
-    file_column = find_file_column(lists.keys(), None)
-    if file_column is None:
-        return
-    length = len(lists[file_column])
-    columns = {key: value for key, value in lists.items() if len(value) == length}
-    yield (
-        name,
-        [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
-    )
+        return []
+    if all(isinstance(value, (str, int)) for value in tree.values()):
+        return [{"file": name, "class": value} for name, value in tree.items()]
+    if all(isinstance(value, Mapping) for value in tree.values()):
+        return [{"file": name, **value} for name, value in tree.items()]
+    return []
 
 
 def _class_names(tree: object) -> tuple[str, ...] | None:
