@@ -1,6 +1,7 @@
 """The same of several classes, and of Keras' metrics; and which tally a computation has."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tensorflow_model_analysis.metrics import (
 )
 from tensorflow_model_analysis.utils.keras_lib import tf_keras
 
-from penstock.components.evaluator.inputs import ByRowError, Extracts, Inputs
+from penstock.components.evaluator.inputs import Extracts, Inputs, NotInBatchesError
 from penstock.components.evaluator.tallies import (
     BINARY,
     Added,
@@ -38,7 +39,7 @@ class _Classes(Tally):
         self._classes = self._classes or classes
         actual = labels.argmax(axis=1) if labels.shape[1] > 1 else labels[:, 0].astype(np.int64)
         if classes < 2 or classes != self._classes or actual.min() < -1 or actual.max() > classes:
-            raise ByRowError
+            raise NotInBatchesError
         thresholds = np.array(self.combiner._thresholds)
         self.width = len(thresholds) * (classes + 2) * (classes + 1)
         # Where none of the classes is predicted, none is at the thresholds that follow either.
@@ -80,7 +81,7 @@ class _KerasMeans(Tally):
             or combiner.create_accumulator()._pad
             or (self._micro and len(names) > 1)
         ):
-            raise ByRowError
+            raise NotInBatchesError
 
     def added(self, extracts: Extracts) -> Added:
         columns: list[np.ndarray] = []
@@ -93,7 +94,7 @@ class _KerasMeans(Tally):
                 weights = weights[:, None]
             values = [np.asarray(of(labels, predictions), np.float64) for of in functions]
             if any(value.size != weights.size for value in values):
-                raise ByRowError
+                raise NotInBatchesError
             columns += [value.reshape(weights.shape) * weights for value in values]
             columns.append(weights)
         return without_buckets(*columns)
@@ -130,13 +131,16 @@ _TALLIES: dict[type, Callable[[Any], Tally]] = {
 }
 
 
-def tally_of(computation: metric_types.MetricComputation) -> Tally | None:
-    """What adds whole batches in place of a computation's combiner; None where nothing does."""
+def tally_of(computation: metric_types.MetricComputation) -> Tally:
+    """What adds whole batches in place of a computation's combiner.
+
+    Raises:
+        NotInBatchesError: Nothing does; names the metrics.
+    """
     kinds = {type(one) for one in computation.preprocessors or ()}
     tally = _TALLIES.get(type(computation.combiner))
-    if tally is None or kinds - {metric_types.StandardMetricInputsPreprocessor}:
-        return None
-    try:
-        return tally(computation.combiner)
-    except ByRowError:
-        return None
+    if tally is not None and not kinds - {metric_types.StandardMetricInputsPreprocessor}:
+        with suppress(NotInBatchesError):
+            return tally(computation.combiner)
+    names = ", ".join(sorted({key.name for key in computation.keys}))
+    raise NotInBatchesError(f"metrics not known in batches: {names}")

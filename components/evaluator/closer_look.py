@@ -18,7 +18,7 @@ from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.proto import config_pb2
 
 from penstock.components import image_features
-from penstock.components.evaluator.inputs import ByRowError, Extracts, Inputs
+from penstock.components.evaluator.inputs import Extracts, Inputs, NotInBatchesError
 from penstock.components.evaluator.slices import SliceKey
 from penstock.components.evaluator.sums import KeyedSums
 
@@ -73,7 +73,7 @@ class CloserLook:
         columns = [records]
         try:
             read = {target: _read(inputs, extracts) for target, inputs in self._outputs.items()}
-        except ByRowError:  # texts, or rows of several labels
+        except NotInBatchesError:  # texts, or rows of several labels
             self._outputs = {}
             return
         for target, (labels, predictions) in read.items():
@@ -200,14 +200,14 @@ def _read(inputs: Inputs, extracts: Extracts) -> Columns:
     """Labels or numbers of classes [n], and predictions [n, b], both float64.
 
     Raises:
-        ByRowError: Labels are texts or out of range, or a row has several.
+        NotInBatchesError: Labels are texts or out of range, or a row has several.
     """
     labels, predictions, _ = inputs.arrays(extracts)
     classes = predictions.shape[1]
     if labels.shape[1] == classes > 1:
         labels = labels.argmax(axis=1)[:, None]
     if labels.shape[1] > 1 or (classes > 1 and not 0 <= labels.min() <= labels.max() < classes):
-        raise ByRowError
+        raise NotInBatchesError
     return labels[:, 0].astype(np.float64), predictions.astype(np.float64)
 
 

@@ -20,7 +20,8 @@ from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils, json_utils, path_utils, proto_utils
 
 from penstock.components.evaluator.evaluate import evaluate, not_in_batches
-from penstock.components.trainer.input.files import find_input
+from penstock.components.evaluator.inputs import NotInBatchesError
+from penstock.components.trainer.input.files import InputFiles, find_input
 
 logger = logging.getLogger(__name__)
 
@@ -47,19 +48,19 @@ class Executor(executor.Executor):
             config = _eval_config(input_dict, exec_properties)
             models = _models(input_dict, config)
             reason = not_in_batches(config, models)
+        if reason is None:
+            self._log_startup(input_dict, output_dict, exec_properties)
+            output = artifact_utils.get_single_uri(output_dict[keys.EVALUATION_KEY])
+            try:
+                evaluate(
+                    _inputs(input_dict, exec_properties), output, eval_config=config, models=models
+                )
+            except NotInBatchesError as error:
+                reason = str(error)
         if reason is not None:
             logger.info("not evaluated in batches but by TFMA's own pipeline: %s", reason)
             super().Do(input_dict, output_dict, exec_properties)
             return
-        self._log_startup(input_dict, output_dict, exec_properties)
-        splits = json_utils.loads(exec_properties.get(keys.EXAMPLE_SPLITS_KEY) or "null")
-        inputs = [
-            find_input([io_utils.all_files_pattern(uri)], split=split)
-            for split in splits or ["eval"]
-            for uri in artifact_utils.get_split_uris(input_dict[keys.EXAMPLES_KEY], split)
-        ]
-        output = artifact_utils.get_single_uri(output_dict[keys.EVALUATION_KEY])
-        evaluate(inputs, output, eval_config=config, models=models)
         if metric_specs.metric_thresholds_from_metrics_specs(
             config.metrics_specs, eval_config=config
         ):
@@ -85,10 +86,11 @@ class Executor(executor.Executor):
 class BatchEvaluator(component.Evaluator):
     """TFX's Evaluator, whose inputs, outputs and options it has, at a fraction of its time.
 
-    The result is TFMA's to a rounding, in TFMA's own files. Metrics that are not known in
-    batches are added row by row by TFMA; what else TFMA alone can do, its own pipeline does: a
-    query_key, confidence intervals, SQL and cross slices, metrics inside the model, a schema, a
-    module of your own, a runner that is not local. Which of these it was is logged.
+    The result is TFMA's to a rounding, in TFMA's own files. What is not known in batches, TFMA's
+    own pipeline does: TFMA's BinaryCrossEntropy and the best few of several classes, rows whose
+    label or weight is missing, a query_key, confidence intervals, SQL and cross slices, metrics
+    inside the model, a schema, a module of your own, a runner that is not local. Which of these it
+    was is logged.
     """
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
@@ -103,6 +105,15 @@ def _eval_config(input_dict: Artifacts, exec_properties: dict[str, Any]) -> conf
     )
     config_util.verify_eval_config(config)
     return config
+
+
+def _inputs(input_dict: Artifacts, exec_properties: dict[str, Any]) -> list[InputFiles]:
+    splits = json_utils.loads(exec_properties.get(keys.EXAMPLE_SPLITS_KEY) or "null")
+    return [
+        find_input([io_utils.all_files_pattern(uri)], split=split)
+        for split in splits or ["eval"]
+        for uri in artifact_utils.get_split_uris(input_dict[keys.EXAMPLES_KEY], split)
+    ]
 
 
 def _models(input_dict: Artifacts, config: config_pb2.EvalConfig) -> list[EvalSharedModel]:

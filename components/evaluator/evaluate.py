@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.api.types import EvalSharedModel
@@ -10,12 +11,13 @@ from tensorflow_model_analysis.metrics import metric_specs
 from tensorflow_model_analysis.proto import config_pb2
 from tensorflow_model_analysis.utils import model_util
 
+from penstock.components.evaluator.class_tallies import tally_of
 from penstock.components.evaluator.closer_look import CloserLook
-from penstock.components.evaluator.computations import Computations
 from penstock.components.evaluator.predictor import Predictor
 from penstock.components.evaluator.records import read_batches
 from penstock.components.evaluator.results import derived, write_results
 from penstock.components.evaluator.slices import Slicer
+from penstock.components.evaluator.tallies import Tally
 from penstock.components.trainer.input.files import InputFiles
 
 logger = logging.getLogger(__name__)
@@ -53,8 +55,7 @@ def evaluate(
 ) -> None:
     """Evaluate as TFMA does and write what it writes, and a `CloserLook` beside.
 
-    Metrics are TFMA's to a rounding, sums being added in another order; what it does not do in
-    batches, and what of the metrics it adds row by row, is logged.
+    Metrics are TFMA's to a rounding, sums being added in another order.
 
     Args:
         inputs: Files of `tf.train.Example` records.
@@ -64,34 +65,40 @@ def evaluate(
 
     Raises:
         DataError: A prediction is NaN or a label no probability where a metric needs numbers.
+        NotInBatchesError: A metric or the rows are not known in batches; nothing is written.
     """
     models = model_util.verify_and_update_eval_shared_models(list(models)) or []
     separated = tfma._filter_and_separate_computations(
         metric_specs.to_computations(list(eval_config.metrics_specs), eval_config=eval_config)
     )
-    computations = Computations(separated.non_derived_computations)
-    if by_row := computations.by_row:
-        logger.info("added row by row by TFMA: %s", computations.names(by_row))
+    tallies = [tally_of(computation) for computation in separated.non_derived_computations]
     slicer = Slicer(eval_config)
-    predictor = Predictor(
-        eval_config, models, slice_names=slicer.names, all_columns=bool(computations.by_row)
-    )
+    predictor = Predictor(eval_config, models, slice_names=slicer.names)
     look = CloserLook(eval_config)
     rows_read = 0
     for found in inputs:
         for records in read_batches(found):
             for batch in predictor.batches(records):
                 rows, slices = slicer.members(batch.rows, batch.column)
-                computations.add(batch.extracts, rows, slices)
+                for tally in tallies:
+                    tally.add(batch.extracts, rows, slices)
                 look.add(batch.extracts, rows, slices)
                 rows_read += batch.rows
     _log_rows(rows_read, slicer, eval_config)
-    outputs = ((key, computations.outputs(number)) for number, key in enumerate(slicer.keys))
+    outputs = ((key, _outputs(tallies, number)) for number, key in enumerate(slicer.keys))
     results = derived(outputs, separated, eval_config)
     write_results(results, output, eval_config=eval_config, models=models)
     look.write(
         output, slicer.keys, lambda records: (b.extracts for b in predictor.batches(records))
     )
+
+
+def _outputs(tallies: Sequence[Tally], number: int) -> dict[Any, Any]:
+    """TFMA's outputs of a slice, by their keys."""
+    found: dict[Any, Any] = {}
+    for tally in tallies:
+        found.update(tally.combiner.extract_output(tally.accumulator(number)))
+    return found
 
 
 def _log_rows(rows: int, slicer: Slicer, eval_config: config_pb2.EvalConfig) -> None:

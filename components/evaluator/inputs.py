@@ -16,8 +16,11 @@ from tensorflow_model_analysis.utils import model_util
 Extracts = Mapping[str, Any]
 
 
-class ByRowError(Exception):
-    """This is not known in batches: TFMA's own combiner adds it row by row."""
+class NotInBatchesError(Exception):
+    """Something is not known in batches, which is said in words: it is left to TFMA's pipeline."""
+
+    def __init__(self, what: str = "rows that are ragged, texts or without a value") -> None:
+        super().__init__(what)
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,9 @@ class Inputs:
 
     @classmethod
     def of(cls, combiner: Any, *, model: str, output: str, sub_key: Any = None) -> "Inputs":
-        """Of a combiner, by settings named alike in all of TFMA; ByRowError for the best few."""
+        """Of a combiner, by settings named alike in all of TFMA; the best few are not known."""
         if sub_key is not None and (sub_key.k is not None or sub_key.top_k is not None):
-            raise ByRowError
+            raise NotInBatchesError
         config = getattr(combiner, "_eval_config", None)
         spec = model_util.get_model_spec(config, model) if config else None
         return cls(
@@ -66,7 +69,7 @@ class Inputs:
         float64 [n].
 
         Raises:
-            ByRowError: They are ragged, texts or of more than two dimensions.
+            NotInBatchesError: They are ragged, texts or of more than two dimensions.
         """
         labels = extracts.get(constants.LABELS_KEY)
         predictions = extracts.get(constants.PREDICTIONS_KEY)
@@ -85,7 +88,7 @@ class Inputs:
             key = self.prediction_key
             return metric_util.prepare_labels_and_predictions(None, predictions, key)[1]
         except ValueError as error:
-            raise ByRowError from error
+            raise NotInBatchesError from error
 
     def weights(self, extracts: Extracts, rows: int) -> np.ndarray:
         """Float64 [n]; 1 where rows have none."""
@@ -94,7 +97,7 @@ class Inputs:
             return np.ones(rows)
         weights = _numbers(found)
         if weights.shape[1] != 1:
-            raise ByRowError
+            raise NotInBatchesError
         return weights[:, 0].astype(np.float64)
 
     def pairs(self, extracts: Extracts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -102,7 +105,7 @@ class Inputs:
         labels, predictions, weights = self.arrays(extracts)
         if labels.shape != predictions.shape:
             if labels.shape[1] != 1:
-                raise ByRowError
+                raise NotInBatchesError
             labels = metric_util.one_hot(labels, predictions)
         per_class = np.ones(predictions.shape[1])
         if self.class_weights is not None:
@@ -122,7 +125,7 @@ def _numbers(value: Any) -> np.ndarray:
     """A matrix of a row each."""
     dense = isinstance(value, np.ndarray) and value.dtype.kind in "iuf" and value.ndim in (1, 2)
     if not dense or 0 in value.shape[1:]:
-        raise ByRowError
+        raise NotInBatchesError
     return value.reshape(len(value), -1)
 
 
@@ -132,6 +135,6 @@ def _one_class(
     """One class against the rest, both [n, 1]."""
     sparse = labels.shape[1] != predictions.shape[1]
     if not 0 <= class_id < predictions.shape[1] or (sparse and labels.shape[1] != 1):
-        raise ByRowError
+        raise NotInBatchesError
     label = (labels == class_id).astype(np.int64) if sparse else labels[:, [class_id]]
     return label, predictions[:, [class_id]]

@@ -55,10 +55,7 @@ class Predicted:
 
 
 class Predictor:
-    """Decodes records and asks the models, one or a candidate and a baseline, about them.
-
-    With `all_columns` the raw features that nothing here asks for are kept, too.
-    """
+    """Decodes records and asks the models, one or a candidate and a baseline, about them."""
 
     def __init__(
         self,
@@ -66,7 +63,6 @@ class Predictor:
         models: Sequence[EvalSharedModel],
         *,
         slice_names: set[str],
-        all_columns: bool,
     ) -> None:
         self._specs = list(eval_config.model_specs)
         by_name = {model.model_name: model for model in models}
@@ -90,7 +86,7 @@ class Predictor:
         for step in (self._transform, self._predict):
             step.setup()
         self._slice_names = slice_names
-        self._narrowed = all_columns
+        self._narrowed = False
         self._decode = Decoder()
         self._most_rows: int | None = None
 

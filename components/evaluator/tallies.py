@@ -19,7 +19,7 @@ from tensorflow_model_analysis.metrics import (
 )
 
 from penstock.components.errors import DataError
-from penstock.components.evaluator.inputs import ByRowError, Extracts, Inputs
+from penstock.components.evaluator.inputs import Extracts, Inputs, NotInBatchesError
 from penstock.components.evaluator.sums import KeyedSums
 
 # Buckets int64 [n, c], what to add to them float64 [k, n, c], and which of these [n, c] count.
@@ -30,7 +30,7 @@ class Tally(ABC):
     """One combiner's sums of all slices.
 
     Raises:
-        ByRowError: It is set up for what is not known here.
+        NotInBatchesError: It is set up for what is not known here.
     """
 
     # Buckets of a slice.
@@ -45,7 +45,7 @@ class Tally(ABC):
         """Add a batch of TFMA's extracts; rows and slices as `Slicer.members` gives them.
 
         Raises:
-            ByRowError: The batch is for the combiner; nothing was added.
+            NotInBatchesError: The batch is not known.
             DataError: No combiner could add it.
         """
         buckets, values, counts = self.added(extracts)
@@ -81,10 +81,10 @@ def inputs_of_key(combiner: Any) -> Inputs:
 
 
 def check_extracts(combiner: Any) -> None:
-    """Refuse, by ByRowError, a combiner that takes a row in a way of its own."""
+    """Refuse, by NotInBatchesError, a combiner that takes a row in a way of its own."""
     standard = metric_util.to_label_prediction_example_weight
     if combiner._extract_label_prediction_and_weight is not standard:
-        raise ByRowError
+        raise NotInBatchesError
 
 
 class _Count(Tally):
@@ -146,7 +146,7 @@ class _Matrices(Tally):
         super().__init__(combiner, inputs_of_key(combiner))
         check_extracts(combiner)
         if not combiner._enable_fractional_labels or combiner._example_id_key:
-            raise ByRowError
+            raise NotInBatchesError
         self._thresholds = np.array(sorted(set(combiner._binary_confusion_matrices._thresholds)))
         self.width = len(self._thresholds) + 1
 

@@ -8,7 +8,7 @@ from tensorflow_model_analysis.metrics import calibration
 from tensorflow_model_analysis.metrics import mean_regression_error as errors
 from tensorflow_model_analysis.metrics import squared_pearson_correlation as pearson
 
-from penstock.components.evaluator.inputs import ByRowError, Extracts
+from penstock.components.evaluator.inputs import Extracts, NotInBatchesError
 from penstock.components.evaluator.tallies import Added, Tally, inputs_of_key, without_buckets
 
 Columns = tuple[np.ndarray, ...]
@@ -72,7 +72,7 @@ class _Totals(Tally):
         super().__init__(combiner, inputs_of_key(combiner))
         self._names, self._columns = _KNOWN[type(combiner)]
         if self._columns is _correlation and combiner._key.sub_key is not None:
-            raise ByRowError  # it passes over the key's class
+            raise NotInBatchesError  # it passes over the key's class
 
     def added(self, extracts: Extracts) -> Added:
         return without_buckets(*self._columns(*self.inputs.pairs(extracts)))

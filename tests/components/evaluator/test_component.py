@@ -122,3 +122,15 @@ def test_what_only_tfx_can_is_tfxs_and_said(do, monkeypatch, caplog):
     assert caplog.messages == [
         "not evaluated in batches but by TFMA's own pipeline: a schema, runner DataflowRunner"
     ]
+
+
+def test_an_unknown_metric_is_left_to_tfma(do, monkeypatch, caplog):
+    caplog.set_level(logging.INFO, logger="penstock")
+    done = []
+    monkeypatch.setattr(stock.Executor, "Do", lambda self, *of: done.append(of))
+    do('} metrics {class_name: "ExactMatch"')
+    assert len(done) == 1
+    assert caplog.messages == [
+        "not evaluated in batches but by TFMA's own pipeline: metrics not known in batches: "
+        "exact_match"
+    ]

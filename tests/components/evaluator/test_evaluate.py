@@ -14,6 +14,7 @@ from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError
 from penstock.components.evaluator import records
 from penstock.components.evaluator.evaluate import evaluate, not_in_batches
+from penstock.components.evaluator.inputs import NotInBatchesError
 from penstock.components.trainer.input.files import find_input
 
 PARSED = {"x": (tf.float32,), "label": (tf.int64, -1), "class": (tf.int64, 0)}
@@ -41,7 +42,6 @@ slicing_specs {feature_values {key: "town" value: "oslo"}} slicing_specs {featur
 BINARY = metrics(
     *("ExampleCount", "WeightedExampleCount", "BinaryAccuracy", "Precision", "Recall"),
     *("MeanLabel", "MeanPrediction", "Calibration", "BinaryCrossentropy", "CalibrationPlot"),
-    "BinaryCrossEntropy",
     AUC={"num_thresholds": 50},
     ConfusionMatrixAtThresholds={"thresholds": [0.7, 0.2, 0.5]},
 )
@@ -68,7 +68,6 @@ CASES = {
         f"metrics_specs {{{CLASSES}}} metrics_specs {{ {ONE_CLASS} "
         "binarize {class_ids {values: [0, 2]}} aggregate {micro_average: true "
         "class_weights {key: 0 value: 1} class_weights {key: 2 value: 3}}} "
-        f"metrics_specs {{{metrics('Recall')} binarize {{top_k_list {{values: 2}}}}}}"
     ),
     "a dict of outputs": (
         f'model_specs {{signature_name: "dict" label_key: "class"}} metrics_specs {{{PLOT}}} '
@@ -267,25 +266,41 @@ def evaluated(rows, text, model, shared_models, write_examples, tmp_path):
     return tfma.load_eval_result(str(tmp_path / "out")).slicing_metrics
 
 
-def test_what_is_added_row_by_row_and_rows_without_a_slice_are_logged(
-    models, shared_models, write_examples, tmp_path, caplog
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ("BinaryCrossEntropy", "metrics not known in batches: binary_crossentropy"),
+        ("ExactMatch", "metrics not known in batches: exact_match"),
+        ("ExampleCount", "rows that are ragged, texts or without a value"),
+    ],
+)
+def test_what_is_not_known_in_batches_is_said(
+    metric, said, models, shared_models, write_examples, tmp_path
 ):
+    rows = [{"x": 1.0, "class": 1, "weight": weight} for weight in (None, None, 1.0, 5.0)]
+    text = (
+        'model_specs {signature_name: "classes" label_key: "class" example_weight_key: "weight"} '
+        f"metrics_specs {{{metrics(metric)} example_weights {{weighted: true}}}}"
+    )
+    with pytest.raises(NotInBatchesError) as caught:
+        evaluated(rows, text, models[0], shared_models, write_examples, tmp_path)
+    assert str(caught.value) == said
+    assert not (tmp_path / "out").exists()
+
+
+def test_rows_without_a_slice_are_logged(models, shared_models, write_examples, tmp_path, caplog):
     caplog.set_level(logging.INFO, logger="penstock")
     rows = [{"x": float(i), "class": 1, "town": None if i else "oslo"} for i in range(4)]
-    rows[2]["weight"], rows[3]["weight"] = 1.0, 5.0
     [(_, overall), (key, _)] = evaluated(
         rows,
-        'model_specs {signature_name: "classes" label_key: "class" example_weight_key: "weight"} '
-        f'metrics_specs {{{metrics("ExactMatch")} example_weights {{unweighted: true}}}} '
-        f'metrics_specs {{{metrics("ExampleCount")} example_weights {{weighted: true}}}} '
+        f'model_specs {{signature_name: "classes" label_key: "class"}} '
+        f"metrics_specs {{{metrics('ExampleCount')}}} "
         'slicing_specs {} slicing_specs {feature_keys: "town"}',
         models[0], shared_models, write_examples, tmp_path,
     )  # fmt: skip
     assert key == (("town", "oslo"),)
-    assert overall[""][""]["example_count"] == {"doubleValue": 6.0}
+    assert overall[""][""]["example_count"] == {"doubleValue": 4.0}
     assert [record.message for record in caplog.records if "penstock" in record.name] == [
-        "added row by row by TFMA: exact_match",
-        "rows that are ragged, texts or without a value: added row by row to example_count",
         "evaluated in batches: 4 rows in 2 slices; 3 in none of town",
     ]
 
