@@ -41,14 +41,6 @@ _NUMBERS = (FeatureKind.INT, FeatureKind.FLOAT)
 
 
 @dataclass(frozen=True)
-class Boundary:
-    """A key at which a range may begin, and the number of rows with a smaller one."""
-
-    row: int
-    key: Any
-
-
-@dataclass(frozen=True)
 class SqlPlan:
     """A query, looked at.
 
@@ -59,7 +51,8 @@ class SqlPlan:
         columns: The features, in order.
         rows: Number of rows.
         keyed_rows: Number of rows whose key is not NULL; these come first.
-        boundaries: Where ranges may begin, ascending; the first at row 0.
+        boundaries: The keys at which ranges may begin, ascending, by the number of rows with a
+            smaller one, from 0.
         fingerprint: Digest (hex) of the content.
     """
 
@@ -69,20 +62,20 @@ class SqlPlan:
     columns: tuple[Column, ...]
     rows: int
     keyed_rows: int
-    boundaries: tuple[Boundary, ...]
+    boundaries: dict[int, Any]
     fingerprint: str
 
     def boundary_at(self, row: int) -> int:
         """The first row of a range, at or after `row`; all rows without key are one."""
-        at = bisect_left(self.boundaries, row, key=lambda boundary: boundary.row)
-        if at < len(self.boundaries):
-            return self.boundaries[at].row
+        rows = list(self.boundaries)
+        at = bisect_left(rows, row)
+        if at < len(rows):
+            return rows[at]
         return self.keyed_rows if row <= self.keyed_rows else self.rows
 
     def keys_of(self, start: int, end: int) -> KeyRange:
         """The keys of a range of rows that begins and ends at boundaries."""
-        keys = {boundary.row: boundary.key for boundary in self.boundaries}
-        return KeyRange(keys[start] if start else None, keys.get(end))
+        return KeyRange(self.boundaries[start] if start else None, self.boundaries.get(end))
 
 
 def user_query(database: Database, options: SqlOptions) -> TextClause:
@@ -117,13 +110,11 @@ def make_plan(database: Database, options: SqlOptions, connection: Connection) -
             f"{database.shown}: the {_what(options)} gives no rows; "
             "set `allow_empty` if that is fine"
         )
-    boundaries = _boundaries(statements, keyed_rows, connection) if keyed_rows else ()
+    boundaries = _boundaries(statements, keyed_rows, connection) if keyed_rows else {}
     if features is None:
-        ranges: list[KeyRange | None] = [
-            KeyRange(low=one.key)
-            for one in boundaries[:: max(1, len(boundaries) // _SAMPLED_PLACES)]
-        ]
-        selects = [statements.read(names, keys) for keys in (ranges or [None])]
+        lows = list(boundaries.values())[:: max(1, len(boundaries) // _SAMPLED_PLACES)]
+        ranges = [KeyRange(low=low) for low in lows] or [None]
+        selects = [statements.read(names, keys) for keys in ranges]
         features = _sampled(connection, selects, names, options.sample_rows)
     found = dict(zip(names, features, strict=True))
     return SqlPlan(
@@ -215,12 +206,9 @@ def _primary_key(table: str, connection: Connection) -> str | None:
     return next(iter(found.get("constrained_columns") or ()), None)
 
 
-def _boundaries(
-    statements: Statements, keyed_rows: int, connection: Connection
-) -> tuple[Boundary, ...]:
+def _boundaries(statements: Statements, keyed_rows: int, connection: Connection) -> dict[int, Any]:
     step = -(-keyed_rows // _MAX_BOUNDARIES)
-    keys = {row: key for key, row in connection.execute(statements.boundaries(step))}
-    return tuple(Boundary(row, key) for row, key in keys.items())
+    return {row: key for key, row in connection.execute(statements.boundaries(step))}
 
 
 def _columns(place: str, found: dict[str, Feature], options: SqlOptions) -> tuple[Column, ...]:

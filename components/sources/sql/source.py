@@ -60,7 +60,7 @@ class SqlSource(Source):
     def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
         """See `Source`."""
         ends = {end for piece in pieces for end in (piece.start, piece.end)}
-        boundaries = tuple(one for one in self.plan.boundaries if one.row in ends)
+        boundaries = {row: key for row, key in self.plan.boundaries.items() if row in ends}
         return replace(self, plan=replace(self.plan, boundaries=boundaries)), pieces
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
