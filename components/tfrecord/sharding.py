@@ -16,7 +16,8 @@ TARGET_SHARD_BYTES = 150 * MIB
 MIN_SHARD_BYTES = 10 * MIB
 # The same text: ten times as many files as hosts that read them.
 SHARDS_PER_HOST = 10
-# Files that a reader interleaves unless told otherwise (trainer/input/options.py uses it too).
+# Files that a reader interleaves unless told otherwise (trainer/input/options.py uses it too), and
+# the fewest shards.
 READER_PARALLELISM = 8
 
 _SPLIT_PREFIX = "Split-"
@@ -46,28 +47,16 @@ class ShardOptions:
     Attributes:
         shards: The number itself; None plans it.
         reading_hosts: Hosts that will read the shards at the same time.
-        reader_parallelism: Files that one reader interleaves; never fewer shards than that.
-        target_shard_bytes: Size that shards have where there is enough data.
-        min_shard_bytes: Size below which the rule of ten shards a host splits no further.
     """
 
     shards: int | None = None
     reading_hosts: int = 1
-    reader_parallelism: int = READER_PARALLELISM
-    target_shard_bytes: int = TARGET_SHARD_BYTES
-    min_shard_bytes: int = MIN_SHARD_BYTES
 
     def __post_init__(self) -> None:
-        for name in ("reading_hosts", "reader_parallelism", "target_shard_bytes"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"`{name}` must be at least 1, got {getattr(self, name)}")
+        if self.reading_hosts < 1:
+            raise UsageError(f"`reading_hosts` must be at least 1, got {self.reading_hosts}")
         if self.shards is not None and self.shards < 1:
             raise UsageError(f"shards must be at least 1, got {self.shards}")
-        if not 0 < self.min_shard_bytes <= self.target_shard_bytes:
-            raise UsageError(
-                "min_shard_bytes must be within 1..target_shard_bytes "
-                f"({self.target_shard_bytes}), got {self.min_shard_bytes}"
-            )
 
 
 @dataclass(frozen=True)
@@ -83,7 +72,7 @@ def plan_shards(estimated_bytes: int, options: ShardOptions, *, rows: int) -> Sh
 
     Args:
         estimated_bytes: Uncompressed size of the largest split's records.
-        options: Hosts, parallelism and sizes.
+        options: The number asked for, and hosts.
         rows: Rows of all splits; no more shards than that.
 
     Raises:
@@ -93,24 +82,23 @@ def plan_shards(estimated_bytes: int, options: ShardOptions, *, rows: int) -> Sh
         if options.shards > max(rows, 1):
             raise UsageError(f"{options.shards} shards asked for, but there are {rows} rows")
         return ShardPlan(options.shards, f"{options.shards} as asked for")
-    by_size = math.ceil(estimated_bytes / options.target_shard_bytes)
+    by_size = math.ceil(estimated_bytes / TARGET_SHARD_BYTES)
     by_hosts = min(
         SHARDS_PER_HOST * options.reading_hosts,
-        math.ceil(estimated_bytes / options.min_shard_bytes),
+        math.ceil(estimated_bytes / MIN_SHARD_BYTES),
     )
-    by_reader = options.reader_parallelism
-    shards = max(by_size, by_hosts, by_reader)
+    shards = max(by_size, by_hosts, READER_PARALLELISM)
     mebibytes = estimated_bytes / MIB
     if shards > rows:
         shards = max(rows, 1)
         why = f"one for each of {rows} rows"
-    elif shards == by_reader:
-        why = f"the reader interleaves {by_reader} files"
+    elif shards == READER_PARALLELISM:
+        why = f"the reader interleaves {READER_PARALLELISM} files"
     elif shards == by_size:
-        why = f"{options.target_shard_bytes / MIB:.0f} MiB a shard"
+        why = f"{TARGET_SHARD_BYTES / MIB:.0f} MiB a shard"
     else:
         why = (
             f"{SHARDS_PER_HOST} for each of {options.reading_hosts} reading host(s), "
-            f"at least {options.min_shard_bytes / MIB:.0f} MiB a shard"
+            f"at least {MIN_SHARD_BYTES / MIB:.0f} MiB a shard"
         )
     return ShardPlan(shards, f"{shards} for about {mebibytes:.1f} MiB: {why}")

@@ -7,6 +7,9 @@ from hypothesis import strategies as st
 from penstock.components.errors import UsageError
 from penstock.components.tfrecord.sharding import (
     MIB,
+    MIN_SHARD_BYTES,
+    READER_PARALLELISM,
+    TARGET_SHARD_BYTES,
     ShardOptions,
     ShardPlan,
     plan_shards,
@@ -16,13 +19,8 @@ from penstock.components.tfrecord.sharding import (
 
 SIZES = st.integers(0, 10**14)
 HOSTS = st.integers(1, 100)
-PARALLELISM = st.integers(1, 64)
 
 ROWS = 10**9
-
-
-def options_of(hosts, parallelism, **others):
-    return ShardOptions(reading_hosts=hosts, reader_parallelism=parallelism, **others)
 
 
 @pytest.mark.parametrize(
@@ -59,35 +57,37 @@ def test_the_number_asked_for_is_taken():
     assert plan_shards(10**12, ShardOptions(shards=3), rows=ROWS) == ShardPlan(3, "3 as asked for")
 
 
-@given(SIZES, HOSTS, PARALLELISM)
-def test_never_fewer_shards_than_the_reader_interleaves(size, hosts, parallelism):
-    assert plan_shards(size, options_of(hosts, parallelism), rows=ROWS).shards >= parallelism
+@given(SIZES, HOSTS)
+def test_never_fewer_shards_than_the_reader_interleaves(size, hosts):
+    assert (
+        plan_shards(size, ShardOptions(reading_hosts=hosts), rows=ROWS).shards >= READER_PARALLELISM
+    )
 
 
-@given(SIZES, HOSTS, PARALLELISM)
-def test_no_shard_is_larger_than_the_target(size, hosts, parallelism):
-    options = options_of(hosts, parallelism)
-    assert plan_shards(size, options, rows=ROWS).shards * options.target_shard_bytes >= size
+@given(SIZES, HOSTS)
+def test_no_shard_is_larger_than_the_target(size, hosts):
+    options = ShardOptions(reading_hosts=hosts)
+    assert plan_shards(size, options, rows=ROWS).shards * TARGET_SHARD_BYTES >= size
 
 
-@given(SIZES, HOSTS, PARALLELISM)
-def test_hosts_split_no_further_than_the_least_size(size, hosts, parallelism):
-    options = options_of(hosts, parallelism)
+@given(SIZES, HOSTS)
+def test_hosts_split_no_further_than_the_least_size(size, hosts):
+    options = ShardOptions(reading_hosts=hosts)
     shards = plan_shards(size, options, rows=ROWS).shards
-    if shards > max(parallelism, math.ceil(size / options.target_shard_bytes)):
-        assert (shards - 1) * options.min_shard_bytes < size
+    if shards > max(READER_PARALLELISM, math.ceil(size / TARGET_SHARD_BYTES)):
+        assert (shards - 1) * MIN_SHARD_BYTES < size
 
 
-@given(SIZES, HOSTS, PARALLELISM)
-def test_ten_shards_a_host_where_there_is_enough_data(size, hosts, parallelism):
-    options = options_of(hosts, parallelism)
-    if size >= 10 * hosts * options.min_shard_bytes:
+@given(SIZES, HOSTS)
+def test_ten_shards_a_host_where_there_is_enough_data(size, hosts):
+    options = ShardOptions(reading_hosts=hosts)
+    if size >= 10 * hosts * MIN_SHARD_BYTES:
         assert plan_shards(size, options, rows=ROWS).shards >= 10 * hosts
 
 
 @given(SIZES, SIZES, HOSTS)
 def test_more_data_never_gets_fewer_shards(size, more, hosts):
-    options = options_of(hosts, 8)
+    options = ShardOptions(reading_hosts=hosts)
     assert (
         plan_shards(size + more, options, rows=ROWS).shards
         >= plan_shards(size, options, rows=ROWS).shards
@@ -122,16 +122,6 @@ def test_an_index_outside_is_refused(index):
     [
         ({"shards": 0}, "shards must be at least 1, got 0"),
         ({"reading_hosts": 0}, "`reading_hosts` must be at least 1, got 0"),
-        ({"reader_parallelism": -1}, "`reader_parallelism` must be at least 1, got -1"),
-        ({"target_shard_bytes": 0}, "`target_shard_bytes` must be at least 1, got 0"),
-        (
-            {"min_shard_bytes": 0},
-            "min_shard_bytes must be within 1..target_shard_bytes (157286400), got 0",
-        ),
-        (
-            {"min_shard_bytes": 200, "target_shard_bytes": 100},
-            "min_shard_bytes must be within 1..target_shard_bytes (100), got 200",
-        ),
     ],
 )
 def test_options_check_themselves(options, message):
