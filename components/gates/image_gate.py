@@ -47,16 +47,9 @@ def ImageGate(  # noqa: N802 - TFX names a node after its function
     """
     splits = artifact_utils.decode_split_names(examples.split_names)
     statistics = image_statistics(examples.uri, splits)
-    problems = find_image_problems(statistics, _rules(rules))
+    problems = find_image_problems(statistics, ImageRules(**json.loads(rules)))
     raise_unfit("the images are", problems)
     return {"verdict": json.dumps(_summary(statistics))}
-
-
-def _rules(text: str) -> ImageRules:
-    raw: dict[str, Any] = json.loads(text)
-    if "channels" in raw:
-        raw["channels"] = tuple(raw["channels"])
-    return ImageRules(**raw)
 
 
 def _summary(statistics: ImageStatistics) -> dict[str, Any]:

@@ -6,6 +6,7 @@ is 16 bytes an image.
 
 import glob
 import hashlib
+import itertools
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from penstock.components.tfrecord.sharding import split_dir
 _NO_LABEL = -1
 # 64 bits: among a hundred million different images no two are likely to share it (3e-4).
 _DIGEST_BYTES = 8
+_PAIR = np.dtype([("key", np.uint64), ("label", np.int64)])
 
 
 @dataclass
@@ -78,14 +80,8 @@ def image_statistics(uri: str, splits: Sequence[str]) -> ImageStatistics:
         DataError: A shard cannot be read, or a record is none of an image.
     """
     found = {split: SplitImages() for split in splits}
-    keys: dict[str, npt.NDArray[np.uint64]] = {}
-    labels: dict[str, npt.NDArray[np.int64]] = {}
-    for split, images in found.items():
-        pairs = np.fromiter(
-            _read(uri, split, images), np.dtype([("key", np.uint64), ("label", np.int64)])
-        )
-        keys[split], labels[split] = pairs["key"], pairs["label"]
-    return ImageStatistics(found, _duplicates(keys, labels))
+    pairs = {s: np.fromiter(_read(uri, s, images), _PAIR) for s, images in found.items()}
+    return ImageStatistics(found, _duplicates(pairs))
 
 
 def _read(uri: str, split: str, images: SplitImages) -> Iterator[tuple[int, int]]:
@@ -123,21 +119,14 @@ def _text(feature: Mapping[str, "object"], name: str) -> str:
     return values[0].decode("utf-8", "replace") if values else ""
 
 
-def _duplicates(
-    keys: Mapping[str, npt.NDArray[np.uint64]], labels: Mapping[str, npt.NDArray[np.int64]]
-) -> Duplicates:
-    each = np.concatenate([*keys.values(), np.empty(0, np.uint64)])
-    label = np.concatenate([*labels.values(), np.empty(0, np.int64)])
-    order = np.lexsort((label, each))
-    each, label = each[order], label[order]
-    is_again = each[1:] == each[:-1]
+def _duplicates(pairs: Mapping[str, npt.NDArray]) -> Duplicates:
     # Sorted by class within equal images, so a change between neighbours is a contradiction.
-    contradicted = np.unique(each[1:][is_again & (label[1:] != label[:-1])])
-    distinct = {split: np.unique(values) for split, values in keys.items()}
-    splits = list(keys)
+    each = np.sort(np.concatenate([*pairs.values(), np.empty(0, _PAIR)]), order=["key", "label"])
+    is_again = each["key"][1:] == each["key"][:-1]
+    contradicted = each["key"][1:][is_again & (each["label"][1:] != each["label"][:-1])]
+    distinct = {split: np.unique(of_split["key"]) for split, of_split in pairs.items()}
     shared = {
         (a, b): len(np.intersect1d(distinct[a], distinct[b], assume_unique=True))
-        for i, a in enumerate(splits)
-        for b in splits[i + 1 :]
+        for a, b in itertools.combinations(pairs, 2)
     }
-    return Duplicates(int(is_again.sum()), int(np.isin(each, contradicted).sum()), shared)
+    return Duplicates(int(is_again.sum()), int(np.isin(each["key"], contradicted).sum()), shared)
