@@ -41,7 +41,7 @@ from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.parquet.file import ParquetFile, open_reader, scan_part
 from penstock.components.sources.parquet.int96 import with_wide_timestamps
 from penstock.components.sources.python_values import row_json
-from penstock.components.sources.schema import SchemaColumn, read_schema
+from penstock.components.sources.schema import read_schema
 from penstock.components.sources.spread import Spread, here
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -206,8 +206,7 @@ def open_parquet(
     """
     listing = list_files(inputs, "parquet")
     files = _scan(listing.files, spread)
-    schema = read_schema(options.schema_file) if options.schema_file else ()
-    columns = _columns_by_schema(files, schema, options) if schema else _columns_by_files(files)
+    columns = _columns(files, options)
     if not options.allow_empty:
         for file in files:
             if not file.rows:
@@ -227,20 +226,33 @@ def _scan(paths: Sequence[str], spread: Spread) -> list[ParquetFile]:
     return files
 
 
-def _columns_by_files(files: Sequence[ParquetFile]) -> tuple[Column, ...]:
-    """The columns of the first file, which all others have too; only nulls count as text."""
+def _columns(files: Sequence[ParquetFile], options: SourceOptions) -> tuple[Column, ...]:
+    """The columns of the schema, or else of the first file, which all others then have too.
+
+    What neither says, kind or list, is as in the first file that has values; only nulls are text.
+    """
+    schema = read_schema(options.schema_file) if options.schema_file else ()
     first = files[0]
-    columns = []
     for file in files:
-        check_same_names(file.path, file.names, first.path, first.names)
-    for name in first.names:
-        typed = next((file for file in files if file.feature(name)[0] is not None), first)
-        kind, is_list = typed.feature(name)
-        is_text = all(file.is_text(name) for file in files)
+        if schema:
+            check_schema_names(file.path, file.names, schema, options.extra_columns)
+        else:
+            check_same_names(file.path, file.names, first.path, first.names)
+    columns = []
+    wanted = {one.name: one for one in schema}
+    for name in wanted or first.names:
+        having = [file for file in files if name in file.names]
+        typed = next((f for f in having if f.feature(name)[0] is not None), (having or files)[0])
+        kind, is_list = typed.feature(name) if having else (None, False)
+        expected_by = typed.path
+        if name in wanted:
+            kind, expected_by = wanted[name].kind, f"the schema {options.schema_file}"
+            is_list = is_list if wanted[name].is_list is None else bool(wanted[name].is_list)
+        is_text = all(file.is_text(name) for file in having)
         column = Column(name, kind or FeatureKind.BYTES, is_list, is_text)
-        for file in files:
-            file.check_fits(column, typed.path)
-        _check_units(name, files)
+        for file in having:
+            file.check_fits(column, expected_by)
+        _check_units(name, having)
         columns.append(column)
     return tuple(columns)
 
@@ -258,25 +270,3 @@ def _check_units(name: str, files: Sequence[ParquetFile]) -> None:
             f"{other_file.path}: column {name!r} holds {other}s, in {file.path} {unit}s, which "
             "are counted in different units; write them alike, or ingest the files apart"
         )
-
-
-def _columns_by_schema(
-    files: Sequence[ParquetFile], schema: Sequence[SchemaColumn], options: SourceOptions
-) -> tuple[Column, ...]:
-    """The columns of the schema; where it does not say so, the first file says what is a list."""
-    expected_by = f"the schema {options.schema_file}"
-    for file in files:
-        check_schema_names(file.path, file.names, schema, options.extra_columns)
-    columns = []
-    for wanted in schema:
-        having = [file for file in files if wanted.name in file.names]
-        is_list = wanted.is_list
-        if is_list is None:
-            is_list = bool(having) and having[0].feature(wanted.name)[1]
-        is_text = all(file.is_text(wanted.name) for file in having)
-        column = Column(wanted.name, wanted.kind, is_list, is_text)
-        for file in having:
-            file.check_fits(column, expected_by)
-        _check_units(wanted.name, having)
-        columns.append(column)
-    return tuple(columns)
