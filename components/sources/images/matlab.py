@@ -4,8 +4,6 @@ A struct is a mapping, a struct array a list of them, a cell array or a vector a
 list of its rows; what is empty is None. MATLAB's numbers are doubles: whole ones become int.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -33,33 +31,23 @@ def read_matlab(path: str) -> dict[str, object]:
     with open_data(path) as stream:
         head = stream.read(1024)
     read = _read_v73 if _is_hdf5(head) else _read_v5
-    with _named(path):
-        return read(local_path(path))
-
-
-def _is_hdf5(head: bytes) -> bool:
-    return _HDF5_MAGIC in (head[:8], head[_USER_BLOCK_BYTES : _USER_BLOCK_BYTES + 8])
-
-
-class _ElsewhereError(Exception):
-    """Data of a file are in another file; says of which variable."""
-
-
-@contextmanager
-def _named(path: str) -> Iterator[None]:
     try:
-        yield
+        return read(local_path(path))
     except ImportError as error:
         raise UsageError(
             f'{path}: MATLAB files need {error.name}: pip install "penstock[images]"'
         ) from error
     except MemoryError:
         raise
-    except _ElsewhereError as error:
+    except DataError as error:
         raise DataError(f"{path}: {error}; save it anew with all data in it") from error
     except Exception as error:  # the readers raise a dozen kinds of them for damaged files
         reason = short_error(error, 120)
         raise DataError(f"{path}: damaged MATLAB file ({reason}); copy it again") from error
+
+
+def _is_hdf5(head: bytes) -> bool:
+    return _HDF5_MAGIC in (head[:8], head[_USER_BLOCK_BYTES : _USER_BLOCK_BYTES + 8])
 
 
 def _read_v5(path: str) -> dict[str, object]:
@@ -104,7 +92,7 @@ def _from_hdf5(node: Any, file: Any) -> object:
     if node.attrs.get("MATLAB_empty", 0):
         return None
     if node.external or node.is_virtual:  # any file of this machine, which h5py would read
-        raise _ElsewhereError(f"{node.name} has its data in another file")
+        raise DataError(f"{node.name} has its data in another file")
     values = node[()]
     if node.dtype == h5py.ref_dtype:
         return [_from_hdf5(file[one], file) for one in values.T.ravel(order="F")]

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.components.errors import DataError
 from penstock.components.sources.avro.options import AvroOptions
-from penstock.components.sources.avro.types import avro_feature
+from penstock.components.sources.avro.source import avro_feature
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
 from penstock.components.sources.python_values import to_column
