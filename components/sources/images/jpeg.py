@@ -1,9 +1,9 @@
 """Size, channels and orientation of a JPEG, from its markers; no pixel is decoded."""
 
 import struct
-from typing import NamedTuple
 
 from penstock.components.sources.images.exif import UPRIGHT, orientation
+from penstock.components.sources.whole_files.rows import UnfitFileError
 
 _END = b"\xff\xd9"
 _SCAN = 0xDA
@@ -14,28 +14,14 @@ _COMMON_FRAMES = {0xC0, 0xC1, 0xC2}
 _FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
-class JpegMarkers(NamedTuple):
-    """A JPEG's markers.
+def probe_jpeg(data: bytes) -> tuple[int, bool]:
+    """Channels and plainness of a JPEG, as of `Probe`; what is before its end mark is not read.
 
-    Attributes:
-        components: Samples a pixel: 1 (gray), 3, or 4 (CMYK).
-        bits: Bits a sample.
-        is_common: Whether every decoder reads its kind of compression.
-        orientation: EXIF's, 1 where it has none.
-        is_whole: Whether its end is marked; what is between is not looked at.
+    Raises:
+        UnfitFileError: It is cut, or no decoder here reads it.
     """
-
-    components: int
-    bits: int
-    is_common: bool
-    orientation: int
-    is_whole: bool
-
-
-def read_markers(data: bytes) -> JpegMarkers | None:
-    """The markers of a whole JPEG; None where they end before the pixels begin."""
     at, turned = 2, UPRIGHT
-    frame: tuple[int, int, int] | None = None
+    frame: tuple[int, int, int] | None = None  # its marker, bits a sample, samples a pixel
     while data[at : at + 1] == b"\xff" and at + 4 <= len(data):
         marker, size = struct.unpack_from(">BH", data, at + 1)
         if marker == 0xFF:  # a fill byte
@@ -47,14 +33,20 @@ def read_markers(data: bytes) -> JpegMarkers | None:
         elif marker in _FRAMES and frame is None and body + 6 <= len(data):
             frame = (marker, data[body], data[body + 5])
         elif marker == _SCAN and frame is not None:
-            # Compressed data hold no such pair, and thumbnails are before the scan. From the end,
-            # where it stands unless a camera appended something.
-            return JpegMarkers(
-                components=frame[2],
-                bits=frame[1],
-                is_common=frame[0] in _COMMON_FRAMES,
-                orientation=turned,
-                is_whole=data.rfind(_END, at) >= 0,
-            )
+            break
         at += 2 + size
-    return None
+    else:
+        raise UnfitFileError("truncated JPEG: it ends before its pixels begin; copy it again")
+    # Compressed data hold no such pair, and thumbnails are before the scan. From the end, where it
+    # stands unless a camera appended something.
+    if data.rfind(_END, at) < 0:
+        raise UnfitFileError("truncated JPEG: the mark of its end is missing; copy it again")
+    assert frame is not None
+    marker, bits, components = frame
+    if bits != 8 or components not in (1, 3, 4):
+        raise UnfitFileError(
+            f"JPEG of {components} x {bits} bits a pixel, which is not read; "
+            "convert it to 8 bits of gray or RGB"
+        )
+    is_plain = marker in _COMMON_FRAMES and turned == UPRIGHT and components != 4
+    return (components if is_plain else 0), is_plain

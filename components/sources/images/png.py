@@ -7,7 +7,6 @@ the order of the chunks, their checksums and the header (https://www.w3.org/TR/p
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.components.sources.images.exif import UPRIGHT, orientation
@@ -36,17 +35,10 @@ class _Chunk(NamedTuple):
     """Whether its checksum is right."""
 
 
-@dataclass(frozen=True)
-class PngChunks:
-    """Whether a PNG is gray, whether pixels may be transparent, and EXIF's orientation, else 1."""
+def read_chunks(data: bytes) -> tuple[bool, bool, int] | None:
+    """Whether a PNG is gray, whether pixels may be transparent, and EXIF's orientation, else 1.
 
-    is_gray: bool
-    has_alpha: bool
-    orientation: int
-
-
-def read_chunks(data: bytes) -> PngChunks | None:
-    """The chunks of a whole PNG; None where they do not go on to the one that ends it.
+    None where its chunks do not go on to the one that ends it.
 
     Raises:
         PngError: They are not as libpng wants them.
@@ -66,7 +58,7 @@ def read_chunks(data: bytes) -> PngChunks | None:
             raise PngError(f"the checksum of {kind.decode()} is wrong")
         _check_order(kind, body, seen, before, has_palette=colour == _PALETTE)
         if kind == b"IEND":
-            return PngChunks(colour in _GRAY, has_alpha, turned)
+            return colour in _GRAY, has_alpha, turned
         if kind == b"tRNS":
             has_alpha = True
         elif kind == b"eXIf":

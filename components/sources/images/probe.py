@@ -6,7 +6,8 @@ here; `verify='decode'` finds it.
 
 from typing import NamedTuple
 
-from penstock.components.sources.images.jpeg import read_markers
+from penstock.components.sources.images.exif import UPRIGHT
+from penstock.components.sources.images.jpeg import probe_jpeg
 from penstock.components.sources.images.looks import format_by_extension, refusal
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.images.png import PngError, read_chunks
@@ -52,7 +53,7 @@ def probe(data: bytes, path: str, options: ImageOptions) -> Probe:
         )
     check_pixels(header.width, header.height, options.max_pixels)
     if header.format == "JPEG":
-        channels, is_plain = _probe_jpeg(data)
+        channels, is_plain = probe_jpeg(data)
     elif header.format == "PNG":
         channels, is_plain = _probe_png(data, options)
     else:
@@ -75,21 +76,6 @@ def check_pixels(width: int, height: int, most: int) -> None:
         )
 
 
-def _probe_jpeg(data: bytes) -> tuple[int, bool]:
-    markers = read_markers(data)
-    if markers is None:
-        raise UnfitFileError("truncated JPEG: it ends before its pixels begin; copy it again")
-    if not markers.is_whole:
-        raise UnfitFileError("truncated JPEG: the mark of its end is missing; copy it again")
-    if markers.bits != 8 or markers.components not in (1, 3, 4):
-        raise UnfitFileError(
-            f"JPEG of {markers.components} x {markers.bits} bits a pixel, which is not read; "
-            "convert it to 8 bits of gray or RGB"
-        )
-    is_plain = markers.is_common and markers.orientation == 1 and markers.components != 4
-    return (markers.components if is_plain else 0), is_plain
-
-
 def _probe_png(data: bytes, options: ImageOptions) -> tuple[int, bool]:
     try:
         chunks = read_chunks(data)
@@ -99,5 +85,6 @@ def _probe_png(data: bytes, options: ImageOptions) -> tuple[int, bool]:
         raise UnfitFileError(f"damaged PNG: {error}; copy or write it again") from error
     if chunks is None:
         raise UnfitFileError("truncated PNG: its last chunk is missing; copy it again")
-    is_plain = chunks.orientation == 1 and not (chunks.has_alpha and options.alpha != "drop")
-    return (1 if chunks.is_gray else 3) if is_plain else 0, is_plain
+    is_gray, has_alpha, turned = chunks
+    is_plain = turned == UPRIGHT and not (has_alpha and options.alpha != "drop")
+    return (1 if is_gray else 3) if is_plain else 0, is_plain
