@@ -6,6 +6,7 @@ import pytest
 from penstock.components.sources.images.exif import orientation
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.images.probe import Probe, UnfitFileError, probe
+from penstock.components.sources.images.storing import store
 
 EXIF_RIGHT = b"Exif\0\0MM\0*\0\0\0\x08\0\x01" + struct.pack(">HHIHH", 0x0112, 3, 1, 6, 0)
 
@@ -195,16 +196,18 @@ def test_what_libpng_does_not_decode_is_refused_though_pillow_opens_it(why):
 @pytest.mark.parametrize(
     ("pixels", "why"),
     [
-        (PIXELS[:-4], "its pixels end early"),
-        (zlib.compress(bytes(25)), "its pixels end early"),
-        (zlib.compress(b"\5" + bytes(25)), "a row has a filter that there is none of"),
-        (b"\x78\x9c\xff\xff\xff\xff", "its pixels cannot be decompressed "),
+        (PIXELS[:-4], "damaged PNG: its pixels end early; copy"),
+        (zlib.compress(bytes(25)), "PNG that cannot be decoded (image file is truncated"),
+        (zlib.compress(b"\5" + bytes(25)), "PNG that cannot be decoded (unrecognized data stream"),
+        (b"\x78\x9c\xff\xff\xff\xff", "PNG that cannot be decoded (broken data stream"),
     ],
 )
 def test_pixels_are_decompressed_where_decoding_is_asked_for(pixels, why):
     data = png(chunk(b"IDAT", pixels), IEND)
     assert probe(data, "a", ImageOptions()).is_plain
-    assert reason(data, verify="decode").startswith(f"damaged PNG: {why}")
+    with pytest.raises(UnfitFileError) as caught:
+        store(data, "a", ImageOptions(verify="decode"))
+    assert str(caught.value).startswith(why)
 
 
 def test_what_libpng_passes_over_is_taken(encoded):
