@@ -20,7 +20,7 @@ from tensorflow_model_analysis.proto import config_pb2
 from penstock.components import image_features
 from penstock.components.evaluator.inputs import Extracts, Inputs, NotInBatchesError
 from penstock.components.evaluator.slices import SliceKey
-from penstock.components.evaluator.sums import KeyedSums
+from penstock.components.evaluator.tallies import KeyedSums
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,7 @@ from tensorflow_model_analysis.utils import model_util
 
 from penstock.components.evaluator.class_tallies import tally_of
 from penstock.components.evaluator.closer_look import CloserLook
-from penstock.components.evaluator.predictor import Predictor
-from penstock.components.evaluator.records import read_batches
+from penstock.components.evaluator.predictor import Predictor, read_batches
 from penstock.components.evaluator.results import derived, write_results
 from penstock.components.evaluator.slices import Slicer
 from penstock.components.evaluator.tallies import Tally

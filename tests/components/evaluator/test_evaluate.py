@@ -12,7 +12,7 @@ from tfx_bsl.tfxio import tf_example_record
 
 from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError
-from penstock.components.evaluator import records
+from penstock.components.evaluator import predictor
 from penstock.components.evaluator.evaluate import evaluate, not_in_batches
 from penstock.components.evaluator.inputs import NotInBatchesError
 from penstock.components.trainer.input.files import find_input
@@ -215,7 +215,7 @@ def assert_same(output, expected):
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_numbers_are_tfmas(case, examples, models, shared_models, tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "_MOST_ROWS", 50)
+    monkeypatch.setattr(predictor, "_MOST_ROWS", 50)
     eval_config, shared = shared_models(config(CASES[case]), models[0])
     for evaluated, name in ((in_batches, "ours"), (stock, "stock")):
         evaluated(examples, tmp_path / name, eval_config, shared)

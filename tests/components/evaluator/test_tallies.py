@@ -1,11 +1,11 @@
 import numpy as np
 
-from penstock.components.evaluator import sums
-from penstock.components.evaluator.sums import KeyedSums
+from penstock.components.evaluator import tallies
+from penstock.components.evaluator.tallies import KeyedSums
 
 
 def test_sums_by_key(monkeypatch):
-    monkeypatch.setattr(sums, "_PENDING", 3)
+    monkeypatch.setattr(tallies, "_PENDING", 3)
     of = KeyedSums()
     assert of.between(0, 9)[0].tolist() == []
     for keys in ([5, 2, 5], [2], [7, 5], [1_000_000_000]):
