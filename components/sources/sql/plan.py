@@ -113,7 +113,7 @@ def make_plan(database: Database, options: SqlOptions, connection: Connection) -
     boundaries = _boundaries(statements, keyed_rows, connection) if keyed_rows else {}
     if features is None:
         lows = list(boundaries.values())[:: max(1, len(boundaries) // _SAMPLED_PLACES)]
-        ranges = [KeyRange(low=low) for low in lows] or [None]
+        ranges: list[KeyRange | None] = [KeyRange(low) for low in lows] or [None]
         selects = [statements.read(names, keys) for keys in ranges]
         features = _sampled(connection, selects, names, options.sample_rows)
     found = dict(zip(names, features, strict=True))
