@@ -20,7 +20,6 @@ class ImageRules:
 
     Attributes:
         min_side_pixels: Least height and width.
-        max_aspect: Most by which one side may be longer than the other, as a factor.
         channels: Numbers of channels that are let through.
         min_class_images: Least images of each class in each split.
         max_class_imbalance: Most by which a class of a split may have more images than another,
@@ -33,7 +32,6 @@ class ImageRules:
     """
 
     min_side_pixels: int = 1
-    max_aspect: float = 20.0
     channels: tuple[int, ...] = (1, 3)
     min_class_images: int = 1
     max_class_imbalance: float = 0.0
@@ -41,7 +39,7 @@ class ImageRules:
     max_shared_images: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("min_side_pixels", "min_class_images", "max_aspect"):
+        for name in ("min_side_pixels", "min_class_images"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in ("max_class_imbalance", "max_shared_images"):
@@ -71,16 +69,6 @@ def _split_problems(images: SplitImages, rules: ImageRules) -> Iterator[str]:
     small = {size: n for size, n in images.sizes.items() if min(size) < least}
     if small:
         yield (f"{sum(small.values())} images are smaller than {least} pixels: {_sizes(small)}")
-    long = {
-        size: n
-        for size, n in images.sizes.items()
-        if min(size) and max(size) / min(size) > rules.max_aspect
-    }
-    if long:
-        yield (
-            f"{sum(long.values())} images have a side more than {rules.max_aspect:g} times the "
-            f"other: {_sizes(long)}"
-        )
     for channels, count in sorted(images.channels.items()):
         if channels not in rules.channels:
             allowed = " or ".join(map(str, rules.channels))
