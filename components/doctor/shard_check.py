@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import Content, HashingStream
@@ -48,7 +48,7 @@ def check_file(
     shard: Shard | None = None,
     compression: str | None = None,
     layout: PackedLayout | None = None,
-    on_bytes: Callable[[int], None] | None = None,
+    on_bytes: Callable[[int], None],
 ) -> FileReport:
     """Check one file, against its entry in the manifest where there is one.
 
@@ -57,7 +57,7 @@ def check_file(
     """
     try:
         with open_file(path) as raw:
-            file = _MeteredFile(raw, on_bytes)
+            file = HashingStream(raw, on_bytes)
             reader = RecordReader(file, str(path))
             found = _read(reader, str(path), layout, has_manifest=shard is not None)
             while file.read(CHUNK_BYTES):  # what a fault left unread, for size and digest
@@ -80,20 +80,6 @@ def check_file(
             "lost"
         )
     return FileReport(str(path), held.size, reader.compression, found.records, tuple(faults))
-
-
-class _MeteredFile(HashingStream):
-    """A file that tells how much of it is read, and is read once for records and digest."""
-
-    def __init__(self, file: BinaryIO, on_bytes: Callable[[int], None] | None) -> None:
-        super().__init__(file)
-        self._on_bytes = on_bytes
-
-    def read(self, size: int, /) -> bytes:
-        data = super().read(size)
-        if self._on_bytes:
-            self._on_bytes(len(data))
-        return data
 
 
 class _Records(NamedTuple):

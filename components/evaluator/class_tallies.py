@@ -1,4 +1,4 @@
-"""The same of several classes, Keras' metrics, means and a correlation; and which tally is whose."""
+"""The same of several classes, Keras' metrics, means, a correlation; and which tally is whose."""
 
 from collections.abc import Callable
 from contextlib import suppress

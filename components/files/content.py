@@ -4,7 +4,7 @@ import functools
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
@@ -61,10 +61,13 @@ def hash_file(path: str) -> Content:
 
 
 class HashingStream:
-    """Hashes and counts what is read from a file."""
+    """Hashes and counts what is read from a file, and tells `on_bytes` how much each time."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(
+        self, stream: BinaryIO, on_bytes: Callable[[int], None] = lambda count: None
+    ) -> None:
         self._stream = stream
+        self._on_bytes = on_bytes
         self._state = file_state(stream)
         self._digest = hashlib.sha256()
         self._size = 0
@@ -74,6 +77,7 @@ class HashingStream:
         data = self._stream.read(size)
         self._digest.update(data)
         self._size += len(data)
+        self._on_bytes(len(data))
         return data
 
     def content(self) -> Content:
