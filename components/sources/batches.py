@@ -62,8 +62,8 @@ def batch_without(
     return Batch(take_rows(table, good), [rejected[at] for at in sorted(rejected)], blank)
 
 
-def take_rows(batch: pa.RecordBatch, rows: Sequence[int]) -> pa.RecordBatch:
-    """Only the rows at the given places, in their order; Arrow 10's batches have no `take`."""
+def take_rows(batch: pa.RecordBatch, rows: Sequence[int | None]) -> pa.RecordBatch:
+    """The rows at the given places, nulls at None; Arrow 10's batches have no `take`."""
     indices = pa.array(rows, pa.int64())
     return pa.RecordBatch.from_arrays(
         [array.take(indices) for array in batch.columns], schema=batch.schema

@@ -14,6 +14,7 @@ import pyarrow as pa
 from penstock.components.errors import DataError
 from penstock.components.image_features import LABEL, TEXT
 from penstock.components.sources.base import Column
+from penstock.components.sources.batches import batch_of, take_rows
 from penstock.components.sources.images.label_table import LabelColumns, LabelTable, find_columns
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.layout import shown
@@ -60,7 +61,7 @@ def label_by_folder(images: Sequence[FoundFile], class_names: Sequence[str] | No
     if not numbers:
         return Labels((), pa.RecordBatch.from_arrays([], []), unlabelled)
     columns = (Column(LABEL, FeatureKind.INT), Column(TEXT, FeatureKind.BYTES))
-    rows = _batch(columns, [pa.array(labels, pa.int64()), pa.array(texts, pa.binary())])
+    rows = batch_of(columns, [pa.array(labels, pa.int64()), pa.array(texts, pa.binary())])
     return Labels(columns, rows, unlabelled, notes=("classes are folders",))
 
 
@@ -91,15 +92,10 @@ def label_by_file(
         at = table.rows.schema.get_field_index(name)
         columns.append(table.columns[at])
         arrays.append(table.rows.column(at))
-    indices = pa.array(row_of_image, pa.int64())
-    rows = _batch(columns, [array.take(indices) for array in arrays])
+    rows = take_rows(batch_of(columns, arrays), row_of_image)
     unlabelled = np.flatnonzero(rows.column(0).is_null().to_numpy(zero_copy_only=False))
     note = f"labels are {table.origin} of {table.path}: {taken}; files are found by {rule}"
     return Labels(tuple(columns), rows, tuple(unlabelled.tolist()), missing, (note,))
-
-
-def _batch(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(list(arrays), [column.name for column in columns])
 
 
 def _stem(name: str) -> str:

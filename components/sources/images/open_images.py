@@ -12,6 +12,7 @@ from penstock.components.errors import DataError
 from penstock.components.files.content import Content
 from penstock.components.image_features import LABEL, TEXT
 from penstock.components.sources.base import RejectedRow
+from penstock.components.sources.batches import take_rows
 from penstock.components.sources.images.label_file import read_class_names, read_labels
 from penstock.components.sources.images.labelling import Labels, label_by_file, label_by_folder
 from penstock.components.sources.images.options import ImageOptions
@@ -52,11 +53,7 @@ def open_images(inputs: Sequence[str], options: ImageOptions) -> ImageSource:
     order = shuffled([os.fsencode(image.name) for image in images], options.shuffle_seed)
     images = [images[at] for at in order]
     listed = Listed.of(images, _scan([image.path for image in images]))
-    places = pa.array([kept[at] for at in order], pa.int64())
-    rows = pa.RecordBatch.from_arrays(
-        [column.take(places) for column in labels.rows.columns],
-        [column.name for column in labels.columns],
-    )
+    rows = take_rows(labels.rows, [kept[at] for at in order])
     digest = (DIGEST_COLUMN,) if options.content_digest else ()
     return ImageSource(
         kind="images",
