@@ -1,6 +1,5 @@
 """Summaries of features over many records: protobuf Features in, a summary of each out."""
 
-import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable
@@ -184,18 +183,9 @@ def _sample(values: Any) -> str:
     return f"[{', '.join(shown)}{more}]"
 
 
-def _sample_float(value: float) -> str:
-    """The fewest digits that tell a float32 from all others."""
-    if not math.isfinite(value):
-        return str(value)
-    if value == 0 or 1e-4 <= abs(value) < 1e16:
-        return np.format_float_positional(np.float32(value), trim="0")
-    return np.format_float_scientific(np.float32(value), trim="-")
-
-
 def _sample_value(value: float | bytes) -> str:
     if isinstance(value, float):
-        return _sample_float(value)
+        return str(np.float32(value))  # the fewest digits that tell it from all others
     if not isinstance(value, bytes):
         return str(value)
     if image := image_header(value):

@@ -68,7 +68,8 @@ def _split_problems(images: SplitImages, rules: ImageRules) -> Iterator[str]:
     least = rules.min_side_pixels
     small = {size: n for size, n in images.sizes.items() if min(size) < least}
     if small:
-        yield (f"{sum(small.values())} images are smaller than {least} pixels: {_sizes(small)}")
+        sizes = _listed([f"{height}x{width} ({n})" for (height, width), n in sorted(small.items())])
+        yield f"{sum(small.values())} images are smaller than {least} pixels: {sizes}"
     for channels, count in sorted(images.channels.items()):
         if channels not in rules.channels:
             allowed = " or ".join(map(str, rules.channels))
@@ -106,29 +107,24 @@ def _class_problems(statistics: ImageStatistics, rules: ImageRules) -> Iterator[
 
 
 def _duplicate_problems(statistics: ImageStatistics, rules: ImageRules) -> Iterator[str]:
-    duplicates = statistics.duplicates
     total = sum(images.images for images in statistics.splits.values())
-    if duplicates.contradicting:
+    if statistics.contradicting:
         yield (
-            f"{duplicates.contradicting} images are equal to others of another class; correct the "
+            f"{statistics.contradicting} images are equal to others of another class; correct the "
             "labels"
         )
-    for (a, b), count in duplicates.shared.items():
+    for (a, b), count in statistics.shared.items():
         if count > rules.max_shared_images:
             yield (
                 f"{count} images are in split '{a}' and in split '{b}', so that evaluation would "
                 "see what was trained on; split by `partition_feature` 'image/encoded'"
             )
-    share = duplicates.surplus / total if total else 0.0
+    share = statistics.surplus / total if total else 0.0
     if share > rules.max_duplicate_share:
         yield (
-            f"{duplicates.surplus} of {total} images are copies of others ({share:.1%}); expected "
+            f"{statistics.surplus} of {total} images are copies of others ({share:.1%}); expected "
             f"at most {rules.max_duplicate_share:.1%}"
         )
-
-
-def _sizes(sizes: dict[tuple[int, int], int]) -> str:
-    return _listed([f"{height}x{width} ({n})" for (height, width), n in sorted(sizes.items())])
 
 
 def _named(called: dict[int, set[str]], label: int) -> str:

@@ -55,7 +55,7 @@ def ImageGate(  # noqa: N802 - TFX names a node after its function
 def _summary(statistics: ImageStatistics) -> dict[str, Any]:
     return {
         "splits": {name: _split(images) for name, images in statistics.splits.items()},
-        "duplicates": statistics.duplicates.surplus,
+        "duplicates": statistics.surplus,
     }
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.components import image_features as names
 from penstock.components.errors import DataError
@@ -51,26 +50,20 @@ class SplitImages:
 
 
 @dataclass(frozen=True)
-class Duplicates:
-    """Images whose bytes are equal.
+class ImageStatistics:
+    """All splits of an Examples artifact, and images whose bytes are equal.
 
     Attributes:
+        splits: The images of each split.
         surplus: Images that have an equal one before them, over all splits.
         contradicting: Those among equal ones of different classes.
         shared: Images of each pair of splits that are in both.
     """
 
+    splits: Mapping[str, SplitImages]
     surplus: int
     contradicting: int
     shared: Mapping[tuple[str, str], int]
-
-
-@dataclass(frozen=True)
-class ImageStatistics:
-    """All splits of an Examples artifact."""
-
-    splits: Mapping[str, SplitImages]
-    duplicates: Duplicates
 
 
 def image_statistics(uri: str, splits: Sequence[str]) -> ImageStatistics:
@@ -81,7 +74,17 @@ def image_statistics(uri: str, splits: Sequence[str]) -> ImageStatistics:
     """
     found = {split: SplitImages() for split in splits}
     pairs = {s: np.fromiter(_read(uri, s, images), _PAIR) for s, images in found.items()}
-    return ImageStatistics(found, _duplicates(pairs))
+    # Sorted by class within equal images, so a change between neighbours is a contradiction.
+    each = np.sort(np.concatenate([*pairs.values(), np.empty(0, _PAIR)]), order=["key", "label"])
+    is_again = each["key"][1:] == each["key"][:-1]
+    contradicted = each["key"][1:][is_again & (each["label"][1:] != each["label"][:-1])]
+    distinct = {split: np.unique(of_split["key"]) for split, of_split in pairs.items()}
+    shared = {
+        (a, b): len(np.intersect1d(distinct[a], distinct[b], assume_unique=True))
+        for a, b in itertools.combinations(pairs, 2)
+    }
+    contradicting = int(np.isin(each["key"], contradicted).sum())
+    return ImageStatistics(found, int(is_again.sum()), contradicting, shared)
 
 
 def _read(uri: str, split: str, images: SplitImages) -> Iterator[tuple[int, int]]:
@@ -117,16 +120,3 @@ def _whole(feature: Mapping[str, "object"], name: str, missing: int = 0) -> int:
 def _text(feature: Mapping[str, "object"], name: str) -> str:
     values = feature[name].bytes_list.value if name in feature else ()  # type: ignore[attr-defined]
     return values[0].decode("utf-8", "replace") if values else ""
-
-
-def _duplicates(pairs: Mapping[str, npt.NDArray]) -> Duplicates:
-    # Sorted by class within equal images, so a change between neighbours is a contradiction.
-    each = np.sort(np.concatenate([*pairs.values(), np.empty(0, _PAIR)]), order=["key", "label"])
-    is_again = each["key"][1:] == each["key"][:-1]
-    contradicted = each["key"][1:][is_again & (each["label"][1:] != each["label"][:-1])]
-    distinct = {split: np.unique(of_split["key"]) for split, of_split in pairs.items()}
-    shared = {
-        (a, b): len(np.intersect1d(distinct[a], distinct[b], assume_unique=True))
-        for a, b in itertools.combinations(pairs, 2)
-    }
-    return Duplicates(int(is_again.sum()), int(np.isin(each["key"], contradicted).sum()), shared)

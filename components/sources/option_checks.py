@@ -30,7 +30,8 @@ def check_fields(options: Any, **choices: Collection[str]) -> None:
         if name in known:
             check_one_of(options, name, known[name])
         elif isinstance(default, bool):
-            check_flag(options, name)
+            if not isinstance(value := getattr(options, name), bool):
+                raise UsageError(f"`{name}` must be true or false, got {value!r}")
         elif isinstance(default, int):
             check_whole(options, name, least=min(default, 1), most=_MOST.get(name))
         elif isinstance(default, tuple):
@@ -51,13 +52,6 @@ def check_whole(options: Any, name: str, *, least: int = 1, most: int | None = N
         raise UsageError(f"`{name}` must be a whole number of at least {least}, got {value!r}")
     if most is not None and value > most:
         raise UsageError(f"`{name}` must be at most {most}, got {value}")
-
-
-def check_flag(options: Any, name: str) -> None:
-    """Refuse a value that is neither true nor false."""
-    value = getattr(options, name)
-    if not isinstance(value, bool):
-        raise UsageError(f"`{name}` must be true or false, got {value!r}")
 
 
 def check_strings(options: Any, name: str) -> None:

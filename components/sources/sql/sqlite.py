@@ -11,13 +11,11 @@ from urllib.parse import quote
 from sqlalchemy.engine import URL, Connection
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.files.content import open_data
+from penstock.components.files.content import hash_file, open_data
 from penstock.components.sources.sql.address import Login
 from penstock.components.sources.sql.database import Database
 from penstock.components.sources.sql.statements import Statements
-from penstock.components.tfrecord.sharding import MIB
 
-_HASH_BLOCK_BYTES = 8 * MIB
 # Where the header counts the changes; in WAL mode the log's size and time tell of them.
 _CHANGE_COUNTER = slice(24, 28)
 
@@ -87,14 +85,8 @@ class SqliteDatabase(Database):
         digest = hashlib.sha256()
         for path in (self.path, self._log):
             if Path(path).exists():
-                _add(digest, path)
+                digest.update(hash_file(path).sha256)
         count, keys = self.counts(statements, connection)
         if self.mark(connection) != before:
             raise DataError(f"{self.path}: was changed while it was read; start again")
         return count, keys, digest.digest()
-
-
-def _add(digest: Any, path: str) -> None:
-    with open_data(path) as file:
-        while block := file.read(_HASH_BLOCK_BYTES):
-            digest.update(block)

@@ -9,7 +9,6 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.gates.image_checks import ImageRules, find_image_problems
 from penstock.components.gates.image_gate import ImageGate
 from penstock.components.gates.image_statistics import (
-    Duplicates,
     ImageStatistics,
     SplitImages,
     image_statistics,
@@ -75,7 +74,9 @@ def test_what_images_there_are(tmp_path):
                 texts={0: {"cat"}, 1: {"dog"}},
             ),
         },
-        Duplicates(surplus=0, contradicting=0, shared={("train", "eval"): 0}),
+        surplus=0,
+        contradicting=0,
+        shared={("train", "eval"): 0},
     )
     assert find_image_problems(found, ImageRules()) == []
 
@@ -85,7 +86,8 @@ def test_equal_images_are_found_within_and_between_splits(tmp_path):
     uri = write(tmp_path, train=train, eval=[*EVAL, record(b"aa"), record(b"cc", 1, "dog")])
     found = image_statistics(uri, ["train", "eval"])
     # aa: three; bb: three, of two classes; cc: two.
-    assert found.duplicates == Duplicates(5, 3, {("train", "eval"): 2})
+    assert (found.surplus, found.contradicting) == (5, 3)
+    assert found.shared == {("train", "eval"): 2}
     assert find_image_problems(found, ImageRules()) == [
         "3 images are equal to others of another class; correct the labels",
         "2 images are in split 'train' and in split 'eval', so that evaluation would see what "
