@@ -56,12 +56,7 @@ def cut_files(
         parts: Number of runs, at least 1; some are empty where there are fewer rows.
         row_start: A place in a file where a row begins near so many units from its first:
             the first row's for 0, the file's end for all units, ascending in between.
-
-    Raises:
-        ValueError: `parts` is less than 1.
     """
-    if parts < 1:
-        raise ValueError(f"parts must be at least 1, got {parts}")
     total = sum(file.units for file in files)
     bounds = [part * total // parts for part in range(parts + 1)]
     runs: list[list[Piece]] = [[] for _ in range(parts)]

@@ -31,19 +31,15 @@ class Readable(Protocol):
 
 def compression_of(head: bytes) -> str:
     """`""`, `"GZIP"` or `"ZLIB"`, as TensorFlow spells them, from a file's first 12 bytes."""
-    if _is_frame(head):  # the length of a record of 559,903 bytes begins with GZIP's magic
+    # The length of a record of 559,903 bytes begins with GZIP's magic, but has its checksum.
+    stored = int.from_bytes(head[8:HEADER_BYTES], "little")
+    if len(head) >= HEADER_BYTES and masked_crc(head[:8]) == stored:
         return ""
     if head.startswith(b"\x1f\x8b"):
         return "GZIP"
     if head[:1] == b"\x78" and int.from_bytes(head[:2], "big") % 31 == 0:
         return "ZLIB"
     return ""
-
-
-def _is_frame(head: bytes) -> bool:
-    """Whether a file begins with a record's length and the right checksum of it."""
-    stored = int.from_bytes(head[8:HEADER_BYTES], "little")
-    return len(head) >= HEADER_BYTES and masked_crc(head[:8]) == stored
 
 
 def read_chunks(file: Readable, head: bytes, compression: str) -> Iterator[bytes]:

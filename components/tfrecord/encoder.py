@@ -149,7 +149,7 @@ def _list_payload(column: pa.ListArray) -> pa.BinaryArray:
     if pa.types.is_binary(values.type):
         head = _by_length(_lengths(values), lambda size: _TAG_1 + _varint(size))
         tagged = _join([head, values], len(values))
-        lengths, data = _lengths(tagged), _data(tagged)
+        lengths, data = _lengths(tagged), np.frombuffer(tagged.buffers()[2] or b"", np.uint8)
     else:
         lengths, data = _number_bytes(values)
     ends = np.concatenate([[0], np.cumsum(lengths)])
@@ -221,11 +221,6 @@ def _binary_array(lengths: IntArray, data: npt.NDArray[np.uint8]) -> pa.BinaryAr
 
 def _lengths(array: pa.BinaryArray) -> IntArray:
     return _numpy(pc.binary_length(array)).astype(np.int64)
-
-
-def _data(array: pa.BinaryArray) -> npt.NDArray[np.uint8]:
-    """The bytes of all values; of an array that is no slice."""
-    return np.frombuffer(array.buffers()[2] or b"", np.uint8)
 
 
 def _numpy(array: pa.Array) -> npt.NDArray:

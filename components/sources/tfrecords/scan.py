@@ -96,8 +96,11 @@ def scan_file(path: str, wanted: int) -> tuple[TFRecordFile, list[RejectedRow], 
 
 def no_example(path: str, record: Record) -> RejectedRow:
     """A record whose payload is no Example."""
-    reason = (
-        f"record {record.number} at offset {record.offset}: its {len(record.payload):,} bytes are "
-        "no tf.train.Example or SequenceExample"
-    )
-    return RejectedRow(path, record.number + 1, 0, None, reason, record.payload)
+    size = f"{len(record.payload):,}"
+    return misfit(path, record, f"its {size} bytes are no tf.train.Example or SequenceExample")
+
+
+def misfit(path: str, record: Record, reason: str, feature: str | None = None) -> RejectedRow:
+    """A record, or a feature of it, that does not fit."""
+    reason = f"record {record.number} at offset {record.offset}: {reason}"
+    return RejectedRow(path, record.number + 1, 0, feature, reason, record.payload)

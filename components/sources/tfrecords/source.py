@@ -24,6 +24,7 @@ from penstock.components.sources.tfrecords.options import TFRecordOptions
 from penstock.components.sources.tfrecords.scan import (
     MAX_SCAN_REJECTED,
     TFRecordFile,
+    misfit,
     no_example,
     scan_file,
 )
@@ -62,7 +63,7 @@ class TFRecordSource(OpenedFiles[TFRecordFile]):
             if not is_example(record.payload):
                 rejected.append(no_example(path, record))
             elif not self.has_sequences and has_sequences(record.payload):
-                rejected.append(_misfit(path, record, None, "a SequenceExample among Examples"))
+                rejected.append(misfit(path, record, "a SequenceExample among Examples"))
         return rejected
 
 
@@ -95,18 +96,13 @@ def _batch(
     payload_array = pa.array(payloads, pa.binary())
     if faults:
         good = [at for at in range(len(records)) if at not in faults]
-        rejected += [_misfit(path, records[at], *fault) for at, fault in faults.items()]
+        rejected += [misfit(path, records[at], why, name) for at, (name, why) in faults.items()]
         table, payload_array = (
             take_rows(table, good),
             payload_array.take(pa.array(good, pa.int64())),
         )
     rejected.sort(key=lambda row: row.row)
     return Batch(table, rejected, records=payload_array if as_they_are else None)
-
-
-def _misfit(path: str, record: Record, feature: str | None, reason: str) -> RejectedRow:
-    where = f"record {record.number} at offset {record.offset}"
-    return RejectedRow(path, record.number + 1, 0, feature, f"{where}: {reason}", record.payload)
 
 
 def open_tfrecords(
