@@ -22,33 +22,15 @@ from dataclasses import dataclass
 from penstock import (
     AugmentOptions,
     EarlyStop,
+    EvaluationOptions,
     ImageConfig,
     ImageInputOptions,
     ModelCard,
     TrainOptions,
     UsageError,
+    image_features,
     schema_file,
 )
-
-
-@dataclass(frozen=True)
-class EvaluationOptions:
-    """When a model may be pushed.
-
-    Attributes:
-        min_accuracy: Least accuracy on the evaluation split, 0..1.
-        min_class_accuracy: Least accuracy on the images of each class there, 0..1.
-        max_accuracy_drop: Most by which its accuracy may be below the baseline's.
-    """
-
-    min_accuracy: float = 0.95
-    min_class_accuracy: float = 0.8
-    max_accuracy_drop: float = 0.01
-
-    def __post_init__(self) -> None:
-        for name in ("min_accuracy", "min_class_accuracy", "max_accuracy_drop"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise UsageError(f"{name} must be within 0..1, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -75,7 +57,12 @@ class DigitsConfig(ImageConfig):
     train: TrainOptions = TrainOptions(
         max_steps=1500, steps_per_epoch=75, early_stop=EarlyStop(patience_epochs=6)
     )
-    evaluation: EvaluationOptions = EvaluationOptions()
+    evaluation: EvaluationOptions = EvaluationOptions(
+        thresholds={"SparseCategoricalAccuracy": 0.95},
+        max_worsening={"SparseCategoricalAccuracy": 0.01},
+        slice_thresholds={"SparseCategoricalAccuracy": 0.8},
+        slices=(image_features.TEXT,),
+    )
     model_card: ModelCard = ModelCard(
         summary="The class of an image: which digit it shows.",
         intended_use="An example of an image pipeline.",

@@ -5,12 +5,10 @@ from dataclasses import replace
 from tfx.orchestration.pipeline import Pipeline
 
 from penstock import (
-    EvaluationOptions,
     ShardedExampleGen,
     check_application,
     eval_config,
     image_examples,
-    image_features,
     image_gate,
     image_splits,
     run_root,
@@ -22,16 +20,9 @@ from penstock.pipelines.digits.example_gen import DigitsExampleGen
 
 
 def create_pipeline(config: DigitsConfig) -> Pipeline:
-    """The nodes of `training_pipeline`, with thresholds overall and for each class."""
+    """The nodes of `training_pipeline`, and a gate of images."""
     if config.model.application:
         check_application(config.model.application)
-    asked, accuracy = config.evaluation, "SparseCategoricalAccuracy"
-    evaluation = EvaluationOptions(
-        thresholds={accuracy: asked.min_accuracy},
-        max_worsening={accuracy: asked.max_accuracy_drop},
-        slice_thresholds={accuracy: asked.min_class_accuracy},
-        slices=(image_features.TEXT,),
-    )
     example_gen = image_examples(config) if config.data else _digits(config)
     return training_pipeline(
         "digits",
@@ -41,7 +32,7 @@ def create_pipeline(config: DigitsConfig) -> Pipeline:
         labels=[features.TARGET.name],
         preprocessing_fn="penstock.pipelines.digits.preprocessing.preprocessing_fn",
         run_fn="penstock.pipelines.digits.run_fn.run_fn",
-        eval_config=eval_config([features.TARGET], evaluation),
+        eval_config=eval_config([features.TARGET], config.evaluation),
         materialize=False,
     )
 

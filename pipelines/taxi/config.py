@@ -13,11 +13,11 @@ from pathlib import Path
 
 from penstock import (
     EarlyStop,
+    EvaluationOptions,
     InputOptions,
     ModelCard,
     TableConfig,
     TrainOptions,
-    UsageError,
     schema_file,
 )
 
@@ -46,27 +46,6 @@ class ModelOptions:
 
 
 @dataclass(frozen=True)
-class EvaluationOptions:
-    """When a model may be pushed.
-
-    Attributes:
-        min_accuracy: Least accuracy on the evaluation split, 0..1.
-        min_auc: Least area under the ROC curve there; a model that says the same of every
-            trip has 0.5, whatever its accuracy.
-        max_accuracy_drop: Most by which its accuracy may be below the baseline's.
-    """
-
-    min_accuracy: float = 0.8
-    min_auc: float = 0.8
-    max_accuracy_drop: float = 0.005
-
-    def __post_init__(self) -> None:
-        for name in ("min_accuracy", "min_auc", "max_accuracy_drop"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise UsageError(f"{name} must be within 0..1, got {getattr(self, name)}")
-
-
-@dataclass(frozen=True)
 class TaxiConfig(TableConfig):
     """The whole pipeline; the options that are not here are `TableConfig`'s.
 
@@ -84,7 +63,12 @@ class TaxiConfig(TableConfig):
     input: InputOptions = InputOptions(batch_size=256, cache="memory", seed=1)
     # 160 steps of 256 are the 40,000 examples that the stock example sees.
     train: TrainOptions = TrainOptions(max_steps=160, steps_per_epoch=40, early_stop=EarlyStop())
-    evaluation: EvaluationOptions = EvaluationOptions()
+    # AUC too: a model that says the same of every trip has 0.5 of it, whatever its accuracy.
+    evaluation: EvaluationOptions = EvaluationOptions(
+        thresholds={"BinaryAccuracy": 0.8, "AUC": 0.8},
+        max_worsening={"BinaryAccuracy": 0.005},
+        slices=("trip_start_hour", "payment_type"),
+    )
     model_card: ModelCard = ModelCard(
         summary="Whether a taxi passenger tips more than a fifth of the fare, from the trip.",
         intended_use="An example of a pipeline; to compare input pipelines and models.",

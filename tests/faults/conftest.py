@@ -57,7 +57,8 @@ def small_taxi(tmp_path_factory, taxi_csv):
     data.write_text("".join(taxi_csv.read_text().splitlines(keepends=True)[:3001]))
     sets = (
         f"data={data}", "train.max_steps=40", "train.steps_per_epoch=20",
-        "evaluation.min_accuracy=0", "evaluation.min_auc=0", "must_beat_baseline=false",
+        "evaluation.thresholds.BinaryAccuracy=0", "evaluation.thresholds.AUC=0",
+        "must_beat_baseline=false",
     )  # fmt: skip
     assignments = [part for text in sets for part in ("--set", text)]
     return lambda root, *more: ("run", "taxi", "--root", root, *assignments, *more)

@@ -136,7 +136,7 @@ def test_a_night_with_a_new_span_and_one_without(penstock, tmp_path):
         sets = (
             f"data={tmp_path}/data/{{SPAN}}/*.csv",
             *("last_spans=2", "start_from=blessed", "train.max_steps=40"),
-            "evaluation.max_accuracy_drop=0.5",
+            "evaluation.max_worsening.BinaryAccuracy=0.5",
         )
         options = [part for text in sets for part in ("--set", text)]
         done = penstock("run", "taxi", "--root", tmp_path / "root", *options, "--json")
