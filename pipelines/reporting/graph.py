@@ -1,138 +1,78 @@
-"""A layered layout of a pipeline's graph: names and edges in, places out; integers only.
+"""The pipeline's graph as places on a canvas: node facts in, plain geometry for a template out.
 
-A node stands one layer below the lowest of the nodes that it waits for. An edge over several
-layers bends around the nodes between by way of a slot in each of them.
+Nodes stand one below the other, in the order in which they began. That a node waits for another is
+a line from the node right above it, else an arc on the right, wider the more nodes it passes.
 """
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-_SWEEPS = 4
+from penstock.pipelines.reporting.numbers import duration
+from penstock.pipelines.reporting.pipeline_facts import NOT_REACHED, SKIPPED, NodeFacts
 
-# Where an edge passes a layer: its source, its target, and the layer.
-_Bend = tuple[str, str, int]
-_Point = str | _Bend
-
-
-@dataclass(frozen=True)
-class Edge:
-    """From one node to one that waits for it, as slots to pass through, ends included.
-
-    Attributes:
-        source: The node that is waited for.
-        target: The node that waits.
-        path: (layer, slot) of each point.
-        is_implied: Whether another path leads from source to target as well.
-    """
-
-    source: str
-    target: str
-    path: Sequence[tuple[int, float]]
-    is_implied: bool
+_WIDTH, _HEIGHT, _ROW = 172, 42, 58
+_MARGIN = 6
+_BEND, _BEND_A_ROW = 14, 7
+_LONGEST_NAME = 22
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Places of nodes and edges.
+class NodeBox:
+    """A node: its upper side, its texts and the class of its state."""
 
-    Attributes:
-        places: (layer, slot) by node; slots count from 0 and may be fractions.
-        edges: The edges.
-        layers: Number of layers.
-        slots: Width of the widest layer, in slots.
-    """
-
-    places: Mapping[str, tuple[int, float]]
-    edges: Sequence[Edge]
-    layers: int
-    slots: float
+    name: str
+    label: str
+    state: str
+    css: str
+    y: int
 
 
-def lay_out(upstream: Mapping[str, Sequence[str]]) -> Layout:
-    """Place the nodes of a graph without cycles, given those that each waits for."""
-    waits = {node: [u for u in ups if u in upstream] for node, ups in upstream.items()}
-    layer = _layers(waits)
-    chains: dict[tuple[str, str], list[_Point]] = {
-        (up, node): [up, *((up, node, i) for i in range(layer[up] + 1, layer[node])), node]
-        for node, ups in waits.items()
-        for up in ups
-        if not _is_implied(up, node, waits)
-    }
-    order = _order(layer, chains)
-    slot = {name: i - (len(row) - 1) / 2 for row in order for i, name in enumerate(row)}
-    left = min(slot.values(), default=0.0)
-    edges = []
-    for node, ups in waits.items():
-        for up in ups:
-            chain = chains.get((up, node), [up, node])
-            path = [
-                (layer[name] if isinstance(name, str) else name[2], slot[name] - left)
-                for name in chain
-            ]
-            edges.append(Edge(up, node, path, (up, node) not in chains))
-    return Layout(
-        {name: (layer[name], slot[name] - left) for name in waits},
-        edges,
-        max(layer.values(), default=-1) + 1,
-        max(slot.values(), default=0.0) - left + 1,
+@dataclass(frozen=True)
+class GraphView:
+    """What a template draws, in pixels; edges are SVG paths."""
+
+    width: float
+    height: int
+    boxes: Sequence[NodeBox]
+    edges: Sequence[str]
+    left: int = _MARGIN
+    node_width: int = _WIDTH
+    node_height: int = _HEIGHT
+
+
+def view_graph(nodes: Sequence[NodeFacts]) -> GraphView:
+    """Place a pipeline's nodes and draw its edges."""
+    rows = {node.name: row for row, node in enumerate(nodes)}
+    edges = [(rows[up], rows[n.name]) for n in nodes for up in n.upstream if up in rows]
+    return GraphView(
+        _WIDTH + 2 * _MARGIN + max((_bend(*edge) for edge in edges), default=0),
+        _ROW * len(nodes) - _ROW + _HEIGHT + 2 * _MARGIN,
+        [_box(node, _top(row)) for row, node in enumerate(nodes)],
+        [_path(*edge) for edge in edges],
     )
 
 
-def _layers(waits: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    layer: dict[str, int] = {}
-
-    def place(node: str) -> int:
-        if node not in layer:
-            layer[node] = 1 + max((place(up) for up in waits[node]), default=-1)
-        return layer[node]
-
-    for node in waits:
-        place(node)
-    return layer
+def _box(node: NodeFacts, y: int) -> NodeBox:
+    label = node.name
+    if len(label) > _LONGEST_NAME:
+        label = f"{label[: _LONGEST_NAME - 1]}…"
+    took = f" in {duration(node.seconds)}" if node.state in ("done", "failed") else ""
+    css = "idle" if node.state in (NOT_REACHED, SKIPPED) else node.state
+    return NodeBox(node.name, label, f"{node.state}{took}", css, y)
 
 
-def _is_implied(up: str, node: str, waits: Mapping[str, Sequence[str]]) -> bool:
-    """Whether `node` waits for `up` by way of another node as well."""
-    return any(up in _ancestors(other, waits) for other in waits[node] if other != up)
+def _top(row: int) -> int:
+    return _MARGIN + _ROW * row
 
 
-def _ancestors(node: str, waits: Mapping[str, Sequence[str]]) -> set[str]:
-    found: set[str] = set()
-    left = list(waits[node])
-    while left:
-        name = left.pop()
-        if name not in found:
-            found.add(name)
-            left += waits[name]
-    return found
+def _bend(source: int, target: int) -> int:
+    return 0 if target == source + 1 else _BEND + _BEND_A_ROW * abs(target - source)
 
 
-def _order(
-    layer: Mapping[str, int], chains: Mapping[tuple[str, str], Sequence[_Point]]
-) -> list[list[_Point]]:
-    """The names and bends of each layer from left to right, few edges crossing.
-
-    Each layer in turn is sorted by where its neighbours stand, downwards and upwards.
-    """
-    rows: list[list[_Point]] = [[] for _ in range(max(layer.values(), default=-1) + 1)]
-    for name, at in layer.items():
-        rows[at].append(name)
-    above: dict[_Point, list[_Point]] = {}
-    below: dict[_Point, list[_Point]] = {}
-    for chain in chains.values():
-        for bend in chain[1:-1]:
-            rows[int(bend[2])].append(bend)
-        for first, second in itertools.pairwise(chain):
-            above.setdefault(second, []).append(first)
-            below.setdefault(first, []).append(second)
-    for sweep in range(_SWEEPS):
-        neighbours, turn = (above, rows) if sweep % 2 == 0 else (below, rows[::-1])
-        for row in turn:
-            middle = {name: i - (len(r) - 1) / 2 for r in rows for i, name in enumerate(r)}
-            row.sort(key=lambda name: _mean([middle[n] for n in neighbours.get(name, [name])]))
-    return rows
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+def _path(source: int, target: int) -> str:
+    bend = _bend(source, target)
+    if not bend:
+        return f"M{_MARGIN + _WIDTH // 2} {_top(source) + _HEIGHT}V{_top(target)}"
+    side, far = _MARGIN + _WIDTH, _MARGIN + _WIDTH + 4 / 3 * bend
+    begin, end = (_top(row) + _HEIGHT // 2 for row in (source, target))
+    return f"M{side} {begin}C{far:g} {begin} {far:g} {end} {side} {end}"

@@ -20,7 +20,7 @@ from penstock.pipelines.reporting.evaluation_facts import (
     EvaluationFacts,
 )
 from penstock.pipelines.reporting.gather import Report
-from penstock.pipelines.reporting.graph_view import view_graph
+from penstock.pipelines.reporting.graph import view_graph
 from penstock.pipelines.reporting.histograms import Bar
 from penstock.pipelines.reporting.training_facts import TrainingFacts
 from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, OVERALL
