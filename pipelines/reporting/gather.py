@@ -19,7 +19,7 @@ from penstock.pipelines.reporting.lineage_facts import LineageFacts, gather_line
 from penstock.pipelines.reporting.model_card import ModelCard, read_model_card
 from penstock.pipelines.reporting.model_facts import ModelFacts, gather_model
 from penstock.pipelines.reporting.pipeline_facts import PipelineFacts, gather_pipeline
-from penstock.pipelines.reporting.request import Request, make_request, sample_record
+from penstock.pipelines.reporting.request import Request, make_request
 from penstock.pipelines.reporting.schema_facts import SchemaRow, gather_schema, read_schema
 from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_training
 from penstock.pipelines.reporting.verdict import Verdict, is_blessed, judge
@@ -113,7 +113,7 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
         training=reader.read("ModelRun", "the training", gather_training),
         evaluation=evaluation,
         model=model,
-        request=reader.attempt("a request", lambda: _request(run, model, examples)),
+        request=reader.attempt("a request", lambda: _request(model, examples)),
         card=read_model_card(note.config),
         lineage=gather_lineage(run, note, pipeline, manifest),
         labels=_labels(run),
@@ -172,11 +172,10 @@ def _statistics(uri: str, previous: tuple[str, str] | None) -> StatisticsFacts:
         return gather_statistics(uri)  # the earlier run's were removed
 
 
-def _request(run: RunRecord, model: ModelFacts | None, examples: str | None) -> Request | None:
-    if model is None or not model.signatures:
+def _request(model: ModelFacts | None, examples: str | None) -> Request | None:
+    if model is None or not model.signatures or examples is None:
         return None
-    sample = sample_record(examples) if examples else None
-    return make_request(model.signatures[0], model.folder, sample, labels=_labels(run))
+    return make_request(model.signatures[0], model.folder, examples)
 
 
 def _labels(run: RunRecord) -> frozenset[str]:
