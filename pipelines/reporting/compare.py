@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.pipelines.reporting.evaluation_facts import MIN_SLICE_EXAMPLES
-from penstock.pipelines.reporting.feature_facts import SplitFeature
 from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, OVERALL
 
@@ -49,14 +48,6 @@ class MetricChange:
 
 
 @dataclass(frozen=True)
-class FeatureChange:
-    """A feature whose first split is not the same in all runs; each histogram has its own bins."""
-
-    name: str
-    sides: Sequence[SplitFeature | None]
-
-
-@dataclass(frozen=True)
 class Comparison:
     """Two to ten runs, in the order in which they were named.
 
@@ -67,7 +58,6 @@ class Comparison:
         metrics: Of the evaluation over all examples.
         training: Of the last epoch.
         slices: Values of the deciding metric by slice, the largest differences first.
-        features: Features whose statistics differ.
         nodes: Seconds by node.
     """
 
@@ -77,7 +67,6 @@ class Comparison:
     metrics: Sequence[MetricChange]
     training: Sequence[MetricChange]
     slices: Sequence[MetricChange]
-    features: Sequence[FeatureChange]
     nodes: Sequence[MetricChange]
 
 
@@ -90,7 +79,6 @@ def compare(runs: Sequence[Report]) -> Comparison:
         _metrics([_overall(run) for run in runs]),
         _metrics([_last_epoch(run) for run in runs]),
         _slices(runs),
-        _features(runs),
         _metrics([_seconds(run) for run in runs]),
     )
 
@@ -138,18 +126,6 @@ def _slices(runs: Sequence[Report]) -> list[MetricChange]:
     ]
     changed = [change for change in _metrics(large) if change.spread]
     return sorted(changed, key=lambda change: -change.spread)[:_MOST_SLICES]
-
-
-def _features(runs: Sequence[Report]) -> list[FeatureChange]:
-    if any(run.statistics is None for run in runs):
-        return []
-    sides = [
-        {f.name: next(iter(f.splits.values()), None) for f in run.statistics.features}
-        for run in runs
-        if run.statistics
-    ]
-    found = [FeatureChange(name, [side.get(name) for side in sides]) for name in _names(sides)]
-    return [f for f in found if any(side != f.sides[0] for side in f.sides)]
 
 
 def _data_changes(runs: Sequence[Report]) -> Iterator[Change]:

@@ -22,7 +22,6 @@ class SchemaRow:
     presence: str
     values: str
     domain: str
-    comparators: str
 
 
 def gather_schema(uri: str) -> list[SchemaRow]:
@@ -50,7 +49,6 @@ def _row(feature: Any, domains: dict[str, Any]) -> SchemaRow:
         _presence(feature),
         _values(feature),
         _domain(feature, domains),
-        _comparators(feature),
     )
 
 
@@ -94,18 +92,3 @@ def _texts(values: Sequence[str]) -> str:
     shown = ", ".join(values[:_SHOWN_VALUES])
     more = len(values) - _SHOWN_VALUES
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _comparators(feature: Any) -> str:
-    parts = []
-    for name in ("drift_comparator", "skew_comparator"):
-        if feature.HasField(name):
-            comparator = getattr(feature, name)
-            for measure in ("infinity_norm", "jensen_shannon_divergence"):
-                if comparator.HasField(measure):
-                    limit = getattr(comparator, measure).threshold
-                    parts.append(
-                        f"{name.removesuffix('_comparator')} at most {limit:.4g} "
-                        f"({measure.replace('_', ' ')})"
-                    )
-    return "; ".join(parts)
