@@ -135,7 +135,7 @@ def report(
     from penstock.pipelines.cli.work.report import ReportPage
     from penstock.pipelines.cli.work.report import report as write
 
-    return ReportPage(write(runs, out=Path(out) if out else None, root=root, store=None))
+    return ReportPage(write(runs, out=Path(out) if out else None, root=root))
 
 
 def run(pipeline: str = ".", options: Mapping[str, Any] | None = None) -> RunSummary:

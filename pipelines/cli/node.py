@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.cli import mysql_flags as mysql
-from penstock.pipelines.runs.metadata_store import MetadataStore, SqliteStore
+from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER, store_of
 
 if TYPE_CHECKING:
     from tfx.proto.orchestration import pipeline_pb2
@@ -17,6 +16,13 @@ if TYPE_CHECKING:
 def command(
     node_id: Annotated[str, typer.Argument(metavar="NODE", help="Id of the node.")],
     run_id: Annotated[str, typer.Option(help="Names the run, the same for all of its nodes.")],
+    metadata: Annotated[
+        str,
+        typer.Option(
+            help="Metadata store: an sqlite file, or mysql://HOST[:PORT]/DATABASE[?tls=FOLDER]; "
+            f"{MYSQL_USER} and {MYSQL_PASSWORD} log in."
+        ),
+    ],
     ir: Annotated[
         Path | None, typer.Option(help="IR of the pipeline: a file, proto or JSON.")
     ] = None,
@@ -36,11 +42,6 @@ def command(
     pipeline_root: Annotated[
         str | None, typer.Option(help="Folder or gs:// address of all outputs; else the IR's own.")
     ] = None,
-    metadata_sqlite: Annotated[str | None, typer.Option(help="File of the metadata store.")] = None,
-    metadata_mysql_host: mysql.Host = None,
-    metadata_mysql_port: mysql.Port = mysql.PORT,
-    metadata_mysql_database: mysql.Database = mysql.DATABASE,
-    metadata_mysql_tls: mysql.Tls = None,
     worker_job: Annotated[
         str | None, typer.Option(hidden=True, help="TFJob whose workers run it, JSON.")
     ] = None,
@@ -53,14 +54,9 @@ def command(
     Exit 0: done, served from the cache, or skipped by its condition. Exit 1: failed or stopped;
     run it again with the same run id, it starts afresh.
 
-    Example: penstock node StatisticsGen --ir taxi.pb --run-id r1 --metadata-sqlite metadata.sqlite
+    Example: penstock node StatisticsGen --ir taxi.pb --run-id r1 --metadata metadata.sqlite
     """
-    store: MetadataStore | None = mysql.mysql_store(
-        metadata_mysql_host, metadata_mysql_port, metadata_mysql_database, metadata_mysql_tls
-    )
-    if (metadata_sqlite is None) == (store is None):
-        raise UsageError("give either --metadata-sqlite or --metadata-mysql-host")
-    store = store or SqliteStore(metadata_sqlite or "")
+    store = store_of(metadata)
     parameters = dict(_name_and_value(text) for text in parameter or [])
     # TFX takes seconds to import; a wrong option is found before.
     pipeline = _read(ir, inline_ir, carried_ir)

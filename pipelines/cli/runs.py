@@ -4,21 +4,21 @@ from typing import Annotated
 
 import typer
 
-from penstock.pipelines.cli import mysql_flags as mysql
-
 app = typer.Typer(no_args_is_help=True)
 
-Where = Annotated[str, typer.Argument(metavar="[PATH]", help="A folder of runs, or metadata file.")]
+Where = Annotated[
+    str,
+    typer.Argument(
+        metavar="[PATH]",
+        help="A folder of runs, a metadata file, or mysql://HOST[:PORT]/DATABASE[?tls=FOLDER].",
+    ),
+]
 
 
 @app.command("list")
 def list_command(
     where: Where = "runs",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
-    metadata_mysql_host: mysql.Host = None,
-    metadata_mysql_port: mysql.Port = mysql.PORT,
-    metadata_mysql_database: mysql.Database = mysql.DATABASE,
-    metadata_mysql_tls: mysql.Tls = None,
 ) -> None:
     """List the runs that metadata stores know, the newest first, with what each takes on disk.
 
@@ -26,10 +26,7 @@ def list_command(
     """
     from penstock.pipelines.cli.work import runs
 
-    store = mysql.mysql_store(
-        metadata_mysql_host, metadata_mysql_port, metadata_mysql_database, metadata_mysql_tls
-    )
-    found = runs.list_runs(where, store)
+    found = runs.list_runs(where)
     if as_json:
         typer.echo(runs.to_json(found))
     else:
@@ -44,11 +41,9 @@ def show_command(
             metavar="[RUN]", help="A run's folder, metadata file or id; the newest run without."
         ),
     ] = None,
-    root: Annotated[str, typer.Option(help="Folder in which run ids are looked for.")] = "runs",
-    metadata_mysql_host: mysql.Host = None,
-    metadata_mysql_port: mysql.Port = mysql.PORT,
-    metadata_mysql_database: mysql.Database = mysql.DATABASE,
-    metadata_mysql_tls: mysql.Tls = None,
+    root: Annotated[
+        str, typer.Option(help="Folder, or mysql:// address, in which run ids are looked for.")
+    ] = "runs",
 ) -> None:
     """Show the nodes of a run, and the artifacts that each gave.
 
@@ -56,10 +51,7 @@ def show_command(
     """
     from penstock.pipelines.cli.work import runs
 
-    store = mysql.mysql_store(
-        metadata_mysql_host, metadata_mysql_port, metadata_mysql_database, metadata_mysql_tls
-    )
-    runs.show_run(run, root, store)
+    runs.show_run(run, root)
 
 
 @app.command("prune")
@@ -75,10 +67,6 @@ def prune_command(
             "--interrupted", help="No run is under way: those recorded so were interrupted."
         ),
     ] = False,
-    metadata_mysql_host: mysql.Host = None,
-    metadata_mysql_port: mysql.Port = mysql.PORT,
-    metadata_mysql_database: mysql.Database = mysql.DATABASE,
-    metadata_mysql_tls: mysql.Tls = None,
 ) -> None:
     """Remove artifacts that no kept run and no newest blessed model rests on.
 
@@ -89,7 +77,4 @@ def prune_command(
     """
     from penstock.pipelines.cli.work import runs
 
-    store = mysql.mysql_store(
-        metadata_mysql_host, metadata_mysql_port, metadata_mysql_database, metadata_mysql_tls
-    )
-    runs.prune_runs(where, store, keep=keep, yes=yes, interrupted=interrupted)
+    runs.prune_runs(where, keep=keep, yes=yes, interrupted=interrupted)

@@ -8,6 +8,7 @@ KFP adds the order, the retries and the place, and its own cache stays off. Its 
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,21 +129,21 @@ def _placed(step: dsl.PipelineTask, task: Task, placement: Placement) -> dsl.Pip
 
 def _arguments(task: Task, plan: Plan, image: str, placement: Placement) -> list[str]:
     """What `penstock node` is called with in every run, but for the parameters."""
-    mysql = placement.metadata_mysql
-    store = (
-        ["--metadata-sqlite", placement.metadata_sqlite]
-        if mysql is None
-        else [
-            *("--metadata-mysql-host", mysql.host),
-            *("--metadata-mysql-port", str(mysql.port)),
-            *("--metadata-mysql-database", mysql.database),
-            *(("--metadata-mysql-tls", MYSQL_TLS) if placement.mysql_secret.tls_name else ()),
-        ]
-    )
+    store = placement.metadata_sqlite
+    if placement.metadata_mysql is not None:
+        tls = MYSQL_TLS if placement.mysql_secret.tls_name else None
+        store = replace(placement.metadata_mysql, tls=tls).address
     job = []
     if placement.has_workers(task.node_id, task.component):
         job = ["--worker-job", json.dumps(worker_job(placement, task.node_id, image))]
-    return [task.node_id, "--pipeline-root", placement.root_of(plan.name), *store, *job]
+    return [
+        task.node_id,
+        "--pipeline-root",
+        placement.root_of(plan.name),
+        "--metadata",
+        store,
+        *job,
+    ]
 
 
 def _command(task: Task, placement: Placement) -> list[str]:

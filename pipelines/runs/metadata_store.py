@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import parse_qs, urlsplit
 
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.terminal.failures import brief
@@ -110,6 +111,11 @@ class MySqlStore:
         password = os.environ.get(MYSQL_PASSWORD)
         return text.replace(password, "***") if password else text
 
+    @property
+    def address(self) -> str:
+        """What `store_of` takes."""
+        return f"{self}?tls={self.tls}" if self.tls else str(self)
+
     def __str__(self) -> str:
         return f"mysql://{self.host}:{self.port}/{self.database}"
 
@@ -123,6 +129,30 @@ def _tls(folder: str) -> dict[str, str]:
 
 
 MetadataStore = SqliteStore | MySqlStore
+
+
+def store_of(text: str) -> MetadataStore:
+    """The store that a file is, or an address, `mysql://HOST[:PORT]/DATABASE[?tls=FOLDER]`.
+
+    Raises:
+        UsageError: The address is none of a server.
+    """
+    if not is_address(text):
+        return SqliteStore(text)
+    parts = urlsplit(text)
+    if "@" in parts.netloc:
+        raise UsageError(f"{MYSQL_USER} and {MYSQL_PASSWORD} log in, leave them out of the address")
+    host, _, port = parts.netloc.partition(":")
+    if not port.isdecimal() and port:
+        raise UsageError(f"a MySQL port is 1 to 65535, got {port}")
+    database = parts.path.removeprefix("/")
+    tls = parse_qs(parts.query).get("tls", [None])[0]
+    return MySqlStore(host, int(port or MySqlStore.port), database, tls)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text names a store in MySQL, not a file."""
+    return text.startswith("mysql://")
 
 
 def is_metadata(file: str) -> bool:

@@ -10,8 +10,10 @@ from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.runs.metadata_store import (
     MetadataStore,
     SqliteStore,
+    is_address,
     is_metadata,
     open_reading,
+    store_of,
 )
 from penstock.pipelines.runs.run_record import RunRecord, all_runs
 
@@ -56,15 +58,15 @@ def report_name(metadata: str, pipeline: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', pipeline)}-{REPORT_NAME}"
 
 
-def find_stores(where: str) -> list[SqliteStore]:
-    """The metadata files in a folder and below it, or the file itself.
+def find_stores(where: str) -> Sequence[MetadataStore]:
+    """The metadata files in a folder and below it, the file itself, or the server of an address.
 
     Raises:
         DataError: There are none.
     """
     path = Path(where)
-    if path.is_file():
-        return [SqliteStore(str(path))]
+    if path.is_file() or is_address(where):
+        return [store_of(where)]
     found: list[SqliteStore] = []
     for folder, below, files in os.walk(path):
         paths = [os.path.join(folder, name) for name in files if name.endswith(_ENDINGS)]
@@ -115,21 +117,18 @@ def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:
     return Place(store, run, same[same.index(run) + 1 :])
 
 
-def locate(what: str | None, root: str, store: MetadataStore | None = None) -> Place:
+def locate(what: str | None, root: str) -> Place:
     """The run that an argument of the command line means.
 
     Args:
-        what: A folder of runs, a metadata file, or a run id; None is the newest.
-        root: Where runs are looked for unless `what` is a path.
-        store: The one store to look in, instead.
+        what: A folder of runs, a metadata file or address, or a run id; None is the newest.
+        root: Where runs are looked for unless `what` is a path or an address.
 
     Raises:
         UsageError: There is no such run, or several.
         DataError: There is no metadata, or it cannot be read.
     """
-    if store is not None:
-        return find_run(what, [store])
-    if what is not None and os.path.exists(what):
+    if what is not None and (os.path.exists(what) or is_address(what)):
         return find_run(None, find_stores(what))
     if what is not None and os.sep in what:
         raise UsageError(f"{what}: no such folder or file; RUN is a run's folder or its id")

@@ -48,14 +48,14 @@ class Cluster:
         volume: Folder that containers see at /penstock.
         network: The Docker network that they are in.
         environment: What they get as a secret.
-        store: The metadata store, as options of `penstock node`.
+        store: The metadata store, as `penstock node` takes it.
         image: Penstock's image.
     """
 
     volume: Path
     network: str = "none"
     environment: Mapping[str, str] = field(default_factory=dict)
-    store: tuple[str, ...] = ("--metadata-sqlite", "/penstock/metadata.sqlite")
+    store: str = "/penstock/metadata.sqlite"
     image: str = IMAGE
 
     def __post_init__(self):
@@ -99,7 +99,7 @@ class Cluster:
         """What the metadata store says of the latest run."""
         shutil.copy(Path(__file__).with_name("print_executions.py"), self.volume)
         everything = json.loads(
-            self._in_image("python", "/penstock/print_executions.py", *self.store)
+            self._in_image("python", "/penstock/print_executions.py", self.store)
         )
         run = everything[-1]["run"]
         return Run({found["node"]: found for found in everything if found["run"] == run})

@@ -1,16 +1,15 @@
 """Prints every execution of a metadata store as JSON, the first one first; runs in the image.
 
-python print_executions.py --metadata-sqlite FILE
-python print_executions.py --metadata-mysql-host HOST --metadata-mysql-port PORT
+python print_executions.py FILE|mysql://HOST:PORT/DATABASE
 """
 
-import argparse
 import json
+import sys
 
 from ml_metadata.metadata_store import MetadataStore
 from ml_metadata.proto import metadata_store_pb2
 
-from penstock.pipelines.runs.metadata_store import MySqlStore, SqliteStore
+from penstock.pipelines.runs.metadata_store import store_of
 
 INPUT = metadata_store_pb2.Event.INPUT
 OUTPUT = metadata_store_pb2.Event.OUTPUT
@@ -34,16 +33,6 @@ def _describe(store, execution):
     }
 
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--metadata-sqlite")
-parser.add_argument("--metadata-mysql-host")
-parser.add_argument("--metadata-mysql-port", type=int)
-args = parser.parse_args()
-where = (
-    SqliteStore(args.metadata_sqlite)
-    if args.metadata_sqlite
-    else MySqlStore(args.metadata_mysql_host, args.metadata_mysql_port)
-)
-opened = MetadataStore(where.connection_config())
+opened = MetadataStore(store_of(sys.argv[1]).connection_config())
 executions = sorted(opened.get_executions(), key=lambda execution: execution.id)
 print(json.dumps([_describe(opened, execution) for execution in executions]))

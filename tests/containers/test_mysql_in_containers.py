@@ -99,10 +99,7 @@ def mysql_cluster(cluster, network, server):
         cluster,
         network=network.name,
         environment={"PENSTOCK_MYSQL_USER": USER, "PENSTOCK_MYSQL_PASSWORD": server.password},
-        store=(
-            *("--metadata-mysql-host", server.host),
-            *("--metadata-mysql-port", str(server.port)),
-        ),
+        store=f"mysql://{server.host}:{server.port}/penstock",
     )
 
 

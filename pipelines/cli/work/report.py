@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.runs.metadata_store import MetadataStore
 from penstock.pipelines.runs.stores import locate
 from penstock.pipelines.terminal.noise import noise_to_log
 
@@ -27,9 +26,7 @@ class ReportPage:
         return f'<iframe srcdoc="{page}" width="100%" height="700"></iframe>'
 
 
-def report(
-    runs: Sequence[str], *, out: Path | None, root: str, store: MetadataStore | None
-) -> Path:
+def report(runs: Sequence[str], *, out: Path | None, root: str) -> Path:
     """Write the page of a run, or of several side by side, and return where.
 
     Raises:
@@ -39,7 +36,7 @@ def report(
     if len(runs) > MOST_RUNS:
         raise UsageError(f"at most {MOST_RUNS} runs fit beside each other, got {len(runs)}")
     with noise_to_log():
-        places = [locate(run, root, store) for run in runs or (None,)]
+        places = [locate(run, root) for run in runs or (None,)]
         last = places[-1]
         if len(places) == 1:
             from penstock.pipelines.reporting.write import write_report

@@ -10,7 +10,7 @@ from ml_metadata.proto import metadata_store_pb2 as mlmd
 from penstock.pipelines.reporting.numbers import duration
 from penstock.pipelines.reporting.pipeline_facts import gather_pipeline
 from penstock.pipelines.reporting.verdict import judge
-from penstock.pipelines.runs.metadata_store import MetadataStore, open_reading
+from penstock.pipelines.runs.metadata_store import open_reading
 from penstock.pipelines.runs.prune import (
     PrunePlan,
     folder_bytes,
@@ -53,10 +53,10 @@ class RunLine:
     store: str
 
 
-def list_runs(where: str, only: MetadataStore | None = None) -> list[RunLine]:
-    """All runs of the stores below a folder, or of one, the newest first; DataError if none."""
+def list_runs(where: str) -> list[RunLine]:
+    """All runs of the stores that `find_stores` finds, the newest first; DataError if none."""
     found = []
-    for store in _stores(where, only):
+    for store in find_stores(where):
         with open_reading(store) as opened:
             for run in all_runs(opened):
                 note = read_note(run)
@@ -103,14 +103,14 @@ def to_json(runs: Sequence[RunLine]) -> str:
     return json.dumps([asdict(run) for run in runs], indent=1)
 
 
-def show_run(what: str | None, root: str, only: MetadataStore | None = None) -> None:
+def show_run(what: str | None, root: str) -> None:
     """Print a run's nodes and their artifacts on stdout.
 
     Raises:
         UsageError: There is no such run, or several.
         DataError: There is no metadata, or it cannot be read.
     """
-    run = locate(what, root, only).run
+    run = locate(what, root).run
     rows = []
     for node in run.nodes:
         first = (node.node, node.state, duration(node.seconds))
@@ -126,11 +126,9 @@ def show_run(what: str | None, root: str, only: MetadataStore | None = None) -> 
     print_table(console(), title, headers, rows)
 
 
-def prune_runs(
-    where: str, only: MetadataStore | None, *, keep: int, yes: bool, interrupted: bool
-) -> None:
+def prune_runs(where: str, *, keep: int, yes: bool, interrupted: bool) -> None:
     """Remove what old runs left, or say what would go; DataError without metadata."""
-    for store in _stores(where, only):
+    for store in find_stores(where):
         with open_reading(store, writable=yes) as opened:
             plan = plan_prune(opened, keep=keep, interrupted=interrupted)
             _tell(plan, str(store), yes)
@@ -152,10 +150,6 @@ def _tell(plan: PrunePlan, store: str, yes: bool) -> None:
         print(f"  {folder}")
     if not yes:
         print("give --yes to remove them")
-
-
-def _stores(where: str, only: MetadataStore | None) -> Sequence[MetadataStore]:
-    return find_stores(where) if only is None else [only]
 
 
 def _when(began: float) -> str:

@@ -31,7 +31,7 @@ class Nodes:
 
     def start(self, node, run, *more):
         return self.start_with(
-            *(node, "--ir", self.ir, "--run-id", run, "--metadata-sqlite", self.store),
+            *(node, "--ir", self.ir, "--run-id", run, "--metadata", self.store),
             *("--pipeline-root", self.root / "pipeline", *more),
         )
 
@@ -262,7 +262,6 @@ def test_fails_where_an_input_was_never_made(nodes):
             ("--parameter", "how-many=3.5"),
             "runtime parameter 'how-many': expected a whole number, got '3.5'",
         ),
-        ("Trainer", ("--metadata-mysql-host", "h"), "either --metadata-sqlite or"),
         ("Trainer", ("--inline-ir", "x"), "give either --ir or --inline-ir"),
     ],
 )

@@ -86,7 +86,7 @@ def test_a_task_runs_its_node_in_the_run_that_kfp_names(small_plan, tmp_path):
     assert container["args"][:-1] == [
         "make.numbers",
         *("--pipeline-root", "/penstock/runs/small-pipeline"),
-        *("--metadata-sqlite", "/penstock/metadata.sqlite"),
+        *("--metadata", "/penstock/metadata.sqlite"),
         *("--run-id", "{{$.inputs.parameters['run_id']}}"),
         *("--parameter", "how-many={{$.inputs.parameters['how_many']}}"),
         *("--parameter", "note={{$.inputs.parameters['note']}}"),
@@ -282,11 +282,7 @@ def test_mysql_is_logged_in_to_by_reference(small_plan, tmp_path):
     spec, platform = _compiled(small_plan, tmp_path, placement)
 
     args = spec["deploymentSpec"]["executors"]["exec-trainer"]["container"]["args"]
-    assert args[3:9] == [
-        *("--metadata-mysql-host", "mysql.penstock"),
-        *("--metadata-mysql-port", "3307"),
-        *("--metadata-mysql-database", "runs"),
-    ]
+    assert args[3:5] == ["--metadata", "mysql://mysql.penstock:3307/runs"]
     (secret,) = platform["exec-trainer"]["secretAsEnv"]
     assert secret["secretName"] == "penstock-mysql"
     assert secret["keyToEnv"] == [
@@ -304,7 +300,8 @@ def test_a_connection_to_mysql_is_encrypted_by_a_secret(small_plan, tmp_path):
     args = spec["deploymentSpec"]["executors"]["exec-trainer"]["container"]["args"]
     (volume,) = platform["exec-trainer"]["secretAsVolume"]
     assert (volume["secretName"], volume["mountPath"]) == ("db-tls", "/var/run/penstock/mysql-tls")
-    assert args[args.index("--metadata-mysql-tls") + 1] == volume["mountPath"]
+    address = "mysql://db.example:3306/penstock?tls=/var/run/penstock/mysql-tls"
+    assert args[args.index("--metadata") + 1] == address
 
 
 def test_pods_pull_and_go_where_the_placement_says(small_plan, tmp_path):

@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.runs.metadata_store import MySqlStore
+from penstock.pipelines.runs.metadata_store import MySqlStore, SqliteStore, store_of
 
 LOGIN = {"PENSTOCK_MYSQL_USER": "me", "PENSTOCK_MYSQL_PASSWORD": "pw"}
 
@@ -22,3 +22,27 @@ def test_mysql_is_encrypted_where_there_is_an_authority(tmp_path):
 def test_an_authority_that_is_missing_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"ca\.crt: no such file; the connection to MySQL needs"):
         MySqlStore("h", tls=str(tmp_path)).connection_config(LOGIN)
+
+
+def test_a_store_is_a_file_or_an_address():
+    assert store_of("runs/metadata.sqlite") == SqliteStore("runs/metadata.sqlite")
+    assert store_of("mysql://db/runs") == MySqlStore("db", 3306, "runs")
+    tls = MySqlStore("db", 3307, "runs", "/tls")
+    assert store_of(tls.address) == tls
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        (
+            "mysql://me:secret@db/runs",
+            "PENSTOCK_MYSQL_USER and PENSTOCK_MYSQL_PASSWORD log in, leave them out of the address",
+        ),
+        ("mysql://db:x/runs", "a MySQL port is 1 to 65535, got x"),
+        ("mysql://db", "the MySQL database needs a name"),
+    ],
+)
+def test_an_address_of_no_server_is_refused(address, message):
+    with pytest.raises(UsageError) as error:
+        store_of(address)
+    assert str(error.value) == message

@@ -1,4 +1,4 @@
-"""Every command that knows a store in MySQL reaches it by the same flags, with TLS."""
+"""Every command that knows a store in MySQL reaches it by the same address, with TLS."""
 
 import pytest
 from typer.testing import CliRunner
@@ -7,20 +7,18 @@ from penstock.components.errors import UsageError
 from penstock.pipelines.cli.main import app
 from penstock.pipelines.runs.metadata_store import MySqlStore
 
-FLAGS = (
-    *("--metadata-mysql-host", "mysql.example", "--metadata-mysql-port", "3307"),
-    *("--metadata-mysql-database", "mine", "--metadata-mysql-tls", "/certificates"),
-)
+ADDRESS = "mysql://mysql.example:3307/mine?tls=/certificates"
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        ("report",),
-        ("runs", "list"),
-        ("runs", "show"),
-        ("runs", "prune"),
-        ("node", "Trainer", "--run-id", "r"),
+        ("report", ADDRESS),
+        ("report", "x", "--root", ADDRESS),
+        ("runs", "list", ADDRESS),
+        ("runs", "show", ADDRESS),
+        ("runs", "prune", ADDRESS),
+        ("node", "Trainer", "--run-id", "r", "--metadata", ADDRESS),
     ],
 )
 def test_a_command_opens_the_store_that_its_flags_say(command, monkeypatch, tmp_path):
@@ -38,6 +36,6 @@ def test_a_command_opens_the_store_that_its_flags_say(command, monkeypatch, tmp_
         node = Importer("/model", Model).with_id("Trainer")
         ir = irs.encode(irs.compile_ir(Pipeline("p", str(tmp_path), components=[node])))
         command = (*command, "--inline-ir", ir)
-    done = CliRunner().invoke(app, [*command, *FLAGS])
+    done = CliRunner().invoke(app, command)
     expected = "MySqlStore(host='mysql.example', port=3307, database='mine', tls='/certificates')"
     assert str(done.exception) == f"asked {expected}"
