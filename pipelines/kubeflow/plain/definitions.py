@@ -15,16 +15,15 @@ from kfp import compiler, dsl
 from kfp.dsl import HTML, Artifact, Dataset, Input, Metrics, Output, OutputPath
 
 from penstock.components.errors import UsageError
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.files.commit import attempt_file
+from penstock.components.gates.checks import GateOptions
+from penstock.components.packing.options import PackOptions
 from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
 from penstock.pipelines.kubeflow.pipeline_yaml import EXECUTOR_INPUT
-from penstock.pipelines.kubeflow.plain.parameters import (
-    IngestParameters,
-    PackParameters,
-    ValidateParameters,
-)
 
-_INGEST, _VALIDATE, _PACK = IngestParameters(), ValidateParameters(), PackParameters()
+_SPLITS = {split.name: split.hash_buckets for split in SplitOptions.splits}
 
 
 def make_component(name: str, image: str) -> Any:
@@ -59,15 +58,15 @@ def _ingest(container: dsl.ContainerSpec) -> Any:
         examples: Output[Dataset],
         metrics: Output[Metrics],
         data: Input[Dataset] = None,
-        inputs: List[str] = list(_INGEST.inputs),
-        splits: Dict[str, int] = _INGEST.splits,
-        kind: str = _INGEST.kind,
-        source: Dict[str, Any] = _INGEST.source,
-        schema: str = _INGEST.schema,
-        on_bad_row: str = _INGEST.on_bad_row,
-        max_quarantined_share: float = _INGEST.max_quarantined_share,
-        shards: Optional[int] = _INGEST.shards,
-        workers: int = _INGEST.workers,
+        inputs: List[str] = [],
+        splits: Dict[str, int] = _SPLITS,
+        kind: str = "",
+        source: Dict[str, Any] = {},
+        schema: str = "",
+        on_bad_row: str = IngestOptions.on_bad_row,
+        max_quarantined_share: float = IngestOptions.max_quarantined_share,
+        shards: Optional[int] = None,
+        workers: int = 1,
     ) -> dsl.ContainerSpec:
         """Turn outside data into sharded, checked TFRecords.
 
@@ -101,11 +100,11 @@ def _validate(container: dsl.ContainerSpec) -> Any:
         report: Output[HTML],
         metrics: Output[Metrics],
         fit: OutputPath(bool),  # type: ignore[valid-type]
-        schema: str = _VALIDATE.schema,
-        label: str = _VALIDATE.label,
-        max_quarantined_share: float = _VALIDATE.max_quarantined_share,
-        stop_if_unfit: bool = _VALIDATE.stop_if_unfit,
-        workers: int = _VALIDATE.workers,
+        schema: str = "",
+        label: str = GateOptions.label,
+        max_quarantined_share: float = GateOptions.max_quarantined_share,
+        stop_if_unfit: bool = True,
+        workers: int = 1,
     ) -> dsl.ContainerSpec:
         """Check shards before they are trained on: bytes, statistics, schema, label.
 
@@ -135,15 +134,15 @@ def _pack(container: dsl.ContainerSpec) -> Any:
         examples: Input[Dataset],
         packed: Output[Dataset],
         metrics: Output[Metrics],
-        splits: List[str] = list(_PACK.splits),
-        columns: List[str] = list(_PACK.columns),
-        ids: List[str] = list(_PACK.ids),
-        images: List[str] = list(_PACK.images),
-        schema: str = _PACK.schema,
-        on_missing: str = _PACK.on_missing,
-        block_rows: Optional[int] = _PACK.block_rows,
-        seed: int = _PACK.seed,
-        shards: Optional[int] = _PACK.shards,
+        splits: List[str] = [],
+        columns: List[str] = [],
+        ids: List[str] = [],
+        images: List[str] = [],
+        schema: str = "",
+        on_missing: str = PackOptions.on_missing,
+        block_rows: Optional[int] = PackOptions.block_rows,
+        seed: int = PackOptions.seed,
+        shards: Optional[int] = None,
     ) -> dsl.ContainerSpec:
         """Turn row Examples into packed, shuffled records that training reads many times as fast.
 

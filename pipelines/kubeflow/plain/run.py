@@ -1,18 +1,19 @@
-"""The work of `penstock component`: run one plain component in its container."""
+"""The work of the plain components: what KFP says of a task in, its files and figures out.
 
-import importlib
-from collections.abc import Callable
-from typing import cast
+What is heavy is imported when a component is run. Each replaces what an earlier try of its task
+left.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from penstock.components.errors import UsageError
+from penstock.pipelines.config.overrides import from_mapping
 from penstock.pipelines.kubeflow.executor import ExecutorInput
-
-# By name, the function that does the work, as `module:function`; imported when it is run.
-COMPONENTS = {
-    "ingest": "penstock.pipelines.kubeflow.plain.ingest:run",
-    "validate": "penstock.pipelines.kubeflow.plain.validate:run",
-    "pack": "penstock.pipelines.kubeflow.plain.pack:run",
-}
 
 
 def run_component(name: str, executor_input: str) -> None:
@@ -24,6 +25,134 @@ def run_component(name: str, executor_input: str) -> None:
     """
     if name not in COMPONENTS:
         raise UsageError(f"no component {name!r}; choices: {', '.join(COMPONENTS)}")
-    module, _, function = COMPONENTS[name].partition(":")
-    run = cast(Callable[[ExecutorInput], None], getattr(importlib.import_module(module), function))
-    run(ExecutorInput.parse(executor_input))
+    COMPONENTS[name](ExecutorInput.parse(executor_input))
+
+
+def _ingest(task: ExecutorInput) -> None:
+    """Ingest `data` or `inputs` into `examples`, and count into `metrics`."""
+    from penstock.components.engine.pipeline import local_pipeline
+    from penstock.components.example_gen.ingest import ingest, plan_job
+    from penstock.components.example_gen.options import IngestOptions
+    from penstock.components.example_gen.split_options import Split, SplitOptions
+    from penstock.components.example_gen.stage import spread_by
+    from penstock.components.sources.kinds import options_type
+    from penstock.components.sources.open import open_source
+
+    given = task.parameters
+    options = from_mapping(
+        IngestOptions,
+        {**_of(given, "on_bad_row", "max_quarantined_share"), "shards": _of(given, "shards")},
+    )
+    for name, share in given.get("splits", {}).items():
+        if not isinstance(share, int):
+            raise UsageError(f"splits must be whole numbers by name, got {name}: {share!r}")
+    shares = tuple(Split(name, share) for name, share in given.get("splits", {}).items())
+    data, inputs = task.input_path("data"), given.get("inputs") or []
+    if (data is None) == (not inputs):
+        raise UsageError("give either the artifact data or the list inputs")
+    kind = given.get("kind") or None
+    values = {**given.get("source", {}), **({"kind": kind} if kind else {})}
+    output = task.output_path("examples")
+    make_pipeline = partial(local_pipeline, given.get("workers", 1))
+    with tempfile.TemporaryDirectory() as folder:
+        if schema := _schema_file(given, folder):
+            values["schema_file"] = str(schema)
+        source = open_source(
+            inputs if data is None else [str(data)],
+            from_mapping(options_type(kind), values, where="source"),
+            spread_by(make_pipeline, output),
+        )
+        job = plan_job(source, SplitOptions(shares) if shares else SplitOptions(), options)
+        manifest = ingest([job], output, options, make_pipeline, overwrite=True)
+    account = manifest.account
+    print(f"{account.read:,} rows read, {len(manifest.shards)} shards: {manifest.plan}")
+    figures = {
+        "rows_read": account.read,
+        **_by_split(account.written),
+        "rows_quarantined": account.quarantined,
+        "shards": len(manifest.shards),
+    }
+    task.write_metrics("metrics", figures)
+
+
+def _validate(task: ExecutorInput) -> None:
+    """Validate `examples`; with `stop_if_unfit` the task fails where it is unfit."""
+    from penstock.components.gates.checks import GateOptions
+    from penstock.pipelines.validation import validate
+
+    given = task.parameters
+    validation = validate.validate_examples(
+        _examples(task),
+        from_mapping(GateOptions, _of(given, "label", "max_quarantined_share")),
+        schema_text=given.get("schema") or None,
+        workers=given.get("workers", 1),
+        tell=print,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(folder, "validation")
+        validate.keep_validation(validation, kept)
+        shutil.move(kept / validate.SCHEMA_FILE, task.output_path("schema_used"))
+        shutil.move(kept / validate.PAGE_FILE, task.output_path("report"))
+        statistics = task.output_path("statistics")
+        shutil.rmtree(statistics, ignore_errors=True)
+        shutil.move(kept, statistics)
+    task.write_parameter("fit", "false" if validation.problems else "true")
+    figures = {**_by_split(validation.rows), "problems": len(validation.problems)}
+    task.write_metrics("metrics", figures)
+    if given.get("stop_if_unfit", True):
+        validation.raise_problems()
+    for problem in validation.problems:
+        print(problem)
+
+
+def _pack(task: ExecutorInput) -> None:
+    """Pack `examples` into `packed`, and count into `metrics`."""
+    from penstock.components.packing.options import ImageColumn, PackOptions
+    from penstock.components.packing.pack import pack
+    from penstock.components.packing.stated_columns import stated_columns
+
+    given = task.parameters
+    examples = _examples(task)
+    options = from_mapping(
+        PackOptions,
+        {
+            **_of(given, "splits", "columns", "ids", "on_missing", "block_rows", "seed"),
+            "images": [ImageColumn.parse(text) for text in given.get("images", ())],
+            "shards": _of(given, "shards"),
+        },
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        schema = _schema_file(given, folder)
+        stated = stated_columns(schema) if schema else None
+    output = task.output_path("packed")
+    manifest = pack(str(examples), output, options, stated=stated, overwrite=True)
+    figures = {**_by_split(manifest.account.written), "shards": len(manifest.shards)}
+    task.write_metrics("metrics", figures)
+
+
+COMPONENTS = {"ingest": _ingest, "validate": _validate, "pack": _pack}
+
+
+def _of(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Those that were given; the others have their defaults."""
+    return {name: given[name] for name in names if name in given}
+
+
+def _examples(task: ExecutorInput) -> Path:
+    examples = task.input_path("examples")
+    if examples is None:
+        raise UsageError("give the artifact examples")
+    return examples
+
+
+def _schema_file(given: Mapping[str, Any], folder: str) -> Path | None:
+    """The text of the schema, if there is one, as a file in a folder."""
+    if not given.get("schema"):
+        return None
+    file = Path(folder, "schema.pbtxt")
+    file.write_text(given["schema"], encoding="utf-8")
+    return file
+
+
+def _by_split(rows: Mapping[str, int]) -> dict[str, int]:
+    return {f"rows_{split}": count for split, count in rows.items()}
