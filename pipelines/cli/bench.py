@@ -1,95 +1,129 @@
 """`penstock bench`: what reading and training from TFRecords gains on this machine."""
 
+import importlib
 import importlib.util
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.cli.option_flags import given, with_flags
 
+if TYPE_CHECKING:
+    from penstock.benchmarks.outcome import Outcome
+
 app = typer.Typer(no_args_is_help=True)
 _ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
-
-@dataclass(frozen=True)
-class _Question:
-    """A benchmark module with `run`, and the name of its options dataclass."""
-
-    module: str
-    options: str
-    help: str
-
-
+# By name the module in `benchmarks`, the name of its options dataclass, and what it answers.
 QUESTIONS = {
-    "images": _Question(
-        "penstock.benchmarks.image_training",
+    "images": (
+        "image_training",
         "ImageTrainingOptions",
         "A network of images trained from JPEG files by a Python generator, and from TFRecords.",
     ),
-    "formats": _Question(
-        "penstock.benchmarks.formats",
+    "formats": (
+        "formats",
         "FormatsOptions",
         "Protobuf and JSON, compression, numbers of shards, and the formats of peers.",
     ),
-    "gpu": _Question(
-        "penstock.benchmarks.gpu",
+    "gpu": (
+        "gpu",
         "GpuOptions",
         "Whether the device waits: inputs, networks, options, against a batch on the device.",
     ),
-    "ingest": _Question(
-        "penstock.benchmarks.ingest",
+    "ingest": (
+        "ingest",
         "CsvIngestOptions",
         "CSV to TFRecord by a Python loop, by TFX's CsvExampleGen and by Penstock.",
     ),
-    "ladder": _Question(
-        "penstock.benchmarks.ladder",
+    "ladder": (
+        "ladder",
         "LadderOptions",
         "Naive, prefetch, interleave, parallel map, whole batches, cache, packed.",
     ),
-    "tabular": _Question(
-        "penstock.benchmarks.tabular",
+    "tabular": (
+        "tabular",
         "TabularOptions",
         "A table from CSV, TFX's stock input, row Examples and packed records; training too.",
     ),
-    "verdict": _Question(
-        "penstock.benchmarks.verdict",
+    "verdict": (
+        "verdict",
         "VerdictOptions",
         "What a training is told of its input, held against what the remedy gains.",
     ),
 }
 
 
-def _add(name: str, question: _Question) -> None:
-    module = importlib.import_module(question.module)  # light: TensorFlow comes in its children
+def _add(name: str, module_name: str, options_name: str, help_text: str) -> None:
+    # Light: TensorFlow comes in its children.
+    module = importlib.import_module(f"penstock.benchmarks.{module_name}")
+    options_type = getattr(module, options_name)
 
     def ask(
         out: Annotated[Path, typer.Option(help="Folder of the page and the JSON.")] = Path("bench"),
         as_json: Annotated[bool, typer.Option("--json", help="Print the JSON.")] = False,
         **values: Any,
     ) -> None:
-        from penstock.pipelines.cli.work.bench import ask
+        from penstock.benchmarks.page import render
 
-        ask(name, module, options_type, given(values), out, as_json=as_json)
+        options = options_type(**given(values))
+        out.mkdir(parents=True, exist_ok=True)  # before minutes are spent
+        outcome = module.run(options)
+        page, data = out / f"{name}.html", out / f"{name}.json"
+        page.write_text(render(outcome), encoding="utf-8")
+        data.write_text(outcome.to_json(), encoding="utf-8")
+        if as_json:
+            typer.echo(outcome.to_json(), nl=False)
+            return
+        _print(outcome)
+        typer.echo(f"\nlook closer: {page}\n             {data}")
 
-    options_type = getattr(module, question.options)
-    ask.__doc__ = f"{question.help}\n\nExample: penstock bench {name} --rounds 1"
+    ask.__doc__ = f"{help_text}\n\nExample: penstock bench {name} --rounds 1"
     app.command(name)(with_flags(ask, options_type, panel="What is measured"))
 
 
-def _add_absent(name: str, question: _Question) -> None:
+def _add_absent(name: str, help_text: str) -> None:
     def ask() -> None:
         raise UsageError(
             "penstock bench comes with a checkout, not with the installed package: clone the "
             "repository, run make setup there, and ask again"
         )
 
-    ask.__doc__ = f"{question.help}\n\nExample: penstock bench {name} --rounds 1"
+    ask.__doc__ = f"{help_text}\n\nExample: penstock bench {name} --rounds 1"
     app.command(name, context_settings=_ANY_ARGUMENTS)(ask)
+
+
+def _print(outcome: "Outcome") -> None:
+    from penstock.benchmarks.outcome import times
+    from penstock.pipelines.terminal.tables import console, print_table
+
+    to = console()
+    for one in outcome.comparisons:
+        base = one.contenders[0]
+        rows = [
+            (
+                c.name,
+                f"{c.per_second:,.0f}",
+                f"{c.cpu_us:,.2f}",
+                times(c.per_second / base.per_second),
+                times(base.cpu_us / c.cpu_us),
+            )
+            for c in one.contenders
+        ]
+        headers = ("contender", f"{one.unit}/s", "CPU us", "x wall", "x CPU")
+        print_table(to, f"\n{one.title}", headers, rows)
+    verdicts = [
+        (v.outcome, times(v.measured), times(v.claim.wanted), v.claim.text, v.how)
+        for v in outcome.verdicts
+    ]
+    print_table(to, "\nVerdicts", ("verdict", "here", "claimed", "claim", "measured as"), verdicts)
 
 
 _is_checkout = importlib.util.find_spec("penstock.benchmarks") is not None
 for _name, _question in QUESTIONS.items():
-    (_add if _is_checkout else _add_absent)(_name, _question)
+    if _is_checkout:
+        _add(_name, *_question)
+    else:
+        _add_absent(_name, _question[-1])

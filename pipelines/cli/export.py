@@ -1,5 +1,6 @@
 """`penstock export`: shards in the formats of other readers."""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,16 @@ def command(
 
     Example: penstock export shards as-parquet --to parquet
     """
-    from penstock.pipelines.cli.work.export import run_export
+    from penstock.components.readers.export import export_shards
+    from penstock.pipelines.terminal.interrupts import whole_or_nothing
+    from penstock.pipelines.terminal.tables import console
+    from penstock.pipelines.terminal.work_progress import work_progress
 
-    run_export(shards, output, to, split or [])
+    started = time.perf_counter()
+    with whole_or_nothing(), work_progress("{:,} rows".format) as on_rows:
+        written = export_shards(shards, output, to=to, splits=split or (), on_rows=on_rows)
+    by_split = ", ".join(f"{name} {rows:,}" for name, rows in written.items())
+    seconds = time.perf_counter() - started
+    console().print(
+        f"{sum(written.values()):,} rows written ({by_split}) in {seconds:.1f} s: {output}"
+    )

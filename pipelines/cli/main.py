@@ -14,8 +14,7 @@ import typer
 from penstock.components.errors import PenstockError, one_line
 from penstock.pipelines.cli import (
     bench,
-    carry,
-    component,
+    containers,
     export,
     image,
     ingest,
@@ -31,7 +30,6 @@ from penstock.pipelines.cli import (
     submit,
     validate,
     verify,
-    worker,
 )
 from penstock.pipelines.cli import compile as compile_
 from penstock.pipelines.terminal.interrupts import (
@@ -65,9 +63,9 @@ app.command("submit")(submit.command)
 app.add_typer(schedules.app, name="schedules", help="List, pause, resume and delete schedules.")
 app.command("node")(node.command)
 app.add_typer(bench.app, name="bench", help="Measure what it gains on this machine; a page each.")
-app.command("worker", hidden=True)(worker.command)
-app.command("component", hidden=True)(component.command)
-app.command("carry", hidden=True)(carry.command)
+app.command("worker", hidden=True)(containers.worker)
+app.command("component", hidden=True)(containers.component)
+app.command("carry", hidden=True)(containers.carry)
 
 
 def _print_version(wanted: bool) -> None:

@@ -8,13 +8,11 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Annotated, Any
 
 import typer
-
-from penstock.pipelines.cli.option_docs import field_docs
 
 _PLAIN = re.compile(r"[\w.]+")
 _OPTION = re.compile(r"`(\w+(?:=[^`]+)?)`")
@@ -82,6 +80,27 @@ def in_flags(text: str, flags: Mapping[str, str]) -> str:
         return f"{flags[name]} {plain if _PLAIN.fullmatch(plain) else value}"
 
     return _OPTION.sub(shown, text)
+
+
+def field_docs(options_type: type) -> dict[str, str]:
+    """Field name to its text in the docstring's `Attributes:`, as one line.
+
+    Of a dataclass that extends another, the other's texts come first.
+    """
+    docs: dict[str, str] = {}
+    for base in reversed(options_type.__mro__):
+        docs.update(_entries(base.__doc__ or ""))
+    return docs
+
+
+def _entries(doc: str) -> Iterator[tuple[str, str]]:
+    _, _, attributes = inspect.cleandoc(doc).partition("\nAttributes:\n")
+    section = re.split(r"^\S", attributes, maxsplit=1, flags=re.MULTILINE)[0]
+    # A field begins at the section's own indent, its further lines stand deeper.
+    for entry in re.split(r"^ {4}(?=\w)", section, flags=re.MULTILINE)[1:]:
+        name, colon, text = entry.partition(":")
+        if colon:
+            yield name.strip(), " ".join(text.replace("`", "").split())
 
 
 def _flag(name: str, *, many: bool) -> str:

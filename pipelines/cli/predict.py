@@ -1,5 +1,6 @@
 """`penstock predict`: rows or images through a pushed model."""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,12 @@ def command(
 
     Example: penstock predict runs customers.csv --out predictions.parquet
     """
-    from penstock.pipelines.cli.work.predict import run_predict
+    from penstock.pipelines.prediction.predict import predict
+    from penstock.pipelines.terminal.tables import console
+    from penstock.pipelines.terminal.work_progress import work_progress
 
-    run_predict(model, data, out)
+    started = time.perf_counter()
+    with work_progress("{:,} rows".format) as on_rows:
+        rows = predict(model, data, out, on_rows=on_rows)
+    seconds = time.perf_counter() - started
+    console().print(f"{rows:,} rows predicted in {seconds:.1f} s: {out}")

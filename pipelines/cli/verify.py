@@ -1,8 +1,14 @@
 """`penstock verify`: every byte of a set of shards checked."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from penstock.components.doctor.verify import VerifyReport
+
+# A screenful; --json has them all. Files with a fault are on stderr in any case.
+_MAX_FILES = 20
 
 
 def command(
@@ -23,7 +29,6 @@ def command(
     """
     from penstock.components.doctor.verify import verify
     from penstock.components.files.spool import local_folder
-    from penstock.pipelines.cli.work.verify import show_verification
     from penstock.pipelines.terminal.tables import human_bytes
     from penstock.pipelines.terminal.work_progress import work_progress
 
@@ -32,5 +37,35 @@ def command(
     if as_json:
         typer.echo(report.to_json())
     else:
-        show_verification(report)
+        _show(report)
     report.raise_faults()
+
+
+def _show(report: "VerifyReport") -> None:
+    """Print a report on stdout, its faults left to stderr."""
+    from penstock.pipelines.terminal import tables
+
+    out, counted = tables.console(), tables.counted
+    rows = [
+        (
+            tables.short_path(file.file, report.path),
+            tables.human_bytes(file.bytes),
+            file.compression or "none",
+            f"{file.records:,}",
+            counted(len(file.faults), "fault") if file.faults else "ok",
+        )
+        for file in report.files
+    ]
+    title = f"{report.path}: {report.manifest or 'no manifest'}"
+    headers = ("file", "size", "compression", "records", "result")
+    tables.print_table(out, title, headers, rows[:_MAX_FILES])
+    if len(rows) > _MAX_FILES:
+        out.print(f"  and {len(rows) - _MAX_FILES} more files")
+    if report.skipped:
+        out.print(f"passed over: {tables.short_paths(report.skipped[:_MAX_FILES], report.path)}")
+    for note in report.notes:
+        out.print(f"note: {note}")
+    out.print(
+        f"{counted(len(report.files), 'file')}, {tables.human_bytes(report.bytes)}, "
+        f"{counted(report.records, 'record')}: {counted(len(report.faults), 'fault')}"
+    )

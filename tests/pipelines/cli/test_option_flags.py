@@ -5,8 +5,13 @@ import typer
 from typer.testing import CliRunner
 
 from penstock.components.sources.kinds import options_type
-from penstock.pipelines.cli.option_docs import field_docs
-from penstock.pipelines.cli.option_flags import flag_names, given, in_flags, with_flags
+from penstock.pipelines.cli.option_flags import (
+    field_docs,
+    flag_names,
+    given,
+    in_flags,
+    with_flags,
+)
 
 
 @dataclass(frozen=True)

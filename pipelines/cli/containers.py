@@ -1,0 +1,39 @@
+"""Commands that compiled pipelines call in their containers, besides `penstock node`."""
+
+from typing import Annotated
+
+import typer
+
+
+def carry(
+    address: Annotated[str, typer.Argument(help="File to write, a path or an address.")],
+    part: Annotated[str, typer.Argument(help="A part of the pipeline's IR.")],
+) -> None:
+    """Write a part of a large pipeline below its root, where the pipeline's nodes read it."""
+    from penstock.pipelines.kubeflow.carried import write_part
+
+    write_part(address, part)
+    typer.echo(address)
+
+
+def component(
+    name: Annotated[str, typer.Argument(help="ingest, validate or pack.")],
+    executor_input: Annotated[str, typer.Argument(help="What Kubeflow says of the task, JSON.")],
+) -> None:
+    """Run a plain component as its container does; penstock compile writes the call."""
+    from penstock.pipelines.kubeflow.plain.run import run_component
+
+    run_component(name, executor_input)
+
+
+def worker(
+    invocation: Annotated[str, typer.Argument(help="File with TFX's ExecutionInvocation.")],
+    executor: Annotated[str, typer.Argument(help="Dotted path of the executor's class.")],
+) -> None:
+    """Train with the workers that TF_CONFIG names, in a pod of the TFJob that a node starts.
+
+    Exit 128 and more: to be started again, with all others, to go on from the last checkpoint.
+    """
+    from penstock.pipelines.kubeflow.worker_jobs import work
+
+    work(invocation, executor)
