@@ -11,13 +11,12 @@ import tensorflow as tf
 
 from penstock.components.activity import tell
 from penstock.components.errors import DataError
-from penstock.components.trainer.best_epoch import best_epoch, should_stop
 from penstock.components.trainer.checkpoints import Checkpoints, Saved
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.interrupt import InterruptFlag, TrainingInterruptedError
 from penstock.components.trainer.optimizing import averaged, take_averages
 from penstock.components.trainer.options import EarlyStop, TrainOptions
-from penstock.components.trainer.record import EpochRecord
+from penstock.components.trainer.record import EpochRecord, best_epoch, should_stop
 from penstock.components.trainer.steps import Steps
 from penstock.components.trainer.utilisation.meter import Meter
 from penstock.components.trainer.utilisation.record import EpochTimes

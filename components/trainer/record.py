@@ -1,4 +1,4 @@
-"""The record of a training, `training.json` in the ModelRun artifact."""
+"""The record of a training, `training.json` in the ModelRun artifact, and its best epoch."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock.components.errors import DataError
-from penstock.components.trainer.record_file import read_record, write_record
+from penstock.components.trainer.options import EarlyStop
 
 RECORD_NAME = "training.json"
 RECORD_VERSION = 1
@@ -149,3 +149,46 @@ def _weighted(pairs: Sequence[tuple[float | None, float]]) -> float | None:
     known = [(value, weight) for value, weight in pairs if value is not None]
     total = sum(weight for _, weight in known)
     return sum(value * weight for value, weight in known) / total if total else None
+
+
+def best_epoch(epochs: Sequence[EpochRecord], rule: EarlyStop) -> EpochRecord | None:
+    """The epoch whose metric no later one beat by more than `min_delta`; None where none has it."""
+    sign = 1.0 if rule.mode == "min" else -1.0
+    best: EpochRecord | None = None
+    for epoch in epochs:
+        value = epoch.metrics.get(rule.metric)
+        if value is None or value != value:
+            continue
+        if best is None or sign * value < sign * best.metrics[rule.metric] - rule.min_delta:
+            best = epoch
+    return best
+
+
+def should_stop(epochs: Sequence[EpochRecord], rule: EarlyStop) -> bool:
+    """Whether `patience_epochs` have passed since the best epoch."""
+    best = best_epoch(epochs, rule)
+    since = epochs[-1].epoch - best.epoch if best else len(epochs)
+    return since >= rule.patience_epochs
+
+
+def write_record(path: str, text: str) -> None:
+    """Write a record of a ModelRun in one step, its folder made where there is none."""
+    import tensorflow as tf
+
+    tf.io.gfile.makedirs(posixpath.dirname(path))
+    temporary = f"{path}.tmp"
+    with tf.io.gfile.GFile(temporary, "w") as file:
+        file.write(text)
+    tf.io.gfile.rename(temporary, path, overwrite=True)
+
+
+def read_record(path: str) -> str:
+    """The text of a record of a ModelRun; DataError if there is none."""
+    import tensorflow as tf
+
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            return file.read()
+    except tf.errors.NotFoundError as error:
+        directory, name = posixpath.split(path)
+        raise DataError(f"{directory}: no {name}; the training did not end") from error

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.components.errors import DataError, PenstockError
-from penstock.components.trainer.trackers.redact import redacted
-from penstock.components.trainer.trackers.tracker import State, Tracker
+from penstock.components.trainer.trackers.tracker import State, Tracker, redacted
 
 logger = logging.getLogger(__name__)
 

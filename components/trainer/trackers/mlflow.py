@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunStatus
 
-from penstock.components.trainer.trackers.redact import redacted
-from penstock.components.trainer.trackers.tracker import State
+from penstock.components.trainer.trackers.tracker import State, redacted
 
 _STATUS: Mapping[State, int] = {
     "finished": RunStatus.FINISHED,

@@ -1,9 +1,15 @@
-"""The protocol of a tracker: params, metrics, files and the end of one run."""
+"""The protocol of a tracker, of one run each; and what none of them is told."""
 
+import os
+import re
 from collections.abc import Mapping
 from typing import Literal, Protocol
 
 State = Literal["finished", "failed", "interrupted"]
+
+_NAMES = ("COMET_API_KEY", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+_LOGIN = re.compile(r"://[^/@\s]*@")
+_HIDDEN = "***"
 
 
 class Tracker(Protocol):
@@ -35,3 +41,11 @@ class Tracker(Protocol):
 
     def end(self, state: State) -> None:
         """Close the run; blocks until all is sent."""
+
+
+def redacted(text: str) -> str:
+    """The text without the trackers' keys, and without the logins of addresses."""
+    for name in _NAMES:
+        if secret := os.environ.get(name):
+            text = text.replace(secret, _HIDDEN)
+    return _LOGIN.sub(f"://{_HIDDEN}@", text)

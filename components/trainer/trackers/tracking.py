@@ -11,13 +11,11 @@ from typing import Any
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.interrupt import TrainingInterruptedError
-from penstock.components.trainer.record import EpochRecord
-from penstock.components.trainer.record_file import read_record, write_record
+from penstock.components.trainer.record import EpochRecord, read_record, write_record
 from penstock.components.trainer.trackers.background import BackgroundTracker
 from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.components.trainer.trackers.redact import redacted
 from penstock.components.trainer.trackers.tensorboard import TensorBoard
-from penstock.components.trainer.trackers.tracker import State, Tracker
+from penstock.components.trainer.trackers.tracker import State, Tracker, redacted
 
 TRACKER_NAME = "tracker.json"
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock.components.errors import DataError
-from penstock.components.trainer.record_file import read_record, write_record
+from penstock.components.trainer.record import read_record, write_record
 from penstock.components.trainer.utilisation.durations import Durations
 
 UTILISATION_NAME = "utilisation.json"

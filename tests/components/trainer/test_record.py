@@ -2,12 +2,13 @@ import numpy as np
 import pytest
 
 from penstock.components.errors import DataError
-from penstock.components.trainer.best_epoch import best_epoch, should_stop
 from penstock.components.trainer.options import EarlyStop
 from penstock.components.trainer.record import (
     EpochRecord,
     TrainingRecord,
+    best_epoch,
     read_training_record,
+    should_stop,
     write_training_record,
 )
 from penstock.components.trainer.utilisation.step_clock import (

@@ -6,7 +6,7 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.record import EpochRecord
 from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.components.trainer.trackers.redact import redacted
+from penstock.components.trainer.trackers.tracker import redacted
 from penstock.components.trainer.trackers.tracking import (
     TrackerRecord,
     Tracking,
