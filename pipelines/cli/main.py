@@ -28,7 +28,6 @@ from penstock.pipelines.cli import (
     runs,
     schedules,
     submit,
-    validate,
     verify,
 )
 from penstock.pipelines.cli import compile as compile_
@@ -56,7 +55,6 @@ app.command("pack")(pack.command)
 app.command("export")(export.command)
 app.command("inspect")(inspect.command)
 app.command("verify")(verify.command)
-app.command("validate")(validate.command)
 app.command("compile")(compile_.command)
 app.command("image")(image.command)
 app.command("submit")(submit.command)

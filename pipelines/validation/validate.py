@@ -17,14 +17,15 @@ from tfx_bsl.tfxio import tf_example_record
 
 from penstock.components.doctor.verify import verify
 from penstock.components.engine.pipeline import local_pipeline
+from penstock.components.errors import DataError
 from penstock.components.files.commit import attempt
 from penstock.components.gates.checks import GateOptions, find_problems, raise_unfit
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, read_manifest
 from penstock.components.tfrecord.schema_features import parse_schema
-from penstock.components.tfrecord.sharding import split_dir
+from penstock.components.tfrecord.sharding import split_dir, split_of
 from penstock.pipelines.reporting.anomaly_facts import gather_anomalies
 from penstock.pipelines.reporting.feature_facts import statistics_facts
 from penstock.pipelines.reporting.page import render_parts, render_section
-from penstock.pipelines.validation.examples_folder import find_manifest, find_shards
 
 SCHEMA_FILE, PAGE_FILE = "schema.pbtxt", "report.html"
 
@@ -74,8 +75,9 @@ def validate_examples(
         DataError: The folder is none, shards are missing or damaged, or the schema is none.
     """
     given = parse_schema(schema_text, "the schema") if schema_text else None
-    manifest = find_manifest(folder)
-    shards = find_shards(folder, manifest)
+    # Another ExampleGen may have written them.
+    manifest = read_manifest(folder) if (folder / MANIFEST_NAME).exists() else None
+    shards = _shards(folder, manifest)
     tell(f"checking the bytes of {sum(map(len, shards.values()))} shards")
     verify(str(folder)).raise_faults()
     statistics = {}
@@ -114,6 +116,27 @@ def keep_validation(validation: Validation, folder: Path) -> None:
                 (below / ANOMALIES_FILE).write_bytes(anomalies)
         tfdv.write_schema_text(validation.schema, str(whole / SCHEMA_FILE))
         (whole / PAGE_FILE).write_text(_page(validation), encoding="utf-8")
+
+
+def _shards(folder: Path, manifest: Manifest | None) -> dict[str, list[str]]:
+    """The files of each split: those that the manifest lists, or all without one."""
+    if manifest is not None:
+        return {
+            split: [str(folder / shard.file) for shard in shards]
+            for split, shards in manifest.splits.items()
+        }
+    found = {
+        str(split_of(path.name)): [
+            str(file) for file in sorted(path.iterdir()) if not file.name.startswith((".", "_"))
+        ]
+        for path in sorted(folder.glob(split_dir("*")))
+    }
+    if not found:
+        raise DataError(
+            f"{folder}: no Examples folder, it has neither {MANIFEST_NAME} nor {split_dir('*')}; "
+            "make one with penstock ingest"
+        )
+    return found
 
 
 def _page(validation: Validation) -> str:
