@@ -17,6 +17,7 @@ from penstock import (
     InputOptions,
     ModelCard,
     TableConfig,
+    TableModelOptions,
     TrainOptions,
     schema_file,
 )
@@ -28,21 +29,6 @@ def example_data() -> str:
     assert tfx is not None
     assert tfx.origin is not None
     return str(Path(tfx.origin).parent / "examples/chicago_taxi_pipeline/data/simple")
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """The wide and deep model.
-
-    Attributes:
-        embedding_size: Numbers that each category becomes in the deep part.
-        hidden_units: Sizes of the deep part's layers.
-        learning_rate: Adam's.
-    """
-
-    embedding_size: int = 8
-    hidden_units: tuple[int, ...] = (64, 32)
-    learning_rate: float = 0.01
 
 
 @dataclass(frozen=True)
@@ -58,7 +44,7 @@ class TaxiConfig(TableConfig):
     root: str = "runs/taxi"
     data: str = field(default_factory=example_data)
     schema: str | None = schema_file("taxi")
-    model: ModelOptions = ModelOptions()
+    model: TableModelOptions = TableModelOptions(learning_rate=0.01)
     # The data has 10,000 training rows: after the first pass they come from memory.
     input: InputOptions = InputOptions(batch_size=256, cache="memory", seed=1)
     # 160 steps of 256 are the 40,000 examples that the stock example sees.

@@ -1,7 +1,7 @@
 """The columns of the taxi data and what each becomes: names and sizes, no TensorFlow.
 
 Flows in: the raw features of `schemas/taxi/schema.pbtxt`. Flows out, to `preprocessing` and
-`model`: two tensors a trip, `numeric_xf` float32 [2 * len(NUMERIC)] and `category_xf` int64
+`model`: two tensors a trip, `numbers_xf` float32 [2 * len(NUMERIC)] and `categories_xf` int64
 [len(category_sizes())], and the label `big_tipper_xf` int64 [1].
 """
 
@@ -29,12 +29,9 @@ TARGET = Target("tips", "binary", classes=("small tip", "big tip"), label="big_t
 FARE = "fare"
 BIG_TIP_SHARE_OF_FARE = 0.2
 
-NUMERIC_XF = "numeric_xf"
-CATEGORY_XF = "category_xf"
-
 
 def category_sizes() -> dict[str, int]:
-    """Number of values of each column of `category_xf`, in the order of its columns."""
+    """Number of values of each column of `categories_xf`, in the order of its columns."""
     vocabulary_size = VOCABULARY_SIZE + OUT_OF_VOCABULARY_BUCKETS
     return {
         **dict.fromkeys(BUCKETED, BUCKETS),

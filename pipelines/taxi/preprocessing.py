@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from penstock import dense_column, scaled_numbers
+from penstock import CATEGORIES_XF, NUMBERS_XF, dense_column, scaled_numbers
 from penstock.pipelines.taxi import features
 
 
@@ -21,7 +21,7 @@ def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[
         inputs: Raw features by name; [batch, 1] or sparse [batch, <=1]; int64, float32 or string.
 
     Returns:
-        `numeric_xf` float32 [batch, 6], `category_xf` int64 [batch, 9] and
+        `numbers_xf` float32 [batch, 6], `categories_xf` int64 [batch, 9] and
         `big_tipper_xf` int64 [batch, 1] in {0, 1}.
     """
     dense = {name: dense_column(tensor) for name, tensor in inputs.items()}
@@ -31,8 +31,8 @@ def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[
         *(_bounded(dense[name], size) for name, size in features.COUNTED.items()),
     ]
     return {
-        features.NUMERIC_XF: scaled_numbers(inputs, features.NUMERIC),
-        features.CATEGORY_XF: tf.concat(categories, axis=1),
+        NUMBERS_XF: scaled_numbers(inputs, features.NUMERIC),
+        CATEGORIES_XF: tf.concat(categories, axis=1),
         features.TARGET.label: _big_tipper(dense[features.TARGET.name], dense[features.FARE]),
     }
 

@@ -10,4 +10,4 @@ from penstock.pipelines.taxi.model import build_model
 def run_fn(fn_args: FnArgs) -> None:
     """Train, require the model to be better than a constant, and export."""
     data = TableData(fn_args, (features.TARGET,))
-    train_tables(data, lambda: build_model(**fn_args.custom_config["model"]))
+    train_tables(data, lambda: build_model(data))

@@ -7,6 +7,7 @@ import tensorflow as tf
 import tensorflow_transform.beam as tft_beam
 from tensorflow_transform.tf_metadata import dataset_metadata, schema_utils
 
+from penstock import NUMBERS_XF
 from penstock.pipelines.taxi import features
 from penstock.pipelines.taxi.preprocessing import preprocessing_fn
 
@@ -31,7 +32,7 @@ def test_a_missing_number_is_the_mean_and_says_so():
     trips = [trip(trip_miles=1.0), trip(trip_miles=3.0), trip(trip_miles=None, trip_seconds=None)]
     with tft_beam.Context(temp_dir=tempfile.mkdtemp()):
         (rows, _), _ = (trips, metadata) | tft_beam.AnalyzeAndTransformDataset(preprocessing_fn)
-    numbers = [[round(float(number), 4) for number in row[features.NUMERIC_XF]] for row in rows]
+    numbers = [[round(float(number), 4) for number in row[NUMBERS_XF]] for row in rows]
     assert numbers == [
         [-1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
         [1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
