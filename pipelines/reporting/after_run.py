@@ -4,7 +4,6 @@ The run is over and its outcome stands, so nothing here may change it: what goes
 """
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +19,19 @@ logger = logging.getLogger(__name__)
 _CLOCK_SECONDS = 0.01
 
 
-@dataclass(frozen=True)
-class Written:
-    """A report: its file, or why there is none."""
-
-    path: Path | None
-    problem: str | None = None
-
-    def __str__(self) -> str:
-        return str(self.path) if self.path else f"not written: {self.problem}"
-
-
 def report_run(
     store: Any, pipeline: Any, config: Any, folder: Path, *, since: float, error: str = ""
-) -> Written:
-    """Note and report, in a folder, the run that this process began at `since` and just ended."""
+) -> str:
+    """Note and report, in a folder, the run that this process began at `since` and just ended.
+
+    Returns:
+        The path of the report, or why there is none.
+    """
     try:
         name = pipeline.pipeline_name
         newest = next((run for run in all_runs(store) if run.pipeline == name), None)
         if newest is None or newest.began < since - _CLOCK_SECONDS:
-            return Written(None, "no node began")
+            return "not written: no node began"
         write_note(store, newest.run_id, take_note(this_command(), config, pipeline, error=error))
         run, *earlier = [run for run in all_runs(store) if run.pipeline == name]
         metadata = metadata_file(pipeline.metadata_connection_config)
@@ -47,5 +39,5 @@ def report_run(
         write_report(run, earlier, path)
     except Exception as failure:
         logger.exception("the report failed")
-        return Written(None, reason(failure))
-    return Written(path)
+        return f"not written: {reason(failure)}"
+    return str(path)

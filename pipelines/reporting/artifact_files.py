@@ -86,14 +86,6 @@ def _text(value: Any, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def walk_sizes(folder: str) -> Iterator[tuple[str, int]]:
-    """Each file below a local folder, relative to it, and its bytes."""
-    for here, _, files in os.walk(folder):
-        for name in sorted(files):
-            path = os.path.join(here, name)
-            yield os.path.relpath(path, folder), os.path.getsize(path)
-
-
 def _gfile() -> Any:
     from tfx.dsl.io import fileio  # brings TensorFlow
 

@@ -15,7 +15,6 @@ from penstock.pipelines.runs.evaluation_result import (
     EXAMPLE_COUNT,
     OVERALL,
     EvaluationResult,
-    Threshold,
     read_evaluation,
     slice_name,
 )
@@ -87,31 +86,11 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class CheckedThreshold:
-    """How a model stands against a threshold.
-
-    Attributes:
-        threshold: The threshold.
-        slice: The slice that is worst, of those that it is for; empty where none is known.
-        value: The metric there.
-        change: Its change to the baseline; None without one.
-        reached: Whether it is enough; None where no slice is known.
-    """
-
-    threshold: Threshold
-    slice: str
-    value: float | None
-    change: float | None
-    reached: bool | None
-
-
-@dataclass(frozen=True)
 class EvaluationFacts:
     """An evaluation.
 
     Attributes:
         result: Metrics by slice, of candidate and baseline.
-        checked: Each threshold and how the model stands against it.
         slices: Names of all slices, the worst first; those without the deciding metric last.
         worst: Names of the worst that have enough examples.
         small: Names of those that have not, the worst first.
@@ -124,7 +103,6 @@ class EvaluationFacts:
     """
 
     result: EvaluationResult
-    checked: Sequence[CheckedThreshold]
     slices: Sequence[str]
     worst: Sequence[str]
     small: Sequence[str]
@@ -170,7 +148,6 @@ def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFa
     words = baseline[0].classes if len(baseline) == 1 else ()
     return EvaluationFacts(
         result,
-        [_check(threshold, result) for threshold in result.thresholds],
         _slices(result),
         result.worst_slices(_WORST, min_examples=MIN_SLICE_EXAMPLES),
         result.small_slices(MIN_SLICE_EXAMPLES),
@@ -200,35 +177,6 @@ def _slices(result: EvaluationResult) -> list[str]:
     ordered = result.worst_slices(len(result.metrics), min_examples=0)
     others = result.metrics.keys() - {*ordered, OVERALL}
     return [*ordered, *sorted(others)]
-
-
-def _check(threshold: Threshold, result: EvaluationResult) -> CheckedThreshold:
-    """Of a threshold for many slices the worst one is looked at."""
-    sign = 1 if threshold.higher_is_better else -1
-    known = [
-        (sign * values[threshold.metric], name)
-        for name, values in result.metrics.items()
-        if threshold.metric in values and _is_for(threshold.where, name)
-    ]
-    if not known:
-        return CheckedThreshold(threshold, "", None, None, None)
-    worst = min(known)[1]
-    value = result.metrics[worst][threshold.metric]
-    before = result.baseline.get(worst, {}).get(threshold.metric)
-    change = value - before if before is not None else None
-    reached = (threshold.lower is None or value >= threshold.lower) and (
-        threshold.upper is None or value <= threshold.upper
-    )
-    if threshold.change is not None and change is not None:
-        reached = reached and sign * change >= sign * threshold.change
-    return CheckedThreshold(threshold, worst, value, change, reached)
-
-
-def _is_for(where: str, slice_name: str) -> bool:
-    """Whether a threshold for `overall`, `hour=3` or `each hour` is for a slice."""
-    key = where.removeprefix("each ")
-    is_each = key != where and slice_name.startswith(f"{key}=") and ", " not in slice_name
-    return slice_name == where or is_each
 
 
 def _plots(uri: str) -> Iterator[Any]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.components.errors import DataError
-from penstock.pipelines.reporting.artifact_files import read_bytes, walk_sizes
+from penstock.pipelines.reporting.artifact_files import read_bytes
+from penstock.pipelines.runs.prune import folder_bytes
 
 _FILE = "saved_model.pb"
 
@@ -63,7 +64,7 @@ def gather_model(uri: str) -> ModelFacts:
     names = sorted(meta.signature_def, key=lambda name: (name != "serving_default", name))
     return ModelFacts(
         folder,
-        sum(size for _, size in walk_sizes(folder)),
+        folder_bytes(folder),
         _parameters(meta),
         [_signature(n, meta.signature_def[n]) for n in names if not n.startswith("__")],
         meta.meta_info_def.tensorflow_version,

@@ -24,12 +24,10 @@ class Request:
     """A request as two texts to copy.
 
     Attributes:
-        signature: The function that is asked.
         python: A program that loads the model and prints its answer for a row of the run's data.
         rest: The body of a POST to `/v1/models/NAME:predict`; None where it would be too long.
     """
 
-    signature: str
     python: str
     rest: str | None
 
@@ -49,10 +47,10 @@ def make_request(signature: Signature, model: str, examples: str) -> Request | N
         shard=shard, compression=compression, model=model, signature=signature.name
     )
     if len(record) > _LONGEST_RECORD_BYTES:
-        return Request(signature.name, python, None)
+        return Request(python, None)
     instance = {signature.inputs[0].name: {"b64": base64.b64encode(record).decode()}}
     body = {"signature_name": signature.name, "instances": [instance]}
-    return Request(signature.name, python, json.dumps(body))
+    return Request(python, json.dumps(body))
 
 
 def _sample(examples: str) -> tuple[str, bytes] | None:

@@ -105,7 +105,7 @@ def _run(
     from penstock.pipelines.local.cached_next import keep_if_cached_next
     from penstock.pipelines.local.run_folder import metadata_file
     from penstock.pipelines.local.runner import run_locally
-    from penstock.pipelines.reporting.after_run import Written, report_run
+    from penstock.pipelines.reporting.after_run import report_run
     from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
     from penstock.pipelines.runs.summary import collect
 
@@ -116,7 +116,7 @@ def _run(
     progress.log(str(noise.log))
     began = time.time()
 
-    def report(store: Any, error: str = "") -> Written:
+    def report(store: Any, error: str = "") -> str:
         return report_run(store, pipeline, factory.config, folder, since=began, error=error)
 
     try:
@@ -128,7 +128,7 @@ def _run(
         raise type(error)(f"{error}\n  report: {written}\n  log: {noise.log}") from error
     with open_store(SqliteStore(str(file))) as handle:
         written = report(handle.store)
-        summary = replace(collect(handle.store, pipeline.pipeline_name), report=str(written))
+        summary = replace(collect(handle.store, pipeline.pipeline_name), report=written)
         if command:
             keep_if_cached_next(command, made, pipeline, handle, summary, folder)
         return summary

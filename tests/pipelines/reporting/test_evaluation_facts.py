@@ -1,5 +1,3 @@
-import json
-
 import pytest
 from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
@@ -8,7 +6,6 @@ from penstock.pipelines.reporting.evaluation_facts import (
     Decision,
     gather_evaluation,
 )
-from penstock.pipelines.runs.evaluation_result import Threshold
 
 
 def plot():
@@ -78,24 +75,3 @@ def test_a_single_class_has_no_decisions(runs, tmp_path):
 def test_no_confusion_is_made_up(runs, tmp_path, metrics):
     runs.write_evaluation(tmp_path / "evaluation", [runs.slice_metrics(metrics)])
     assert gather_evaluation(str(tmp_path / "evaluation")).confusion is None
-
-
-def test_a_threshold_for_each_slice_is_held_against_the_worst(runs, tmp_path):
-    metrics = [
-        runs.slice_metrics({"auc": 0.9}),
-        runs.slice_metrics({"auc": 0.7}, kind="a"),
-        runs.slice_metrics({"auc": 0.8}, kind="b"),
-        runs.slice_metrics({"auc": 0.1}, kinds="c"),
-    ]
-    threshold = {"valueThreshold": {"lowerBound": 0.75}}
-    each = [{"slicingSpecs": [{"featureKeys": ["kind"]}], "threshold": threshold}]
-    runs.write_evaluation(tmp_path / "evaluation", metrics)
-    (tmp_path / "evaluation/eval_config.json").write_text(
-        json.dumps(
-            {"evalConfig": {"metricsSpecs": [{"metrics": [
-                {"className": "AUC", "perSliceThresholds": each}]}]}}
-        )
-    )  # fmt: skip
-    [checked] = gather_evaluation(str(tmp_path / "evaluation")).checked
-    assert checked.threshold == Threshold("auc", "each kind", 0.75, None, None, True)
-    assert (checked.slice, checked.value, checked.reached) == ("kind=a", 0.7, False)

@@ -98,9 +98,9 @@ def test_a_second_run_and_what_it_changed(taxi_run):
     assert "Trainer custom_config.train.max_steps 160 80" in page
     assert "steps 160 80 -80" in page
     assert "input_fingerprint" not in page
-    report = report_of(taxi_run.root)
-    change = report.evaluation.checked[0].change
-    assert report.evaluation.result.baseline
+    result = report_of(taxi_run.root).evaluation.result
+    name = result.thresholds[0].metric
+    change = result.metrics["overall"][name] - result.baseline["overall"][name]
     assert f"{change:+.4f}" in page
 
 
