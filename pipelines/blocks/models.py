@@ -66,13 +66,8 @@ def table_model(
         seen = keras.layers.Dense(units, activation="relu")(seen)
         if options.dropout:
             seen = keras.layers.Dropout(options.dropout)(seen)
-    outputs = heads(_joined([*wide, seen]), targets, labels)
-    return compiled(
-        keras.Model(inputs, outputs),
-        targets,
-        _counted(labels, class_weights=options.class_weights),
-        learning_rate=options.learning_rate,
-    )
+    outputs = _heads(_joined([*wide, seen]), targets, labels)
+    return _compiled(keras.Model(inputs, outputs), targets, labels, options)
 
 
 def image_model(
@@ -104,47 +99,37 @@ def image_model(
     if options.hidden_units:
         seen = keras.layers.Dense(options.hidden_units, activation="relu")(seen)
         seen = keras.layers.Dropout(options.dropout)(seen)
-    model = keras.Model({IMAGE: image}, heads(seen, targets, labels or {}))
-    weights = _counted(labels or {}, class_weights=options.class_weights)
-    return compiled(model, targets, weights, learning_rate=options.learning_rate)
+    model = keras.Model({IMAGE: image}, _heads(seen, targets, labels or {}))
+    return _compiled(model, targets, labels or {}, options)
 
 
-def heads(seen: Any, targets: Sequence[Target], labels: Mapping[str, LabelFacts]) -> Any:
+def _heads(seen: Any, targets: Sequence[Target], labels: Mapping[str, LabelFacts]) -> Any:
     """The output of each target on top of the features [batch, n]; see the module."""
     outputs = {target.label: _head(seen, target, labels.get(target.label)) for target in targets}
     return outputs if len(targets) > 1 else next(iter(outputs.values()))
 
 
-def compiled(
+def _compiled(
     model: keras.Model,
     targets: Sequence[Target],
-    weights: Mapping[str, LabelFacts],
-    *,
-    learning_rate: float,
+    labels: Mapping[str, LabelFacts],
+    options: TableModelOptions | ImageModelOptions,
 ) -> keras.Model:
-    """The model with Adam, and the loss and metrics of its tasks.
-
-    Args:
-        model: With an output a target, in their order.
-        targets: What it predicts.
-        weights: The facts of labels whose classes count equally, however rare, or whose loss is in
-            units of their variance; may be none.
-        learning_rate: Adam's.
-    """
-    losses = {t.label: _loss(t, weights.get(t.label)) for t in targets}
-    metrics = {t.label: _metrics(t) for t in targets}
+    """The model, an output a target in their order, with Adam and the losses of its tasks."""
+    losses, metrics = {}, {}
+    for target in targets:
+        facts = labels.get(target.label)
+        # A regression goes by its label's variance always, classes by their shares where asked.
+        is_used = facts is not None and (options.class_weights or not facts.class_counts)
+        losses[target.label] = _loss(target, facts if is_used else None)
+        metrics[target.label] = _metrics(target)
     only = targets[0].label
     model.compile(
-        optimizer=keras.optimizers.Adam(learning_rate),
+        optimizer=keras.optimizers.Adam(options.learning_rate),
         loss=losses if len(targets) > 1 else losses[only],
         metrics=metrics if len(targets) > 1 else metrics[only],
     )
     return model
-
-
-def _counted(labels: Mapping[str, LabelFacts], *, class_weights: bool) -> dict[str, LabelFacts]:
-    """The facts that the loss goes by: of regressions always, of classes where asked."""
-    return {name: one for name, one in labels.items() if class_weights or not one.class_counts}
 
 
 def _head(seen: Any, target: Target, facts: LabelFacts | None) -> Any:
