@@ -20,7 +20,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.optimizing import averages
 from penstock.components.trainer.record import EpochRecord, read_epochs
@@ -142,7 +142,7 @@ class Checkpoints:
         except _DAMAGED as error:
             raise DataError(
                 f"{self._path(step)}: the chief goes on from this checkpoint, and this worker "
-                f"cannot read it ({_first_line(error)}); the folder must be the same for all"
+                f"cannot read it ({short_error(error)}); the folder must be the same for all"
             ) from error
 
     def restore(self, saved: Saved) -> None:
@@ -155,7 +155,7 @@ class Checkpoints:
             self._tracked.read(posixpath.join(saved.path, _VARIABLES)).assert_consumed()
         except (AssertionError, ValueError) as error:
             raise DataError(
-                f"{saved.path}: the checkpoint is of another model ({_first_line(error)}); "
+                f"{saved.path}: the checkpoint is of another model ({short_error(error)}); "
                 f"remove {self.directory} or give resume_dir a key that covers the model"
             ) from error
 
@@ -174,7 +174,7 @@ class Checkpoints:
         except _DAMAGED as error:
             raise DataError(
                 f"{path}: the checkpoint of the best epoch cannot be read "
-                f"({_first_line(error)}); remove {self.directory} and train again"
+                f"({short_error(error)}); remove {self.directory} and train again"
             ) from error
 
     def clear(self) -> None:
@@ -200,10 +200,6 @@ def _read_whole(path: str) -> Saved:
     with tf.io.gfile.GFile(posixpath.join(path, _STATE)) as file:
         state = json.loads(file.read())
     return Saved(path, read_epochs(state["epochs"]), InputStart(**state["start"]))
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n", 1)[0]
 
 
 def _remove(path: str | os.PathLike[str]) -> None:

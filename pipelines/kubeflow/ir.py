@@ -21,7 +21,7 @@ from tfx.orchestration.data_types import RuntimeParameter
 from tfx.orchestration.pipeline import Pipeline
 from tfx.proto.orchestration import pipeline_pb2
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, short_error
 from penstock.pipelines.kubeflow.package_paths import find_packages, mark_packages
 from penstock.pipelines.kubeflow.proto_texts import change_texts, walk
 
@@ -42,7 +42,7 @@ def compile_ir(pipeline: Pipeline) -> pipeline_pb2.Pipeline:
     try:
         ir = compiler.Compiler().compile(pipeline)
     except ValueError as error:
-        raise UsageError(f"TFX cannot compile the pipeline: {_one_line(error)}") from error
+        raise UsageError(f"TFX cannot compile the pipeline: {short_error(error)}") from error
     for node in nodes(ir):
         _restore_falsy_defaults(node, pipeline)
     return ir
@@ -137,7 +137,7 @@ def read_ir(path: Path) -> pipeline_pb2.Pipeline:
         ir = _parse(content)
     except (EOFError, OSError, zlib.error, DecodeError, json_format.ParseError) as error:
         raise DataError(
-            f"{path}: not the IR of a TFX pipeline, as proto or JSON ({_one_line(error)})"
+            f"{path}: not the IR of a TFX pipeline, as proto or JSON ({short_error(error)})"
         ) from error
     if not ir.nodes:
         raise DataError(f"{path}: an IR without nodes")
@@ -218,7 +218,3 @@ def _parse(content: bytes) -> pipeline_pb2.Pipeline:
     ir = pipeline_pb2.Pipeline()
     ir.ParseFromString(content)
     return ir
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

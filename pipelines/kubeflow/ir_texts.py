@@ -6,8 +6,7 @@ must see all of them.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from google.protobuf import any_pb2
 from google.protobuf.message import Message
@@ -29,15 +28,8 @@ _PASSED_THROUGH = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Text:
-    """A text of a node.
-
-    Attributes:
-        node_id: The node.
-        field: Where it stands, for messages.
-        value: The text.
-    """
+class Text(NamedTuple):
+    """A text of a node, and the field where it stands, for messages."""
 
     node_id: str
     field: str

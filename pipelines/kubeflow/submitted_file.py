@@ -10,12 +10,13 @@ import yaml
 
 from penstock.components.errors import DataError, UsageError
 
-_EXPECTED = {
-    "NUMBER_INTEGER": "a whole number",
-    "NUMBER_DOUBLE": "a number",
-    "BOOLEAN": "true or false",
-    "LIST": "a JSON list",
-    "STRUCT": "a JSON object",
+# What a value of each of KFP's kinds is called, and the types that JSON gives it; others are texts.
+_KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "NUMBER_INTEGER": ("a whole number", (int,)),
+    "NUMBER_DOUBLE": ("a number", (int, float)),
+    "BOOLEAN": ("true or false", (bool,)),
+    "LIST": ("a JSON list", (list,)),
+    "STRUCT": ("a JSON object", (dict,)),
 }
 
 
@@ -58,14 +59,15 @@ class KubeflowFile:
             choices = ", ".join(self.parameters) or "there are none"
             raise UsageError(f"{self.path}: no parameter {name!r}; choices: {choices}")
         kind = self.parameters[name].get("parameterType", "STRING")
-        if kind not in _EXPECTED:
+        if kind not in _KINDS:
             return name, value
+        expected, types = _KINDS[kind]
         try:
             loaded = json.loads(value)
         except ValueError:
             loaded = None
-        if not _fits(loaded, kind):
-            raise UsageError(f"parameter {name!r}: expected {_EXPECTED[kind]}, got {value!r}")
+        if not isinstance(loaded, types) or (isinstance(loaded, bool) and kind != "BOOLEAN"):
+            raise UsageError(f"parameter {name!r}: expected {expected}, got {value!r}")
         return name, loaded
 
 
@@ -85,14 +87,3 @@ def read_kubeflow_file(path: Path) -> KubeflowFile:
         raise DataError(
             f"{path}: not a compiled Kubeflow pipeline; make one with penstock compile"
         ) from error
-
-
-def _fits(value: Any, kind: str) -> bool:
-    types: dict[str, tuple[type, ...]] = {
-        "NUMBER_INTEGER": (int,),
-        "NUMBER_DOUBLE": (int, float),
-        "BOOLEAN": (bool,),
-        "LIST": (list,),
-        "STRUCT": (dict,),
-    }
-    return isinstance(value, types[kind]) and (kind == "BOOLEAN" or not isinstance(value, bool))

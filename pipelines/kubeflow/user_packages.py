@@ -3,7 +3,6 @@
 import importlib.metadata
 import importlib.util
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -17,27 +16,17 @@ _CODE = re.compile(r"(^|\.)(class_path|\w*_fn)$")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
 
 
-@dataclass(frozen=True)
-class UserPackage:
-    """A package, or a module of one file, at the top level.
+def find_package(dotted: str) -> Path:
+    """The folder of the top-level package of `package.module` or `package.module:function`.
 
-    Attributes:
-        name: As it is imported.
-        path: Its folder, or its file.
+    The file, of a module of one file. UsageError if there is none.
     """
-
-    name: str
-    path: Path
-
-
-def find_package(dotted: str) -> UserPackage:
-    """The top-level package of `package.module` or `package.module:function`, else UsageError."""
     name = re.split(r"[.:]", dotted)[0]
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
     if spec is None or spec.origin is None:
         raise UsageError(f"no package {name!r}; run penstock from the folder that contains it")
     path = Path(spec.origin)
-    return UserPackage(name, path.parent if spec.submodule_search_locations else path)
+    return path.parent if spec.submodule_search_locations else path
 
 
 def needed_packages(ir: pipeline_pb2.Pipeline) -> list[str]:

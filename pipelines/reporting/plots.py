@@ -80,7 +80,7 @@ def line_plot(
     marks: Mapping[float, str] | None = None,
 ) -> Markup:
     """At most two lines over steps; `key` is unique in the page, `marks` are named places below."""
-    with _axes() as (figure, axes):
+    with _axes(x_label) as (figure, axes):
         highest = max((line.y[-1] for line in lines), default=0)
         for line, colour in zip(lines, _COLOURS, strict=False):
             axes.plot(line.x, line.y, color=colour, linewidth=1.8, marker="o", markersize=3)
@@ -107,7 +107,6 @@ def line_plot(
                 color=_MUTED,
             )
         axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.set_xlabel(x_label)
         described = "; ".join(
             f"{line.name}: from {compact(line.y[0])} to {compact(line.y[-1])}" for line in lines
         )
@@ -116,7 +115,7 @@ def line_plot(
 
 def track_plot(key: str, track: Track) -> Markup:
     """A utilisation over time: as measured, thin, and its running mean."""
-    with _axes() as (figure, axes):
+    with _axes("seconds") as (figure, axes):
         axes.plot(track.seconds, track.values, color=_MUTED, linewidth=0.7, alpha=0.55)
         axes.plot(track.seconds, track.smooth, color=_ONE, linewidth=1.8)
         top = max(track.values)
@@ -124,7 +123,6 @@ def track_plot(key: str, track: Track) -> Markup:
             axes.axhline(track.limit, color=_TWO, linewidth=1, linestyle=(0, (4, 3)))
             top = max(top, track.limit)
         axes.set_ylim(0, 1.08 * top or 1)
-        axes.set_xlabel("seconds")
         described = f"mean {compact(track.mean)} {track.unit}, most {compact(max(track.values))}"
         return _svg(figure, key, f"{track.name} over time", described)
 
@@ -144,7 +142,7 @@ def slice_plot(
     """
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    with _axes((9.6, 3.8)) as (figure, axes):
+    with _axes("examples in the slice", metric, inches=(9.6, 3.8)) as (figure, axes):
         is_many = len(slices) > _MOST_VECTOR_POINTS
         axes.scatter(
             [examples for examples, _ in slices.values()],
@@ -172,30 +170,24 @@ def slice_plot(
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
         axes.xaxis.set_major_formatter(lambda value, _: compact(value))
         axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.set_xlabel("examples in the slice")
-        axes.set_ylabel(metric)
         described = f"{len(slices)} slices; over all examples {compact(overall)}"
         return _svg(figure, key, f"{metric} by slice", described)
 
 
 def actual_plot(key: str, actual: Sequence[float], predicted: Sequence[float]) -> Markup:
     """Predictions over labels; on the diagonal they are the same."""
-    with _axes(_SQUARE) as (figure, axes):
+    with _axes("actual", "predicted", inches=_SQUARE) as (figure, axes):
         ends = [min(*actual, *predicted), max(*actual, *predicted)]
         axes.plot(ends, ends, color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
         _points(axes, actual, predicted)
-        axes.set_xlabel("actual")
-        axes.set_ylabel("predicted")
         return _svg(figure, key, "Predicted against actual", f"{len(actual)} rows")
 
 
 def residual_plot(key: str, predicted: Sequence[float], residuals: Sequence[float]) -> Markup:
     """Predicted less actual, over the prediction: without a pattern where a model is right."""
-    with _axes(_SQUARE) as (figure, axes):
+    with _axes("predicted", "predicted - actual", inches=_SQUARE) as (figure, axes):
         axes.axhline(0, color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
         _points(axes, predicted, residuals)
-        axes.set_xlabel("predicted")
-        axes.set_ylabel("predicted - actual")
         mean = sum(residuals) / len(residuals)
         return _svg(figure, key, "Residuals", f"{len(residuals)} rows, mean {compact(mean)}")
 
@@ -207,7 +199,7 @@ def _points(axes: Any, x: Sequence[float], y: Sequence[float]) -> None:
 
 def calibration_plot(key: str, points: Sequence[CalibrationPoint]) -> Markup:
     """The share that came true over the prediction; on the diagonal a model means what it says."""
-    with _axes(_SQUARE) as (figure, axes):
+    with _axes("mean prediction", "share that came true", inches=_SQUARE) as (figure, axes):
         axes.plot([0, 1], [0, 1], color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
         most = max(point.examples for point in points)
         axes.scatter(
@@ -218,8 +210,6 @@ def calibration_plot(key: str, points: Sequence[CalibrationPoint]) -> Markup:
             alpha=0.75,
             linewidths=0,
         )
-        axes.set_xlabel("mean prediction")
-        axes.set_ylabel("share that came true")
         return _svg(figure, key, "Calibration", f"{len(points)} groups of like predictions")
 
 
@@ -233,7 +223,7 @@ def decision_plot(
     y_label: str,
 ) -> Markup:
     """A curve over all thresholds within 0..1 by 0..1, with the threshold that decides marked."""
-    with _axes(_SQUARE) as (figure, axes):
+    with _axes(x_label, y_label, inches=_SQUARE) as (figure, axes):
         axes.plot(*zip(*points, strict=True), color=_ONE, linewidth=1.8)
         axes.plot(*mark, color=_TWO, marker="o", markersize=7)
         axes.annotate(
@@ -241,20 +231,20 @@ def decision_plot(
         )
         axes.set_xlim(-0.02, 1.02)
         axes.set_ylim(-0.02, 1.02)
-        axes.set_xlabel(x_label)
-        axes.set_ylabel(y_label)
         return _svg(figure, key, title, f"at {DECIDES_AT}: {mark[0]:.3f}, {mark[1]:.3f}")
 
 
 @contextmanager
-def _axes(inches: tuple[float, float] = _INCHES) -> Iterator[tuple[Any, Any]]:
+def _axes(
+    x_label: str, y_label: str = "", *, inches: tuple[float, float] = _INCHES
+) -> Iterator[tuple[Any, Any]]:
     """A figure with one pair of axes, without pyplot and its global state."""
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=inches, layout="constrained")
-        yield figure, figure.add_subplot()
+        yield figure, figure.add_subplot(xlabel=x_label, ylabel=y_label)
 
 
 def _svg(figure: Any, key: str, title: str, description: str) -> Markup:

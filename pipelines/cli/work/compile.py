@@ -60,7 +60,7 @@ def _own_packages(name: str) -> list[str]:
     if ":" not in name:
         return []
     package = find_package(name)
-    return [package.name] if package.path.is_dir() else []
+    return [package.name] if package.is_dir() else []
 
 
 def compile_component(name: str, out: Path, *, image: str, allow_mutable_tag: bool) -> None:

@@ -34,11 +34,11 @@ def write_context(package: str, base: str, folder: Path) -> None:
         folder.mkdir()
     except OSError as error:
         raise UsageError(f"{folder}: cannot be made: {error.strerror}; name a new one") from error
-    copy = folder / found.path.name
-    if found.path.is_dir():
-        shutil.copytree(found.path, copy, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    copy = folder / found.name
+    if found.is_dir():
+        shutil.copytree(found, copy, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     else:
-        shutil.copy(found.path, copy)
+        shutil.copy(found, copy)
     text = _DOCKERFILE.format(
         base=base, name=copy.name, folder=_FOLDER, module=package.partition(":")[0]
     )
