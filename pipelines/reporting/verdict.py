@@ -7,8 +7,7 @@ from typing import Any
 from penstock.pipelines.reporting.pipeline_facts import NodeFacts, PipelineFacts
 from penstock.pipelines.runs.evaluation_result import EvaluationResult
 from penstock.pipelines.runs.run_note import RunNote
-from penstock.pipelines.runs.run_record import RunRecord, plain_properties
-from penstock.pipelines.runs.serving_problems import serving_problems
+from penstock.pipelines.runs.run_record import RunRecord, plain_properties, serving_problems
 
 GOOD, BAD, NEUTRAL = "good", "bad", "neutral"
 GATE = "ValidationGate"

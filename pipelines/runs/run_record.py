@@ -3,6 +3,7 @@
 Filters in Python: the store's query language differs between TFX 1.16 and 1.21.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,6 +80,20 @@ class RunRecord:
     def artifact(self, type_name: str) -> mlmd.Artifact | None:
         """The first artifact of a type that a node of this run gave, resolvers left out."""
         return next((a for node in self.nodes for a in node.outputs if a.type == type_name), None)
+
+
+def serving_problems(run: RunRecord) -> tuple[str, ...]:
+    """Why its model cannot be served, by its ServingCheck or InfraValidator, a line each."""
+    from tfx.dsl.io import fileio
+
+    blessing = run.artifact("InfraBlessing")
+    if blessing is None or plain_properties(blessing).get("blessed") == 1:
+        return ()
+    path = f"{blessing.uri}/serving_check.json"
+    if not fileio.exists(path):
+        return (f"{blessing.uri} does not say why",)
+    with fileio.open(path, "r") as file:
+        return tuple(json.loads(file.read())["problems"])
 
 
 def latest_run(store: Any, pipeline: str) -> RunRecord:

@@ -13,8 +13,7 @@ from penstock.components.trainer.utilisation.record import read_utilisation
 from penstock.components.trainer.utilisation.verdict import bottleneck
 from penstock.pipelines.runs.baseline import Beaten, read_baseline
 from penstock.pipelines.runs.evaluation_result import EvaluationResult, read_evaluation
-from penstock.pipelines.runs.run_record import RunRecord, latest_run
-from penstock.pipelines.runs.serving_problems import serving_problems
+from penstock.pipelines.runs.run_record import RunRecord, latest_run, serving_problems
 from penstock.pipelines.terminal.tables import as_html
 
 Read = TypeVar("Read")
