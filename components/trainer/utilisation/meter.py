@@ -73,11 +73,9 @@ class Meter:
         monitor = self._monitor
         monitor.stop()
         return Utilisation(
-            interval_seconds=monitor.interval_seconds,
             cores=available_cores(),
             memory_limit_mib=monitor.memory_limit_mib,
             free_memory_mib=monitor.free_memory_mib,
-            monitor_cpu_seconds=monitor.cpu_seconds,
             missed=monitor.missed,
             machine=monitor.series(),
             batches=BatchSeries(*self._batches.columns(), *self._waits.columns()),
@@ -104,11 +102,7 @@ class Meter:
         sample = self._monitor.latest
         if sample is None:
             return {}
-        values = {
-            "process_cores": sample.process_cores,
-            "machine_share": sample.machine_share,
-            "memory_mib": sample.memory_mib,
-        }
+        values = {"process_cores": sample.process_cores, "memory_mib": sample.memory_mib}
         for gpu, reading in zip(self._monitor.gpus, sample.gpus, strict=True):
             values[f"gpu_{gpu.index}_busy_share"] = reading.busy_share
             values[f"gpu_{gpu.index}_memory_mib"] = reading.memory_mib

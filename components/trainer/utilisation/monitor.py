@@ -31,7 +31,6 @@ class Sample:
 
     seconds: float
     process_cores: float
-    machine_share: float
     memory_mib: float
     gpus: Sequence[GpuReading]
 
@@ -69,7 +68,7 @@ class Monitor:
         self.cpu_seconds = 0.0
         self.missed: str | None = None
         self.memory_limit_mib = memory_limit_mib()
-        self._series = BoundedSeries(4 + _GPU_COLUMNS * len(self.gpus))
+        self._series = BoundedSeries(3 + _GPU_COLUMNS * len(self.gpus))
         self._process = psutil.Process()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="penstock-monitor", daemon=True)
@@ -88,7 +87,7 @@ class Monitor:
 
     def series(self) -> MachineSeries:
         """What was seen; to be called once looking has ended."""
-        seconds, process_cores, machine_share, memory_mib, *rest = self._series.columns()
+        seconds, process_cores, memory_mib, *rest = self._series.columns()
         gpus = [
             GpuSeries(
                 gpu.index,
@@ -99,7 +98,7 @@ class Monitor:
             )
             for i, gpu in enumerate(self.gpus)
         ]
-        return MachineSeries(seconds, process_cores, machine_share, memory_mib, tuple(gpus))
+        return MachineSeries(seconds, process_cores, memory_mib, tuple(gpus))
 
     def _run(self) -> None:
         try:
@@ -122,20 +121,17 @@ class Monitor:
 
     def _add(self, now: "_CpuClock", before: "_CpuClock") -> None:
         wall = max(now.wall - before.wall, 1e-9)
-        whole = max(now.machine_whole - before.machine_whole, 1e-9)
         memory_mib = self._process.memory_info().rss / MIB
         sample = Sample(
             seconds=now.wall - self.begin,
             process_cores=(now.process - before.process) / wall,
-            # The kernel's idle and I/O wait times are estimates, which now and then run backwards.
-            machine_share=min(1.0, max(0.0, now.machine_busy - before.machine_busy) / whole),
             memory_mib=memory_mib,
             gpus=[gpu.read() for gpu in self.gpus],
         )
         free = psutil.virtual_memory().available / MIB
         free = max(0.0, min(free, self.memory_limit_mib - memory_mib))
         self.free_memory_mib = min(free, self.free_memory_mib or free)
-        row = [sample.seconds, sample.process_cores, sample.machine_share, sample.memory_mib]
+        row = [sample.seconds, sample.process_cores, sample.memory_mib]
         for gpu in sample.gpus:
             row += [gpu.busy_share, gpu.memory_mib]
         self._series.add(np.array([row]))
@@ -144,19 +140,12 @@ class Monitor:
 
 @dataclass(frozen=True)
 class _CpuClock:
-    """Seconds: of the wall, and of CPU time so far of this process and of the machine."""
+    """Seconds: of the wall, and of CPU time of this process so far."""
 
     wall: float
     process: float
-    machine_busy: float
-    machine_whole: float
 
     @classmethod
     def now(cls, process: psutil.Process) -> "_CpuClock":
         own, wall = process.cpu_times(), time.perf_counter()
-        machine = psutil.cpu_times()
-        # Guests are counted in user and nice as well.
-        guests = getattr(machine, "guest", 0.0) + getattr(machine, "guest_nice", 0.0)
-        whole = sum(machine) - guests
-        idle = machine.idle + getattr(machine, "iowait", 0.0)
-        return cls(wall, own.user + own.system, whole - idle, whole)
+        return cls(wall, own.user + own.system)

@@ -17,7 +17,7 @@ from penstock.components.trainer.record import read_record, write_record
 from penstock.components.trainer.utilisation.durations import Durations
 
 UTILISATION_NAME = "utilisation.json"
-UTILISATION_VERSION = 2
+UTILISATION_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,12 @@ class MachineSeries:
     Attributes:
         seconds: Time since the run began.
         process_cores: Cores that this process kept busy, 0..cores of the machine.
-        machine_share: Share of all cores of the machine that all processes kept busy, 0..1.
         memory_mib: Memory that this process holds (resident).
         gpus: The GPUs that this process sees.
     """
 
     seconds: Sequence[float]
     process_cores: Sequence[float]
-    machine_share: Sequence[float]
     memory_mib: Sequence[float]
     gpus: Sequence[GpuSeries]
 
@@ -158,11 +156,9 @@ class Utilisation:
     """Time and hardware of one run.
 
     Attributes:
-        interval_seconds: Time between two looks at the machine.
         cores: Cores that the process may use, the container's quota counted.
         memory_limit_mib: Memory that it may hold, the container's limit counted.
         free_memory_mib: The least that was free at any look; None without a look.
-        monitor_cpu_seconds: CPU time that looking took in all.
         missed: Why looking ended before the run did; None where it did not.
         machine: Cores, memory and GPUs over time.
         batches: Batches over time.
@@ -175,11 +171,9 @@ class Utilisation:
             profile; None where none was taken, or there is no GPU.
     """
 
-    interval_seconds: float
     cores: float
     memory_limit_mib: float
     free_memory_mib: float | None
-    monitor_cpu_seconds: float
     missed: str | None
     machine: MachineSeries
     batches: BatchSeries

@@ -26,16 +26,13 @@ FACTS = InputFacts("rows", 8, 1000, 1.5, False, 40, True, 64, 16, 8, "none", Non
 
 def utilisation(**changes):
     fields = {
-        "interval_seconds": 0.2,
         "cores": 2.0,
         "memory_limit_mib": 4096.0,
         "free_memory_mib": 1024.0,
-        "monitor_cpu_seconds": 0.001,
         "missed": None,
         "machine": MachineSeries(
             seconds=(0.5, 1.5, 2.5),
             process_cores=(1.0, 2.0, 0.5),
-            machine_share=(0.5, 1.0, 0.25),
             memory_mib=(100.0, 200.0, 200.0),
             gpus=(GpuSeries(0, "H200", 1024.0, (0.0, 0.5, 1.0), (1.0, 2.0, 3.0)),),
         ),
@@ -59,8 +56,8 @@ def test_a_record_is_read_back_as_it_was_written(tmp_path):
 
 
 def test_figures_are_kept_to_six_digits(tmp_path):
-    write_utilisation(tmp_path, utilisation(monitor_cpu_seconds=0.1234567891))
-    assert read_utilisation(tmp_path).monitor_cpu_seconds == 0.123457
+    write_utilisation(tmp_path, utilisation(cores=1.23456789))
+    assert read_utilisation(tmp_path).cores == 1.23457
 
 
 def test_shares_are_of_the_training_alone():

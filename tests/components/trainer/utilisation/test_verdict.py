@@ -47,13 +47,11 @@ def used(
     """100 steps in 10 s on two cores, of which `cpu` were busy; `limit` without an input."""
     gpus = () if gpu is None else (GpuSeries(0, "H200", 1e5, (gpu,), (1.0,)),)
     return Utilisation(
-        interval_seconds=0.2,
         cores=2.0,
         memory_limit_mib=4096.0,
         free_memory_mib=free_memory_mib,
-        monitor_cpu_seconds=0.0,
         missed=None,
-        machine=MachineSeries((5.0,), (1.0,), (0.5,), (100.0,), gpus),
+        machine=MachineSeries((5.0,), (1.0,), (100.0,), gpus),
         batches=BatchSeries((), 100 // len(steps) * steps, ()),
         batch_seconds=STEADY,
         wait_seconds=waits,
