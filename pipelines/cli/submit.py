@@ -1,7 +1,7 @@
 """`penstock submit`: a run of a compiled pipeline on a Kubeflow Pipelines server."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -63,30 +63,18 @@ def command(
         from penstock.pipelines.cli.work.schedules import create_schedule
         from penstock.pipelines.cli.work.submit import span_parameter, submit
     parameters = [*(parameter or []), *([span_parameter(file, span_from)] if span_from else [])]
-    if schedule is not None:
-        if wait:
-            raise UsageError("--wait follows one run; leave it out with --schedule")
-        made = create_schedule(
-            file,
-            schedule,
-            host=host,
-            experiment=experiment,
-            name=run_name,
-            parameters=parameters,
-            namespace=namespace,
-            service_account=service_account,
-        )
-        typer.echo(made)
-        return
-    run_id = submit(
-        file,
-        host=host,
-        experiment=experiment,
-        run_name=run_name,
-        parameters=parameters,
-        namespace=namespace,
-        service_account=service_account,
-        wait=wait,
-        seconds_between_polls=seconds_between_polls,
-    )
-    typer.echo(run_id)
+    asked: dict[str, Any] = {
+        "host": host,
+        "experiment": experiment,
+        "name": run_name,
+        "parameters": parameters,
+        "namespace": namespace,
+        "service_account": service_account,
+    }
+    if schedule is None:
+        seconds = seconds_between_polls
+        typer.echo(submit(file, **asked, wait=wait, seconds_between_polls=seconds))
+    elif wait:
+        raise UsageError("--wait follows one run; leave it out with --schedule")
+    else:
+        typer.echo(create_schedule(file, schedule, **asked))

@@ -176,19 +176,12 @@ def _text(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _flat(options: Mapping[str, str]) -> dict[str, str]:
-    """Options whose JSON is taken apart: `custom_config.train.max_steps`."""
+def _flat(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options taken apart: `custom_config.train.max_steps`."""
     flat: dict[str, str] = {}
-    for name, text in options.items():
-        if name in _OF_DRIVERS:
-            continue
-        value: Any = text
-        if text[:1] in ("{", "["):
-            try:
-                value = json.loads(text)
-            except ValueError:
-                value = text
-        _flatten(name, value, flat)
+    for name, value in options.items():
+        if name not in _OF_DRIVERS:
+            _flatten(name, value, flat)
     flat.pop("custom_config.code", None)  # told as the code behind the node
     return flat
 

@@ -37,7 +37,7 @@ class LineageFacts:
         code_digests: Digest of the code behind a node, by node.
         versions: Of packages, by name.
         machine: What it ran on.
-        options: Exec properties by name, by node, JSON laid out.
+        options: Exec properties by name, by node, JSON parsed, secrets hidden.
     """
 
     command: str
@@ -46,7 +46,7 @@ class LineageFacts:
     code_digests: Mapping[str, str]
     versions: Mapping[str, str]
     machine: str
-    options: Mapping[str, Mapping[str, str]]
+    options: Mapping[str, Mapping[str, Any]]
 
 
 def gather_lineage(
@@ -70,7 +70,7 @@ def gather_lineage(
         note.versions or _versions_of_artifacts(run),
         note.machine,
         {
-            n.name: {k: _laid_out(k, v) for k, v in n.options.items()}
+            n.name: {k: _shown(k, v) for k, v in n.options.items()}
             for n in pipeline.nodes
             if n.options
         },
@@ -107,17 +107,8 @@ def _versions_of_artifacts(run: RunRecord) -> dict[str, str]:
     return {}
 
 
-def _laid_out(name: str, value: Any) -> str:
-    """JSON laid out, the JSON within it too; anything else as it is; secrets hidden."""
-    shown = _shown(name, value)
-    return str(shown) if _is_plain(shown) else json.dumps(shown, indent=1, ensure_ascii=False)
-
-
-def _is_plain(value: Any) -> bool:
-    return not isinstance(value, (dict, list))
-
-
 def _shown(name: str, value: Any) -> Any:
+    """What JSON says, the JSON within it too; anything else as it is; secrets hidden."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         with contextlib.suppress(ValueError):
             value = json.loads(value)

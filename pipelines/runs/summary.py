@@ -1,7 +1,7 @@
 """The summary of a run, from its metadata store and artifacts."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from penstock.components.trainer.utilisation.record import read_utilisation
 from penstock.components.trainer.utilisation.verdict import bottleneck
 from penstock.pipelines.runs.baseline import Beaten, read_baseline
 from penstock.pipelines.runs.evaluation_result import EvaluationResult, read_evaluation
-from penstock.pipelines.runs.run_record import RunRecord, latest_run, serving_problems
+from penstock.pipelines.runs.run_record import latest_run, plain_properties, serving_problems
 from penstock.pipelines.terminal.tables import as_html
 
 Read = TypeVar("Read")
@@ -89,7 +89,8 @@ def collect(store: Any, pipeline: str) -> RunSummary:
         DataError: The store knows no run of it.
     """
     run = latest_run(store, pipeline)
-    uris = {name: _uri(run, name) for name in _ARTIFACTS}
+    found = {name: run.artifact(name) for name in _ARTIFACTS}
+    uris = {name: artifact.uri if artifact else None for name, artifact in found.items()}
     training = _read(read_training_record, uris["ModelRun"])
     used = _read(read_utilisation, uris["ModelRun"])
     pushed = run.artifact("PushedModel")
@@ -107,17 +108,12 @@ def collect(store: Any, pipeline: str) -> RunSummary:
         evaluation=read_evaluation(uris["ModelEvaluation"]) if uris["ModelEvaluation"] else None,
         blessed=blessing.custom_properties["blessed"].int_value == 1 if blessing else None,
         model=uris["Model"],
-        pushed=_text(pushed.custom_properties, "pushed_destination") if pushed else None,
+        pushed=plain_properties(pushed).get("pushed_destination") or None if pushed else None,
         serving_problems=serving_problems(run),
     )
 
 
 _ARTIFACTS = ("Examples", "ExampleAnomalies", "ModelRun", "Model", "ModelEvaluation")
-
-
-def _uri(run: RunRecord, type_name: str) -> str | None:
-    artifact = run.artifact(type_name)
-    return artifact.uri if artifact else None
 
 
 def _read(reader: Callable[[str], Read], uri: str | None) -> Read | None:
@@ -133,7 +129,3 @@ def _anomalies(uri: str | None) -> tuple[str, ...] | None:
         return None
     found = list_anomalies(read_anomalies(uri))
     return tuple(f"{anomaly.split}: {anomaly.feature}: {anomaly.text}" for anomaly in found)
-
-
-def _text(properties: Mapping[str, Any], name: str) -> str | None:
-    return properties[name].string_value or None if name in properties else None

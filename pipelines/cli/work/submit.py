@@ -26,7 +26,7 @@ def submit(
     *,
     host: str,
     experiment: str,
-    run_name: str | None,
+    name: str | None,
     parameters: Sequence[str],
     namespace: str | None,
     service_account: str | None,
@@ -46,7 +46,7 @@ def submit(
     with server_errors(host):
         run = client.run_pipeline(
             experiment_id=client.create_experiment(experiment, namespace=namespace).experiment_id,
-            job_name=run_name or f"{file.name} {datetime.now():%Y-%m-%d %H:%M:%S}",
+            job_name=name or f"{file.name} {datetime.now():%Y-%m-%d %H:%M:%S}",
             pipeline_package_path=str(path),
             params=arguments,
             service_account=service_account,

@@ -10,7 +10,7 @@ from penstock.pipelines.kubeflow.submitted_file import read_kubeflow_file
 def _submit(file, host, **more):
     options = {
         "experiment": "taxi",
-        "run_name": "first",
+        "name": "first",
         "parameters": ["note=hello"],
         "namespace": None,
         "service_account": None,
@@ -30,9 +30,7 @@ def test_says_the_account_of_the_pods(server, file):
 
 
 def test_starts_a_run_of_the_file_with_typed_parameters(server, file):
-    run_id = _submit(
-        file, server.host, parameters=["how_many=7", "rate=2", "note=12"], run_name=None
-    )
+    run_id = _submit(file, server.host, parameters=["how_many=7", "rate=2", "note=12"], name=None)
 
     assert run_id == "run-1"
     (body,) = [body for _, path, _, body, _ in server.requests if path.endswith("/runs")]
