@@ -177,7 +177,8 @@ class EpochLoop:
         while self.step < end:
             self.stop_if_interrupted()
             loss = self._run_call(min(end, self._next_save()), clock)
-            self._tell_live(on_live, now=self.step == end)
+            if values := self._meter.live(now=self.step == end):
+                on_live(values, self.step)
             self._tell_steps(loss, clock)
         trained = self._meter.seconds
         metrics = self._metrics() | self._evaluate()
@@ -247,10 +248,6 @@ class EpochLoop:
         micros, told = self._workers.total([int(1e6 * seconds), self._flag.name is not None])
         self._one_is_told = told > 0
         return micros / 1e6 / len(self._workers.addresses)
-
-    def _tell_live(self, on_live: OnLive, *, now: bool) -> None:
-        if values := self._meter.live(now=now):
-            on_live(values, self.step)
 
     def _next_save(self) -> int:
         every = self._options.checkpoint_every_steps

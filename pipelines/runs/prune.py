@@ -14,7 +14,7 @@ from ml_metadata.proto import metadata_store_pb2 as mlmd
 from tfx.dsl.io import fileio
 
 from penstock.components.files.remote import find_below, is_remote
-from penstock.pipelines.runs.run_record import NodeRun, RunRecord, all_runs
+from penstock.pipelines.runs.run_record import NodeRun, RunRecord, all_runs, plain_properties
 
 # What a run that was cut short in a removal left is removed by the next one.
 _PRESENT = (mlmd.Artifact.LIVE, mlmd.Artifact.MARKED_FOR_DELETION)
@@ -132,10 +132,8 @@ def _roots(runs: Sequence[RunRecord], kept: Sequence[RunRecord]) -> Iterator[int
 
 
 def _is_blessing(artifact: mlmd.Artifact) -> bool:
-    # Asked for first: a proto's map makes an entry of what is not in it, and MLMD stores none such.
-    properties = artifact.custom_properties
     of_model = artifact.type == "ModelBlessing"
-    return of_model and "blessed" in properties and properties["blessed"].int_value == 1
+    return of_model and plain_properties(artifact).get("blessed") == 1
 
 
 def _with_origins(roots: Iterable[int], runs: Sequence[RunRecord]) -> set[int]:

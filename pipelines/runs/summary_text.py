@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from penstock.components.trainer.record import EpochRecord, TrainingRecord
+from penstock.components.trainer.record import TrainingRecord
 from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, OVERALL, EvaluationResult
 from penstock.pipelines.runs.slices import MISSING
 from penstock.pipelines.runs.summary import RunSummary
@@ -63,7 +63,8 @@ def _print_training(out: Console, record: TrainingRecord, bottleneck: str) -> No
     values = [epoch.metrics[metric] for epoch in record.epochs if metric in epoch.metrics]
     best = next((e for e in record.epochs if e.epoch == record.best_epoch), None)
     if best:
-        out.print(f"training    {metric} {_curve(values)}  {_best(best, metric)}")
+        reached = f"best {best.metrics[metric]:.4f} in epoch {best.epoch}"
+        out.print(f"training    {metric} {_curve(values)}  {reached}")
     resumed = "" if record.resumed_from is None else f", resumed at step {record.resumed_from}"
     out.print(
         f"            {record.steps} steps in {record.seconds:.1f} s{resumed}; {record.stopped}"
@@ -79,10 +80,6 @@ def _print_training(out: Console, record: TrainingRecord, bottleneck: str) -> No
             break_on_hyphens=False,
         )
     )
-
-
-def _best(epoch: EpochRecord, metric: str) -> str:
-    return f"best {epoch.metrics[metric]:.4f} in epoch {epoch.epoch}"
 
 
 def _curve(values: Sequence[float]) -> str:

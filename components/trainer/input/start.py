@@ -8,10 +8,6 @@ from typing import Any
 from penstock.components.errors import UsageError
 
 
-def _drawn() -> int:
-    return secrets.randbits(62)
-
-
 @dataclass
 class InputStart:
     """The place of a training in its input, for functions such as `train_input_fn`.
@@ -23,7 +19,7 @@ class InputStart:
     """
 
     step: int = 0
-    seed: int = field(default_factory=_drawn)
+    seed: int = field(default_factory=lambda: secrets.randbits(62))
     order: dict[str, Any] | None = None
 
     def hold(self, order: Mapping[str, Any]) -> None:

@@ -112,7 +112,7 @@ def _run(
     file = metadata_file(pipeline.metadata_connection_config)
     folder = file.parent
     (folder / FILE).unlink(missing_ok=True)
-    noise.keep_in(_log_file(folder))
+    noise.keep_in(folder / "logs" / time.strftime("%Y-%m-%d_%H-%M-%S.log"))
     progress.log(str(noise.log))
     began = time.time()
 
@@ -141,7 +141,3 @@ def _make(name: str, factory: PipelineFactory) -> "Pipeline":
         return factory.make()
     except tf.errors.OpError as error:  # TFX makes the metadata store's folder, through gfile
         raise DataError(f"pipeline {name!r} cannot be made: {error.message}") from error
-
-
-def _log_file(folder: Path) -> Path:
-    return folder / "logs" / time.strftime("%Y-%m-%d_%H-%M-%S.log")

@@ -100,7 +100,9 @@ def _follow(
                 raise
             time.sleep(seconds_between_polls)
             continue
-        states = _states(run, file.tasks)
+        # Without KFP's own driver pods, which are no tasks of the file.
+        details = _details(run, file.tasks)
+        states = {file.tasks[d.display_name]: str(d.state) for d in details if d.state}
         for node, state in states.items():
             if shown.get(node) != state:
                 console.print(f"{datetime.now():%H:%M:%S} {node}: {state.lower()}")
@@ -111,11 +113,6 @@ def _follow(
     if run.state != "SUCCEEDED":
         raise DataError(f"run {run_id} {str(run.state).lower()}{_why(run, file)}")
     console.print(f"run {run_id} succeeded")
-
-
-def _states(run: Any, tasks: Mapping[str, str]) -> dict[str, str]:
-    """The state of each node that has one; KFP's own driver pods are left out."""
-    return {tasks[d.display_name]: str(d.state) for d in _details(run, tasks) if d.state}
 
 
 def _why(run: Any, file: KubeflowFile) -> str:
