@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 from penstock.components.errors import UsageError
 
-Runner = Literal["local", "flink", "dask", "portable"]
+Runner = Literal["local", "flink", "dask", "portable", "dataflow"]
 # The runner's option that says where it is, by the field that gives it.
 _ADDRESSES = {
     "flink": ("flink_master", "flink_master"),
@@ -17,7 +17,18 @@ _RUNNERS = {
     "flink": "FlinkRunner",
     "dask": "apache_beam.runners.dask.dask_runner.DaskRunner",
     "portable": "PortableRunner",
+    "dataflow": "DataflowRunner",
 }
+_DATAFLOW_NEEDS = ("project", "region", "temp_location", "sdk_container_image")
+# Of Beam's options those that say where and on what a job of ours runs.
+DATAFLOW_OPTIONS = (
+    *_DATAFLOW_NEEDS,
+    *("staging_location", "job_name", "labels", "experiments", "dataflow_service_options"),
+    *("service_account_email", "impersonate_service_account", "dataflow_kms_key"),
+    *("machine_type", "num_workers", "max_num_workers", "autoscaling_algorithm", "flexrs_goal"),
+    *("disk_size_gb", "disk_type", "min_cpu_platform", "worker_region", "worker_zone"),
+    *("network", "subnetwork", "no_use_public_ips", "number_of_worker_harness_threads"),
+)
 
 
 @dataclass(frozen=True)
@@ -25,7 +36,8 @@ class EngineOptions:
     """What runs Beam work. Workers elsewhere reach the input and the output under the same names.
 
     Attributes:
-        runner: local (processes on this machine), flink, dask, or portable: a job server of Beam.
+        runner: local (processes on this machine), flink, dask, dataflow, or portable: a job server
+            of Beam.
         workers: Processes on this machine that work at the same time.
         flink_master: HOST:PORT of the Flink cluster's REST server.
         flink_version: Of the cluster; Beam's job server is one for each.
@@ -37,6 +49,8 @@ class EngineOptions:
             one beside it.
         parallelism: Tasks of Flink at the same time, up to its slots. Beam's job server does not
             ask the cluster, and takes 1 where it is not told.
+        dataflow: Options of Dataflow, `NAME=VALUE` as Beam names them: project, region,
+            temp_location (gs://) and sdk_container_image, and others, as machine_type.
 
     Raises:
         UsageError: A value is not one of the choices, or is another runner's.
@@ -51,6 +65,7 @@ class EngineOptions:
     job_endpoint: str | None = None
     worker_pool: str = "localhost:50000"
     parallelism: int | None = None
+    dataflow: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.runner not in get_args(Runner):
@@ -71,16 +86,35 @@ class EngineOptions:
                 f"runner {self.runner!r} needs `parallelism`, the tasks at the same time: as many "
                 "as the cluster has slots"
             )
+        if self.dataflow or self.runner == "dataflow":
+            self._check_dataflow()
+
+    def _check_dataflow(self) -> None:
+        if self.runner != "dataflow":
+            raise UsageError(f"`dataflow` is of runner 'dataflow', got {self.runner!r}")
+        told = dict(one.partition("=")[::2] for one in self.dataflow)
+        for name in told:
+            if name not in DATAFLOW_OPTIONS:
+                choices = ", ".join(DATAFLOW_OPTIONS)
+                raise UsageError(f"`dataflow` takes NAME=VALUE of {choices}; got {name!r}")
+        for name in _DATAFLOW_NEEDS:
+            if not told.get(name):
+                raise UsageError(f"runner 'dataflow' needs `dataflow={name}=...`")
+        for name in ("temp_location", "staging_location"):
+            if not told.get(name, "gs://").startswith("gs://"):
+                raise UsageError(f"`dataflow={name}` must begin with gs://, got {told[name]!r}")
 
     @property
     def address(self) -> str:
-        """HOST:PORT of an engine elsewhere; empty for this machine."""
+        """HOST:PORT of an engine elsewhere; empty for this machine and for Dataflow."""
         return getattr(self, _ADDRESSES[self.runner][0]) if self.runner in _ADDRESSES else ""
 
     def beam_args(self) -> list[str]:
         """What Beam is told, as a pipeline's `beam_pipeline_args` have it."""
         if self.runner == "local":
             return local_beam_args(self.workers)
+        if self.runner == "dataflow":
+            return [f"--runner={_RUNNERS[self.runner]}", *(f"--{one}" for one in self.dataflow)]
         option = _ADDRESSES[self.runner][1]
         args = [f"--runner={_RUNNERS[self.runner]}", f"--{option}={self.address}"]
         # Workers have penstock and TFX; else TFX builds a distribution of itself in each node.

@@ -62,10 +62,13 @@ def engine_pipeline(engine: EngineOptions) -> Iterator[beam.Pipeline]:
         raise
     except Exception as error:  # each engine has its own
         said = short_error(error, _SAID_CHARACTERS)
-        raise PenstockError(f"{engine.runner}, {engine.address}: {said}") from error
+        place = ", ".join(filter(None, (engine.runner, engine.address)))
+        raise PenstockError(f"{place}: {said}") from error
 
 
 def _require_engine(engine: EngineOptions) -> None:
+    if not engine.address:
+        return
     host, _, port = engine.address.rpartition(":")
     try:
         # Beam and Dask wait for minutes for what is not there.

@@ -9,7 +9,10 @@ import hashlib
 import os
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tfx import types
@@ -51,9 +54,9 @@ class Executor(executor.Executor):
         pushed = artifact_utils.get_single_instance(
             output_dict[standard_component_specs.PUSHED_MODEL_KEY]
         )
-        model = self.GetModelPath(input_dict)
-        version, digest = publish(model, folder)
-        io_utils.copy_dir(model, pushed.uri)
+        with _here(self.GetModelPath(input_dict)) as model:
+            version, digest = publish(model, folder)
+            io_utils.copy_dir(model, pushed.uri)
         self._MarkPushed(pushed, pushed_destination=str(version), pushed_version=version.name)
         pushed.set_string_custom_property(DIGEST_PROPERTY, digest)
 
@@ -62,6 +65,17 @@ class Pusher(component.Pusher):
     """TFX's Pusher, with the executor above; remote serving folders are written as TFX does."""
 
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
+
+
+@contextmanager
+def _here(model: str) -> Iterator[str]:
+    """A SavedModel as a folder of this machine: itself, or a copy of what is at an address."""
+    if "://" not in model:
+        yield model
+        return
+    with TemporaryDirectory(prefix="penstock-model-") as folder:
+        io_utils.copy_dir(model, folder)
+        yield folder
 
 
 def publish(model: str, serving: str) -> tuple[Path, str]:

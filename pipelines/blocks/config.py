@@ -113,6 +113,7 @@ class PipelineConfig:
 
     Attributes:
         root: Folder of the runs: metadata, artifacts and pushed models.
+        pipeline_root: Folder or gs:// address of the artifacts; None is below `root`.
         schema: Path of a curated schema.pbtxt; None infers one from the data.
         ingest: Shards, compression, bad rows.
         engine: What runs the Beam work of all nodes.
@@ -129,6 +130,7 @@ class PipelineConfig:
     """
 
     root: str = "runs"
+    pipeline_root: str | None = None
     schema: str | None = None
     ingest: IngestOptions = field(default_factory=IngestOptions)
     engine: EngineOptions = field(default_factory=EngineOptions)

@@ -167,7 +167,7 @@ def training_pipeline(
     kserve = [_kserve(config, pusher)] if config.kserve.name else []
     return Pipeline(
         pipeline_name=name,
-        pipeline_root=f"{root}/pipeline",
+        pipeline_root=_in_full(config.pipeline_root or f"{root}/pipeline"),
         components=[
             example_gen,
             statistics_gen,
@@ -204,7 +204,11 @@ def _kserve(config: PipelineConfig, pusher: BaseNode) -> BaseNode:
 
 def run_root(config: PipelineConfig) -> str:
     """The folder of the runs: an absolute path, or an address."""
-    return config.root if "://" in config.root else os.path.abspath(config.root)
+    return _in_full(config.root)
+
+
+def _in_full(place: str) -> str:
+    return place if "://" in place else os.path.abspath(place)
 
 
 def _training_options(config: PipelineConfig) -> dict[str, Any]:

@@ -35,6 +35,11 @@ def metadata_file(connection: Any) -> Path:
             "the pipeline must keep its metadata in an sqlite file: "
             "metadata_connection_config=sqlite_metadata_connection_config(PATH)"
         )
+    if "://" in connection.sqlite.filename_uri:
+        raise UsageError(
+            f"{connection.sqlite.filename_uri}: the metadata must be in a file of this machine; "
+            "give the address as pipeline_root, and a folder as root"
+        )
     return Path(connection.sqlite.filename_uri)
 
 

@@ -1,16 +1,11 @@
 """Real servers on loopback that fail on demand: moto's S3 behind a proxy, Google's API, the web."""
 
 import http.client
-import http.server
-import json
 import os
-import socket
-import struct
-import threading
-import time
-import urllib.parse
 
 import pytest
+from faulty_server import FaultyHandler, QuietServer
+from google_store import GoogleStore
 
 from penstock.components.files import remote_retry, remote_system
 
@@ -25,49 +20,6 @@ def quick(monkeypatch, tmp_path):
     monkeypatch.setenv("PENSTOCK_SPOOL", str(tmp_path / "spool"))
     yield
     remote_system._make.cache_clear()
-
-
-class FaultyHandler(http.server.BaseHTTPRequestHandler):
-    """Answers that meet the server's faults, one each, in turn."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        fault = self.next_fault()
-        if fault == "reset":
-            linger_not = struct.pack("ii", 1, 0)
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_not)
-            self.connection.close()
-            self.close_connection = True
-            return
-        if fault == "stall":
-            time.sleep(1.5)
-        status, headers, body = self.answer()
-        if fault == "503":
-            status, headers, body = 503, {}, b""
-        if fault == "short":
-            body = body[: len(body) // 2]
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        if not headers.keys() & {"Content-Length", "Transfer-Encoding", "Connection"}:
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body[: len(body) // 2] if fault == "break" else body)
-            self.close_connection = self.close_connection or fault == "break"
-
-    do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
-
-    def next_fault(self):
-        if self.command == "PUT":
-            return self.server.put_faults.pop(0) if self.server.put_faults else None
-        faults = self.server.faults
-        return faults.pop(0) if faults and self.command == "GET" and self.may_fail() else None
-
-    def log_message(self, *_):
-        pass
 
 
 class ProxyHandler(FaultyHandler):
@@ -127,75 +79,6 @@ class WebHandler(FaultyHandler):
         return 200, headers, content
 
 
-class GoogleHandler(FaultyHandler):
-    """The part of the JSON API that files take; objects are `server.objects`."""
-
-    def may_fail(self):
-        return self.path.startswith("/download/")
-
-    def answer(self):
-        url = urllib.parse.urlsplit(self.path)
-        query = dict(urllib.parse.parse_qsl(url.query))
-        if self.command == "POST":
-            return self.upload(query)
-        bucket, _, name = url.path.partition("/storage/v1/b/")[2].partition("/o")
-        name = urllib.parse.unquote(name.lstrip("/"))
-        objects = self.server.objects
-        if bucket == "closed":
-            return self.json(403, {"error": {"code": 403, "message": "no access"}})
-        if not name:
-            prefix = query.get("prefix", "")
-            below = [key for key in objects if key.startswith(prefix)]
-            return self.json(200, {"items": [self.item(key) for key in below]})
-        if self.command == "DELETE" and objects.pop(name, None) is not None:
-            return 204, {}, b""
-        if name not in objects:
-            return self.json(404, {"error": {"code": 404, "message": "not found"}})
-        if not self.may_fail():
-            return self.json(200, self.item(name))
-        wanted = query.get("ifGenerationMatch")
-        if wanted not in (None, self.item(name)["generation"]):
-            return self.json(412, {"error": {"code": 412, "message": "conditionNotMet"}})
-        if not self.headers.get("Range"):
-            return 200, {}, objects[name]
-        start, _, end = self.headers["Range"].removeprefix("bytes=").partition("-")
-        return 206, {}, objects[name][int(start) : int(end) + 1]
-
-    def upload(self, query):
-        _, head, body = self.body.split(b"--==0==", 2)
-        name = json.loads(head.partition(b"\n\n")[2])["name"]
-        if query.get("ifGenerationMatch") == "0" and name in self.server.objects:
-            return self.json(412, {"error": {"code": 412, "message": "conditionNotMet"}})
-        self.server.objects[name] = body.partition(b"\n\n")[2].removesuffix(b"\n--==0==--")
-        return self.json(200, self.item(name))
-
-    def item(self, name):
-        content = self.server.objects[name]
-        version = str(abs(hash(content)))
-        return {"name": name, "bucket": "b", "size": str(len(content)), "generation": version}
-
-    def json(self, status, value):
-        return status, {"Content-Type": "application/json"}, json.dumps(value).encode()
-
-
-class QuietServer(http.server.ThreadingHTTPServer):
-    """A server that a test breaks on purpose."""
-
-    daemon_threads = True
-
-    def __init__(self, handler):
-        super().__init__(("127.0.0.1", 0), handler)
-        self.faults, self.put_faults, self.asked = [], [], []
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}).start()
-
-    def handle_error(self, *_):
-        pass
-
-    def close(self):
-        self.shutdown()
-        self.server_close()
-
-
 @pytest.fixture(scope="session")
 def moto():
     """An S3 server; its port."""
@@ -253,13 +136,10 @@ def web():
 
 
 @pytest.fixture
-def google(monkeypatch):
+def google(tmp_path, monkeypatch):
     """Google's JSON API; its objects are `objects`."""
-    import fsspec
-
-    server = QuietServer(GoogleHandler)
-    server.objects = {}
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setitem(fsspec.config.conf, "gs", {"token": "anon"})
+    server = GoogleStore(tmp_path)
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
     yield server
     server.close()
