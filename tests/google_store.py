@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from faulty_server import FaultyHandler, QuietServer
 
-HOSTS = ("www.googleapis.com", "storage.googleapis.com", "oauth2.googleapis.com")
+# Whom TensorFlow, Python's requests and httplib2 trust.
+_TRUST = ("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "HTTPLIB2_CA_CERTS")
 
 
 class GoogleHandler(FaultyHandler):
@@ -182,11 +183,11 @@ class GoogleStore(QuietServer):
         environment: What leads a process to it, which logs in as a user.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder, handler=GoogleHandler):
         self.objects, self.uploads = {}, {}
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.load_cert_chain(_certificate(folder / "google.pem"))
-        super().__init__(GoogleHandler)
+        super().__init__(handler)
         user = {"type": "authorized_user", "client_id": "i", "client_secret": "s"}
         login = folder / "google.json"
         login.write_text(json.dumps({**user, "refresh_token": "r"}))
@@ -194,7 +195,7 @@ class GoogleStore(QuietServer):
         self.environment = {
             "STORAGE_EMULATOR_HOST": self.address,
             "https_proxy": self.address,
-            **dict.fromkeys(("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE"), str(folder / "google.pem")),
+            **dict.fromkeys(_TRUST, str(folder / "google.pem")),
             "GOOGLE_APPLICATION_CREDENTIALS": str(login),
         }
 
@@ -210,7 +211,7 @@ def _certificate(file):
         name, name, key.public_key(), x509.random_serial_number(), now - day, now + day
     )
     for extension, is_critical in (
-        (x509.SubjectAlternativeName(map(x509.DNSName, HOSTS)), False),
+        (x509.SubjectAlternativeName([x509.DNSName("*.googleapis.com")]), False),
         (x509.BasicConstraints(ca=True, path_length=None), True),
         (x509.KeyUsage(digital_signature=True, key_cert_sign=True, **usage), True),
         (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False),

@@ -5,6 +5,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from penstock.components.files.spool import local_path
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import split_dir, split_of
@@ -56,7 +57,7 @@ def rows_in(folder: str, *, of_each: int | None = None) -> Iterator[tuple[str, i
         OSError: The split is not there.
     """
     for name in names_in(folder):
-        for record in read_records(posixpath.join(folder, name)):
+        for record in read_records(local_path(posixpath.join(folder, name))):
             if record.number == of_each:
                 break
             message: Any = parse_example(record.payload)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
+from penstock.components.files.spool import local_folder
 from penstock.components.tfrecord.records import read_records
 from penstock.pipelines.reporting.artifact_files import names_in, read_bytes
 from penstock.pipelines.reporting.closer_facts import CloserFacts, class_name, gather_closer
@@ -139,6 +140,7 @@ def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFa
         DataError: It is damaged.
         OSError: It is not there.
     """
+    uri = local_folder(uri)
     result = read_evaluation(uri)
     plots = list(_plots(uri))
     histograms = (plot.calibration_histogram_buckets.buckets for plot in plots)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.components.errors import DataError
-from penstock.pipelines.reporting.artifact_files import read_bytes
+from penstock.pipelines.reporting.artifact_files import is_remote, read_bytes
 from penstock.pipelines.runs.prune import folder_bytes
 
 _FILE = "saved_model.pb"
@@ -54,7 +54,7 @@ class ModelFacts:
 
 
 def gather_model(uri: str) -> ModelFacts:
-    """The facts of a local `Model` or `PushedModel` artifact; DataError without a SavedModel."""
+    """The facts of a `Model` or `PushedModel` artifact; DataError without a SavedModel."""
     folder = find_saved_model(uri)
     # TensorFlow takes seconds to import; whoever trained has done so.
     from tensorflow.core.protobuf import saved_model_pb2
@@ -73,7 +73,10 @@ def gather_model(uri: str) -> ModelFacts:
 
 def find_saved_model(uri: str) -> str:
     """The folder of the SavedModel below an artifact, serving models first; DataError if none."""
-    found = [folder for folder, _, files in os.walk(uri) if _FILE in files]
+    walk = os.walk
+    if is_remote(uri):
+        from tfx.dsl.io.fileio import walk  # brings TensorFlow
+    found = [folder.rstrip("/") for folder, _, files in walk(uri) if _FILE in files]
     if not found:
         raise DataError(f"{uri}: no {_FILE} in it")
     return min(found, key=lambda folder: ("serving" not in folder.lower(), len(folder), folder))

@@ -5,6 +5,7 @@ import json
 import posixpath
 from dataclasses import dataclass
 
+from penstock.components.files.spool import local_path
 from penstock.components.tfrecord.records import read_records
 from penstock.pipelines.reporting.artifact_files import names_in, split_folder, splits_in
 from penstock.pipelines.reporting.model_facts import Signature
@@ -59,6 +60,6 @@ def _sample(examples: str) -> tuple[str, bytes] | None:
         folder = split_folder(examples, split)
         for name in names_in(folder):
             path = posixpath.join(folder, name)
-            for record in read_records(path):
+            for record in read_records(local_path(path)):
                 return path, record.payload
     return None

@@ -4,6 +4,8 @@ import json
 import os
 from dataclasses import dataclass
 
+from penstock.components.files.spool import local_folder
+
 BASELINE_NAME = "baseline.json"
 
 
@@ -45,7 +47,7 @@ class Beaten:
 
 def read_baseline(model_run: str | None) -> tuple[Beaten, ...]:
     """The comparison in the ModelRun at `model_run`, a target each; empty where there is none."""
-    path = os.path.join(model_run or "", BASELINE_NAME)
+    path = os.path.join(local_folder(model_run) if model_run else "", BASELINE_NAME)
     if not os.path.isfile(path):
         return ()
     with open(path, encoding="utf-8") as file:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.components.files.spool import local_folder
 from penstock.components.tfrecord.records import read_records
 from penstock.pipelines.runs import slices
 
@@ -83,6 +84,7 @@ def read_evaluation(directory: str) -> EvaluationResult:
     # TensorFlow Model Analysis takes seconds to import; whoever ran an Evaluator has done so.
     from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
+    directory = local_folder(directory)
     metrics: dict[str, dict[str, float]] = {}
     baseline: dict[str, dict[str, float]] = {}
     features: dict[str, tuple[str, ...]] = {}

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from penstock.components.errors import DataError
+from penstock.components.files.spool import local_path
 from penstock.components.gates.anomalies import list_anomalies, read_anomalies
-from penstock.components.tfrecord.manifest import Manifest, read_manifest
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, read_manifest
 from penstock.components.trainer.record import TrainingRecord, read_training_record
 from penstock.components.trainer.utilisation.record import read_utilisation
 from penstock.components.trainer.utilisation.verdict import bottleneck
@@ -100,7 +102,7 @@ def collect(store: Any, pipeline: str) -> RunSummary:
         run_id=run.run_id,
         nodes=tuple(NodeSummary(node.node, node.state, node.seconds) for node in run.nodes),
         examples=uris["Examples"],
-        data=_read(read_manifest, uris["Examples"]),
+        data=_read(_manifest, uris["Examples"]),
         anomalies=_anomalies(uris["ExampleAnomalies"]),
         training=training,
         bottleneck=bottleneck(training, used) if training else None,
@@ -122,6 +124,13 @@ def _read(reader: Callable[[str], Read], uri: str | None) -> Read | None:
         return reader(uri) if uri else None
     except DataError:
         return None
+
+
+def _manifest(uri: str) -> Manifest:
+    if "://" not in uri:
+        return read_manifest(uri)
+    path = Path(local_path(f"{uri}/{MANIFEST_NAME}"))
+    return Manifest.from_json(path.read_text(encoding="utf-8"), uri)
 
 
 def _anomalies(uri: str | None) -> tuple[str, ...] | None:

@@ -1,7 +1,9 @@
 import pytest
 
-from penstock.components.engine.options import EngineOptions
+from penstock.components.engine.options import DATAFLOW_OPTIONS, EngineOptions
 from penstock.components.errors import UsageError
+
+NEEDED = ("project=p", "region=r", "temp_location=gs://b/t", "sdk_container_image=i")
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,11 @@ from penstock.components.errors import UsageError
             "--runner=PortableRunner --job_endpoint=j:8099 --sdk_container_image=unused "
             "--environment_type=EXTERNAL --environment_config=w:1 --parallelism=4",
         ),
+        (
+            {"runner": "dataflow", "dataflow": (*NEEDED, "machine_type=n2-standard-8")},
+            "--runner=DataflowRunner --project=p --region=r --temp_location=gs://b/t "
+            "--sdk_container_image=i --machine_type=n2-standard-8",
+        ),
     ],
 )
 def test_what_beam_is_told(options, args):
@@ -53,7 +60,10 @@ def test_what_beam_is_told(options, args):
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"runner": "spark"}, "`runner` must be one of local, flink, dask, portable, got 'spark'"),
+        (
+            {"runner": "spark"},
+            "`runner` must be one of local, flink, dask, portable, dataflow, got 'spark'",
+        ),
         ({"runner": "flink"}, "runner 'flink' needs `flink_master`, HOST:PORT"),
         ({"job_endpoint": "j:1"}, "`job_endpoint` is of runner 'portable', got 'local'"),
         (
@@ -66,9 +76,33 @@ def test_what_beam_is_told(options, args):
             {"runner": "dask", "dask_scheduler": "d:1", "workers": 2},
             "`workers` are processes of the runner local, not of an engine",
         ),
+        ({"dataflow": NEEDED}, "`dataflow` is of runner 'dataflow', got 'local'"),
+        ({"runner": "dataflow"}, "runner 'dataflow' needs `dataflow=project=...`"),
+        (
+            {"runner": "dataflow", "dataflow": NEEDED[:-1]},
+            "runner 'dataflow' needs `dataflow=sdk_container_image=...`",
+        ),
+        (
+            {"runner": "dataflow", "dataflow": (*NEEDED, "staging_location=/tmp")},
+            "`dataflow=staging_location` must begin with gs://, got '/tmp'",
+        ),
+        (
+            {"runner": "dataflow", "dataflow": ("worker_type=n2",)},
+            f"`dataflow` takes NAME=VALUE of {', '.join(DATAFLOW_OPTIONS)}; got 'worker_type'",
+        ),
     ],
 )
 def test_what_is_refused(options, error):
     with pytest.raises(UsageError) as caught:
         EngineOptions(**options)
     assert str(caught.value) == error
+
+
+def test_beam_knows_the_options_of_dataflow():
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    values = dict.fromkeys(DATAFLOW_OPTIONS, "1") | {"flexrs_goal": "COST_OPTIMIZED"}
+    values |= {"autoscaling_algorithm": "NONE", "no_use_public_ips": ""}
+    told = [f"--{name}={value}".removesuffix("=") for name, value in values.items()]
+    known = PipelineOptions(told).get_all_options(drop_default=True, retain_unknown_options=False)
+    assert len(known) == len(DATAFLOW_OPTIONS)

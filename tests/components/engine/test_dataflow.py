@@ -1,0 +1,91 @@
+"""An ingest on a stand-in for Dataflow's API, which runs the staged job on Beam's local runner."""
+
+import json
+import os
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability import python_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from google_store import GoogleHandler, GoogleStore
+
+from penstock.components.engine.pipeline import local_pipeline
+from penstock.components.example_gen.ingest import ingest, plan_job
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.files import remote_system
+from penstock.components.sources.open import open_source
+from penstock.components.tfrecord.manifest import Manifest
+from penstock.components.tfrecord.sharding import ShardOptions
+
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(300)]
+
+OPTIONS = (
+    *("project=my-project", "region=europe-west1", "temp_location=gs://bucket/tmp"),
+    *("sdk_container_image=registry/penstock@sha256:0", "machine_type=n2-standard-8"),
+    *("service_account_email=jobs@my-project.iam", "max_num_workers=20"),
+    *("subnetwork=regions/europe-west1/subnetworks/own", "no_use_public_ips"),
+)
+
+
+class DataflowHandler(GoogleHandler):
+    """Jobs are done when their creation is answered; `server.jobs` are what was asked for."""
+
+    def reply(self, method, target, body):
+        if not target.startswith("/v1b3/"):
+            return super().reply(method, target, body)
+        if method == "POST":
+            job = json.loads(body)
+            self.server.jobs.append((target.partition("?")[0], job))
+            run_staged(self.server.objects, job)
+        return self.json(200, {"id": "job-1", "currentState": "JOB_STATE_DONE"})
+
+
+def run_staged(objects, job):
+    """What Dataflow's workers do: the pipeline that was staged, in processes of its image."""
+    told = job["environment"]["sdkPipelineOptions"]["options"]
+    staged = objects[told["pipelineUrl"].removeprefix("gs://bucket/")]
+    pipeline = beam_runner_api_pb2.Pipeline.FromString(staged)
+    for environment in pipeline.components.environments.values():
+        environment.urn, environment.payload = python_urns.EMBEDDED_PYTHON, b""
+    FnApiRunner().run_via_runner_api(pipeline, PipelineOptions([])).wait_until_finish()
+
+
+@pytest.fixture
+def dataflow(tmp_path, monkeypatch):
+    """The API, and the store."""
+    server = GoogleStore(tmp_path, DataflowHandler)
+    server.jobs = []
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    remote_system._make.cache_clear()
+    yield server
+    server.close()
+    remote_system._make.cache_clear()
+
+
+def test_the_same_bytes_as_in_process(dataflow, taxi_csv, tmp_path, penstock):
+    options = IngestOptions(shards=ShardOptions(shards=4))
+    job = plan_job(open_source(str(taxi_csv)), SplitOptions(), options)
+    here = ingest([job], tmp_path / "here", options, local_pipeline)
+    told = (part for option in OPTIONS for part in ("--dataflow", option))
+    command = ("ingest", taxi_csv, "gs://bucket/out", "--shards=4", "--runner=dataflow", *told)
+    done = penstock(*command, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+
+    there = Manifest.from_json(dataflow.objects["out/manifest.json"].decode(), "out")
+    assert there == here
+    [(path, job)] = dataflow.jobs
+    assert path == "/v1b3/projects/my-project/locations/europe-west1/jobs"
+    assert job["type"] == "JOB_TYPE_BATCH"
+    environment = job["environment"]
+    assert environment["serviceAccountEmail"] == "jobs@my-project.iam"
+    assert environment["tempStoragePrefix"].startswith("storage.googleapis.com/bucket/tmp/")
+    [pool] = environment["workerPools"]
+    [image] = pool["sdkHarnessContainerImages"]
+    assert image["containerImage"] == "registry/penstock@sha256:0"
+    assert pool["machineType"] == "n2-standard-8"
+    assert pool["autoscalingSettings"]["maxNumWorkers"] == 20
+    assert pool["subnetwork"] == "regions/europe-west1/subnetworks/own"
+    assert pool["ipConfiguration"] == "WORKER_IP_PRIVATE"
