@@ -194,7 +194,7 @@ class GoogleStore(QuietServer):
         self.address = f"http://127.0.0.1:{self.server_port}"
         self.environment = {
             "STORAGE_EMULATOR_HOST": self.address,
-            "https_proxy": self.address,
+            "HTTPS_PROXY": self.address,
             **dict.fromkeys(_TRUST, str(folder / "google.pem")),
             "GOOGLE_APPLICATION_CREDENTIALS": str(login),
         }

@@ -25,6 +25,7 @@ DATAFLOW_OPTIONS = (
     *_DATAFLOW_NEEDS,
     *("staging_location", "job_name", "labels", "experiments", "dataflow_service_options"),
     *("service_account_email", "impersonate_service_account", "dataflow_kms_key"),
+    "dataflow_endpoint",
     *("machine_type", "num_workers", "max_num_workers", "autoscaling_algorithm", "flexrs_goal"),
     *("disk_size_gb", "disk_type", "min_cpu_platform", "worker_region", "worker_zone"),
     *("network", "subnetwork", "no_use_public_ips", "number_of_worker_harness_threads"),
