@@ -123,7 +123,8 @@ class EngineOptions:
         if self.runner == "dask":
             return [*args, "--dask_partition_size=1"]  # of tasks, each minutes of work
         args += ["--environment_type=EXTERNAL", f"--environment_config={self.worker_pool}"]
-        args.append(f"--parallelism={self.parallelism}")
+        # Else a job's Python workers end with each stage that no other overlaps.
+        args += [f"--parallelism={self.parallelism}", "--environment_cache_millis=60000"]
         if self.runner == "flink":
             args.append(f"--flink_version={self.flink_version}")
             args += [f"--flink_job_server_jar={self.job_server_jar}"] if self.job_server_jar else []

@@ -13,7 +13,7 @@ NEEDED = ("project=p", "region=r", "temp_location=gs://b/t", "sdk_container_imag
             {"runner": "flink", "flink_master": "jm:8081", "parallelism": 8},
             "--runner=FlinkRunner --flink_master=jm:8081 --sdk_container_image=unused "
             "--environment_type=EXTERNAL --environment_config=localhost:50000 "
-            "--parallelism=8 --flink_version=1.20",
+            "--parallelism=8 --environment_cache_millis=60000 --flink_version=1.20",
         ),
         (
             {
@@ -24,7 +24,7 @@ NEEDED = ("project=p", "region=r", "temp_location=gs://b/t", "sdk_container_imag
             },
             "--runner=FlinkRunner --flink_master=jm:8081 --sdk_container_image=unused "
             "--environment_type=EXTERNAL --environment_config=localhost:50000 --parallelism=2 "
-            "--flink_version=1.20 --flink_job_server_jar=/j.jar",
+            "--environment_cache_millis=60000 --flink_version=1.20 --flink_job_server_jar=/j.jar",
         ),
         (
             {"runner": "dask", "dask_scheduler": "d:8786"},
@@ -39,7 +39,8 @@ NEEDED = ("project=p", "region=r", "temp_location=gs://b/t", "sdk_container_imag
                 "parallelism": 4,
             },
             "--runner=PortableRunner --job_endpoint=j:8099 --sdk_container_image=unused "
-            "--environment_type=EXTERNAL --environment_config=w:1 --parallelism=4",
+            "--environment_type=EXTERNAL --environment_config=w:1 --parallelism=4 "
+            "--environment_cache_millis=60000",
         ),
         (
             {"runner": "dataflow", "dataflow": (*NEEDED, "machine_type=n2-standard-8")},
