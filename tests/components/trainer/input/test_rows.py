@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.input import cache
+from penstock.components.trainer.input import rows as rows_module
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
 
@@ -54,6 +55,30 @@ def test_the_same_seed_gives_the_same_batches(shards, data, cache):
 
     assert batches(1) == batches(1)
     assert batches(1) != batches(2)
+
+
+def test_small_batches_are_parsed_together_and_stay_the_same(shards, data, monkeypatch):
+    sizes = []
+    parser = rows_module.parser
+
+    def noted(*args):
+        parse = parser(*args)
+        return lambda records: (sizes.append(records.shape[0]), parse(records))[1]
+
+    monkeypatch.setattr(rows_module, "parser", noted)
+
+    def batches(rows_together):
+        sizes.clear()
+        monkeypatch.setattr(rows_module, "_PARSED_ROWS", rows_together)
+        options = InputOptions(batch_size=10, seed=1)
+        found = train_input_fn(shards, data.spec, options=options, label="y").take(25)
+        assert found.element_spec[0]["row"].shape == (10, 1)
+        return [(features["row"].numpy().tolist(), y.numpy().tolist()) for features, y in found]
+
+    alone = batches(10)
+    assert sizes[1:] == [10]  # the first is of the look at one record
+    assert batches(4096) == alone
+    assert sizes[1:] == [100]
 
 
 @pytest.mark.parametrize("cache", ["none", "memory"])
