@@ -14,7 +14,7 @@ import tensorflow_transform as tft
 from tfx.components.trainer.fn_args_utils import FnArgs
 
 from penstock.components import image_features as names
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.export import TransformGraph, export
@@ -46,7 +46,8 @@ from penstock.pipelines.blocks.preprocessing import Columns, dense_column
 from penstock.pipelines.blocks.target import Target, transformed_name
 from penstock.pipelines.config.overrides import from_mapping
 
-_SIZES = (names.HEIGHT, names.WIDTH)
+# Of raw pixels, as `stored_images` looks for them.
+_SIZES = (names.HEIGHT, names.WIDTH, "height", "width")
 CLASSES = "classes"
 """The vocabulary of classes: number, tabulator, words."""
 
@@ -111,6 +112,12 @@ def train_images(
     config: Mapping[str, Any] = fn_args.custom_config
     images = from_mapping(ImageInputOptions, config["input"])
     augment = from_mapping(AugmentOptions, config["augment"])
+    stored = stored_images(fn_args.train_files, options=images, image=image, label=label)
+    if any(one.dtype != tf.uint8 for one in stored.values()):
+        raise UsageError(
+            f"{image} has pixels as floats, which serve_images could not be given: train on them "
+            "with train_image_input_fn in a run_fn of your own"
+        )
     transform = tft.TFTransformOutput(fn_args.transform_graph_path)
     texts = class_texts(transform)
     target = Target(label, "classes", tuple(texts))
@@ -163,7 +170,6 @@ def train_images(
     write_baseline(fn_args.model_run_dir, compared)
     if config["must_beat_baseline"]:
         require_beaten(compared)
-    stored = stored_images(fn_args.train_files, image=image, label=label)
     export(
         trained.model,
         fn_args.serving_model_dir,

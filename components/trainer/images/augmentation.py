@@ -79,6 +79,7 @@ def augment_in_input(
             change.generator = seeds
 
     def augment(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        tf.debugging.assert_type(images, tf.uint8, "augment floats in the model, not in the input")
         seeds.given, seeds.draws = seed, 0
         changed = augmentation(tf.cast(images, tf.float32), training=True)
         return tf.cast(tf.clip_by_value(tf.round(changed), 0.0, 255.0), tf.uint8)

@@ -7,26 +7,29 @@ import keras
 import tensorflow as tf
 
 from penstock.components.trainer.export import Prepare, Signature
-from penstock.components.trainer.input.image_decode import (
-    StoredImages,
-    decode_encoded,
-    decode_whole,
-)
+from penstock.components.trainer.input.image_decode import decode_encoded, decode_whole
 from penstock.components.trainer.input.image_options import ImageInputOptions
-from penstock.components.trainer.input.images import IMAGE
+from penstock.components.trainer.input.images import IMAGE, Stored
 
 
-def decode_features(stored: StoredImages, options: ImageInputOptions) -> Prepare:
+def decode_features(stored: Stored, options: ImageInputOptions) -> Prepare:
     """A function of parsed features to the model's, for `export(prepare=...)`.
 
-    It takes the image and, of raw pixels, height and width, each of one value an image; it
-    gives `{"image": uint8 [batch, height, width, channels]}`.
+    It takes each image as its feature holds it, floats [batch, ...], and, of raw pixels with a size
+    of their own, height and width; it gives what the training input does, `{"image": [batch,
+    height, width, channels]}`.
     """
-    decode = partial(decode_whole, stored=stored, options=options)
 
     def prepare(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        columns = {name: tf.reshape(features[name], [-1]) for name in stored.spec}
-        return {IMAGE: _each(decode, columns, options)}
+        images = {}
+        for name, one in stored.items():
+            columns = {
+                n: features[n] if features[n].dtype == tf.float32 else tf.reshape(features[n], [-1])
+                for n in one.spec
+            }
+            decode = partial(decode_whole, stored=one, options=options)
+            images[name] = _each(decode, columns, options, one.dtype)
+        return images
 
     return prepare
 
@@ -48,7 +51,7 @@ def serve_images(
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "encoded")], autograph=False)
     def serve(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
-        images = _each(decode, encoded, options)
+        images = _each(decode, encoded, options, tf.uint8)
         probabilities = tf.cast(model({IMAGE: images}, training=False), tf.float32)
         label = tf.argmax(probabilities, axis=-1)
         texts = tf.constant(list(class_texts), tf.string)
@@ -61,7 +64,8 @@ def _each(
     decode: Callable[..., tf.Tensor],
     images: tf.Tensor | Mapping[str, tf.Tensor],
     options: ImageInputOptions,
+    dtype: tf.DType,
 ) -> tf.Tensor:
-    """uint8 [batch, height, width, channels]."""
+    """[batch, height, width, channels]."""
     size = [options.height, options.width, options.channels]
-    return tf.map_fn(decode, images, fn_output_signature=tf.TensorSpec(size, tf.uint8))
+    return tf.map_fn(decode, images, fn_output_signature=tf.TensorSpec(size, dtype))

@@ -5,6 +5,7 @@ A cache on disk is a folder of this process alone: one of yesterday may be of ot
 
 import atexit
 import fcntl
+import math
 import shutil
 import tempfile
 from pathlib import Path
@@ -31,14 +32,16 @@ _locks: list[IO[str]] = []
 
 
 def cached(images: tf.data.Dataset, rows: int, options: ImageInputOptions) -> tf.data.Dataset:
-    """`images`, an image and its label each, equal in every pass, from the cache after the first.
+    """`images`, a row's and its label each, equal in every pass, from the cache after the first.
 
     Raises:
         UsageError: They do not fit; says how much there is and how much is free.
         DataError: The cache's folder cannot be written.
     """
-    needed = rows * (options.image_bytes + _OVERHEAD_BYTES)
-    what = f"{rows:,} images of {options.height}x{options.width}x{options.channels}"
+    specs = images.element_spec[0].values()
+    each = sum(spec.dtype.size * math.prod(spec.shape) for spec in specs)
+    needed = rows * (each + _OVERHEAD_BYTES)
+    what = f"{rows * len(specs):,} images of {options.height}x{options.width}x{options.channels}"
     others = " or ".join(f"{c!r}" for c in options.caches if c != options.cache)
     advice = f"use cache {others}, or smaller images"
     if options.cache == "memory":

@@ -1,19 +1,19 @@
-"""Stored images to uint8 tensors of one size: the same ops in training, evaluation and serving.
+"""Stored images to tensors of one size: the same ops in training, evaluation and serving.
 
-Flows in: a JPEG or PNG, or raw pixels with their height, width and channels. Flows out: uint8
-[height, width, channels]. Resizing is bilinear and takes no mean where it makes images smaller,
-as `keras.utils.image_dataset_from_directory` does it: it leaves out pixels of an image of more
-than twice the size, unless `scaled_decode` has libjpeg take means of 2, 4 or 8 pixels a side.
+Flows in: a JPEG or PNG, or pixels, as `image_storage` tells. Flows out: [height, width, channels]
+of the dtype that is stored, uint8 of a file. Resizing is bilinear and takes no mean where it makes
+images smaller, as `keras.utils.image_dataset_from_directory` does it: it leaves out pixels of an
+image of more than twice the size, unless `scaled_decode` has libjpeg take means of 2, 4 or 8 pixels
+a side.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import tensorflow as tf
 
-from penstock.components import image_features as names
 from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.image_storage import StoredImages
 
 Features = Mapping[str, tf.Tensor]
 
@@ -23,39 +23,12 @@ _ASPECTS = (3 / 4, 4 / 3)
 _RATIOS = (1, 2, 4, 8)
 
 
-@dataclass(frozen=True)
-class StoredImages:
-    """How all images of an input are stored: raw pixels need other ops than files do.
-
-    Attributes:
-        is_raw: Whether they are uint8 [height, width, channels], not JPEG or PNG.
-        channels: Of raw ones, all of them; else 0.
-        first_size: Height and width of the first. Where that is the size that is wanted, each
-            image is looked at before it is resized, which others need not pay for.
-        image: The feature that holds them.
-    """
-
-    is_raw: bool = False
-    channels: int = 0
-    first_size: tuple[int, int] = (0, 0)
-    image: str = names.ENCODED
-
-    @property
-    def spec(self) -> dict[str, tf.io.FixedLenFeature]:
-        """What `parse_single_example` must give for one image."""
-        spec = {self.image: tf.io.FixedLenFeature([], tf.string)}
-        if self.is_raw:
-            for name in (names.HEIGHT, names.WIDTH):
-                spec[name] = tf.io.FixedLenFeature([], tf.int64)
-        return spec
-
-
 def decode_whole(
     features: Features, *, stored: StoredImages, options: ImageInputOptions
 ) -> tf.Tensor:
-    """The whole image, resized as the options say: uint8 [height, width, channels]."""
-    if stored.is_raw:
-        image = _raw_pixels(features, stored, options.channels)
+    """The whole image, resized as the options say: [height, width, channels]."""
+    if stored.channels:
+        image = _pixels(features, stored, options.channels)
     else:
         image = _decoded(features[stored.image], options)
     if stored.first_size != (options.height, options.width):
@@ -73,7 +46,7 @@ def decode_encoded(encoded: tf.Tensor, *, options: ImageInputOptions) -> tf.Tens
 def decode_random_part(
     features: Features, seed: tf.Tensor, *, stored: StoredImages, options: ImageInputOptions
 ) -> tf.Tensor:
-    """A part of the image by a seed, int64 [2], resized: uint8 [height, width, channels]."""
+    """A part of the image by a seed, int64 [2], resized: [height, width, channels]."""
     encoded, channels = features[stored.image], options.channels
 
     def of_pixels(image: tf.Tensor) -> tf.Tensor:
@@ -90,8 +63,8 @@ def decode_random_part(
 
         return _at_scale(part_at, window[2:], options) if options.scaled_decode else part_at(1)
 
-    if stored.is_raw:
-        return _resized(of_pixels(_raw_pixels(features, stored, channels)), options)
+    if stored.channels:
+        return _resized(of_pixels(_pixels(features, stored, channels)), options)
     part = tf.cond(
         tf.io.is_jpeg(encoded), of_jpeg, lambda: of_pixels(_any_image(encoded, channels))
     )
@@ -133,10 +106,16 @@ def _at_scale(
     return tf.switch_case(halvings, [partial(decode, ratio) for ratio in _RATIOS])
 
 
-def _raw_pixels(features: Features, stored: StoredImages, channels: int) -> tf.Tensor:
-    """uint8 [any height, any width, channels]."""
-    shape = tf.stack([features[names.HEIGHT], features[names.WIDTH], stored.channels])
-    image = tf.reshape(tf.io.decode_raw(features[stored.image], tf.uint8), shape)
+def _pixels(features: Features, stored: StoredImages, channels: int) -> tf.Tensor:
+    """[any height, any width, channels] of pixels that are not in a file."""
+    values = features[stored.image]
+    size = [features[name] for name in stored.sizes] or stored.first_size
+    if stored.form == "bytes":
+        values = tf.io.decode_raw(values, stored.dtype)
+    elif stored.form == "tensor":
+        values = tf.io.parse_tensor(values, stored.dtype)
+        size = tf.unstack(tf.shape(values)[:2], 2)
+    image = tf.reshape(values, tf.stack([*size, stored.channels]))
     image = tf.ensure_shape(image, [None, None, stored.channels])
     if stored.channels == channels:
         return image
@@ -157,7 +136,7 @@ def _fitted(image: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
 def _resized(image: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
     # Bilinear gives nothing beyond the pixels' own range, and an image of that size as it is. Cut,
     # not rounded, which would be half of one level in 255 nearer, for 3 % of the time.
-    return tf.cast(tf.image.resize(image, [options.height, options.width]), tf.uint8)
+    return tf.cast(tf.image.resize(image, [options.height, options.width]), image.dtype)
 
 
 def _random_window(shape: tf.Tensor, seed: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:

@@ -79,8 +79,3 @@ class ImageInputOptions(ReadOptions):
                 "cache_dir and cache 'disk' go together: a folder on a disk of this machine; "
                 f"got cache {self.cache!r} and cache_dir {self.cache_dir!r}"
             )
-
-    @property
-    def image_bytes(self) -> int:
-        """Bytes of one image as the model sees it."""
-        return self.height * self.width * self.channels

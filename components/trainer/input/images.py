@@ -1,4 +1,4 @@
-"""Shards of images in, batches of uint8 tensors out, as fast as images decode.
+"""Shards of images in, batches of tensors out, as fast as images decode.
 
 The chain for training, with what each link is for:
 
@@ -15,7 +15,7 @@ Every pass gives every image exactly once and is over before the next begins, ev
 batch is full, and a seed decides the order, so that a training goes on at any step.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,12 +35,9 @@ from penstock.components.trainer.input.common import (
 )
 from penstock.components.trainer.input.facts import facts_of
 from penstock.components.trainer.input.files import InputFiles, InputSource, find_input
-from penstock.components.trainer.input.image_decode import (
-    StoredImages,
-    decode_random_part,
-    decode_whole,
-)
+from penstock.components.trainer.input.image_decode import decode_random_part, decode_whole
 from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.image_storage import StoredImages, stored_as
 from penstock.components.trainer.input.passes import (
     ENDLESS,
     Passes,
@@ -52,17 +49,18 @@ from penstock.components.trainer.input.read_errors import keeps_source
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.utilisation.record import InputFacts
 
-_SIZES = (names.HEIGHT, names.WIDTH, names.CHANNELS)
 _NAMED = (
     "is none of an image with a label ({reason}); name their features, as in image='image' and "
     "label='label', or write it with `penstock ingest --kind images`"
 )
 
 IMAGE = "image"
-"""The one feature that these inputs give: uint8 [batch, height, width, channels]."""
+"""What these inputs call the image where there is one: [batch, height, width, channels]."""
 
 LabelFn = Callable[[Any], Any]
 BatchFn = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+# By what the input calls them.
+Stored = Mapping[str, StoredImages]
 
 
 @keeps_source
@@ -70,7 +68,7 @@ def train_image_input_fn(
     source: InputSource,
     *,
     options: ImageInputOptions,
-    image: str = names.ENCODED,
+    image: str | Sequence[str] = names.ENCODED,
     label: str | Sequence[str] = names.LABEL,
     label_fn: LabelFn | None = None,
     augment: BatchFn | None = None,
@@ -84,21 +82,23 @@ def train_image_input_fn(
         source: File paths and patterns as in TFX's `fn_args.train_files`, or a folder with a
             manifest.
         options: Size, shuffling and speed.
-        image: The feature that holds an image: a JPEG, PNG, BMP or the first of a GIF, or raw
-            pixels where `image/format` says `RAW`.
+        image: The feature that holds an image: a JPEG, PNG, BMP or the first of a GIF; raw
+            pixels, bytes of uint8 or float32 or a list of floats, of the record's height and width
+            or of those wanted; or such a tensor, serialized. Or several, of one size in the end.
         label: The feature that the label is made from, one whole number an image; or several,
             which then are a mapping by name.
         label_fn: Makes the label, int64 [batch], of that feature, int64 [batch]; None takes it
             as it is.
-        augment: Changes a batch of images, uint8 [batch, height, width, channels], to another
-            of the same kind, by a seed, int64 [2].
+        augment: Changes a batch of images, [batch, height, width, channels], to another of the
+            same kind, by a seed, int64 [2]: the same for all images of a row.
         split: The split to take from a manifest.
         input_context: This worker's place among several, as `tf.distribute` gives it.
         start: The batches that were given before, to go on after them; see `train`.
 
     Returns:
-        Dataset of `({"image": uint8 [batch, height, width, channels]}, label)`. Each pass comes
-        in another order and has each image once.
+        Dataset of `({"image": [batch, height, width, channels]}, label)`, uint8 but of pixels that
+        are floats, which come as they are. Several images are called by their features. Each pass
+        comes in another order and has each image once.
 
     Raises:
         DataError: There are no images, or the records are none of images.
@@ -106,7 +106,7 @@ def train_image_input_fn(
             another one than at the start.
     """
     files = find_input(source, split=split)
-    stored = _stored_images(files, image, label)
+    stored = _stored_images(files, image, label, options)
     passes = open_passes(
         files,
         options,
@@ -116,8 +116,8 @@ def train_image_input_fn(
         start=start,
     )
     batch_size = rows_of_replica(options, input_context)
-    whole = _parser(stored, label, partial(decode_whole, stored=stored, options=options))
-    part = _parser(stored, label, partial(decode_random_part, stored=stored, options=options))
+    whole = _parser(stored, label, partial(decode_whole, options=options))
+    part = _parser(stored, label, partial(decode_random_part, options=options))
     if options.cache != "none":
         decoded = parallel_map(_records(files, options), whole)
         kept = cached(decoded, sum(files.counted()), options)
@@ -133,7 +133,10 @@ def train_image_input_fn(
         change = augment
         batches = parallel_map(
             tf.data.Dataset.zip((batches, numbers)),
-            lambda batch, n: (change(batch[0], passes.seed_of(n)), batch[1]),
+            lambda batch, n: (
+                {name: change(images, passes.seed_of(n)) for name, images in batch[0].items()},
+                batch[1],
+            ),
         )
     return _finish(batches, label_fn, options)
 
@@ -143,7 +146,7 @@ def eval_image_input_fn(
     source: InputSource,
     *,
     options: ImageInputOptions,
-    image: str = names.ENCODED,
+    image: str | Sequence[str] = names.ENCODED,
     label: str | Sequence[str] = names.LABEL,
     label_fn: LabelFn | None = None,
     split: str = "eval",
@@ -155,24 +158,25 @@ def eval_image_input_fn(
     """
     files = find_input(source, split=split)
     files, batch_size = share_of_worker(files, options, input_context)
-    stored = _stored_images(files, image, label)
-    decode = partial(decode_whole, stored=stored, options=options)
-    images = parallel_map(_records(files, options), _parser(stored, label, decode))
+    stored = _stored_images(files, image, label, options)
+    parse = _parser(stored, label, partial(decode_whole, options=options))
+    images = parallel_map(_records(files, options), parse)
     return _finish(images.batch(batch_size), label_fn, options)
 
 
 def stored_images(
     source: InputSource,
     *,
-    image: str = names.ENCODED,
+    options: ImageInputOptions,
+    image: str | Sequence[str] = names.ENCODED,
     label: str | Sequence[str] = names.LABEL,
     split: str = "train",
-) -> StoredImages:
-    """How the images in `source` are stored, by the first of them.
+) -> Stored:
+    """How the images in `source` are stored, by the first record: for `decode_features`.
 
     Arguments and errors are those of `train_image_input_fn`.
     """
-    return _stored_images(find_input(source, split=split), image, label)
+    return _stored_images(find_input(source, split=split), image, label, options)
 
 
 def _records(files: InputFiles, options: ImageInputOptions) -> tf.data.Dataset:
@@ -212,20 +216,22 @@ def _cached_pass(
 
 
 def _parser(
-    stored: StoredImages, label: str | Sequence[str], decode: Callable[..., tf.Tensor]
+    stored: Stored, label: str | Sequence[str], decode: Callable[..., tf.Tensor]
 ) -> Callable[..., Any]:
-    """A serialised Example, and what else `decode` takes, to an image and its raw label."""
-    spec = {**stored.spec, **_label_spec(label)}
+    """A serialised Example, and what else `decode` takes, to its images and its raw label."""
+    spec = _label_spec(label)
+    for one in stored.values():
+        spec.update(one.spec)
 
-    def parse(record: tf.Tensor, *more: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def parse(record: tf.Tensor, *more: tf.Tensor) -> tuple[dict[str, tf.Tensor], Any]:
         features = tf.io.parse_single_example(record, spec)
         raw = features[label] if isinstance(label, str) else {n: features[n] for n in label}
-        return decode(features, *more), raw
+        return {name: decode(features, *more, stored=one) for name, one in stored.items()}, raw
 
     return parse
 
 
-def _label_spec(label: str | Sequence[str]) -> dict[str, tf.io.FixedLenFeature]:
+def _label_spec(label: str | Sequence[str]) -> dict[str, Any]:
     labels = [label] if isinstance(label, str) else label
     return dict.fromkeys(labels, tf.io.FixedLenFeature([], tf.int64))
 
@@ -235,34 +241,30 @@ def _finish(
 ) -> tf.data.Dataset:
     """Make the labels and keep batches ready."""
     to_label = label_fn or (lambda raw: raw)
-    batches = batches.map(lambda images, raw: ({IMAGE: images}, to_label(raw)))
+    batches = batches.map(lambda images, raw: (images, to_label(raw)))
     return tuned(batches, options)
 
 
-def _stored_images(files: InputFiles, image: str, label: str | Sequence[str]) -> StoredImages:
-    """How the first image is stored.
+def _stored_images(
+    files: InputFiles,
+    image: str | Sequence[str],
+    label: str | Sequence[str],
+    options: ImageInputOptions,
+) -> Stored:
+    """How the images of the first record are stored.
 
     Raises:
-        DataError: There is no record, or the first is none of an image.
+        DataError: There is no record, or the first is none of such images.
     """
-    spec = {
-        **StoredImages(image=image).spec,
-        **_label_spec(label),
-        names.FORMAT: tf.io.FixedLenFeature([], tf.string, ""),
-        **dict.fromkeys(_SIZES, tf.io.FixedLenFeature([], tf.int64, 0)),
-    }
+    called = {IMAGE: image} if isinstance(image, str) else {name: name for name in image}
 
-    def parse(record: tf.Tensor) -> StoredImages:
+    def parse(record: tf.Tensor) -> Stored:
         example = parse_example(record.numpy())
-        there = sorted(example.context.feature) if example else []
-        if not {image, *_label_spec(label)}.issubset(there):
-            raise tf.errors.InvalidArgumentError(None, None, f"it has {', '.join(there)}")
-        features = tf.io.parse_single_example(record, spec)
-        if features[names.FORMAT].numpy().decode() == names.RAW:
-            height, width, channels = (int(features[name]) for name in _SIZES)
-            return StoredImages(True, channels, (height, width), image)
-        height, width, _ = tf.io.decode_image(features[image], expand_animations=False).shape
-        return StoredImages(first_size=(height, width), image=image)
+        there = example.context.feature if example else {}
+        if not {*called.values(), *_label_spec(label)}.issubset(there):
+            raise tf.errors.InvalidArgumentError(None, None, f"it has {', '.join(sorted(there))}")
+        tf.io.parse_single_example(record, _label_spec(label))
+        return {name: stored_as(there, feature, options) for name, feature in called.items()}
 
     return first_record(files, parse, _NAMED)
 

@@ -7,14 +7,16 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.images.augmentation import augment_in_input
+from penstock.components.trainer.images.augmentation_options import AugmentOptions
 from penstock.components.trainer.input import cache as image_input_cache
 from penstock.components.trainer.input.image_decode import (
-    StoredImages,
     decode_encoded,
     decode_random_part,
     decode_whole,
 )
 from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.image_storage import StoredImages
 from penstock.components.trainer.input.images import (
     eval_image_input_fn,
     image_input_facts,
@@ -196,7 +198,9 @@ def test_images_of_the_wanted_size_are_taken_as_they_are(tmp_path):
     noise = np.random.default_rng(0).integers(0, 256, (2, 2, 3), np.uint8)
     other = np.repeat(ROWS, 3, axis=-1)
     source = write(tmp_path, [record(noise, 0, "RAW"), record(other, 1, "RAW")], shards=1)
-    assert stored_images(source) == StoredImages(True, 3, (2, 2))
+    sizes = ("image/height", "image/width")
+    stored = StoredImages("image/encoded", "bytes", tf.uint8, 3, sizes, (2, 2))
+    assert stored_images(source, options=options()) == {"image": stored}
     [(features, _)] = eval_image_input_fn(source, options=options())
     np.testing.assert_array_equal(features["image"][0], noise)
     np.testing.assert_array_equal(features["image"][1][..., 0], [[100, 200], [150, 250]])
@@ -294,7 +298,8 @@ def test_images_of_others_are_read_by_the_names_of_their_features(tmp_path, firs
     images = [tf.io.encode_png(plain(n, one, 3)).numpy() for n, one in enumerate(sizes)]
     source = write(tmp_path, [foreign(n, one) for n, one in enumerate(images)], shards=1)
     named = {"image": "image", "label": "label"}
-    assert stored_images(source, **named) == StoredImages(first_size=size, image="image")
+    stored = StoredImages("image", first_size=size)
+    assert stored_images(source, options=options(), **named) == {"image": stored}
     data = eval_image_input_fn(source, options=options(), **named)
     assert labels_of(data) == [[0, 1, 2, 3, 4]]
     batches = labels_of(train_image_input_fn(source, options=options(seed=1), **named), 2)
@@ -318,6 +323,95 @@ def test_a_record_without_the_named_features_is_refused(tmp_path, named, reason)
     )
     with pytest.raises(DataError, match=expected):
         eval_image_input_fn(source, options=options(), **named)
+
+
+# Pixels of others, without a header of their own.
+
+
+def floats(value):
+    return tf.train.Feature(float_list=tf.train.FloatList(value=value))
+
+
+def example(**features):
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+RED = np.array([[0.0, 0.25], [0.5, 1.5]], np.float32)
+TALL = np.arange(8, dtype=np.float32).reshape(4, 2, 1) / 8  # its rows' mean is 7 / 16
+
+
+@pytest.mark.parametrize(
+    ("features", "channels", "expected"),
+    [
+        ({"image": floats(RED.ravel())}, 1, RED[..., None]),
+        ({"image": text(RED.tobytes())}, 1, RED[..., None]),
+        ({"image": text(RED.tobytes())}, 3, np.repeat(RED[..., None], 3, -1)),
+        ({"image": text(tf.io.serialize_tensor(RED).numpy())}, 1, RED[..., None]),
+        ({"image": text(tf.io.serialize_tensor(TALL).numpy())}, 1, TALL[1:3]),
+        ({"image": floats(TALL.ravel()), "height": ints(4), "width": ints(2)}, 1, TALL[1:3]),
+        ({"image": text(bytes([1, 2, 3, 4]))}, 1, np.array([[[1], [2]], [[3], [4]]], np.uint8)),
+        (
+            {"image": text(bytes(range(8))), "height": ints(4), "width": ints(2)},
+            1,
+            np.array([[[2], [3]], [[4], [5]]], np.uint8),
+        ),
+    ],
+)
+def test_pixels_are_read_as_they_are(tmp_path, features, channels, expected):
+    source = write(tmp_path, [example(**features, label=ints(1))], shards=1)
+    named = {"image": "image", "label": "label"}
+    chosen = options(batch_size=1, channels=channels)
+    [(found, label)] = eval_image_input_fn(source, options=chosen, **named)
+    assert found["image"].dtype == expected.dtype
+    np.testing.assert_array_equal(found["image"][0], expected)
+    assert label.numpy().tolist() == [1]
+
+
+def test_several_images_of_a_row_are_called_by_their_names_and_cut_alike(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = []
+    for number in range(6):
+        left = rng.integers(0, 256, (8, 8, 3), np.uint8)
+        right = (left / 255).astype(np.float32)
+        features = {"left": text(tf.io.encode_png(left).numpy())}
+        features["right"] = text(tf.io.serialize_tensor(right).numpy())
+        rows.append(example(**features, label=ints(number)))
+    source = write(tmp_path, rows)
+    named = {"image": ["left", "right"], "label": "label"}
+    for changes in ({}, {"crop": "random"}, {"cache": "memory"}):
+        chosen = options(height=6, width=6, batch_size=4, seed=1, **changes)
+        augment = None if changes else (lambda images, seed: images[:, ::-1])
+        data = train_image_input_fn(source, options=chosen, augment=augment, **named)
+        features, label = next(iter(data))
+        assert {name: image.dtype for name, image in features.items()} == {
+            "left": tf.uint8,
+            "right": tf.float32,
+        }
+        assert features["left"].shape == (4, 6, 6, 3)
+        np.testing.assert_allclose(features["left"] / 255, features["right"], atol=1 / 255)
+        assert label.shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("image", "reason"),
+    [
+        (floats([1.0, 2.0]), "image has 0 bytes and 2 floats, neither 2x2 pixels of 1 or 3 chann"),
+        (text(bytes(5)), "image has 5 bytes and 0 floats, neither 2x2 pixels of 1 or 3 channels"),
+    ],
+)
+def test_pixels_of_another_number_are_refused(tmp_path, image, reason):
+    source = write(tmp_path, [example(image=image, label=ints(1))], shards=1)
+    with pytest.raises(DataError, match=reason):
+        eval_image_input_fn(source, options=options(), image="image", label="label")
+
+
+def test_floats_are_not_augmented_in_the_input(tmp_path):
+    source = write(tmp_path, [example(image=floats(RED.ravel()), label=ints(1))], shards=1)
+    with pytest.raises(TypeError, match="augment floats in the model, not in the input"):
+        train_image_input_fn(
+            source, options=options(channels=1), image="image", label="label",
+            augment=augment_in_input(AugmentOptions(flip_horizontal=True), channels=1),
+        )  # fmt: skip
 
 
 # What is refused.

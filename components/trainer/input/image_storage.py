@@ -1,0 +1,94 @@
+"""A record in, how its images are stored out: as files, raw pixels or serialized tensors."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from penstock.components import image_features as names
+from penstock.components.tfrecord.example_proto import tensor_header
+from penstock.components.trainer.input.image_options import ImageInputOptions
+
+# Features of height and width, as Penstock and as most converters name them.
+_SIZES = ((names.HEIGHT, names.WIDTH), ("height", "width"))
+_CHANNELS = (1, 3)
+_DTYPES = ("uint8", "float32")
+
+
+@dataclass(frozen=True)
+class StoredImages:
+    """How all images of one feature are stored: pixels need other ops than files do.
+
+    Attributes:
+        image: The feature.
+        form: `file` (JPEG, PNG, ...), raw pixels as `bytes` or `floats`, or `tensor`, as
+            `tf.io.serialize_tensor` makes it.
+        dtype: Of the images: uint8, or float32 of such pixels.
+        channels: Of pixels; 0 of files, which say it themselves.
+        sizes: The features of the height and width of raw pixels; none where all have `first_size`.
+        first_size: Height and width of the first. Where that is the size that is wanted, each
+            image is looked at before it is resized, which others need not pay for.
+    """
+
+    image: str = names.ENCODED
+    form: str = "file"
+    dtype: tf.DType = tf.uint8
+    channels: int = 0
+    sizes: tuple[str, ...] = ()
+    first_size: tuple[int, ...] = (0, 0)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What `parse_single_example` must give for one image."""
+        floats = tf.io.FixedLenSequenceFeature([], tf.float32, allow_missing=True)
+        image = floats if self.form == "floats" else tf.io.FixedLenFeature([], tf.string)
+        return {self.image: image, **dict.fromkeys(self.sizes, tf.io.FixedLenFeature([], tf.int64))}
+
+
+def stored_as(features: Any, image: str, options: ImageInputOptions) -> StoredImages:
+    """How a record, by its map of `tf.train.Feature`, holds the image of one of its features.
+
+    Raw pixels are of the record's height and width, or else of those wanted.
+
+    Raises:
+        InvalidArgumentError: It holds none.
+    """
+    floats, values = features[image].float_list.value, features[image].bytes_list.value
+    data, reason = values[0] if len(values) == 1 else b"", ""
+    if data and names.RAW.encode() not in features[names.FORMAT].bytes_list.value:
+        if tensor := _tensor(data, image):
+            return tensor
+        try:
+            file = tf.io.decode_image(data, expand_animations=False)
+            return StoredImages(image, first_size=tuple(file.shape[:2]))
+        except tf.errors.InvalidArgumentError as error:
+            reason = f": {error.message}"
+    wanted = (options.height, options.width)
+    found: dict[tuple[str, ...], tuple[int, ...]] = {
+        pair: tuple(value for name in pair for value in features[name].int64_list.value)
+        for pair in _SIZES
+    }
+    found = {**{pair: size for pair, size in found.items() if len(size) == 2}, (): wanted}
+    for (sizes, size), channels in itertools.product(found.items(), _CHANNELS):
+        pixels = math.prod(size) * channels
+        if 0 < pixels == len(floats):
+            return StoredImages(image, "floats", tf.float32, channels, sizes, size)
+        for dtype in map(tf.as_dtype, _DTYPES):
+            if 0 < pixels * dtype.size == len(data):
+                return StoredImages(image, "bytes", dtype, channels, sizes, size)
+    told = " or ".join("x".join(map(str, size)) for size in found.values())
+    reason = (
+        f"{image} has {len(data):,} bytes and {len(floats):,} floats, neither {told} pixels of 1 "
+        f"or 3 channels nor a file{reason}"
+    )
+    raise tf.errors.InvalidArgumentError(None, None, reason)
+
+
+def _tensor(data: bytes, image: str) -> StoredImages | None:
+    dtype, shape = tensor_header(data) or ("", ())
+    channels = (*shape[2:], 1)[0]
+    if dtype not in _DTYPES or len(shape) not in (2, 3) or channels not in _CHANNELS:
+        return None
+    return StoredImages(image, "tensor", tf.as_dtype(dtype), channels, (), shape[:2])
