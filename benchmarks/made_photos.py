@@ -1,4 +1,4 @@
-"""Made photos for benchmarks: natural spectra, 500 x 375 or 500 x 333 pixels, JPEG of 85 KB.
+"""Made photos for benchmarks: natural spectra, JPEGs of 4:3 and 3:2, of 500 pixels in 85 KB.
 
 Noise whose energy falls with frequency as that of photos does, so that a JPEG of it has a photo's
 size and takes a photo's time to decode. Fixed by seed.
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 CLASSES = 10
 QUALITY = 90
-_FIELD = 1024
+WIDTH = 500
 
 
-def photos(folder: Path, count: int) -> Path:
+def photos(folder: Path, count: int, width: int = WIDTH) -> Path:
     """`classN/NUMBER.jpg` in a folder of its own in `folder`, made unless they are there."""
-    return make_once(folder / f"photos-{count}", lambda root: _make(root, count))
+    name = f"photos-{count}" if width == WIDTH else f"photos-{count}-of-{width}"
+    return make_once(folder / name, lambda root: _make(root, count, width))
 
 
 def label_of(photo: Path) -> int:
@@ -27,15 +28,16 @@ def label_of(photo: Path) -> int:
     return int(photo.parent.name.removeprefix("class"))
 
 
-def _make(root: Path, count: int) -> None:
+def _make(root: Path, count: int, width: int) -> None:
     import numpy as np
     from PIL import Image
 
     rng = np.random.default_rng(0)
-    colours = [np.stack([_field(a, rng) for _ in range(3)], axis=-1) for a in (1.0, 1.3, 1.6)]
-    lights = [_field(a, rng)[..., None] for a in (0.9, 1.1, 1.3)]
+    side = max(1024, 1 << width.bit_length())
+    colours = [np.stack([_field(a, side, rng) for _ in range(3)], axis=-1) for a in (1.0, 1.3, 1.6)]
+    lights = [_field(a, side, rng)[..., None] for a in (0.9, 1.1, 1.3)]
     for number in range(count):
-        height, width = (375, 500) if number % 3 else (333, 500)
+        height = width * 3 // 4 if number % 3 else width * 2 // 3
         colour = _part(colours[rng.integers(3)], height, width, rng)
         light = _part(lights[rng.integers(3)], height, width, rng)
         image = 22 * colour + 38 * light + rng.uniform(80, 160)
@@ -46,19 +48,19 @@ def _make(root: Path, count: int) -> None:
         Image.fromarray(pixels).save(file, quality=QUALITY)
 
 
-def _field(falloff: float, rng: "np.random.Generator") -> "np.ndarray":
+def _field(falloff: float, side: int, rng: "np.random.Generator") -> "np.ndarray":
     """Noise of mean 0 and variance 1, whose amplitude falls with frequency to that power."""
     import numpy as np
 
-    spectrum = np.fft.rfft2(rng.normal(size=(_FIELD, _FIELD)))
-    frequency = np.hypot(np.fft.fftfreq(_FIELD)[:, None], np.fft.rfftfreq(_FIELD)[None])
+    spectrum = np.fft.rfft2(rng.normal(size=(side, side)))
+    frequency = np.hypot(np.fft.fftfreq(side)[:, None], np.fft.rfftfreq(side)[None])
     frequency[0, 0] = 1
-    field = np.fft.irfft2(spectrum / frequency**falloff, s=(_FIELD, _FIELD))
+    field = np.fft.irfft2(spectrum / frequency**falloff, s=(side, side))
     field -= field.mean()
     scaled: np.ndarray = (field / field.std()).astype(np.float32)
     return scaled
 
 
 def _part(field: "np.ndarray", height: int, width: int, rng: "np.random.Generator") -> "np.ndarray":
-    top, left = rng.integers(_FIELD - height), rng.integers(_FIELD - width)
+    top, left = rng.integers(len(field) - height), rng.integers(len(field) - width)
     return field[top : top + height, left : left + width]
