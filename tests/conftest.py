@@ -2,11 +2,16 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from penstock_process import Penstock
 from shared_runs import SharedRun, locked
+
+# Optional to jsonschema, which TFX imports: it builds a grammar at its import, a tenth of the
+# seconds in which a worker collects the tests.
+sys.modules.setdefault("rfc3987_syntax", None)
 
 
 def pytest_collection_modifyitems(items):

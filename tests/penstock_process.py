@@ -15,8 +15,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import traceback
+import types
 from contextlib import suppress
 from pathlib import Path
 
@@ -108,6 +110,12 @@ class Penstock:
         self._last = Started(request, self._server.stdout)
         return self._last
 
+    def run_code(self, code, *arguments, **more):
+        """Run Python code in place of `penstock`; it can import what lies in `tests`."""
+        script = self._folder / "code.py"
+        script.write_text(textwrap.dedent(code))
+        return self(*arguments, script=str(script), **more)
+
     def close(self):
         """End the server."""
         if self._server is not None:
@@ -118,7 +126,10 @@ class Penstock:
 
 def _serve():
     """Requests are JSON lines on stdin; answers two lines: the process id, then the exit code."""
-    sys.path.pop(0)  # the folder of this file
+    folder = sys.path.pop(0)
+    # For code that imports tests: IPython brings a package of this name, found before a folder.
+    sys.modules["tests"] = tests = types.ModuleType("tests")
+    tests.__path__ = [folder]
     for module in WARM:
         importlib.import_module(module)
     gc.freeze()  # so that a collection in a fork leaves the pages it shares alone

@@ -104,8 +104,13 @@ def mysql_cluster(cluster, network, server):
 
 
 @pytest.fixture(scope="module")
-def first(mysql_cluster, placement):
-    return mysql_cluster.run_well(mysql_cluster.compile_taxi("taxi", placement=placement))
+def compiled(mysql_cluster, placement):
+    return mysql_cluster.compile_taxi("taxi", placement=placement)
+
+
+@pytest.fixture(scope="module")
+def first(mysql_cluster, compiled):
+    return mysql_cluster.run_well(compiled)
 
 
 @pytest.fixture(scope="module")
@@ -137,14 +142,14 @@ def test_all_metadata_is_in_the_server_and_no_login_is_on_the_volume(mysql_clust
     assert not [text for text in texts if server.password.encode() in text]
 
 
-def test_a_wrong_password_is_one_line_without_it(mysql_cluster, placement, longer):
+def test_a_wrong_password_is_one_line_without_it(mysql_cluster, compiled, longer):
     password = secrets.token_hex(16)
     wrong = replace(
         mysql_cluster,
         environment={**mysql_cluster.environment, "PENSTOCK_MYSQL_PASSWORD": password},
     )
 
-    done = wrong.run(wrong.compile_taxi("wrong", placement=placement))
+    done = wrong.run(compiled)
 
     assert done.returncode == 1
     (told,) = [line for line in done.stdout.splitlines() if "penstock: " in line]

@@ -2,21 +2,19 @@
 
 import sys
 from functools import partial
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import numpy as np
 
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
+from tests.components.trainer.conftest import Inputs, counting_model
 
 if __name__ == "__main__":
-    path = Path(__file__).parents[1] / "components/trainer/conftest.py"
-    parts = SourceFileLoader("trainer_conftest", str(path)).load_module()
     folder = Path(sys.argv[1])
-    data = partial(parts.Inputs(folder), "rows", seed=3)
+    data = partial(Inputs(folder), "rows", seed=3)
     trained = train(
-        parts.counting_model,
+        counting_model,
         data,
         data().take(3),
         options=TrainOptions(max_steps=103, steps_per_epoch=52),

@@ -2,10 +2,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -446,42 +442,31 @@ def test_a_model_that_is_built_by_its_first_batch_trains_and_resumes(run):
 
 # Two devices have to be set up before TensorFlow starts, and a process can be killed only once.
 OTHER_PROCESS = """
-    import importlib.util, json, os, signal, sys
+    import json, os, signal, sys
     import tensorflow as tf
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     from penstock.components.trainer.loop import train
     from penstock.components.trainer.options import TrainOptions
-    spec = importlib.util.spec_from_file_location("conftest", sys.argv[1])
-    conftest = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(conftest)
-    toy = conftest.Toy
+    from tests.components.trainer.conftest import Toy as toy
 
     def run(resume_dir, on_epoch=None, strategy=None):
         return train(
             toy.build_model, toy.dataset().repeat(), toy.dataset(),
-            options=TrainOptions(epochs=3, steps_per_epoch=4), model_run_dir=sys.argv[2],
+            options=TrainOptions(epochs=3, steps_per_epoch=4), model_run_dir=sys.argv[1],
             resume_dir=resume_dir, on_epoch=on_epoch, strategy=strategy,
         ).record
 
     two = run(None, strategy=tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
     print(json.dumps([two.replicas, [dict(epoch.metrics) for epoch in two.epochs]]), flush=True)
-    run(sys.argv[3], lambda e: e.epoch == 3 and os.kill(os.getpid(), signal.SIGKILL))
+    run(sys.argv[2], lambda e: e.epoch == 3 and os.kill(os.getpid(), signal.SIGKILL))
 """
 
 
 @pytest.fixture(scope="module")
-def other_process(tmp_path_factory, toy):
+def other_process(tmp_path_factory, toy, penstock):
     run = Run(tmp_path_factory.mktemp("killed"), toy)
-    conftest = Path(__file__).with_name("conftest.py")
-    arguments = [str(conftest), str(run.root / "0"), str(run.resume_dir)]
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(OTHER_PROCESS), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return run, done
+    return run, penstock.run_code(OTHER_PROCESS, run.root / "0", run.resume_dir)
 
 
 @pytest.mark.slow

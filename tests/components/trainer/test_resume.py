@@ -3,11 +3,7 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,17 +107,11 @@ PROCESS = """
 """
 
 
-def test_kill_9_and_sigterm_of_real_processes_change_nothing(make_input, tmp_path):
+def test_kill_9_and_sigterm_of_real_processes_change_nothing(make_input, tmp_path, penstock):
     data = partial(make_input, "rows", seed=3)
     (tmp_path / "rows").symlink_to(make_input.root / "rows")
     for step, name in ((28, "SIGKILL"), (56, "SIGTERM")):
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(PROCESS), str(tmp_path), str(step), name],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=Path(__file__).parents[3],
-        )
+        done = penstock.run_code(PROCESS, tmp_path, step, name)
         if name == "SIGKILL":
             assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
         else:

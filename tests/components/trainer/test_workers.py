@@ -4,13 +4,9 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,8 +38,8 @@ def run(folder, data, make_input):
     )
 
 
-# Imports TensorFlow once, then forks two workers for each round. A round says of each worker at
-# which checkpoint it sends itself which signal, if at any.
+# Forks two workers for each round. A round says of each worker at which checkpoint it sends itself
+# which signal, if at any.
 HOST = """
     import json, os, signal, socket, sys, time, traceback
     from functools import partial
@@ -97,16 +93,9 @@ HOST = """
 """
 
 
-def run_rounds(folder, make_input, kind, *rounds):
+def run_rounds(penstock, folder, make_input, kind, *rounds):
     """Exit codes by round and worker, what stood on each one's stderr, and the result."""
-    arguments = [str(folder), str(make_input.root), kind, json.dumps(rounds)]
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(HOST), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[3],
-    )
+    done = penstock.run_code(HOST, folder, make_input.root, kind, json.dumps(rounds))
     assert done.returncode == 0, done.stderr[-2000:]
     codes = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
     logs = [[(folder / f"log-{n}-{i}").read_text() for i in (0, 1)] for n in range(len(rounds))]
@@ -139,8 +128,9 @@ def assert_as_one_worker(result, folder, make_input, kind):
 NOTHING = [0, "SIGTERM"]
 
 
-def test_two_workers_train_as_one_whatever_becomes_of_them(make_input, tmp_path):
+def test_two_workers_train_as_one_whatever_becomes_of_them(make_input, tmp_path, penstock):
     codes, logs, result = run_rounds(
+        penstock,
         tmp_path,
         make_input,
         "rows",
@@ -167,9 +157,10 @@ def test_two_workers_train_as_one_whatever_becomes_of_them(make_input, tmp_path)
 
 @pytest.mark.ci
 @pytest.mark.parametrize("kind", ["packed", "images"])
-def test_three_kills_lose_no_row_and_give_none_twice(make_input, tmp_path, kind):
+def test_three_kills_lose_no_row_and_give_none_twice(make_input, tmp_path, kind, penstock):
     kill = [21, "SIGKILL"], [49, "SIGKILL"], [77, "SIGKILL"]
     codes, _, result = run_rounds(
+        penstock,
         tmp_path,
         make_input,
         kind,

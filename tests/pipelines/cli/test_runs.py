@@ -3,8 +3,6 @@ test_report.py."""
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -140,7 +138,7 @@ def test_show_lists_nodes_and_artifacts(made, tmp_path):
 
 
 @pytest.mark.ci
-def test_tfx_makes_again_what_was_pruned(tmp_path):
+def test_tfx_makes_again_what_was_pruned(tmp_path, penstock):
     """A real pipeline, run three times: the cache does not give what is gone."""
     (tmp_path / "schema").mkdir()
     code = (
@@ -161,16 +159,13 @@ def test_tfx_makes_again_what_was_pruned(tmp_path):
     )
 
     def run(*scales):
-        subprocess.run(
-            [sys.executable, "-c", code, str(tmp_path), *scales],
-            env={
-                **os.environ,
-                "SMALL_PIPELINE_ROOT": str(tmp_path),
-                "PYTHONPATH": f"{USER_CODE}:{Path(__file__).parents[3]}",
-            },
-            capture_output=True,
-            check=True,
-        )
+        env = {
+            **os.environ,
+            "SMALL_PIPELINE_ROOT": str(tmp_path),
+            "PYTHONPATH": str(USER_CODE),
+        }
+        done = penstock.run_code(code, tmp_path, *scales, env=env)
+        assert done.returncode == 0, done.stderr
         newest = json.loads(call("runs", "list", tmp_path, "--json"))[0]
         return newest["cached"]
 

@@ -1,10 +1,9 @@
 """Reports of whole runs against their artifacts: taxi, a blocked run, digits, TFX's own nodes."""
 
 import csv
+import os
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from penstock.pipelines.runs.evaluation_result import OVERALL, read_evaluation
 
 pytestmark = pytest.mark.slow
 
-USER_CODE = Path(__file__).parents[1] / "user_code"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "user_code")}
 PENGUIN = """
 import sys
 from tfx.orchestration.local.local_dag_runner import LocalDagRunner
@@ -72,9 +71,8 @@ def test_the_confusion_of_taxi_is_that_of_its_metrics(taxi_run):
 def test_the_request_of_taxi_is_answered(taxi_run):
     report = report_of(taxi_run.first)
     assert report.missing == []
-    done = subprocess.run(
-        [sys.executable, "-c", report.request.python], capture_output=True, text=True, check=True
-    )
+    done = taxi_run.penstock.run_code(report.request.python)
+    assert done.returncode == 0, done.stderr
     [answer] = re.findall(r"numpy=array\(\[\[([\d.e-]+)\]\]", done.stdout)
     assert 0 <= float(answer) <= 1
 
@@ -126,7 +124,7 @@ def test_digits(digits_run):
 
 
 @pytest.mark.ci
-def test_a_pipeline_of_tfx_alone(tmp_path):
+def test_a_pipeline_of_tfx_alone(tmp_path, penstock):
     """Without our ingest, training loop, note or runner; its store has TFX's usual name."""
     chosen = random.Random(1)
     means = {0: (38.8, 18.3, 190, 3700), 1: (48.8, 18.4, 196, 3730), 2: (47.5, 15, 217, 5076)}
@@ -138,10 +136,7 @@ def test_a_pipeline_of_tfx_alone(tmp_path):
         for i in range(334):
             values = [round(chosen.gauss(mean, 0.05 * mean), 1) for mean in means[i % 3]]
             out.writerow((*values, i % 3))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PENGUIN, tmp_path, tmp_path / "data"],
-        cwd=USER_CODE, capture_output=True, text=True,
-    )  # fmt: skip
+    done = penstock.run_code(PENGUIN, tmp_path, tmp_path / "data", env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     report = report_of(tmp_path)
     assert report.pipeline_name == "penguin"

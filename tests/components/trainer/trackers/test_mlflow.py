@@ -10,7 +10,6 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from mlflow import MlflowClient
 
 from penstock.components.errors import DataError
 from penstock.components.trainer.interrupt import TrainingInterruptedError
@@ -33,6 +32,8 @@ class Server:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.uri = f"http://127.0.0.1:{self.port}"
+        from mlflow import MlflowClient  # half a second, which only this file needs
+
         self.client = MlflowClient(tracking_uri=self.uri)
 
     def start(self):
