@@ -9,8 +9,8 @@ BUILD := docker build --network host --force-rm --quiet
 # run whole pipelines begin first (tests/conftest.py). A worker holds TensorFlow: no more than four.
 PYTEST := pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-fast test-ci test-faults check typecheck docs format setup clean
-.PHONY: base-image image image-gpu test-image test-containers
+.PHONY: run test test-fast test-ci test-faults test-here check typecheck docs format setup clean
+.PHONY: base-image image image-gpu image-for-tests test-image test-containers
 
 run: setup
 	$(BIN)/penstock run taxi
@@ -29,6 +29,10 @@ test-ci: setup
 # root. docs/reliability.md says what each holds.
 test-faults: setup
 	$(BIN)/$(PYTEST) -m "faults and not ci"
+
+# test and test-faults in one session, half a minute of which is spent before its first test.
+test-here: setup
+	$(BIN)/$(PYTEST) -m "not ci and not containers"
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -76,20 +80,24 @@ image:
 image-gpu:
 	@$(MAKE) --no-print-directory image IMAGE=$(IMAGE)-gpu BUILD_ARGS="--build-arg MORE_EXTRAS=gpu"
 
-# The tests inside the image, Python 3.13 and TFX 1.21, as its user, without network. Spark wants a
-# host name that has an address.
-test-image: image
+# The image with what its tests need.
+image-for-tests: image
 	$(BUILD) --file k8s/test.Dockerfile --build-arg IMAGE=$(IMAGE) \
 	    --build-arg PACKAGES="$$(grep -v '^#' .ci/packages | xargs)" --tag $(IMAGE)-test .
 	@docker image prune --force --filter label=org.opencontainers.image.title=penstock >/dev/null
+
+# The tests inside the image, Python 3.13 and TFX 1.21, as its user, without network. Spark wants a
+# host name that has an address.
+test-image: image-for-tests
 	docker run --rm --network none --hostname localhost --read-only --volume /tmp --volume $(CURDIR):/tests:ro \
 	    --env HYPOTHESIS_STORAGE_DIRECTORY=/tmp/hypothesis $(IMAGE)-test \
 	    $(PYTEST) -m "not (faults and slow) and not containers" -p no:cacheprovider
 
-# The compiled pipeline in containers, by the local engine of the newest kfp.
+# The compiled pipeline in containers, by the local engine of the newest kfp. Three files at once, as
+# each now and then waits for Docker or for a server.
 test-containers: setup $(KFP)/bin/kfp
 	PENSTOCK_IMAGE=$(IMAGE) KFP_PYTHON=$(abspath $(KFP))/bin/python \
-	    $(BIN)/$(PYTEST) -m containers
+	    $(BIN)/$(PYTEST) --numprocesses 3 -m containers tests/containers
 
 $(KFP)/bin/kfp:
 	python3 -m venv $(KFP)
