@@ -63,9 +63,9 @@ def test_every_penstock_command_runs(folder, penstock):
 
 
 @pytest.mark.ci
-def test_the_code_runs(folder):
+def test_the_code_runs(folder, penstock):
     (body,) = blocks("python")
-    done = run([sys.executable, "-c", body], folder)
+    done = penstock.run_code(body, cwd=folder, env=environment(folder))
     assert done.returncode == 0, done.stderr
     shards = list((folder / "runs/mine").glob("ShardedExampleGen/examples/*/Split-train/*.gz"))
     assert len(shards) == 8

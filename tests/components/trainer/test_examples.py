@@ -1,8 +1,6 @@
 """The examples of docs/training.md, as they stand there, one after the other in one process."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,7 @@ DOC = Path(__file__).parents[3] / "docs/training.md"
 
 
 @pytest.mark.ci
-def test_the_plain_script_fit_and_sequences_run_as_they_stand(tmp_path):
+def test_the_plain_script_fit_and_sequences_run_as_they_stand(tmp_path, penstock):
     blocks = re.findall(r"^```python\n(.*?)^```$", DOC.read_text(), re.MULTILINE | re.DOTALL)
     script, fit, sequences, tuning = blocks[:4]
     assert "penstock.export" in script
@@ -25,13 +23,11 @@ def test_the_plain_script_fit_and_sequences_run_as_they_stand(tmp_path):
     tell = "print(sorted(p.name for p in __import__('pathlib').Path('.').iterdir()))\n"
     tell += "print(trained.record.epochs[-1].metrics['val_mae'], model.history.history['val_mae'])"
     last = "print(visits.record.epochs[-1].metrics['val_accuracy'])"
-    (tmp_path / "script.py").write_text("\n".join([script, fit, tell, sequences, tuning, last]))
-    done = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    code = "\n".join([script, fit, tell, sequences, tuning, last])
+    done = penstock.run_code(code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     files, errors, begun, accuracy = done.stdout.splitlines()[-4:]
-    assert files == "['houses.csv', 'model', 'run', 'script.py', 'shards']"
+    assert files == "['houses.csv', 'model', 'run', 'shards']"
     assert all(float(error) < 0.5 for error in re.findall(r"[\d.]+", errors))
     assert begun == "warm start: 6 of 6 weights are those of model-visits"
     assert float(accuracy) > 0.9
