@@ -47,7 +47,9 @@ FileT = TypeVar("FileT", bound=_CutFile)
 
 
 def cut_files(
-    files: Sequence[FileT], parts: int, row_start: Callable[[FileT, int], RowStart]
+    files: Sequence[FileT],
+    parts: int,
+    row_start: Callable[[FileT, int, RowStart | None], RowStart],
 ) -> list[tuple[Piece, ...]]:
     """All files, in order, as `parts` contiguous runs of pieces.
 
@@ -55,7 +57,8 @@ def cut_files(
         files: What is to be read.
         parts: Number of runs, at least 1; some are empty where there are fewer rows.
         row_start: A place in a file where a row begins near so many units from its first:
-            the first row's for 0, the file's end for all units, ascending in between.
+            the first row's for 0, the file's end for all units, ascending in between. Is told what
+            it gave for the place before in the file, so that it need not search from further back.
     """
     total = sum(file.units for file in files)
     bounds = [part * total // parts for part in range(parts + 1)]
@@ -65,8 +68,9 @@ def cut_files(
         after = before + file.units
         part = bisect_right(bounds, before) - 1
         inner = bounds[part + 1 : bisect_left(bounds, after)]
-        places = [before, *inner, after]
-        starts = [row_start(file, place - before) for place in places]
+        starts: list[RowStart] = []
+        for place in (before, *inner, after):
+            starts.append(row_start(file, place - before, starts[-1] if starts else None))
         for at, (start, end) in enumerate(pairwise(starts)):
             if start.position < end.position:
                 piece = Piece(file.path, start.position, end.position, start.row, start.line)

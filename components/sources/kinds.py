@@ -36,15 +36,14 @@ class Kind:
     Attributes:
         options: The dataclass of its options.
         opener: An `Open`.
-        of_files: Whether it reads files. Else its inputs are addresses, and its options have a
-            `with_query` for what an input split of a node says.
-        spreads: Whether the opener takes a `Spread`, which does the tasks of its scan.
+        of_files: Whether it reads files; its opener then takes a `Spread` too, which does the tasks
+            of its scan. Else its inputs are addresses, and its options have a `with_query` for what
+            an input split of a node says.
     """
 
     options: str
     opener: str
     of_files: bool = True
-    spreads: bool = False
 
     @property
     def options_type(self) -> type:
@@ -59,18 +58,16 @@ class Kind:
 _TABLE_OPTIONS = "options:SourceOptions"
 
 KINDS = {
-    "csv": Kind(_TABLE_OPTIONS, "csv.source:open_csv", spreads=True),
-    "parquet": Kind(_TABLE_OPTIONS, "parquet.source:open_parquet", spreads=True),
+    "csv": Kind(_TABLE_OPTIONS, "csv.source:open_csv"),
+    "parquet": Kind(_TABLE_OPTIONS, "parquet.source:open_parquet"),
     "jsonl": Kind("lines.json.options:JsonLinesOptions", "lines.json.source:open_json_lines"),
-    "tfrecord": Kind(
-        "tfrecords.options:TFRecordOptions", "tfrecords.source:open_tfrecords", spreads=True
-    ),
-    "spark": Kind("spark.source:SparkOptions", "spark.source:open_spark", spreads=True),
-    "tfds": Kind("tfrecords.tfds:TFDSOptions", "tfrecords.tfds:open_tfds", spreads=True),
+    "tfrecord": Kind("tfrecords.options:TFRecordOptions", "tfrecords.source:open_tfrecords"),
+    "spark": Kind("spark.source:SparkOptions", "spark.source:open_spark"),
+    "tfds": Kind("tfrecords.tfds:TFDSOptions", "tfrecords.tfds:open_tfds"),
     "images": Kind("images.options:ImageOptions", "images.open_images:open_images"),
     "text": Kind("lines.text.options:TextOptions", "lines.text.source:open_text"),
     "binary": Kind("whole_files.options:BinaryOptions", "whole_files.binary:open_binary"),
-    "avro": Kind("avro.options:AvroOptions", "avro.source:open_avro", spreads=True),
+    "avro": Kind("avro.options:AvroOptions", "avro.source:open_avro"),
     "sql": Kind("sql.options:SqlOptions", "sql.source:open_sql", of_files=False),
 }
 

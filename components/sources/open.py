@@ -22,7 +22,7 @@ def open_source(
         pattern: A file, a folder, a glob (`**` is recursive), or several of them; what a kind
             that is not of files takes.
         options: How to understand them; those of tables in files if None.
-        spread: Does the tasks of a scan, for the kinds that have such.
+        spread: Does the tasks of the scan of files.
 
     Raises:
         DataError: There is nothing, or something that cannot be read; names it.
@@ -34,7 +34,7 @@ def open_source(
     if not isinstance(options, kind.options_type):
         options = _as_options_of(kind, options)
     opener = kind.load_opener()
-    return opener(inputs, options, spread) if kind.spreads else opener(inputs, options)
+    return opener(inputs, options, spread) if kind.of_files else opener(inputs, options)
 
 
 def _as_options_of(kind: Kind, options: KindOptions) -> KindOptions:

@@ -29,8 +29,9 @@ class OpenedFile:
         """How much there is to read in it: rows, where it is not bytes."""
         return self.rows
 
-    def row_start(self, at: int) -> RowStart:
-        """The first row that begins at unit `at` or after it, or the end."""
+    def row_start(self, at: int, before: RowStart | None) -> RowStart:
+        """The first row that begins at unit `at` or after it, or the end; see `cut_files`."""
+        del before
         return RowStart(at, at + 1)
 
     def for_reading(self: "FileT") -> "FileT":
@@ -72,7 +73,7 @@ class OpenedFiles(Source, Generic[FileT]):
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The whole input as `parts` runs of ranges of about equal size, in order."""
-        return cut_files(list(self.scanned.values()), parts, lambda file, at: file.row_start(at))
+        return cut_files(list(self.scanned.values()), parts, lambda file, *at: file.row_start(*at))
 
     def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
         """See `Source`."""

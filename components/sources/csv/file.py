@@ -36,10 +36,13 @@ class CsvFile(OpenedFile):
         """See `OpenedFile`."""
         return replace(self, checkpoints=self.checkpoints[:0])
 
-    def find_row(self, units: int, splitter: RowSplitter, snap_bytes: float) -> RowStart:
+    def find_row(
+        self, units: int, before: RowStart | None, splitter: RowSplitter, snap_bytes: float
+    ) -> RowStart:
         """The first row that starts at byte `units` of the data or after it, or the end.
 
-        A checkpoint that is at most `snap_bytes` away is taken for it: nothing is read then.
+        A checkpoint that is at most `snap_bytes` away is taken for it: nothing is read then. Else
+        rows are looked at from it on, or from `before`, an earlier place that was found.
         """
         byte = self.data_start + units
         after = int(np.searchsorted(self.checkpoints[:, 0], byte, side="right"))
@@ -47,11 +50,14 @@ class CsvFile(OpenedFile):
         nearest = min(near, key=lambda found: abs(found.position - byte))
         if abs(nearest.position - byte) <= snap_bytes:
             return nearest
-        start, row, line = near[0]
+        found = max(near[0], before or near[0])
+        if found.position >= byte:
+            return found
+        start, row, line = found
         end = int(self.checkpoints[after, 0])
         with open_data(self.path) as stream:
             stream.seek(start)
-            for block in splitter.split(stream, start, end, self.path):
+            for block in splitter.split(stream, start, end, self.path, cell=byte):
                 if block.end >= byte:
                     rows = int(np.searchsorted(block.row_ends(), byte - block.offset)) + 1
                     head = block.slice_rows(0, rows)

@@ -45,7 +45,7 @@ class CsvSource(OpenedFiles[CsvFile]):
         """The whole input as `parts` runs of byte ranges of about equal size, in order."""
         splitter = _splitter(self.options, READ_BLOCK_BYTES)
         files, snap_bytes = list(self.scanned.values()), SNAP_SHARE * self.input_bytes / parts
-        return cut_files(files, parts, lambda file, at: file.find_row(at, splitter, snap_bytes))
+        return cut_files(files, parts, lambda file, *at: file.find_row(*at, splitter, snap_bytes))
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The rows of the pieces, at most `MAX_BATCH_ROWS` good ones in a batch."""

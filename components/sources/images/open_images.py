@@ -19,8 +19,9 @@ from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.images.pixels import require_pillow
 from penstock.components.sources.images.source import DIGEST_COLUMN, IMAGE_COLUMNS, ImageSource
 from penstock.components.sources.layout import shown
+from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.whole_files.rows import rejected_file, shuffled
-from penstock.components.sources.whole_files.scan import for_each_file, scan_file
+from penstock.components.sources.whole_files.scan import scan_each, scan_file
 from penstock.components.sources.whole_files.source import Listed
 from penstock.components.sources.whole_files.tree import STRAY, FoundFile, Tree, find_tree
 from penstock.components.tfrecord.sharding import MIB
@@ -38,7 +39,7 @@ MAX_FILE_BYTES = 256 * MIB
 _SHOWN_IGNORED = 20
 
 
-def open_images(inputs: Sequence[str], options: ImageOptions) -> ImageSource:
+def open_images(inputs: Sequence[str], options: ImageOptions, spread: Spread = here) -> ImageSource:
     """List, hash and label images; none is decoded.
 
     Raises:
@@ -52,7 +53,7 @@ def open_images(inputs: Sequence[str], options: ImageOptions) -> ImageSource:
     images = [tree.files[at] for at in kept]
     order = shuffled([os.fsencode(image.name) for image in images], options.shuffle_seed)
     images = [images[at] for at in order]
-    listed = Listed.of(images, _scan([image.path for image in images]))
+    listed = Listed.of(images, scan_each(_scan, [image.path for image in images], spread))
     rows = take_rows(labels.rows, [kept[at] for at in order])
     digest = (DIGEST_COLUMN,) if options.content_digest else ()
     return ImageSource(
@@ -140,8 +141,8 @@ def _missing(labels: Labels, options: ImageOptions) -> list[RejectedRow]:
     ]
 
 
-def _scan(paths: Sequence[str]) -> list[Content]:
-    return for_each_file(lambda path: scan_file(path, MAX_FILE_BYTES), paths)
+def _scan(path: str) -> Content:
+    return scan_file(path, MAX_FILE_BYTES)
 
 
 def _notes(listed: Listed, labels: pa.RecordBatch) -> tuple[str, ...]:
@@ -200,7 +201,7 @@ def _fingerprint(listed: Listed, rejected: Sequence[RejectedRow], options: Image
     for name, content in zip(listed.names.to_pylist(), listed.digests.to_pylist(), strict=True):
         digest.update(b"\0" + name + b"\0" + content)
     given = [path for path in (options.labels_file, options.class_names_file) if path]
-    for file in _scan(given):
+    for file in map(_scan, given):
         digest.update(b"\0labels\0" + file.sha256)
     for row in rejected:
         if row.file not in given:

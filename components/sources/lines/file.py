@@ -1,18 +1,32 @@
-"""Files of lines: one pass that counts and hashes, and the lines of a piece in blocks.
+"""Files of lines: a scan in parts that counts and hashes, and the lines of a piece in blocks.
 
 A line ends at LF; a CR before it belongs to the line's end.
 """
 
 import codecs
-from collections.abc import Callable, Iterator
+import math
+import pickle
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import BinaryIO
+from functools import partial
+from itertools import chain, groupby
+from typing import BinaryIO, NamedTuple, Protocol, TypeVar
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import HashingStream, file_size, open_data
+from penstock.components.files import cells
+from penstock.components.files.cells import ByteRange, CellStream, byte_ranges
+from penstock.components.files.content import (
+    Content,
+    file_size,
+    look,
+    open_data,
+    scanned_content,
+)
 from penstock.components.sources.base import Piece
 from penstock.components.sources.cutting import RowStart
 from penstock.components.sources.opened_files import OpenedFile
+from penstock.components.sources.spread import Spread
 from penstock.components.tfrecord.sharding import MIB
 
 _SCAN_BYTES = 4 * MIB
@@ -61,10 +75,14 @@ class LineFile(OpenedFile):
         """See `OpenedFile`."""
         return replace(self, checkpoints=())
 
-    def row_start(self, at: int) -> RowStart:
+    def row_start(self, at: int, before: RowStart | None) -> RowStart:
         """The first line that starts at byte `at` of the data or after it, or the end."""
         wanted = self.data_start + at
-        byte, line = max(point for point in self.checkpoints if point[0] <= wanted)
+        if before and before.position >= wanted:
+            return before
+        byte, line = self.checkpoints[bisect_right(self.checkpoints, (wanted, math.inf)) - 1]
+        if before and before.position > byte:
+            byte, line, _ = before
         last = b"\n"
         with open_data(self.path) as stream:
             stream.seek(byte)
@@ -77,67 +95,151 @@ class LineFile(OpenedFile):
         return RowStart(byte, line, line)
 
 
+class LineSample(Protocol):
+    """Some lines of a part of a file; picklable."""
+
+    def add(self, lines: bytes) -> None:
+        """Look at whole lines, those from the beginning of a cell on; cells come in order."""
+        ...
+
+
+SampleT = TypeVar("SampleT", bound=LineSample)
+
+
+class _Cell(NamedTuple):
+    """The lines of a cell of a file, a byte order mark left out.
+
+    Attributes:
+        size: Bytes.
+        lines: How many lines end in it.
+        first: Bytes up to the end of the first of these.
+        last: Bytes up to the end of the last.
+        has_data: Whether any byte is none of white space.
+    """
+
+    size: int
+    lines: int
+    first: int
+    last: int
+    has_data: bool
+
+
+class _ScannedPart(NamedTuple):
+    """Cells of a file, their sha256 digests, and the sample of the lines that begin there.
+
+    The sample is pickled: 1 kB instead of 20, of each of a million files.
+    """
+
+    cells: list[_Cell]
+    digests: tuple[bytes, ...]
+    sample: bytes
+
+
 def scan_lines(
-    path: str,
+    paths: Sequence[str],
     check_head: Callable[[bytes], str | None],
+    spread: Spread,
     *,
     max_row_bytes: int | None = None,
-    show: Callable[[bytes], None] | None = None,
-) -> LineFile:
-    """Scan one file.
+    new_sample: Callable[[ByteRange], SampleT] | None = None,
+) -> tuple[list[LineFile], Iterator[SampleT]]:
+    """Scan files in parts; gives them, and the samples of the parts, in order.
 
     Args:
-        path: The file.
-        check_head: Says of the first bytes what is wrong with them, if anything is.
+        paths: The files.
+        check_head: Says of the first bytes of one what is wrong with them, if anything is.
+        spread: Does the tasks.
         max_row_bytes: Longest line that is allowed; None for any.
-        show: Is given whole lines from the beginning of each block, in order.
+        new_sample: Makes an empty sample of a part; picklable, as is `check_head`.
 
     Raises:
-        DataError: It is something else than lines of text, or a line is too long.
+        DataError: One is something else than lines of text, or a line is too long.
     """
-    with open_data(path) as file:
-        head = file.read(_SNIFFED_BYTES)
-        if problem := check_head(head):
-            raise DataError(f"{path}: {problem}")
-        start = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
-        file.seek(0)
-        stream = HashingStream(file)
-        stream.read(start)
-        byte, line, open_line, has_data = start, 1, 0, False
-        checkpoints = [(byte, line)]
-        while block := stream.read(_SCAN_BYTES):
-            has_data = has_data or bool(block.strip())
-            last = block.rfind(b"\n") + 1
-            # What begins a line here may be the end of one that began in the block before.
-            first = block.find(b"\n") + 1
-            longest = max(open_line + (first or len(block)), len(block) - last)
-            if max_row_bytes is not None and longest > max_row_bytes:
-                raise DataError(
-                    f"{path}: line {line} or one soon after it is longer than `max_row_bytes` "
-                    f"{max_row_bytes}; set that higher if the line is right"
-                )
-            if last:
-                if show:
-                    show(block[first if open_line else 0 : last])
-                line += block.count(b"\n")
-                checkpoints.append((byte + last, line))
-                open_line = len(block) - last
-            else:
-                open_line += len(block)
-            byte += len(block)
-        if open_line:
-            line += 1
-            if show:
-                show(_tail(path, byte - open_line))
-        checkpoints.append((byte, line))
-        if file_size(file) != byte:
-            raise DataError(f"{path}: grew while it was read; start again when it is complete")
+    looks = [look(path) for path in paths]
+    ranges = map(byte_ranges, paths, (size for size, _ in looks))
+    tasks = list(chain.from_iterable(ranges))
+    scan = partial(_scan_part, check_head=check_head, new_sample=new_sample)
+    found = spread(scan, tasks, sum(size for size, _ in looks))
+    by_file = groupby(zip(tasks, found, strict=True), key=lambda one: one[0].path)
+    files = []
+    for (path, parts), before in zip(by_file, looks, strict=True):
+        scanned = [part for _, part in parts]
+        content = scanned_content(path, before, [one for part in scanned for one in part.digests])
+        files.append(
+            _joined(path, content, [c for part in scanned for c in part.cells], max_row_bytes)
+        )
+    return files, (pickle.loads(part.sample) for part in found)
+
+
+def _scan_part(
+    part: ByteRange,
+    check_head: Callable[[bytes], str | None],
+    new_sample: Callable[[ByteRange], SampleT] | None,
+) -> _ScannedPart:
+    found, mark, sample = [], 0, new_sample(part) if new_sample else None
+    with open_data(part.path) as file:
+        is_last = file_size(file) == part.end
+        if part.start:
+            file.seek(part.start - 1)
+            begun = part.start if file.read(1) == b"\n" else None
+        else:
+            begun = mark = _data_start(part.path, file, check_head)
+        stream, at = CellStream(file, part.start, part.end), part.start
+        while data := stream.read(min(cells.CELL_BYTES, part.end - at)):
+            at += len(data)
+            data, mark = data[mark:], 0
+            first, last = data.find(b"\n") + 1, data.rfind(b"\n") + 1
+            start = at - len(data)
+            has_data = bool(data) and not data.isspace()
+            found.append(_Cell(len(data), data.count(b"\n"), first, last, has_data))
+            if sample and last:
+                sample.add(data[0 if begun == start else first : last])
+            # Where the line begins that goes on in the next cell; None if it is in no cell so far.
+            begun = start + last if last else begun
+    if sample and is_last and begun is not None and begun < at:
+        sample.add(_tail(part.path, begun))
+    return _ScannedPart(found, stream.digests(), pickle.dumps(sample))
+
+
+def _data_start(path: str, file: BinaryIO, check_head: Callable[[bytes], str | None]) -> int:
+    """The length of the byte order mark that a file begins with, which stands there again."""
+    head = file.read(_SNIFFED_BYTES)
+    file.seek(0)
+    if problem := check_head(head):
+        raise DataError(f"{path}: {problem}")
+    return len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
+
+
+def _joined(
+    path: str, content: Content, found: Sequence[_Cell], max_row_bytes: int | None
+) -> LineFile:
+    """A file from what was found in its cells, lines counted from its beginning."""
+    byte = start = content.size - sum(cell.size for cell in found)
+    line, open_line = 1, 0
+    checkpoints = [(byte, line)]
+    for cell in found:
+        # What begins a line here may be the end of one that began in the cell before.
+        longest = max(open_line + (cell.first or cell.size), cell.size - cell.last)
+        if max_row_bytes is not None and longest > max_row_bytes:
+            raise DataError(
+                f"{path}: line {line} or one soon after it is longer than `max_row_bytes` "
+                f"{max_row_bytes}; set that higher if the line is right"
+            )
+        if cell.last:
+            line += cell.lines
+            checkpoints.append((byte + cell.last, line))
+            open_line = cell.size - cell.last
+        else:
+            open_line += cell.size
+        byte += cell.size
+    line += bool(open_line)
+    checkpoints.append((byte, line))
     return LineFile(
         path=path,
-        content=stream.content(),
+        content=content,
         rows=line - 1,
         data_start=start,
-        has_data=has_data,
+        has_data=any(cell.has_data for cell in found),
         checkpoints=tuple(checkpoints),
     )
 

@@ -55,7 +55,7 @@ class ParquetSource(OpenedFiles[ParquetFile]):
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The whole input as `parts` runs of row ranges of about equal length, in order."""
         files, snap_rows = list(self.scanned.values()), SNAP_SHARE * self.rows / parts
-        return cut_files(files, parts, lambda file, at: _row_start(file, at, snap_rows))
+        return cut_files(files, parts, lambda file, at, _: _row_start(file, at, snap_rows))
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The rows of the pieces, at most `MAX_BATCH_ROWS` or `MAX_BATCH_BYTES` in a batch."""

@@ -51,7 +51,7 @@ class SqlSource(Source):
         Rows with equal keys are in one range, and so are those without a key.
         """
 
-        def row_start(_: Rows, row: int) -> RowStart:
+        def row_start(_: Rows, row: int, __: RowStart | None) -> RowStart:
             at = self.plan.boundary_at(row)
             return RowStart(at, at + 1)
 

@@ -34,8 +34,9 @@ class TFRecordFile(OpenedFile):
     checkpoints: tuple[int, ...]
     sequences: int = 0
 
-    def row_start(self, at: int) -> RowStart:
+    def row_start(self, at: int, before: RowStart | None) -> RowStart:
         """The record itself, or of a compressed file the nearest eighth."""
+        del before
         if self.compression:
             part = round(at * _COMPRESSED_PARTS / self.rows)
             at = part * self.rows // _COMPRESSED_PARTS

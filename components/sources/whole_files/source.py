@@ -9,6 +9,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.base import Batch, Column, Piece, Source
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
 from penstock.components.sources.cutting import Rows, RowStart, cut_files
+from penstock.components.sources.spread import Spread
 from penstock.components.sources.whole_files.options import WholeFileOptions
 from penstock.components.sources.whole_files.rows import (
     RowsMade,
@@ -27,7 +29,7 @@ from penstock.components.sources.whole_files.rows import (
     rejected_file,
     shuffled,
 )
-from penstock.components.sources.whole_files.scan import for_each_file, read_whole, scan_file
+from penstock.components.sources.whole_files.scan import read_whole, scan_each, scan_file
 from penstock.components.sources.whole_files.tree import STRAY, FoundFile, find_tree
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
@@ -111,7 +113,7 @@ class ListedFiles(Source):
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The list of files as `parts` slices of equal length."""
         files = Rows("the list of files", self.rows)
-        return cut_files([files], parts, lambda _, at: RowStart(at, at + 1))
+        return cut_files([files], parts, lambda _, at, __: RowStart(at, at + 1))
 
     def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
         """See `Source`; the files are numbered from the first of the pieces."""
@@ -224,6 +226,7 @@ def open_whole_files(
     inputs: Sequence[str],
     columns: Sequence[Column],
     options: WholeFileOptions,
+    spread: Spread,
     *,
     max_bytes: int,
     convert: Convert,
@@ -242,7 +245,7 @@ def open_whole_files(
     rejected: dict[str, str] = dict(sorted(tree.refused.items()))
     digest = hashlib.sha256(kind.encode())
     kept: dict[FoundFile, Content] = {}
-    looks = for_each_file(lambda path: _look(path, max_bytes), [file.path for file in files])
+    looks = scan_each(partial(_look, max_bytes=max_bytes), [file.path for file in files], spread)
     for file, found in zip(files, looks, strict=True):
         if isinstance(found, str):
             rejected[file.path] = found

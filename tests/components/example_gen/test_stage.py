@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError
@@ -16,7 +17,11 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.stage import spread_by
 from penstock.components.files import cells
+from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.lines.text.options import TextOptions
 from penstock.components.sources.open import open_source
+from penstock.components.sources.whole_files import scan
+from penstock.components.sources.whole_files.options import BinaryOptions
 from penstock.components.tfrecord.sharding import ShardOptions
 
 
@@ -43,16 +48,47 @@ def parquet(folder):
         pq.write_table(table, folder / f"{at}.parquet", row_group_size=100)
 
 
-@pytest.mark.parametrize("write", [csv, parquet])
-@pytest.mark.parametrize("range_cells", [1, 3])
-def test_ranges_on_an_engine_give_the_same_manifest(tmp_path, monkeypatch, write, range_cells):
+def jsonl(folder):
+    for at in range(3):
+        rows = (f'{{"id": {i if i % 197 else "{}"}, "t{at}": "{i:b}"}}' for i in range(900))
+        (folder / f"{at}.jsonl").write_text("\ufeff" * (at == 1) + "\n".join(rows) + "\n" * at)
+
+
+def images(folder):
+    for at in range(9):
+        (folder / f"{at % 2}").mkdir(exist_ok=True)
+        Image.new("L", (8, 8), at).save(folder / f"{at % 2}" / f"{at}.png")
+
+
+CASES = {
+    "csv": (csv, None),
+    "parquet": (parquet, None),
+    "jsonl": (jsonl, None),
+    "text": (csv, TextOptions()),
+    "documents": (csv, TextOptions(unit="document")),
+    "binary": (csv, BinaryOptions()),
+    "images": (images, ImageOptions()),
+}
+
+
+@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("range_cells", [1, 2])
+def test_parts_on_an_engine_give_the_same_manifest(tmp_path, monkeypatch, kind, range_cells):
     (tmp_path / "in").mkdir()
+    write, options = CASES[kind]
     write(tmp_path / "in")
     monkeypatch.setattr(cells, "CELL_BYTES", 1000)
-    here = open_source(str(tmp_path / "in"))
+    here = open_source(str(tmp_path / "in"), options)
     monkeypatch.setattr(cells, "_RANGE_CELLS", range_cells)
-    spread = spread_by(partial(local_pipeline, 1), tmp_path / "out" / "a")
-    there = open_source(str(tmp_path / "in"), None, spread)
+    monkeypatch.setattr(scan, "_FILES_A_TASK", range_cells)
+    pipelines = []
+
+    def pipeline():
+        pipelines.append(local_pipeline(1))
+        return pipelines[-1]
+
+    there = open_source(str(tmp_path / "in"), options, spread_by(pipeline, tmp_path / "out" / "a"))
+    assert len(pipelines) == 1
     assert os.listdir(tmp_path / "out") == []
     found = manifest(there, tmp_path / "out" / "a")
     assert found == manifest(here, tmp_path / "out" / "b")

@@ -10,7 +10,7 @@ class _File:
     units: int
 
 
-def _each_unit_is_a_row(file, at):
+def _each_unit_is_a_row(file, at, before):
     return RowStart(at, at + 1, 0)
 
 
@@ -32,9 +32,13 @@ def test_files_share_runs_in_order():
 
 
 def test_rows_that_span_several_parts_leave_runs_empty():
-    def rows_of_ten(file, at):
+    given = [None]
+
+    def rows_of_ten(file, at, before):
+        assert before == given[-1]
         start = -(-at // 10) * 10
-        return RowStart(start, start // 10 + 1, 0)
+        given.append(RowStart(start, start // 10 + 1, 0))
+        return given[-1]
 
     runs = cut_files([_File("a", 20)], 5, rows_of_ten)
     assert runs == [(Piece("a", 0, 10, 1),), (), (Piece("a", 10, 20, 2),), (), ()]

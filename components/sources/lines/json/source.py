@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.components.errors import DataError
+from penstock.components.files.cells import ByteRange
 from penstock.components.files.content import EMPTY_ADVICE, open_unchanged
 from penstock.components.files.listing import list_files
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
@@ -14,6 +16,7 @@ from penstock.components.sources.lines.json.scan import check_head, parse_line
 from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.python_values import Row, RowConverter
 from penstock.components.sources.schema import read_schema
+from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.value_sample import ValueSample
 
 # At least as many rows from the beginning of each of many files, and from each later block.
@@ -65,20 +68,19 @@ def _rejected(path: str, line: int, column: str | None, reason: str, raw: bytes)
     return RejectedRow(path, line, line, column, reason, raw.rstrip(b"\r\n"))
 
 
-def open_json_lines(inputs: Sequence[str], options: JsonLinesOptions) -> JsonLinesSource:
+def open_json_lines(
+    inputs: Sequence[str], options: JsonLinesOptions, spread: Spread = here
+) -> JsonLinesSource:
     """Check, scan and type JSON Lines; DataError names a file or column that cannot be read."""
     listing = list_files(inputs, "jsonl")
-    sample = ValueSample()
     first_rows = max(_MIN_SAMPLED_ROWS, options.sample_rows // len(listing.files))
-    scanned = [
-        scan_lines(
-            path,
-            check_head,
-            max_row_bytes=options.max_row_bytes,
-            show=_Sampler(sample, path, first_rows).add,
-        )
-        for path in listing.files
-    ]
+    scanned, samples = scan_lines(
+        listing.files,
+        check_head,
+        spread,
+        max_row_bytes=options.max_row_bytes,
+        new_sample=partial(_Sample, first_rows=first_rows),
+    )
     for file in scanned:
         if not file.has_data and not options.allow_empty:
             raise DataError(f"{file.path}: has no rows; {EMPTY_ADVICE}")
@@ -86,6 +88,9 @@ def open_json_lines(inputs: Sequence[str], options: JsonLinesOptions) -> JsonLin
         schema = read_schema(options.schema_file)
         columns = tuple(Column(c.name, c.kind, bool(c.is_list), is_text=True) for c in schema)
     else:
+        sample = ValueSample()
+        for part in samples:
+            sample.merge(part.values)
         columns = sample.columns(options.nested)
     if not columns:
         raise DataError(
@@ -95,21 +100,22 @@ def open_json_lines(inputs: Sequence[str], options: JsonLinesOptions) -> JsonLin
     return JsonLinesSource.of("jsonl", scanned, listing, columns=columns, options=options)
 
 
-class _Sampler:
-    """Shows a file's first rows, and a few of each later block, to the sample."""
+class _Sample:
+    """The first rows of a part of a file, and a few of each later cell of it."""
 
-    def __init__(self, sample: ValueSample, path: str, first_rows: int) -> None:
-        self._sample = sample
-        self._path = path
-        self._wanted = first_rows
+    def __init__(self, part: ByteRange, first_rows: int) -> None:
+        self.values = ValueSample()
+        self._path = part.path
+        self._wanted = 0 if part.start else first_rows
 
-    def add(self, block: bytes) -> None:
+    def add(self, lines: bytes) -> None:
+        """See `LineSample`."""
         wanted = max(_MIN_SAMPLED_ROWS, self._wanted)
-        lines = block.split(b"\n", wanted)[:wanted]
-        self._wanted -= len(lines)
-        for line in lines:
+        some = lines.split(b"\n", wanted)[:wanted]
+        self._wanted -= len(some)
+        for line in some:
             if line.strip():
                 try:
-                    self._sample.add(parse_line(line), self._path)
+                    self.values.add(parse_line(line), self._path)
                 except ValueError:
                     continue  # Rejected by line when it is read.

@@ -18,6 +18,7 @@ from penstock.components.sources.lines.text.blocks import Lines, parse_lines
 from penstock.components.sources.lines.text.decoding import check_head, document_text
 from penstock.components.sources.lines.text.options import TextOptions
 from penstock.components.sources.opened_files import OpenedFiles
+from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.whole_files.source import FILENAME, as_named, open_whole_files
 from penstock.components.sources.whole_files.tree import STRAY, find_tree
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -66,26 +67,32 @@ def _repeated(value: bytes, times: int) -> pa.BinaryArray:
     return pa.Array.from_buffers(pa.binary(), times, buffers)
 
 
-def open_text(inputs: Sequence[str], options: TextOptions) -> Source:
+def open_text(inputs: Sequence[str], options: TextOptions, spread: Spread = here) -> Source:
     """List and hash text; rows hold `text` and `filename`, of lines also `line`, from 1.
 
     Raises:
         DataError: There is none; or a file of lines is no text, or has none. Names it.
     """
     if options.unit == "line":
-        return _open_lines(inputs, options)
+        return _open_lines(inputs, options, spread)
     convert = partial(document_text, encoding=options.encoding, allow_empty=options.allow_empty)
     return open_whole_files(
-        "text", inputs, (TEXT, FILENAME), options, max_bytes=options.max_row_bytes, convert=convert
+        "text",
+        inputs,
+        (TEXT, FILENAME),
+        options,
+        spread,
+        max_bytes=options.max_row_bytes,
+        convert=convert,
     )
 
 
-def _open_lines(inputs: Sequence[str], options: TextOptions) -> LineSource:
+def _open_lines(inputs: Sequence[str], options: TextOptions, spread: Spread) -> LineSource:
     tree = find_tree(inputs, STRAY, "file")
     for path, reason in sorted(tree.refused.items()):
         raise DataError(f"{path}: {reason}")
     check = partial(check_head, encoding=options.encoding)
-    scanned = [scan_lines(file.path, check) for file in tree.files]
+    scanned, _ = scan_lines([file.path for file in tree.files], check, spread)
     for file in scanned:
         _check(file, options)
     return LineSource.of(

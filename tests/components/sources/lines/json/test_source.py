@@ -4,6 +4,7 @@ import os
 import pytest
 
 from penstock.components.errors import DataError
+from penstock.components.files import cells
 from penstock.components.sources.base import Column
 from penstock.components.sources.lines import file as line_file
 from penstock.components.sources.lines.json.options import JsonLinesOptions
@@ -98,7 +99,8 @@ def test_a_key_beyond_the_sample_is_no_silent_loss(write):
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 50])
 def test_any_cut_gives_all_rows_in_order(write, parts, monkeypatch):
-    monkeypatch.setattr(line_file, "_SCAN_BYTES", 100)
+    monkeypatch.setattr(cells, "CELL_BYTES", 100)
+    monkeypatch.setattr(cells, "_RANGE_CELLS", 2)
     path = write(*({"id": i, "text": "x" * (i % 40)} for i in range(60)), "", {"id": 60})
     source = open_source(path)
     assert source.rows == 62

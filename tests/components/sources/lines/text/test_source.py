@@ -8,6 +8,7 @@ import tracemalloc
 import pytest
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.files import cells
 from penstock.components.sources.base import Column
 from penstock.components.sources.lines import file as line_file
 from penstock.components.sources.lines.text.decoding import fault_in
@@ -144,7 +145,8 @@ def test_memory_is_bounded_whatever_the_line(tmp_path, read_out):
 
 
 def test_any_cut_gives_every_line_once(write, read_out, monkeypatch):
-    monkeypatch.setattr(line_file, "_SCAN_BYTES", 50)
+    monkeypatch.setattr(cells, "CELL_BYTES", 50)
+    monkeypatch.setattr(cells, "_RANGE_CELLS", 3)
     monkeypatch.setattr(line_file, "_BLOCK_BYTES", 37)
     rng = random.Random(0)
     pool = ["", " ", "a", "\u00e9" * 9, "word " * 20, "\tx", "\ufeff"]
