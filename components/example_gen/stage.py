@@ -4,14 +4,15 @@
     .work/stopped    there when the data stopped a task: the others need not begin
     .work/results    what all tasks gave
 
-The elements of the Beam pipeline are where a task stands in the plan, and what it gave: never rows,
-and never a list of files, so what an engine carries does not grow with the data.
+The elements of the Beam pipeline are where some tasks stand in the plan, and what they gave: never
+rows, and never a list of files, so what an engine carries does not grow with the data.
 """
 
 import pickle
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from io import BytesIO
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -32,14 +33,15 @@ _RESULTS = f"{WORK_DIR}/results"
 LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
 # Of less two processes save nothing: they take 5 s to start, in which one scans 1 GiB.
 _WORTH_SPREADING_BYTES = 2048 * MIB
-# A scan of a million small files has a task for each.
+# Of more tasks several are an element: a scan of a million small files has a task for each, and an
+# element of its own would be 6 kB in Beam's runner.
 _MAX_ELEMENTS = 10_000
 
 MakePipeline = Callable[[], AbstractContextManager[beam.Pipeline]]
 
 
 class _Planned(NamedTuple):
-    """A task's number, and where it begins and ends in the plan, in bytes."""
+    """Some tasks: the number of the first, and where they begin and end in the plan, in bytes."""
 
     number: int
     start: int
@@ -47,10 +49,10 @@ class _Planned(NamedTuple):
 
 
 class _Done(NamedTuple):
-    """What a task gave; or what of the data stopped it, in one line."""
+    """What each of some tasks gave, pickled; or what of the data stopped one, in one line."""
 
     number: int
-    result: Any
+    results: bytes
     error: str | None = None
 
 
@@ -80,8 +82,8 @@ def run_tasks(
     for one in done:
         if one.error is not None:
             raise DataError(one.error)
-    assert [one.number for one in done] == list(range(len(planned))), "a task is missing"
-    return [one.result for one in done]
+    assert [one.number for one in done] == [one.number for one in planned], "a task is missing"
+    return [result for one in done for result in pickle.loads(one.results)]
 
 
 @contextmanager
@@ -111,17 +113,10 @@ def spread_by(make_pipeline: MakePipeline, output: str | PathLike[str]) -> Sprea
     ) -> list[Result]:
         if input_bytes < _WORTH_SPREADING_BYTES or len(tasks) < 2:
             return here(work, tasks, input_bytes)
-        step = -(-len(tasks) // _MAX_ELEMENTS)
-        runs = [tasks[at : at + step] for at in range(0, len(tasks), step)]
         with open_workspace(output) as place:
-            done = run_tasks(runs, partial(_do_each, work), place, make_pipeline)
-        return [result for run in done for result in run]
+            return run_tasks(tasks, work, place, make_pipeline)
 
     return spread
-
-
-def _do_each(work: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-    return [work(task) for task in tasks]
 
 
 class _RunTask(beam.DoFn):
@@ -134,9 +129,11 @@ class _RunTask(beam.DoFn):
         if self._place.has(_STOPPED):
             return []
         number, start, end = planned
-        task = pickle.loads(self._place.read(_PLAN, start, end))
+        plan, results = BytesIO(self._place.read(_PLAN, start, end)), []
         try:
-            return [_Done(number, self._work(task))]
+            while plan.tell() < end - start:
+                results.append(self._work(pickle.load(plan)))
+            return [_Done(number, pickle.dumps(results, pickle.HIGHEST_PROTOCOL))]
         except (OSError, TriesFailedError) as error:
             if self._engine_retries:
                 raise
@@ -145,21 +142,22 @@ class _RunTask(beam.DoFn):
             # A value: an engine that tries again would meet the same data.
             reason = str(error)
         put(self._place, _STOPPED, b"")
-        return [_Done(number, None, reason)]
+        return [_Done(number, b"", reason)]
 
 
 def _write_plan(tasks: Iterable[Any], place: Output) -> list[_Planned]:
     """Write each task as it comes: the plan of ten million images is gigabytes."""
-    planned = []
+    places = array("q", [0])
     with place.new_try() as folder:
         (folder / WORK_DIR).mkdir()
         with (folder / _PLAN).open("wb") as out:
-            for number, task in enumerate(tasks):
-                start = out.tell()
+            for task in tasks:
                 pickle.dump(task, out, pickle.HIGHEST_PROTOCOL)
-                planned.append(_Planned(number, start, out.tell()))
+                places.append(out.tell())
         place.take(folder)
-    return planned
+    count = len(places) - 1
+    step = -(-count // _MAX_ELEMENTS)
+    return [_Planned(at, places[at], places[min(at + step, count)]) for at in range(0, count, step)]
 
 
 def _report_all(found: tuple[int, Iterable[_Done]], place: Output) -> None:

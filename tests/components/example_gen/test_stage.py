@@ -1,6 +1,7 @@
 """Scans by an engine: what is found is what this process finds."""
 
 import os
+import pickle
 from functools import partial
 
 import numpy as np
@@ -17,6 +18,7 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.stage import spread_by
 from penstock.components.files import cells
+from penstock.components.files.output import open_workspace
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.lines.text.options import TextOptions
 from penstock.components.sources.open import open_source
@@ -115,3 +117,13 @@ def test_what_stops_a_task_is_told_in_a_line(tmp_path):
         f"{tmp_path}/1.parquet: truncated: 24 bytes that do not end as Parquet does; copy it again"
     )
     assert sorted(os.listdir(tmp_path)) == ["0.parquet", "1.parquet", "2.parquet"]
+
+
+def test_more_tasks_than_elements_give_their_results_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(stage, "_MAX_ELEMENTS", 4)
+    with open_workspace(tmp_path / "out") as place:
+        for count in (1, 4, 10):
+            done = stage.run_tasks(range(count), str, place, partial(local_pipeline, 1))
+            assert done == [str(number) for number in range(count)]
+            place.folder.joinpath(".work/plan").unlink()
+        assert len(pickle.loads(place.read(".work/results"))) == 4

@@ -1,7 +1,11 @@
 from dataclasses import dataclass
 
+import pytest
+
+from penstock.components.files import patience
 from penstock.components.sources.base import Piece
 from penstock.components.sources.cutting import RowStart, cut_files
+from penstock.components.sources.open import open_source
 
 
 @dataclass(frozen=True)
@@ -46,3 +50,20 @@ def test_rows_that_span_several_parts_leave_runs_empty():
 
 def test_nothing_to_cut():
     assert cut_files([], 2, _each_unit_is_a_row) == [(), ()]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_small_parts_are_cut_without_a_look_at_the_file_for_each(tmp_path, monkeypatch, name):
+    header, row = (
+        ("id,text\n", '{},"{}"\n') if name == "a.csv" else ("", '{{"a": {}, "b": "{}"}}\n')
+    )
+    lines = (row.format(at, "x" * (at % 100)) for at in range(40_000))
+    (tmp_path / name).write_text(header + "".join(lines))
+    source = open_source(str(tmp_path / name))
+    read, readinto = [], patience._readinto
+    monkeypatch.setattr(patience, "_readinto", lambda *a: read.append(readinto(*a)) or read[-1])
+    runs = source.cut(200)
+    assert sum(read) < 10 * source.input_bytes
+    rows = [batch.rows_read for run in runs for batch in source.read(run)]
+    assert sum(rows) == 40_000
+    assert len(rows) == 200
