@@ -85,7 +85,11 @@ def _parts(values: tf.Tensor, section: Section, wanted: Collection[str]) -> dict
     """[rows, width] of each column of a section that is wanted."""
     widths = [column.width for column in section.columns]
     if all(column.name in wanted for column in section.columns):
-        parts = tf.split(values, widths, axis=1)
+        if len(widths) > 1 and set(widths) == {1}:
+            # One pass over the memory, where a split makes one for each column.
+            parts = [tf.reshape(part, [-1, 1]) for part in tf.unstack(tf.transpose(values))]
+        else:
+            parts = tf.split(values, widths, axis=1)
         return {c.name: part for c, part in zip(section.columns, parts, strict=True)}
     ends = list(itertools.accumulate(widths))
     return {

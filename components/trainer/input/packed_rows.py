@@ -7,6 +7,7 @@ blocks of all shards being counted in their order.
 
 import posixpath
 import tempfile
+from collections import defaultdict
 from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
@@ -25,7 +26,7 @@ from penstock.components.trainer.input.files import InputFiles
 # Each holds a file open; a process may have 1,024.
 _MAX_MAPS = 256
 _MAX_VIEWS = 64
-# Rows as large as this are copied one by one, smaller ones all of a block at once by NumPy.
+# Rows as large as this are copied one by one, smaller ones by NumPy.
 _LARGE_ROW_BYTES = 4096
 # What TensorFlow asks of memory that it takes over without a copy.
 _TENSOR_ALIGNMENT = 64
@@ -70,6 +71,7 @@ class PackedRows:
         self._local = self._copied() if "://" in files.files[0] else files.files
         self._map = lru_cache(None)(_whole) if in_memory else lru_cache(_MAX_MAPS)(_mapped)
         self._view = lru_cache(_MAX_VIEWS)(self._view_of)
+        self._free: dict[int, list[Array]] = defaultdict(list)
         self._payloads = [self._find_payloads(number) for number in range(len(files.files))]
         self._first_blocks = np.cumsum([0, *map(len, self._payloads)])
         self.first_numbers = self._first_blocks[:-1] * layout.block_rows
@@ -93,19 +95,44 @@ class PackedRows:
             no column that is wanted has cells.
         """
         blocks = numbers // self.layout.block_rows
-        rows = numbers - blocks * self.layout.block_rows
-        picked = [_for_tensor(len(numbers), section) for section in self.sections]
-        places = np.empty(len(numbers), np.int32)
-        dictionaries = []
-        for place, block in enumerate(np.unique(blocks)):
-            chosen = np.flatnonzero(blocks == block)
-            view = self._view(int(block))
-            for target, section in zip(picked, self.sections, strict=True):
-                _copy(view.sections[section.name], rows[chosen], target, chosen)
-            places[chosen] = place
-            if self._has_cells:
-                dictionaries.append(bytes(view.dictionary))
-        return [*picked, places, np.array(dictionaries, object)]
+        found = np.unique(blocks)
+        places = np.searchsorted(found, blocks)
+        # By block; of so few bits it is a radix sort.
+        order = np.argsort(places.astype(np.min_scalar_type(len(found))), kind="stable")
+        rows = (numbers - blocks * self.layout.block_rows)[order]
+        views = [self._view(int(block)) for block in found]
+        cuts = np.cumsum(np.bincount(places))[:-1]
+        inverse = np.empty_like(order)
+        inverse[order] = np.arange(len(order))
+        picked = []
+        for section in self.sections:
+            target = self._array(len(numbers), section)
+            parts = [view.sections[section.name] for view in views]
+            some = zip(parts, np.split(rows, cuts), strict=True)
+            if section.row_bytes < _LARGE_ROW_BYTES:
+                # Twice, each time in order on one side: half the time of once in no order.
+                by_block, begin = self._array(len(numbers), section), 0
+                for part, taken in some:
+                    end = begin + len(taken)
+                    # By default `out` would be written by way of a copy.
+                    np.take(part, taken, axis=0, out=by_block[begin:end], mode="clip")
+                    begin = end
+                np.take(by_block, inverse, axis=0, out=target, mode="clip")
+            else:
+                sources = (part[row] for part, taken in some for row in taken.tolist())
+                for place, row in zip(order.tolist(), sources, strict=True):
+                    target[place] = row
+            picked.append(target)
+        dictionaries = [bytes(view.dictionary) for view in views] if self._has_cells else []
+        return [*picked, places.astype(np.int32), np.array(dictionaries, object)]
+
+    def _array(self, rows: int, section: Section) -> Array:
+        """[rows, width], not initialised, so aligned that TensorFlow takes it over as it is."""
+        dtype: np.dtype[Any] = np.dtype(section.dtype)
+        size = rows * section.width * dtype.itemsize
+        data = np.asarray(_Lent(self._free[size], size + _TENSOR_ALIGNMENT))
+        begin = -data.ctypes.data % _TENSOR_ALIGNMENT
+        return data[begin : begin + size].view(dtype).reshape(rows, section.width)
 
     def _view_of(self, block: int) -> BlockView:
         file = int(np.searchsorted(self._first_blocks, block, "right")) - 1
@@ -144,20 +171,19 @@ def _whole(path: str) -> npt.NDArray[np.uint8]:
     return np.fromfile(path, np.uint8)
 
 
-def _copy(source: Array, rows: Array, target: Array, places: Array) -> None:
-    """Copy some rows of an array to their places in another."""
-    if target[0].nbytes < _LARGE_ROW_BYTES:
-        # Twice, the first copy staying in the cache: faster than one copy by indices on both sides.
-        target[places] = np.take(source, rows, axis=0)
-        return
-    for row, place in zip(rows.tolist(), places.tolist(), strict=True):
-        target[place] = source[row]
+class _Lent:
+    """Memory that arrays point into; it is free again when the last of them is gone.
 
+    What comes from the system anew, page by page, takes longer than to copy rows into it.
+    """
 
-def _for_tensor(rows: int, section: Section) -> Array:
-    """[rows, width], not initialised, so aligned that TensorFlow takes it over as it is."""
-    dtype: np.dtype[Any] = np.dtype(section.dtype)
-    size = rows * section.width * dtype.itemsize
-    data = np.empty(size + _TENSOR_ALIGNMENT, np.uint8)
-    begin = -data.ctypes.data % _TENSOR_ALIGNMENT
-    return data[begin : begin + size].view(dtype).reshape(rows, section.width)
+    def __init__(self, free: list[Array], size: int) -> None:
+        self._free = free
+        try:
+            self._data = free.pop()
+        except IndexError:
+            self._data = np.empty(size, np.uint8)
+        self.__array_interface__ = self._data.__array_interface__
+
+    def __del__(self) -> None:
+        self._free.append(self._data)

@@ -109,6 +109,19 @@ def test_the_same_seed_gives_the_same_batches(either):
     assert batches(1) != batches(2)
 
 
+@pytest.mark.parametrize("stacked", [True, False])
+def test_batches_that_are_kept_stay_as_they_were(either, stacked):
+    """Their memory is used again once they are gone, not before."""
+    dataset = packed_train_input_fn(either, options=InputOptions(batch_size=10), stacked=stacked)
+    batches = iter(dataset)
+    kept = list(itertools.islice(batches, 12))
+    before = [tf.nest.map_structure(lambda part: part.numpy().tolist(), one) for one in kept]
+    for _ in itertools.islice(batches, 100):
+        pass
+    after = [tf.nest.map_structure(lambda part: part.numpy().tolist(), one) for one in kept]
+    assert after == before
+
+
 def test_rows_that_are_cached_come_in_the_order_of_others(packed):
     batches = [
         rows_of(packed_train_input_fn(packed, options=options), 3)
