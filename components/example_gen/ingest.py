@@ -24,7 +24,12 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.parquet_copy import PARQUET_DIR
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR
-from penstock.components.example_gen.shard_task import StrictError, TaskResult
+from penstock.components.example_gen.shard_task import (
+    StrictError,
+    TaskResult,
+    WriteBatch,
+    write_examples,
+)
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.splits import check_partition
 from penstock.components.example_gen.stage import MakePipeline, run_tasks
@@ -84,6 +89,7 @@ def ingest(
     *,
     overwrite: bool = False,
     watch: Watch = _unwatched,
+    write: WriteBatch = write_examples,
 ) -> Manifest:
     """Write the shards of all jobs and their manifest; all of it appears at once, or nothing.
 
@@ -95,6 +101,7 @@ def ingest(
         make_pipeline: Gives the Beam pipeline that does the work.
         overwrite: Replace what stands at `output`.
         watch: Entered while the work runs, with what tells the rows read until now.
+        write: Appends a batch of rows to shards.
 
     Raises:
         DataError: The data is bad; nothing is left at `output`.
@@ -102,14 +109,14 @@ def ingest(
     """
     _require_same_columns(jobs)
     _require_distinct_splits(jobs)
-    _require_input_elsewhere(jobs, os.fspath(output))
+    require_input_elsewhere(jobs, os.fspath(output))
     with (
         open_output(output, overwrite=overwrite) as opened,
         TemporaryDirectory(prefix="penstock-progress-") as folder,
     ):
         progress = Path(folder)
         with watch(lambda: rows_done(progress)):
-            work = WriteTask(opened, options, RowsTold(progress))
+            work = WriteTask(opened, options, RowsTold(progress), write)
             results = run_tasks(shard_tasks(jobs), work, opened, make_pipeline)
         manifest = _manifest(jobs, options, results)
         _check_all_read(manifest, jobs)
@@ -213,7 +220,8 @@ def _require_distinct_splits(jobs: Sequence[Job]) -> None:
             raise UsageError(f"split {name!r} is given {names.count(name)} times; name each once")
 
 
-def _require_input_elsewhere(jobs: Sequence[Job], output: str) -> None:
+def require_input_elsewhere(jobs: Sequence[Job], output: str) -> None:
+    """Refuse, by UsageError, an output with an input in it."""
     is_local = scheme_of(output) not in STORE_SCHEMES
     target = os.path.realpath(output) if is_local else output.rstrip("/")
     # A folder at a time: a million images are in a few, and to resolve a path costs 50 us.

@@ -43,6 +43,8 @@ _ADVICE = re.compile(r"; [a-z]")
 
 # Of each row, the index of its split.
 Places = npt.NDArray[np.int64]
+# Appends the rows of a batch to the shards of their splits.
+WriteBatch = Callable[[Batch, SplitOptions, Sequence[ShardWriter]], Places]
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,19 @@ class StrictError(DataError):
         super().__init__(f"{row}{advice} or quarantine it with `on_bad_row=quarantine`")
 
 
+def write_examples(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) -> Places:
+    """Append rows as Examples; says each one's split."""
+    is_large = batch.records is None and has_large_values(batch.table)
+    return (_write_large if is_large else _write_small)(batch, options, writers)
+
+
 def run_task(
-    task: ShardTask, options: IngestOptions, folder: Path, *, on_rows: Callable[[int], None]
+    task: ShardTask,
+    options: IngestOptions,
+    folder: Path,
+    *,
+    on_rows: Callable[[int], None],
+    write: WriteBatch = write_examples,
 ) -> TaskResult:
     """Read the task's pieces and write its files.
 
@@ -104,6 +117,7 @@ def run_task(
         options: Compression, and what to do with bad rows.
         folder: Of this try alone; its files have their names in the output there.
         on_rows: Is told now and then how many rows were read until then.
+        write: Appends a batch of rows to shards.
 
     Raises:
         StrictError: A row does not fit, in strict mode.
@@ -126,7 +140,9 @@ def run_task(
         for batch in task.source.read(task.pieces):
             _set_aside(batch, options, quarantine)
             for part in _bounded(batch):
-                _write(part, splits, writers, copies)
+                places = write(part, splits, writers)
+                for i, copy in enumerate(copies):
+                    copy.write(part.table, pa.array(places == i))
             read += batch.rows_read
             blank += batch.blank
             if time.monotonic() >= next_told:
@@ -152,20 +168,6 @@ def _set_aside(batch: Batch, options: IngestOptions, quarantine: QuarantineWrite
     if batch.rejected and options.on_bad_row == "strict":
         raise StrictError(batch.rejected[0])
     quarantine.write(batch.rejected)
-
-
-def _write(
-    batch: Batch,
-    options: SplitOptions,
-    writers: Sequence[ShardWriter],
-    copies: Sequence[ParquetCopy],
-) -> None:
-    if batch.records is None and has_large_values(batch.table):
-        splits = _write_large(batch, options, writers)
-    else:
-        splits = _write_small(batch, options, writers)
-    for i, copy in enumerate(copies):
-        copy.write(batch.table, pa.array(splits == i))
 
 
 def _write_small(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) -> Places:

@@ -46,7 +46,7 @@ def assign_splits(
     Raises:
         DataError: A row has no value for the partition feature.
     """
-    return assign_by_digest(table, _digests(records), options)
+    return assign_by_digest(table, row_digests(records), options)
 
 
 def assign_by_digest(
@@ -70,7 +70,7 @@ def assign_by_digest(
     else:
         keys = _partition_keys(table, options.partition_feature)
         distinct = keys.dictionary_encode()
-        by_value = _buckets(_digests(distinct.dictionary), int(bounds[-1]))
+        by_value = _buckets(row_digests(distinct.dictionary), int(bounds[-1]))
         buckets = by_value[distinct.indices.to_numpy()]
     return np.searchsorted(bounds, buckets, side="right")
 
@@ -85,7 +85,8 @@ def _partition_keys(table: pa.RecordBatch, name: str) -> pa.BinaryArray:
     return encode_features(column)
 
 
-def _digests(keys: pa.BinaryArray) -> Iterator[bytes]:
+def row_digests(keys: pa.BinaryArray) -> Iterator[bytes]:
+    """The sha256 of each value."""
     return (hashlib.sha256(key).digest() for key in keys.to_numpy(zero_copy_only=False))
 
 

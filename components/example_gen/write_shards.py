@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.shard_task import ShardTask, TaskResult, run_task
+from penstock.components.example_gen.shard_task import (
+    ShardTask,
+    TaskResult,
+    WriteBatch,
+    run_task,
+    write_examples,
+)
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.files.output import Output
 from penstock.components.sources.base import Source
@@ -59,17 +65,19 @@ class WriteTask:
         output: Where their files go.
         options: Compression, and what to do with bad rows.
         told: Of the rows that are read.
+        write: Appends a batch of rows to shards.
     """
 
     output: Output
     options: IngestOptions
     told: RowsTold
+    write: WriteBatch = write_examples
     _rows: int = 0
 
     def __call__(self, task: ShardTask) -> TaskResult:
         """Write the task's shards."""
         with self.output.new_try() as folder:
-            result = run_task(task, self.options, folder, on_rows=self._tell)
+            result = run_task(task, self.options, folder, on_rows=self._tell, write=self.write)
             self.output.take(folder)
         self._rows += result.read
         return result

@@ -6,16 +6,17 @@
       vocabulary/company.txt ...                      of columns of ids, one value a line
       manifest.json                                   written last
 
-`tasks.py` has the work, `job.py` the transform. Rows are decoded once, as Arrow columns; what they
-hold together is known before the first block is made.
+`tasks.py` has the work, `job.py` the transform, `spool.py` the way right from a source. Rows are
+decoded once, as Arrow columns; what they hold together is known before the first block is made.
 """
 
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +25,7 @@ from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError
 from penstock.components.example_gen.stage import MakePipeline, pipeline_of
 from penstock.components.example_gen.write_shards import rows_done
-from penstock.components.files.output import open_output
+from penstock.components.files.output import Output, open_output
 from penstock.components.packing.facts import StatedColumn
 from penstock.components.packing.job import PackRows, Result, read_results
 from penstock.components.packing.layout import PackedLayout
@@ -57,6 +58,7 @@ def pack(
     make_pipeline: MakePipeline = local_pipeline,
     watch: Watch = lambda rows_done, rows: nullcontext(),
     on_cost: OnCost = lambda passes: None,
+    origin: tuple[Manifest, Sequence[RowSplit]] | None = None,
 ) -> Manifest:
     """Pack the splits of a folder of row Examples; all of the output appears at once, or nothing.
 
@@ -70,13 +72,14 @@ def pack(
         make_pipeline: Gives the Beam pipeline that does the work.
         watch: Sees to the progress.
         on_cost: Told at the end what it cost.
+        origin: Of rows that are no Examples: their source's account, and all splits.
 
     Raises:
         DataError: The rows cannot be read, or do not fit what is asked for.
         UsageError: There is no such split or column, or `output` cannot be used.
     """
     began = _cpu_seconds()
-    splits = find_splits(examples, options.splits)
+    splits = origin[1] if origin else find_splits(examples, options.splits)
     rows = sum(split.rows for split in splits)
     if not rows:
         raise DataError(f"{examples}: no rows to pack")
@@ -92,12 +95,24 @@ def pack(
                 _ = pipeline | work
         results = read_results(opened)
         manifest = _manifest(splits, job, results)
+        if origin:
+            manifest = _with_origin(manifest, origin[0], Path(examples), opened)
         opened.commit(manifest)
     # Of workers elsewhere what they say, of those here also what Beam takes.
     spent = max(_cpu_seconds() - began, sum(result.cpu_seconds for result in results))
     a_pass = sum(result.pass_seconds for result in results)
     on_cost(spent / a_pass if a_pass else 0.0)
     return manifest
+
+
+def _with_origin(manifest: Manifest, origin: Manifest, rows: Path, output: Output) -> Manifest:
+    """The manifest with another's source and account, whose rejected rows go to the output."""
+    if origin.quarantine:
+        with output.new_try() as folder:
+            shutil.copytree(rows / origin.quarantine, folder / origin.quarantine)
+            output.take(folder)
+    names = ("source_kind", "source_fingerprint", "source_files", "account", "quarantine")
+    return replace(manifest, **{name: getattr(origin, name) for name in names})
 
 
 def _cpu_seconds() -> float:

@@ -29,24 +29,30 @@ from penstock.components.tfrecord.unlisted import check_unlisted
 # Rows that are decoded at a time: fewer where they have more bytes than that together.
 BATCH_ROWS = 4096
 BATCH_BYTES = 2**24
+# Name and kind, INT, FLOAT or BYTES, of each feature to read; empty reads all there are.
+Kinds = frozenset[tuple[str, str]]
+# The rows of a shard as Arrow columns, some thousand at a time.
+ReadShard = Callable[[str, Shard, Kinds], Iterator[pa.RecordBatch]]
 # The tag and the length of a submessage of up to 4 GiB.
 _HEAD_BYTES = 6
 
 
 @dataclass(frozen=True)
 class RowSplit:
-    """One split of row Examples.
+    """One split of rows.
 
     Attributes:
         name: The split's.
         files: Its shards, in order; at an address `RemoteFile`s.
         shards: What the manifest says of each, or was counted.
+        read: Reads a shard.
         kinds: INT, FLOAT or BYTES of each feature of the rows; empty where it is not known.
     """
 
     name: str
     files: tuple[str, ...]
     shards: tuple[Shard, ...]
+    read: ReadShard
     kinds: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -113,6 +119,7 @@ def _from_manifest(
             name,
             tuple(remote.get(shard.file) or f"{root}/{shard.file}" for shard in shards),
             tuple(shards),
+            read_examples,
             kinds,
         )
         for name, shards in manifest.splits.items()
@@ -125,21 +132,22 @@ def _from_folder(folder: Path) -> RowSplit:
         Shard(file, rows, os.path.getsize(file), hash_file(file).sha256.hex())
         for file, rows in zip(files, check_unlisted(files), strict=True)
     )
-    return RowSplit(folder.name.removeprefix(split_dir("")), files, tuple(shards))
+    return RowSplit(folder.name.removeprefix(split_dir("")), files, tuple(shards), read_examples)
 
 
-def read_batches(file: str, shard: Shard, decoder: "RowDecoder") -> Iterator[pa.RecordBatch]:
-    """The rows of a shard, some thousand at a time.
+def read_examples(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
+    """The rows of a shard of Examples, as `RowDecoder` gives them.
 
     Args:
         file: Its path or address; of one at an address there is a copy here meanwhile.
         shard: What is known of it.
-        decoder: What decodes its rows.
+        kinds: The features to read.
 
     Raises:
         DataError: The shard is damaged, holds SequenceExamples or another number of rows, or its
             rows cannot be decoded.
     """
+    decoder = row_decoder(kinds)
     path = local_path(file)
     if isinstance(file, RemoteFile) and (found := hash_file(path).sha256.hex()) != shard.sha256:
         raise DataError(altered(file, found, shard))
@@ -189,7 +197,7 @@ def _require_examples(payloads: Sequence[bytes], where: str, first: int) -> None
 
 
 @functools.lru_cache(4)
-def row_decoder(kinds: frozenset[tuple[str, str]]) -> "RowDecoder":
+def row_decoder(kinds: Kinds) -> "RowDecoder":
     """The decoder of rows with these pairs of a feature's name and kind; one a process."""
     return RowDecoder(dict(kinds))
 

@@ -148,22 +148,32 @@ def cut_rows(
 def encode_rows(places: Numbers, rows: pa.RecordBatch) -> bytes:
     """The bytes of rows and their places; one after the other they can be read again."""
     batch = pa.RecordBatch.from_arrays([pa.array(places), *rows.columns], ["", *rows.schema.names])
+    return encode_batch(batch).to_pybytes()
+
+
+def encode_batch(batch: pa.RecordBatch) -> pa.Buffer:
+    """The bytes of a batch; one after the other they can be read again."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    return sink.getvalue()
+
+
+def read_encoded(file: Any) -> Iterator[pa.RecordBatch]:
+    """The batches that `encode_batch` encoded, of an open Arrow file."""
+    size = file.size()
+    while file.tell() < size:
+        yield from pa.ipc.open_stream(file)
 
 
 def _read_rows(data: bytes | Path) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
     """The rows that `encode_rows` encoded, in a file one after the other."""
-    source: Any = pa.BufferReader(data) if isinstance(data, bytes) else pa.OSFile(str(data))
+    source: Any = pa.BufferReader(data) if isinstance(data, bytes) else pa.memory_map(str(data))
     with source as file:
-        size = file.size()
-        while file.tell() < size:
-            for batch in pa.ipc.open_stream(file):
-                places, *columns = batch.columns
-                names = batch.schema.names[1:]
-                yield places.to_numpy(), pa.RecordBatch.from_arrays(columns, names)
+        for batch in read_encoded(file):
+            places, *columns = batch.columns
+            names = batch.schema.names[1:]
+            yield places.to_numpy(), pa.RecordBatch.from_arrays(columns, names)
 
 
 def without_lists(batch: pa.RecordBatch) -> pa.RecordBatch:

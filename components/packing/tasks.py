@@ -34,7 +34,7 @@ from penstock.components.packing.images import ImageDecoder, image_shape
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.packing.options import MAX_BLOCK_ROWS, TARGET_BLOCK_BYTES, PackOptions
 from penstock.components.packing.permutation import Permutation
-from penstock.components.packing.rows import RowSplit, read_batches, row_decoder
+from penstock.components.packing.rows import Kinds, ReadShard, RowSplit
 from penstock.components.packing.sections import BlockMaker
 from penstock.components.packing.shuffle import (
     CHUNK_SHARE,
@@ -44,7 +44,7 @@ from penstock.components.packing.shuffle import (
     encode_rows,
     without_lists,
 )
-from penstock.components.tfrecord.frame_batch import frame_records
+from penstock.components.tfrecord.large_records import frame_large
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import ShardPlan, plan_shards, shard_name, split_dir
 from penstock.components.tfrecord.writer import ShardWriter
@@ -56,7 +56,6 @@ _SAMPLED_SHARDS = 4
 
 # A split and the number of a shard of it.
 Key = tuple[str, int]
-Kinds = frozenset[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -93,6 +92,7 @@ class ReadTask:
         file: Its path or address.
         shard: What is known of it.
         first: Number of its first row in the split.
+        read: Reads it.
     """
 
     number: int
@@ -100,6 +100,7 @@ class ReadTask:
     file: str
     shard: Shard
     first: int
+    read: ReadShard
 
 
 def plan_job(
@@ -119,7 +120,7 @@ def plan_job(
     for split in splits:
         first = 0
         for file, shard in zip(split.files, split.shards, strict=True):
-            tasks.append(ReadTask(len(tasks), split.name, file, shard, first))
+            tasks.append(ReadTask(len(tasks), split.name, file, shard, first, split.read))
             first += shard.rows
     plans = {
         split.name: plan_shards(
@@ -136,7 +137,7 @@ def _row_bytes(split: RowSplit, options: PackOptions, kinds: Kinds) -> float:
     size = rows = 0
     pairs = list(zip(split.files, split.shards, strict=True))
     for file, shard in pairs[:: -(-len(pairs) // _SAMPLED_SHARDS) or 1]:
-        batch = next(read_batches(file, shard, row_decoder(kinds)), None)
+        batch = next(split.read(file, shard, kinds), None)
         if batch is not None:
             kept = _kept(batch, options)
             size += sum(
@@ -191,7 +192,7 @@ def read_shard(
     order = Permutation(job.rows[task.split], seed=options.seed, name=task.split)
     starts = job.first_rows(task.split)
     waiting = Rows()
-    for batch in _timed(read_batches(task.file, task.shard, row_decoder(job.kinds)), facts):
+    for batch in _timed(task.read(task.file, task.shard, job.kinds), facts):
         begin = task.first + facts.rows
         batch = without_lists(batch)
         facts.add(batch, options, task.number, task.split)
@@ -319,6 +320,6 @@ def write_shard(
     with ShardWriter(folder, name) as writer:
         for batch in sorter.in_order(sizes):
             record = encode_block(maker.block(batch), layout)
-            writer.write(frame_records(pa.array([record], pa.binary())))
+            writer.write_large(frame_large([(record,)]))
             on_rows(batch.num_rows)
         return replace(writer.finish(), rows=end - first)

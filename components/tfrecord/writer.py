@@ -52,6 +52,11 @@ class ShardWriter:
         self._rows += len(framed)
         self._append([piece for record in framed for piece in record])
 
+    def write_rows(self, rows: int, data: Buffer) -> None:
+        """Append rows that are not records, as their bytes."""
+        self._rows += rows
+        self._append([data])
+
     def finish(self) -> Shard:
         """Complete the file under its name and say what is in it."""
         if self._gzip:

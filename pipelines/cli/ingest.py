@@ -14,6 +14,7 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.files.listing import EXTENSIONS
 from penstock.components.files.output import check_output
+from penstock.components.packing.options import ImageColumn, PackOptions
 from penstock.components.sources.kinds import KINDS, options_type
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.cli.option_flags import flag_names, given, in_flags, with_flags
@@ -97,6 +98,17 @@ def _ingest(
     parquet_copy: Annotated[
         bool, typer.Option("--parquet-copy", help="Write the rows as Parquet too, for analysis.")
     ] = IngestOptions.parquet_copy,
+    packed: Annotated[
+        bool, typer.Option("--packed", help="Write packed records for training, not Examples.")
+    ] = False,
+    ids: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Of --packed: once a text to store as vocabulary ids."),
+    ] = None,
+    image: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[=HxW[xC]]", help="Of --packed: once an image to decode."),
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace OUTPUT once the new one is complete.")
     ] = False,
@@ -123,6 +135,9 @@ def _ingest(
             max_quarantined_share=max_quarantined_share,
             parquet_copy=parquet_copy,
         )
+        packing = _packing(options, ids or [], image or []) if packed else None
+        if not packed and (ids or image):
+            raise UsageError("--ids and --image go with --packed")
         # Before the imports, and before the input, which may take long to come over a network.
         check_output(output, overwrite=overwrite)
         # Beam and Arrow take a second or two to import; --help needs neither.
@@ -134,6 +149,7 @@ def _ingest(
             source_options,
             options,
             engine=engine,
+            packing=packing,
             overwrite=overwrite,
             as_json=as_json,
         )
@@ -141,6 +157,16 @@ def _ingest(
 
 _on_engine = with_flags(_ingest, EngineOptions, panel="Engine")
 command = with_flags(_on_engine, options_type(None), panel="Source: a table in files")
+
+
+def _packing(options: IngestOptions, ids: Sequence[str], images: Sequence[str]) -> PackOptions:
+    if options.compression or options.parquet_copy:
+        raise UsageError("--packed goes with neither --compression nor --parquet-copy")
+    return PackOptions(
+        ids=tuple(ids),
+        images=tuple(ImageColumn.parse(text) for text in images),
+        shards=options.shards,
+    )
 
 
 @contextmanager

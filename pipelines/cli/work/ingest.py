@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from glob import glob
 
@@ -12,11 +12,16 @@ from rich.table import Table
 
 from penstock.components.engine.options import EngineOptions
 from penstock.components.engine.pipeline import engine_pipeline
+from penstock.components.errors import UsageError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.stage import spread_by
 from penstock.components.example_gen.write_shards import Job
+from penstock.components.files.address import scheme_of
+from penstock.components.files.output import STORE_SCHEMES
+from penstock.components.packing.options import PackOptions
+from penstock.components.packing.spool import pack_source
 from penstock.components.sources.kinds import KindOptions, find_kind
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import Manifest
@@ -32,10 +37,13 @@ def run_ingest(
     options: IngestOptions,
     *,
     engine: EngineOptions,
+    packing: PackOptions | None,
     overwrite: bool,
     as_json: bool,
 ) -> None:
     """Ingest all parts, inputs with the splits that their rows go to, into `output`.
+
+    With `packing` the output is packed records instead of Examples.
 
     Raises:
         DataError: The data is bad.
@@ -44,20 +52,25 @@ def run_ingest(
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     started = time.perf_counter()
     make_pipeline = partial(engine_pipeline, engine)
+    if packing and engine.runner != "local" and scheme_of(output) in STORE_SCHEMES:
+        raise UsageError(f"{output}: an engine packs into a folder that its workers see; or pack")
     with whole_or_nothing():
         jobs, spread = [], spread_by(make_pipeline, output)
         for inputs, splits in parts:
             source = open_source(_as_workers_see(inputs, engine), source_options, spread)
             jobs.append(plan_job(source, splits, options))
             inputs_are = "file(s)" if find_kind(source.kind).of_files else "input"
+            plan = "" if packing else f"; shards of each split: {jobs[-1].plan.reason}"
             console.print(
-                f"{source.rows:,} rows in {len(source.files)} {source.kind} {inputs_are}; "
-                f"shards of each split: {jobs[-1].plan.reason}"
+                f"{source.rows:,} rows in {len(source.files)} {source.kind} {inputs_are}{plan}"
             )
             for note in source.notes:
                 console.print(note)
         rows = sum(job.source.rows for job in jobs)
-        manifest = ingest(
+        work: Callable[..., Manifest] = ingest
+        if packing:
+            work = partial(pack_source, packing=packing, watch_packing=watched_rows)
+        manifest = work(
             jobs,
             output,
             options,

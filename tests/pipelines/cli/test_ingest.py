@@ -189,6 +189,25 @@ def test_each_kind_brings_its_own_flags(tmp_path, penstock):
     assert "--delimiter" not in helped.stdout
 
 
+def test_packed_records_are_written_instead(csv, tmp_path):
+    options = ("--delimiter", ";", "--packed", "--shards", "1")
+    done = ingest(csv, tmp_path / "out", *options)
+    assert done.exit_code == 0, done.output
+    assert "60 rows in 1 csv file(s)\n" in done.stderr
+    manifest = read_manifest(tmp_path / "out")
+    assert [column["storage"] for column in manifest.packed["columns"]] == ["float32", "int64"]
+    assert manifest.account.read == sum(manifest.account.written.values()) == 60
+    for wrong, text in [
+        (("--packed", "--compression", "gzip"), "--packed goes with neither --compression nor "),
+        (("--ids", "id"), "--ids and --image go with --packed"),
+        (("--packed", "--ids", "id"), "column 'id': ids are for BYTES with as many values in each"),
+    ]:
+        done = ingest(csv, tmp_path / "no", "--delimiter", ";", *wrong)
+        assert isinstance(done.exception, UsageError)
+        assert str(done.exception).startswith(text)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "trips.csv"]
+
+
 def test_workers_in_another_folder_find_the_input(csv, tmp_path, monkeypatch):
     def elsewhere(engine):
         os.chdir("/")
