@@ -151,7 +151,9 @@ class LocalOutput(Output):
 
     def commit(self, manifest: Manifest) -> None:
         """See `Output`."""
-        shutil.rmtree(self.folder / WORK_DIR)
+        over = self.folder / f"{WORK_DIR}-over"
+        (self.folder / WORK_DIR).rename(over)  # of two tries at a task one may still be writing
+        shutil.rmtree(over)
         check_sizes(
             self.folder,
             manifest,

@@ -1,0 +1,23 @@
+import os
+from contextlib import suppress
+
+from penstock.components.files.output import WORK_DIR, open_output
+from penstock.components.tfrecord.manifest import Manifest, RowAccount
+
+
+def test_a_try_that_still_runs_does_not_spoil_the_commit(tmp_path, monkeypatch):
+    """Spark or Flink took another try's result, and this one begins while the commit clears up."""
+    rmdir = os.rmdir
+
+    def rmdir_late(path, **at):
+        with suppress(FileNotFoundError):
+            (folder / WORK_DIR / "late").mkdir()
+        rmdir(path, **at)
+
+    with open_output(tmp_path / "out") as output:
+        folder = output.folder
+        monkeypatch.setattr(os, "rmdir", rmdir_late)
+        account = RowAccount(read=0, written={})
+        output.commit(Manifest({}, (), "0", "spark", "1", 0, account))
+        monkeypatch.undo()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["manifest.json"]
