@@ -40,8 +40,7 @@ from penstock.components.example_gen.write_shards import (
     rows_done,
     shard_tasks,
 )
-from penstock.components.files.address import scheme_of
-from penstock.components.files.output import STORE_SCHEMES, open_output
+from penstock.components.files.output import open_output, store_address
 from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.base import Column, Source
 from penstock.components.tfrecord.encoder import encode_examples
@@ -222,8 +221,7 @@ def _require_distinct_splits(jobs: Sequence[Job]) -> None:
 
 def require_input_elsewhere(jobs: Sequence[Job], output: str) -> None:
     """Refuse, by UsageError, an output with an input in it."""
-    is_local = scheme_of(output) not in STORE_SCHEMES
-    target = os.path.realpath(output) if is_local else output.rstrip("/")
+    target = store_address(output) or os.path.realpath(output)
     # A folder at a time: a million images are in a few, and to resolve a path costs 50 us.
     resolved: dict[str, str] = {}
     for file in (file for job in jobs for file in job.source.files):

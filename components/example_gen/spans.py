@@ -14,7 +14,7 @@ from tfx.proto import example_gen_pb2
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.address import scheme_of
-from penstock.components.files.remote import find_names
+from penstock.components.files.remote import find_names, normal_address
 
 _SPAN = re.compile(r"\{(SPAN(:\d+)?|YYYY)\}")
 _NOT_LISTED = ("http", "https")
@@ -72,7 +72,7 @@ class RemoteSpans(input_processor.FileBasedInputProcessor):
         if not any(specs):
             return 0, None
         glob, regex = utils._create_matching_glob_and_regex(
-            self._input_base_uri, split, *specs, range_config=self._range_config
+            normal_address(self._input_base_uri), split, *specs, range_config=self._range_config
         )
         spans = []
         for name in find_names(glob):

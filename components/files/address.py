@@ -10,6 +10,8 @@ from penstock.components.errors import UsageError
 from penstock.components.files.secrets import is_secret_parameter, secret_kind
 
 _ADDRESS = re.compile(r"^([a-z][a-z0-9+.-]*)(?:://|::)", re.I)
+# As Hadoop calls what others call s3.
+_OTHER_NAMES = {"s3a": "s3", "s3n": "s3"}
 # Of these a login stands before the first slash; a name of a file may have any character.
 FILE_SCHEMES = ("s3", "gs", "hdfs", "http", "https")
 _LOGIN_OF_FILES = re.compile(r"^[^/?#]*:[^/?#]*@")
@@ -19,9 +21,9 @@ _PARAMETERS_BEGIN = re.compile(r"[?#;]")
 
 
 def scheme_of(text: str) -> str | None:
-    """The scheme of an address, in lower case; None for a path."""
+    """The scheme of an address as its clients know it (of `s3a`, `s3`); None for a path."""
     found = _ADDRESS.match(text)
-    return found[1].lower() if found else None
+    return _OTHER_NAMES.get(found[1].lower(), found[1].lower()) if found else None
 
 
 def masked(text: str) -> str:
@@ -29,7 +31,7 @@ def masked(text: str) -> str:
     scheme, separator, rest = text.partition("://")
     if not separator:
         scheme, rest = "", text
-    if scheme.lower() in FILE_SCHEMES:
+    if scheme_of(text) in FILE_SCHEMES:
         place, slash, name = rest.partition("/")
     else:
         place, slash, name = rest, "", ""
@@ -48,7 +50,7 @@ def check_no_secret(address: str, advice: str) -> None:
     if not separator:
         rest = ""
     place, *_ = rest.split("?", maxsplit=1)
-    login = _LOGIN_OF_FILES if scheme.lower() in FILE_SCHEMES else _LOGIN
+    login = _LOGIN_OF_FILES if scheme_of(address) in FILE_SCHEMES else _LOGIN
     if login.match(place):
         raise UsageError(f"{masked(address)}: the address holds a password; {advice}")
     if scheme.lower() in _WEB_SCHEMES and "@" in re.split(r"[/?#]", rest, maxsplit=1)[0]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from penstock.components.errors import DataError
 from penstock.components.files.address import scheme_of
 from penstock.components.files.commit import attempt, beside, check_target
+from penstock.components.files.remote import normal_address
 from penstock.components.tfrecord.manifest import Manifest, write_manifest
 
 # What is there until the commit and gone afterwards.
@@ -69,8 +70,8 @@ def open_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> I
     Raises:
         UsageError: As of `check_output`, or another ingest is writing to the address.
     """
-    address = os.fspath(target)
-    if scheme_of(address) in STORE_SCHEMES:
+    address = store_address(target)
+    if address:
         from penstock.components.files.store_output import open_store
 
         with open_store(address, overwrite=overwrite) as store:
@@ -87,8 +88,8 @@ def open_workspace(target: str | os.PathLike[str]) -> Iterator[Output]:
 
     Never committed, and gone afterwards; what the killed leave, the next ingest there removes.
     """
-    address = os.fspath(target)
-    if scheme_of(address) in STORE_SCHEMES:
+    address = store_address(target)
+    if address:
         from penstock.components.files.store_output import open_store_workspace
 
         with open_store_workspace(address) as store:
@@ -106,13 +107,19 @@ def check_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> 
         UsageError: It holds something and `overwrite` is off, or what no ingest wrote; or nothing
             is written to addresses of its scheme.
     """
-    address = os.fspath(target)
-    if scheme_of(address) in STORE_SCHEMES:
+    address = store_address(target)
+    if address:
         from penstock.components.files.store_output import check_prefix
 
         check_prefix(address, overwrite=overwrite)
     else:
         check_target(target, overwrite=overwrite)
+
+
+def store_address(target: str | os.PathLike[str]) -> str | None:
+    """An address of an object store as its client knows it, less a last slash; None of a path."""
+    address = os.fspath(target)
+    return normal_address(address).rstrip("/") if scheme_of(address) in STORE_SCHEMES else None
 
 
 @dataclass(frozen=True)

@@ -194,9 +194,8 @@ def has_glob(pattern: str) -> bool:
 
 
 def normal_address(address: str) -> str:
-    """The address with its scheme in lower case, as the clients know it."""
-    scheme, _, rest = address.partition("://")
-    return f"{scheme.lower()}://{rest}"
+    """The address with its scheme as the clients know it."""
+    return f"{scheme_of(address)}://{address.partition('://')[2]}"
 
 
 def ask(address: str, method: str, *arguments: Any, **named: Any) -> Any:

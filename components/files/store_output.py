@@ -104,7 +104,6 @@ def check_prefix(address: str, *, overwrite: bool) -> dict[str, RemoteFile]:
         UsageError: There is an output and `overwrite` is off, or what no ingest wrote.
     """
     check_no_secret(address, LOGIN_ADVICE)
-    address = address.rstrip("/")
     if not address.partition("://")[2].partition("/")[2]:
         raise UsageError(f"{address}: a bucket is no output; name a folder in it")
     names = _names(address)
@@ -128,7 +127,6 @@ def open_store(address: str, *, overwrite: bool) -> Iterator[StoreOutput]:
     Raises:
         UsageError: As of `check_prefix`, or another ingest is writing there.
     """
-    address = address.rstrip("/")
     names = check_prefix(address, overwrite=overwrite)
     output = _claim(address, names)
     over = threading.Event()
@@ -152,7 +150,7 @@ def open_store(address: str, *, overwrite: bool) -> Iterator[StoreOutput]:
 @contextmanager
 def open_store_workspace(address: str) -> Iterator[StoreOutput]:
     """A prefix of its own below an address, without a claim; gone afterwards."""
-    work = StoreOutput(f"{address.rstrip('/')}/{WORK_DIR}/{uuid.uuid4().hex}", "", b"")
+    work = StoreOutput(f"{address}/{WORK_DIR}/{uuid.uuid4().hex}", "", b"")
     try:
         yield work
     finally:

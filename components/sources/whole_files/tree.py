@@ -90,6 +90,7 @@ def find_tree(inputs: Sequence[str], stray: re.Pattern[str], what: str) -> Tree:
 
 
 def _remote(one: str, tree: Tree, stray: re.Pattern[str]) -> Iterator[FoundFile]:
+    one = remote.normal_address(one)
     files, is_one = remote.find_files(one)
     if is_one:
         yield FoundFile(files[0], os.path.basename(files[0]))

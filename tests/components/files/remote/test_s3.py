@@ -34,6 +34,8 @@ def data_error(call):
         ("s3://bucket/d/*.csv", ["a.csv", "b.csv"]),
         ("s3://bucket/d/b.csv", ["b.csv"]),
         ("s3://bucket/d/**", ["a.csv", "b.csv", "sub/c.csv"]),
+        ("s3a://bucket/d/*.csv", ["a.csv", "b.csv"]),
+        ("S3N://bucket/d/b.csv", ["b.csv"]),
     ],
 )
 def test_folders_globs_and_files(s3, read_out, pattern, names):
@@ -160,6 +162,8 @@ def test_names_that_look_like_globs_or_paths(s3, read_out):
     assert read_out(source).rows == [[2], [3]]
     source = open_source(["s3://bucket/e//a b.csv", "s3://bucket/e/a b.csv"], BinaryOptions())
     assert source.rows == 2
+    named = read_out(open_source("s3a://bucket/e", BinaryOptions())).rows
+    assert named == read_out(open_source("s3://bucket/e", BinaryOptions())).rows
     message = data_error(lambda: open_source("s3://bucket/none/*.csv"))
     assert message == "s3://bucket/none/*.csv: no data file matches; expected at least one"
 
@@ -171,7 +175,7 @@ def test_a_folder_that_spark_wrote(s3, read_out, tmp_path):
     message = data_error(lambda: open_source("s3://bucket/t", SparkOptions()))
     assert message.startswith("s3://bucket/t: has no _SUCCESS, so Spark's job did not finish")
     s3.put_object(Bucket="bucket", Key="t/_SUCCESS", Body=b"")
-    assert read_out(open_source("s3://bucket/t", SparkOptions())).rows == [[1], [2], [3]]
+    assert read_out(open_source("s3a://bucket/t", SparkOptions())).rows == [[1], [2], [3]]
     s3.put_object(Bucket="bucket", Key="t/.part-00000.snappy.parquet.crc", Body=b"no")
     message = data_error(lambda: open_source("s3://bucket/t", SparkOptions()))
     assert message.startswith("s3://bucket/t/.part-00000.snappy.parquet.crc: is no checksum file")

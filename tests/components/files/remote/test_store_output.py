@@ -63,6 +63,16 @@ def test_the_same_shards_as_on_a_disk_and_nothing_else(s3, tmp_path):
         run(path)
 
 
+def test_an_address_as_spark_has_it(s3, tmp_path):
+    path = table(tmp_path / "a.csv")
+    manifest = run(path, "s3a://bucket/out/")
+    assert objects(s3).keys() == {shard.file for shard in manifest.shards} | {"manifest.json"}
+    assert find_input("s3a://bucket/out", split="train").rows == manifest.account.written["train"]
+    s3.put_object(Bucket="bucket", Key="in/a.csv", Body=path.read_bytes())
+    with pytest.raises(UsageError, match="s3a://bucket/in: holds the input s3://bucket/in/a"):
+        run("s3://bucket/in/a.csv", "s3a://bucket/in")
+
+
 def test_quarantine_and_parquet_go_there_too(s3, tmp_path):
     path = table(tmp_path / "a.csv", rows=9000, bad=[7])
     manifest = run(path, f"{OUT}/", on_bad_row="quarantine", parquet_copy=True)
