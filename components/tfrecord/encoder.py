@@ -14,6 +14,10 @@ Wire format, from tensorflow/core/example/{example,feature}.proto (tags in hex):
     BytesList = (0A len value) for each value
     FloatList = Int64List = 0A len values, packed; nothing where there are none
 
+    SequenceExample = 0A len Features, 12 len FeatureLists
+    FeatureLists    = (0A len (0A len key, 12 len FeatureList)) for each key
+    FeatureList     = (0A len Feature) for each step
+
 A null is a Feature that is nothing: TFDV counts it as missing, which an empty list is not.
 """
 
@@ -48,6 +52,28 @@ def encode_examples(batch: pa.RecordBatch) -> pa.BinaryArray:
         TypeError: A column has another type; names it.
     """
     return _join(encode_in_pieces(batch, ()), batch.num_rows)
+
+
+def encode_sequences(batch: pa.RecordBatch, feature_lists: Container[str]) -> pa.BinaryArray:
+    """Encode the rows of a batch as SequenceExamples.
+
+    Args:
+        batch: As for `encode_examples`; columns of steps are lists of these types, so lists of
+            lists where a step has several values. A null one is a sequence of no steps.
+        feature_lists: Names of the columns of steps; the others are the context.
+
+    Returns:
+        One serialized `tf.train.SequenceExample` a row, no nulls.
+    """
+    parts: dict[bytes, list[Part]] = {_TAG_1: [], _TAG_2: []}
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    for name, column in sorted(columns, key=itemgetter(0)):
+        if name in feature_lists:
+            parts[_TAG_2] += _list_entry(name, column)
+        else:
+            parts[_TAG_1] += _map_entry(name, column)
+    pieces = [_tagged(tag, _join(entries, batch.num_rows)) for tag, entries in parts.items()]
+    return _join([piece for both in pieces for piece in both], batch.num_rows)
 
 
 def encode_in_pieces(batch: pa.RecordBatch, apart: Container[str]) -> list[pa.BinaryArray]:
@@ -107,6 +133,18 @@ def _map_entry(name: str, column: pa.Array) -> tuple[Part, pa.BinaryArray]:
     return heads, payload
 
 
+def _tagged(tag: bytes, values: pa.BinaryArray) -> tuple[Part, pa.BinaryArray]:
+    """The two pieces of a message's field: its tag and length, each row's value."""
+    return _by_length(_lengths(values), lambda size: tag + _varint(size)), values
+
+
+def _list_entry(name: str, column: pa.ListArray) -> tuple[Part, pa.BinaryArray]:
+    """The two pieces of a column of steps' map entry: all up to the first step, the steps."""
+    payload = _list_payload(column, encode_features(column.flatten()))
+    key = name.encode()
+    return _by_length(_lengths(payload), lambda size: _entry_head(key, b"", size)), payload
+
+
 def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
     """The values of each row on the wire, and what stands before `size` bytes of them."""
     is_list = pa.types.is_list(column.type)
@@ -121,7 +159,8 @@ def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
             values_head = _TAG_1 + _varint(size)
         return _LIST_TAG[kind] + _varint(len(values_head) + size) + values_head
 
-    return _list_payload(column) if is_list else _scalar_payload(column), head
+    payload = _list_payload(column, column.flatten()) if is_list else _scalar_payload(column)
+    return payload, head
 
 
 def _entry_head(key: bytes, feature_head: bytes, size: int) -> bytes:
@@ -143,9 +182,13 @@ def _scalar_payload(column: pa.Array) -> pa.BinaryArray:
     return _binary_array(lengths, data)
 
 
-def _list_payload(column: pa.ListArray) -> pa.BinaryArray:
-    """The bytes of each row's values, one after the other; none where the list is null."""
-    values = column.flatten()
+def _list_payload(column: pa.ListArray, values: pa.Array) -> pa.BinaryArray:
+    """The bytes of each row's values, one after the other; none where the list is null.
+
+    Args:
+        column: The lists.
+        values: Those of all lists that are not null, one after the other.
+    """
     if pa.types.is_binary(values.type):
         head = _by_length(_lengths(values), lambda size: _TAG_1 + _varint(size))
         tagged = _join([head, values], len(values))
