@@ -10,23 +10,18 @@ The elements of the Beam pipeline are tasks, never rows, so any runner whose wor
 input and the output does the same work and writes the same bytes.
 """
 
-import hashlib
-import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.example_gen.account import check_account, manifest_of
 from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.parquet_copy import PARQUET_DIR
-from penstock.components.example_gen.quarantine import QUARANTINE_DIR
 from penstock.components.example_gen.shard_task import (
     StrictError,
-    TaskResult,
     WriteBatch,
     write_examples,
 )
@@ -45,12 +40,7 @@ from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.base import Column, Source
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
-from penstock.components.tfrecord.manifest import (
-    Manifest,
-    ManifestColumn,
-    RowAccount,
-    Shard,
-)
+from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.sharding import plan_shards
 
 # The size of a row is estimated from the first rows of this many parts of a source. Parts of
@@ -117,9 +107,9 @@ def ingest(
         with watch(lambda: rows_done(progress)):
             work = WriteTask(opened, options, RowsTold(progress), write)
             results = run_tasks(shard_tasks(jobs), work, opened, make_pipeline)
-        manifest = _manifest(jobs, options, results)
+        manifest = manifest_of(jobs, options, results)
         _check_all_read(manifest, jobs)
-        _check_account(manifest, options, results)
+        check_account(manifest, options, results)
         opened.commit(manifest)
     return manifest
 
@@ -138,77 +128,12 @@ def _record_bytes(source: Source) -> float:
     return size / rows if rows else source.input_bytes / max(1, source.rows)
 
 
-def _manifest(
-    jobs: Sequence[Job], options: IngestOptions, results: Sequence[TaskResult]
-) -> Manifest:
-    splits = _shards_by_split(jobs, results)
-    quarantined = sum(result.quarantined for result in results)
-    columns = _manifest_columns(jobs[0].source.columns)
-    return Manifest(
-        splits=splits,
-        columns=columns,
-        schema_sha256=_digest(json.dumps([asdict(column) for column in columns])),
-        source_kind=jobs[0].source.kind,
-        source_fingerprint=_fingerprint(jobs),
-        source_files=sum(len(job.source.files) for job in jobs),
-        account=RowAccount(
-            read=sum(result.read for result in results),
-            written={name: sum(s.rows for s in shards) for name, shards in splits.items()},
-            quarantined=quarantined,
-            blank=sum(result.blank for result in results),
-        ),
-        compression=options.compression,
-        plan="; ".join(dict.fromkeys(job.plan.reason for job in jobs)),
-        quarantine=QUARANTINE_DIR if quarantined else None,
-        parquet=PARQUET_DIR if options.parquet_copy else None,
-    )
-
-
-def _shards_by_split(
-    jobs: Sequence[Job], results: Sequence[TaskResult]
-) -> Mapping[str, Sequence[Shard]]:
-    names = [split.name for job in jobs for split in job.splits.splits]
-    return {name: tuple(r.shards[name] for r in results if name in r.shards) for name in names}
-
-
-def _manifest_columns(columns: Sequence[Column]) -> tuple[ManifestColumn, ...]:
-    return tuple(ManifestColumn(c.name, c.kind.value, c.is_list) for c in columns)
-
-
-def _fingerprint(jobs: Sequence[Job]) -> str:
-    if len(jobs) == 1:
-        return jobs[0].source.fingerprint
-    return _digest("".join(job.source.fingerprint for job in jobs))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _check_all_read(manifest: Manifest, jobs: Sequence[Job]) -> None:
     counted = sum(job.source.rows for job in jobs)
     if manifest.account.read != counted:
         raise DataError(
             f"{manifest.account.read:,} rows were read where the source counted {counted:,}; "
             "the input changed, or its reader is at fault: report it"
-        )
-
-
-def _check_account(
-    manifest: Manifest, options: IngestOptions, results: Sequence[TaskResult]
-) -> None:
-    account = manifest.account
-    first = next((result.first_rejected for result in results if result.first_rejected), None)
-    if account.quarantined and not sum(account.written.values()):
-        raise DataError(
-            f"none of {account.quarantined:,} rows fits, so there is nothing to train on; "
-            f"the first is {first}"
-        )
-    if account.quarantined_share > options.max_quarantined_share:
-        raise DataError(
-            f"{account.quarantined} of {account.read - account.blank} rows do not fit "
-            f"({account.quarantined_share:.2%}), more than `max_quarantined_share` "
-            f"{options.max_quarantined_share:.2%} allows; the first is {first}"
         )
 
 

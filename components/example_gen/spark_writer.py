@@ -1,74 +1,47 @@
 """The way out of Spark: a DataFrame to shards and a manifest, written by Spark's executors.
 
-    write_tfrecords(df, "/mnt/data/trips", splits=SplitOptions(...))
+    write_tfrecords(df, "s3a://bucket/trips", splits=SplitOptions(...))
 
-Each partition becomes a shard of each split, encoded from Arrow batches (`mapInArrow`) by the
-encoder that every ingest uses; no JAR is needed, but penstock on the executors is, and a path
-that they and the driver see and may write to. A task that Spark tries again, or runs twice, writes
-files of its own name; only those of the try whose result Spark took are in the manifest, so that
-rows are counted once each.
+A partition is a task, and becomes a shard of each split: read from Arrow batches (`mapInArrow`) as
+Parquet is, written and accounted for as by every ingest. No JAR is needed, but penstock on the
+executors is, and a path or a bucket that they and the driver see. How many partitions there are,
+and in what order a try gets its rows, is Spark's; so each try writes below a name of its own, and
+the driver gives those whose result Spark took the names of shards.
 """
 
 import hashlib
-import json
-import os
-import shutil
+import pickle
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-
 from penstock.components.errors import DataError, UsageError
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import SplitOptions
-from penstock.components.example_gen.splits import assign_splits, check_partition
-from penstock.components.files.commit import attempt
-from penstock.components.sources.arrow_values import to_feature
-from penstock.components.sources.base import Column
-from penstock.components.sources.batches import batch_of
-from penstock.components.sources.option_checks import NON_FINITE
-from penstock.components.sources.spark.types import spark_column
-from penstock.components.tfrecord.encoder import encode_examples
-from penstock.components.tfrecord.frame_batch import frame_records
-from penstock.components.tfrecord.manifest import (
-    Manifest,
-    ManifestColumn,
-    RowAccount,
-    Shard,
-    write_manifest,
+from penstock.components.example_gen.account import check_account, manifest_of
+from penstock.components.example_gen.options import IngestOptions, OnBadRow
+from penstock.components.example_gen.quarantine import QUARANTINE_DIR
+from penstock.components.example_gen.shard_task import TaskResult
+from penstock.components.example_gen.spark_task import (
+    SparkRows,
+    Written,
+    partition_writer,
 )
-from penstock.components.tfrecord.sharding import shard_name, split_dir
-from penstock.components.tfrecord.writer import ShardWriter
+from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.example_gen.splits import check_partition
+from penstock.components.example_gen.write_shards import Job
+from penstock.components.files.output import Output, open_output
+from penstock.components.sources.option_checks import NON_FINITE
+from penstock.components.sources.spark.types import Steps, spark_column, spark_steps
+from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE, Manifest
+from penstock.components.tfrecord.sharding import ShardPlan, shard_name, split_dir
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_TRIES = ".tries"
-_RESULT = "result string"
-
-
-@dataclass(frozen=True)
-class _Task:
-    """What the executors need to know.
-
-    Attributes:
-        columns: The features.
-        splits: How rows are divided.
-        folder: Where tries are written.
-        compression: `""` or `"GZIP"`.
-        non_finite: What becomes of NaN and infinity.
-    """
-
-    columns: tuple[Column, ...]
-    splits: SplitOptions
-    folder: str
-    compression: str
-    non_finite: str
+# Of a store each is two requests.
+_MOVED_AT_ONCE = 16
 
 
 def write_tfrecords(
@@ -76,20 +49,31 @@ def write_tfrecords(
     path: str,
     *,
     splits: SplitOptions | None = None,
+    partition_by: str | None = None,
+    feature_lists: Sequence[str] = (),
     shards: int | None = None,
     compression: str = "",
     non_finite: str = "reject",
+    on_bad_row: OnBadRow = "strict",
+    max_quarantined_share: float = MAX_QUARANTINED_SHARE,
     overwrite: bool = False,
 ) -> Manifest:
     """Write a DataFrame as sharded TFRecords with a manifest.
 
     Args:
         df: Its columns become features by `docs/data_types.md`, as of Parquet.
-        path: Folder to make, seen by the driver and all executors.
+        path: Folder to make, seen by the driver and all executors, or an address (`s3a://`, `s3://`,
+            `gs://`).
         splits: How rows are divided; None gives train and eval two rows to one.
-        shards: Shards of each split; None keeps the DataFrame's partitions.
+        partition_by: A column whose values are the splits, `Split-VALUE/` each; it is in no record.
+        feature_lists: Columns of arrays whose values, or arrays of values, are the steps of
+            SequenceExamples; the other columns are their context.
+        shards: Shards of each split at most; None keeps the DataFrame's partitions.
         compression: `""` or `"GZIP"`.
-        non_finite: NaN and infinity in columns of floats: `reject` stops, `null` or `keep`.
+        non_finite: NaN and infinity in columns of floats: `reject`, `null` or `keep`.
+        on_bad_row: `strict` stops at a row with a value that fits no feature; `quarantine` keeps
+            it aside with its reason and goes on.
+        max_quarantined_share: Share of all rows above which quarantine stops.
         overwrite: Replace what stands at `path` once the new output is complete.
 
     Returns:
@@ -99,140 +83,108 @@ def write_tfrecords(
         DataError: A value fits no feature; names partition, row and column. Nothing is at `path`.
         UsageError: A column's type, an option or `path` cannot be used.
     """
+    options = IngestOptions(
+        compression=compression,
+        on_bad_row=on_bad_row,
+        max_quarantined_share=max_quarantined_share,
+    )
+    if partition_by is not None and splits is not None:
+        raise UsageError("`partition_by` and `splits` both divide the rows; give one of them")
     splits = splits or SplitOptions()
-    IngestOptions(compression=compression)
+    rows = _rows_of(df, feature_lists, partition_by, non_finite)
+    check_partition(splits, rows.columns)
+    if shards is not None:
+        df = df.repartition(shards)
+    df = df.toDF(*map(str, range(len(rows.names))))
+    if partition_by is not None:
+        at = str(rows.names.index(partition_by))
+        df = df.withColumn(at, df[at].cast("string")).sortWithinPartitions(at)
+    with open_output(path, overwrite=overwrite) as output:
+        written = _written(df, partition_writer(rows, splits, options, output))
+        manifest = _manifest(rows, splits, options, _named(written, options, output))
+        output.commit(manifest)
+    return manifest
+
+
+def _rows_of(
+    df: "DataFrame", feature_lists: Sequence[str], by: str | None, non_finite: str
+) -> SparkRows:
+    """No rows yet: the columns of a DataFrame, checked."""
     if non_finite not in NON_FINITE:
         raise UsageError(f"`non_finite` must be one of {', '.join(NON_FINITE)}, got {non_finite!r}")
     twice = [name for name, times in Counter(df.columns).items() if times > 1]
     if twice:
         raise UsageError(f"the DataFrame has several columns {twice[0]!r}; rename all but one")
-    columns = tuple(spark_column(name, type_name) for name, type_name in df.dtypes)
-    check_partition(splits, columns)
-    if shards is not None:
-        df = df.repartition(shards)
-    with attempt(path, overwrite=overwrite) as folder:
-        (folder / _TRIES).mkdir()
-        task = _Task(columns, splits, str(folder / _TRIES), compression, non_finite)
-        results = _run(df, task)
-        manifest = _manifest(task, _adopted(results, task, folder), results)
-        if not manifest.account.read:
-            raise DataError("the DataFrame has no rows; expected at least one")
-        write_manifest(folder, manifest)
-    return manifest
+    for option, names in (("feature_lists", feature_lists), ("partition_by", [by] if by else [])):
+        if unknown := [name for name in names if name not in df.columns]:
+            raise UsageError(
+                f"`{option}`: the DataFrame has no column {unknown[0]!r}; it has "
+                f"{', '.join(df.columns)}"
+            )
+    found = [
+        (spark_steps if name in feature_lists else spark_column)(name, type_name)
+        for name, type_name in df.dtypes
+        if name != by
+    ]
+    return SparkRows(
+        kind="spark",
+        columns=tuple(column for column in found if not isinstance(column, Steps)),
+        fingerprint="",
+        rows=0,
+        files=(),
+        input_bytes=0,
+        names=tuple(df.columns),
+        steps=tuple(column for column in found if isinstance(column, Steps)),
+        by=by,
+        non_finite=non_finite,
+    )
 
 
-def _run(df: "DataFrame", task: _Task) -> list[dict[str, Any]]:
+def _written(df: "DataFrame", work: Callable[..., Any]) -> list[Written]:
     """What each partition's successful try wrote, in the partitions' order."""
-    rows = df.mapInArrow(_partition_writer(task), _RESULT).collect()
-    results = [json.loads(row.result) for row in rows]
-    results.sort(key=lambda result: result["partition"])
-    for result in results:
-        if result["error"]:
-            raise DataError(result["error"])
+    found = df.mapInArrow(work, "result binary").collect()
+    results = [pickle.loads(row.result) for row in found]
+    results.sort(key=itemgetter(0))  # the partition
+    for _, result in results:
+        if isinstance(result, DataError):
+            raise result
+    written = [one for _, result in results for one in result]
+    if not sum(one.result.read for one in written):
+        raise DataError("the DataFrame has no rows; expected at least one")
+    return written
+
+
+def _named(written: Sequence[Written], options: IngestOptions, output: Output) -> list[TaskResult]:
+    """Give the files of the tries that count their names in the output."""
+    counts = Counter(split for one in written for split in one.result.shards)
+    before: Counter[str] = Counter()
+    moves, results = [], []
+    for number, one in enumerate(written):
+        shards = {}
+        for split, shard in one.result.shards.items():
+            name = shard_name(before[split], counts[split], compression=options.compression)
+            shards[split] = replace(shard, file=f"{split_dir(split)}/{name}")
+            moves.append((f"{one.folder}/{shard.file}", shards[split].file))
+            before[split] += 1
+        if one.result.quarantined:
+            kept = f"{QUARANTINE_DIR}/rejected-{{:05d}}.jsonl".format
+            moves.append((f"{one.folder}/{kept(0)}", kept(number)))
+        results.append(replace(one.result, shards=shards))
+    with ThreadPoolExecutor(_MOVED_AT_ONCE) as pool:
+        list(pool.map(lambda move: output.move(*move), moves))
     return results
 
 
-def _partition_writer(
-    task: _Task,
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None, "Spark's executors call this within a task"
-        partition, attempt_id = context.partitionId(), context.taskAttemptId()
-        result: dict[str, Any] = {"partition": partition, "try": attempt_id, "error": None}
-        try:
-            result |= _write_partition(batches, task, partition, attempt_id)
-        except DataError as error:
-            # A result and no failure: Spark would try four times what cannot succeed.
-            result["error"] = str(error)
-        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(result)])], names=["result"])
-
-    return write
-
-
-def _write_partition(
-    batches: Iterable[pa.RecordBatch], task: _Task, partition: int, attempt_id: int
-) -> dict[str, Any]:
-    """Write one partition's shards in a folder of this try's own."""
-    folder = _try_folder(task.folder, partition, attempt_id)
-    os.mkdir(folder)  # not its parents: where they are gone the work is over
-    read = 0
-    with ExitStack() as stack:
-        writers = [
-            stack.enter_context(ShardWriter(folder, split.name, compression=task.compression))
-            for split in task.splits.splits
-        ]
-        for batch in batches:
-            table = _features(batch, task, partition, read)
-            records = encode_examples(table)
-            places = assign_splits(table, records, task.splits)
-            framed = frame_records(records)
-            for at, writer in enumerate(writers):
-                writer.write(framed.filter(pa.array(places == at)))
-            read += batch.num_rows
-        shards = [asdict(writer.finish()) for writer in writers]
-    return {"read": read, "shards": shards}
-
-
-def _try_folder(tries: str, partition: int, attempt_id: int) -> str:
-    return os.path.join(tries, f"{partition:05d}-{attempt_id}")
-
-
-def _features(
-    batch: pa.RecordBatch, task: _Task, partition: int, rows_before: int
-) -> pa.RecordBatch:
-    arrays = []
-    for column, values in zip(task.columns, batch.columns, strict=True):
-        array, faults = to_feature(values, column, task.non_finite)
-        if faults:
-            row = min(faults)
-            raise DataError(
-                f"partition {partition}, row {rows_before + row + 1}, column {column.name!r}: "
-                f"{faults[row]}"
-            )
-        arrays.append(array)
-    return batch_of(task.columns, arrays)
-
-
-def _adopted(
-    results: Sequence[Mapping[str, Any]], task: _Task, folder: Path
-) -> dict[str, tuple[Shard, ...]]:
-    """Give the files of the tries that count their shards' names, and drop the others."""
-    found: dict[str, list[Shard]] = {split.name: [] for split in task.splits.splits}
-    for index, result in enumerate(results):
-        name = shard_name(index, len(results), compression=task.compression)
-        source = Path(_try_folder(task.folder, result["partition"], result["try"]))
-        for written in result["shards"]:
-            split = written["file"]
-            target = folder / split_dir(split) / name
-            target.parent.mkdir(exist_ok=True)
-            os.rename(source / split, target)
-            found[split].append(Shard(**{**written, "file": f"{split_dir(split)}/{name}"}))
-    # Tries that failed, or that were run beside the one that counts.
-    shutil.rmtree(task.folder, ignore_errors=True)
-    return {split: tuple(shards) for split, shards in found.items()}
-
-
 def _manifest(
-    task: _Task, splits: Mapping[str, Sequence[Shard]], results: Sequence[Mapping[str, Any]]
+    rows: SparkRows, splits: SplitOptions, options: IngestOptions, results: Sequence[TaskResult]
 ) -> Manifest:
-    columns = tuple(ManifestColumn(c.name, c.kind.value, c.is_list) for c in task.columns)
-    text = json.dumps([asdict(column) for column in columns])
-    shards = [shard.sha256 for group in splits.values() for shard in group]
-    return Manifest(
-        splits=splits,
-        columns=columns,
-        schema_sha256=hashlib.sha256(text.encode()).hexdigest(),
-        source_kind="spark",
-        # A DataFrame has no content to hash but what was written.
-        source_fingerprint=hashlib.sha256("".join(shards).encode()).hexdigest(),
-        source_files=0,
-        account=RowAccount(
-            read=int(np.sum([result["read"] for result in results], dtype=np.int64)),
-            written={name: sum(s.rows for s in group) for name, group in splits.items()},
-        ),
-        compression=task.compression,
-        plan=f"{len(results)}: one for each partition of the DataFrame",
-    )
+    """As of every ingest; its account checked."""
+    if rows.by is not None:
+        values = sorted({name for result in results for name in result.shards})
+        splits = SplitOptions(tuple(map(Split, values)))
+    plan = ShardPlan(len(results), f"{len(results)}: one for each partition of the DataFrame")
+    manifest = manifest_of([Job(rows, splits, plan)], options, results)
+    check_account(manifest, options, results)
+    # A DataFrame has no content to hash but what was written.
+    digests = "".join(shard.sha256 for shard in manifest.shards)
+    return replace(manifest, source_fingerprint=hashlib.sha256(digests.encode()).hexdigest())

@@ -55,6 +55,10 @@ class Output(ABC):
         """Whether a file of that name was taken."""
 
     @abstractmethod
+    def move(self, name: str, to: str) -> None:
+        """Give a file that was taken another name, in the process that plans."""
+
+    @abstractmethod
     def commit(self, manifest: Manifest) -> None:
         """Hold the files against the manifest, and write it as the last.
 
@@ -155,6 +159,11 @@ class LocalOutput(Output):
     def has(self, name: str) -> bool:
         """See `Output`."""
         return (self.folder / name).exists()
+
+    def move(self, name: str, to: str) -> None:
+        """See `Output`."""
+        (self.folder / to).parent.mkdir(exist_ok=True)
+        (self.folder / name).rename(self.folder / to)
 
     def commit(self, manifest: Manifest) -> None:
         """See `Output`."""

@@ -76,6 +76,10 @@ class StoreOutput(Output):
         """See `Output`."""
         return bool(ask(f"{self.address}/{name}", "exists"))
 
+    def move(self, name: str, to: str) -> None:
+        """See `Output`: copied by the server; what is left goes with the other work."""
+        ask(f"{self.address}/{name}", "cp_file", f"{self.address}/{to}")
+
     def commit(self, manifest: Manifest) -> None:
         """See `Output`."""
         names = _names(self.address)

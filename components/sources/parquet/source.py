@@ -87,7 +87,9 @@ class ParquetSource(OpenedFiles[ParquetFile]):
                 step = _rows_at_once(part)
                 for at in range(0, part.num_rows, step):
                     some = part.slice(at, step)
-                    converted = self._converted(some, piece.file, row + begin + at)
+                    converted = as_features(
+                        some, self.columns, self.options.non_finite, piece.file, row + begin + at
+                    )
                     row_bytes = max(row_bytes, converted.table.nbytes // some.num_rows)
                     yield converted
                 row += batch.num_rows
@@ -98,21 +100,24 @@ class ParquetSource(OpenedFiles[ParquetFile]):
                 f"{piece.file}: rows end at {row}, the footer promises {piece.end}; copy it again"
             )
 
-    def _converted(self, batch: pa.RecordBatch, path: str, first_row: int) -> Batch:
-        """Rows of a file as features; `first_row` is the number of rows before them."""
 
-        def convert(column: Column) -> tuple[pa.Array, Faults]:
-            at = batch.schema.get_field_index(column.name)
-            if at < 0:
-                return pa.nulls(batch.num_rows, column.arrow_type), {}
-            return to_feature(batch.column(at), column, self.options.non_finite)
+def as_features(
+    batch: pa.RecordBatch, columns: Sequence[Column], non_finite: str, place: str, first_row: int
+) -> Batch:
+    """Rows as they are stored, as features; `first_row` is the number of rows of `place` before."""
 
-        table, faults = convert_columns(self.columns, convert)
-        rejected = {
-            row: RejectedRow(path, first_row + row + 1, 0, *fault, _row_json(batch, row))
-            for row, fault in faults.items()
-        }
-        return batch_without(table, rejected)
+    def convert(column: Column) -> tuple[pa.Array, Faults]:
+        at = batch.schema.get_field_index(column.name)
+        if at < 0:
+            return pa.nulls(batch.num_rows, column.arrow_type), {}
+        return to_feature(batch.column(at), column, non_finite)
+
+    table, faults = convert_columns(columns, convert)
+    rejected = {
+        row: RejectedRow(place, first_row + row + 1, 0, *fault, _row_json(batch, row))
+        for row, fault in faults.items()
+    }
+    return batch_without(table, rejected)
 
 
 class _RowReader(ExitStack):

@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
 
 from penstock.components.errors import UsageError
 from penstock.components.sources.base import Column
@@ -21,6 +24,16 @@ _ARRAY = re.compile(r"array<(.+)>", re.IGNORECASE)
 _PARAMETERS = re.compile(r"\(\s*\d+\s*(,\s*\d+\s*)?\)$")
 
 
+@dataclass(frozen=True)
+class Steps(Column):
+    """A feature list: a row has steps, each of them a feature of that kind, a list or not."""
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The type of this column in a `Batch`."""
+        return pa.list_(super().arrow_type)
+
+
 def spark_feature(type_name: str) -> tuple[FeatureKind, bool] | None:
     """(kind, whether a list) of the feature that holds a Spark type; None where none does."""
     name = type_name.strip()
@@ -35,13 +48,31 @@ def spark_feature(type_name: str) -> tuple[FeatureKind, bool] | None:
 def spark_column(name: str, type_name: str) -> Column:
     """The feature that holds a column; UsageError names a column that none does."""
     feature = spark_feature(type_name)
+    if type_name.lower() == "vector":
+        raise UsageError(
+            f"column {name!r} is a vector of Spark ML, which no feature can hold; make it an "
+            f"array, df.withColumn({name!r}, vector_to_array({name!r})) of pyspark.ml.functions"
+        )
     if feature is None:
         raise UsageError(
             f"column {name!r} has Spark's type {type_name}, which no feature can hold; select its "
             f"fields as columns of their own, or leave it out. Types: "
-            f"{', '.join(sorted(_KIND_OF))}, and array<...> of them"
+            f"{', '.join(sorted(_KIND_OF))}, and array<...> of them; in `feature_lists` of "
+            "write_tfrecords also array<array<...>>"
         )
     return Column(name, feature[0], is_list=feature[1], is_text="binary" not in type_name.lower())
+
+
+def spark_steps(name: str, type_name: str) -> Steps:
+    """The feature list that holds a column of arrays; UsageError names a column that none does."""
+    array = _ARRAY.fullmatch(type_name)
+    if array is None:
+        raise UsageError(
+            f"`feature_lists`: column {name!r} has Spark's type {type_name}, expected array<...>, "
+            "a value or an array of values for each step"
+        )
+    step = spark_column(name, array[1])
+    return Steps(name, step.kind, step.is_list, step.is_text)
 
 
 def parse_columns(texts: Iterable[str]) -> tuple[Column, ...]:

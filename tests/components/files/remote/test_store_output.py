@@ -73,6 +73,16 @@ def test_an_address_as_spark_has_it(s3, tmp_path):
         run("s3://bucket/in/a.csv", "s3a://bucket/in")
 
 
+def test_a_file_gets_another_name(s3, google, tmp_path):
+    (tmp_path / "try").mkdir()
+    for address in ("s3://bucket/out", "gs://b/out"):
+        (tmp_path / "try" / "shard").write_bytes(b"one")
+        output = store_output.StoreOutput(address, "", b"")
+        output.take(tmp_path)
+        output.move("try/shard", "Split-train/shard")
+        assert output.read("Split-train/shard") == b"one"
+
+
 def test_quarantine_and_parquet_go_there_too(s3, tmp_path):
     path = table(tmp_path / "a.csv", rows=9000, bad=[7])
     manifest = run(path, f"{OUT}/", on_bad_row="quarantine", parquet_copy=True)

@@ -1,19 +1,28 @@
 """What PySpark really writes; its session takes seconds to start and serves the whole file."""
 
+import json
 import os
 import shutil
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
+from penstock.components.doctor.verify import verify
 from penstock.components.errors import DataError, UsageError
+from penstock.components.example_gen import spark_writer
 from penstock.components.example_gen.spark_writer import write_tfrecords
 from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.files.output import LocalOutput
 from penstock.components.sources.open import open_source
 from penstock.components.sources.spark.source import SparkOptions
 from penstock.components.tfrecord.example_proto import parse_example
-from penstock.components.tfrecord.manifest import read_manifest
+from penstock.components.tfrecord.manifest import ManifestColumn, read_manifest
 from penstock.components.tfrecord.records import read_records
+from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.rows import eval_input_fn
 
 pytestmark = pytest.mark.ci
 
@@ -175,7 +184,7 @@ def test_rows_are_counted_once_when_tasks_are_tried_again(trips, tmp_path):
 
 def test_a_value_that_does_not_fit_stops_and_leaves_nothing(spark, tmp_path):
     df = spark.range(10).selectExpr("id", "if(id = 7, double('NaN'), 1.0D) as x").coalesce(1)
-    with pytest.raises(DataError, match="partition 0, row 8, column 'x': nan is not finite"):
+    with pytest.raises(DataError, match=r"^partition 0: row 8, column 'x': nan is not finite"):
         write_tfrecords(df, str(tmp_path / "out"))
     with pytest.raises(DataError, match="the DataFrame has no rows"):
         write_tfrecords(df.where("id > 10"), str(tmp_path / "out"))
@@ -190,3 +199,112 @@ def test_two_columns_of_one_name_are_refused(trips, tmp_path):
         write_tfrecords(twice, str(tmp_path / "out"))
     assert str(error.value) == "the DataFrame has several columns 'id'; rename all but one"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_that_do_not_fit_are_kept_aside(spark, tmp_path):
+    df = spark.range(200).selectExpr("id", "if(id % 100 = 7, double('NaN'), 1.0D) as x")
+    out = tmp_path / "out"
+    manifest = write_tfrecords(df.coalesce(1), str(out), on_bad_row="quarantine")
+    assert (manifest.account.read, manifest.account.quarantined) == (200, 2)
+    assert sorted(set(range(200)) - set(ids(out))) == [7, 107]
+    first, _ = (out / manifest.quarantine / "rejected-00000.jsonl").read_text().splitlines()
+    assert json.loads(first) == {
+        "file": "partition 0",
+        "line": 0,
+        "row": 8,
+        "column": "x",
+        "reason": "nan is not finite; `non_finite` 'null' or 'keep' would let it in",
+        "raw": '{"id": 7, "x": NaN}',
+    }
+
+
+def test_feature_lists_train_as_sequence_examples_with_several_labels(spark, tmp_path):
+    df = spark.range(40).selectExpr(
+        "id",
+        "array_repeat(id, cast(id % 3 as int)) as product",
+        "transform(sequence(1, 1 + id % 2), x -> array(cast(x as float), 0.5F)) as prices",
+        "cast(id % 2 as float) as bought",
+        "cast(id % 5 as float) as rating",
+    )
+    lists = ("product", "prices")
+    out = str(tmp_path / "out")
+    manifest = write_tfrecords(df, out, splits=ONE_SPLIT, feature_lists=lists)
+    assert [column.name for column in manifest.columns] == ["id", "bought", "rating"]
+    one = tf.io.FixedLenFeature([1], tf.float32)
+    batches = eval_input_fn(
+        out,
+        {"id": tf.io.FixedLenFeature([1], tf.int64), "bought": one, "rating": one},
+        label=["bought", "rating"],
+        split="train",
+        feature_lists={
+            "product": tf.io.FixedLenSequenceFeature([], tf.int64),
+            "prices": tf.io.RaggedFeature(tf.float32),
+        },
+        options=InputOptions(batch_size=40),
+    )
+    [(features, labels)] = batches
+    row = features["id"].numpy()[:, 0].tolist().index(5)
+    assert features["product"][row].numpy().tolist() == [5, 5]
+    assert features["prices"][row].numpy().tolist() == [[1.0, 0.5], [2.0, 0.5]]
+    assert {name: label[row, 0].numpy() for name, label in labels.items()} == {
+        "bought": 1.0,
+        "rating": 0.0,
+    }
+    with pytest.raises(UsageError, match="`feature_lists`: the DataFrame has no column 'price'"):
+        write_tfrecords(df, out, feature_lists=("price",))
+
+
+def test_a_split_for_each_value_of_a_column(spark, tmp_path):
+    df = spark.range(90).selectExpr("id", "array('train', 'eval', 'a.b')[id % 3] as `my.set`")
+    out = tmp_path / "out"
+    manifest = write_tfrecords(df, str(out), partition_by="my.set", shards=2)
+    assert manifest.account.written == {"a.b": 30, "eval": 30, "train": 30}
+    assert [shard.file for shard in manifest.splits["a.b"]] == [
+        "Split-a.b/data_tfrecord-00000-of-00002",
+        "Split-a.b/data_tfrecord-00001-of-00002",
+    ]
+    assert [column.name for column in manifest.columns] == ["id"]
+    assert verify(str(out)).faults == ()
+    found = {file.parent.name: [] for file in out.glob("Split-*/*")}
+    for file in out.glob("Split-*/*"):
+        for record in read_records(file):
+            context = parse_example(record.payload).context
+            found[file.parent.name] += context.feature["id"].int64_list.value
+    assert {name: sorted(rows) for name, rows in found.items()} == {
+        "Split-train": list(range(0, 90, 3)),
+        "Split-eval": list(range(1, 90, 3)),
+        "Split-a.b": list(range(2, 90, 3)),
+    }
+    holes = df.selectExpr("id", "nullif(`my.set`, 'eval') as s")
+    with pytest.raises(DataError, match="column 's' of `partition_by` has no value in a row"):
+        write_tfrecords(holes, str(tmp_path / "no"), partition_by="s")
+    with pytest.raises(UsageError, match="`partition_by` and `splits` both divide the rows"):
+        write_tfrecords(df, str(tmp_path / "no"), partition_by="id", splits=ONE_SPLIT)
+
+
+def test_vectors_are_refused_by_name(spark, tmp_path):
+    from pyspark.ml.functions import array_to_vector, vector_to_array
+
+    df = spark.range(10).selectExpr("id", "array(1.5D, 2.5D) as v")
+    vectors = df.withColumn("v", array_to_vector("v"))
+    with pytest.raises(UsageError, match=r"'v' is a vector of Spark ML.*vector_to_array\('v'\)"):
+        write_tfrecords(vectors, str(tmp_path / "out"))
+    arrays = vectors.withColumn("v", vector_to_array("v"))
+    manifest = write_tfrecords(arrays, str(tmp_path / "out"))
+    assert manifest.columns[1] == ManifestColumn("v", "FLOAT", is_list=True)
+
+
+def test_a_path_that_executors_do_not_see_is_named(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(spark_writer, "open_output", private_output)
+    with pytest.raises(DataError) as error:
+        write_tfrecords(spark.range(10), str(tmp_path / "out"))
+    assert str(error.value).startswith(f"{tmp_path}/not-mounted/.work/")
+    assert str(error.value).endswith(
+        "; name a path that the driver and all executors share, or an s3a:// or gs:// address"
+    )
+
+
+@contextmanager
+def private_output(path, *, overwrite):
+    """A folder that another machine has."""
+    yield LocalOutput(Path(path).parent / "not-mounted")

@@ -1,0 +1,142 @@
+"""What a Spark executor does: a partition's rows in, the files of one try out.
+
+A partition is read as Parquet is, and written by the task of every ingest. In what order a try gets
+its rows is Spark's, so each writes below a name of its own.
+"""
+
+import pickle
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from penstock.components.errors import DataError, PenstockError, TriesFailedError
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.shard_task import ShardTask, TaskResult, run_task
+from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.files.output import WORK_DIR, Output
+from penstock.components.sources.base import Batch, Piece, Source
+from penstock.components.sources.parquet.source import as_features
+from penstock.components.sources.spark.types import Steps
+from penstock.components.tfrecord.encoder import encode_sequences
+
+
+class Written(NamedTuple):
+    """What a task wrote, and what its files' names begin with, relative to the output."""
+
+    folder: str
+    result: TaskResult
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SparkRows(Source):
+    """Rows of one partition, as Spark hands them over.
+
+    Attributes:
+        names: Of the DataFrame's columns, which are numbered: Spark finds none with a dot in it.
+        steps: The columns that are feature lists.
+        by: The column whose values are the splits, instead of those of a task.
+        non_finite: What becomes of NaN and infinity.
+        place: What they are rows of, for messages.
+        batches: The rows; can be read once.
+    """
+
+    names: tuple[str, ...]
+    steps: tuple[Steps, ...]
+    by: str | None
+    non_finite: str
+    place: str = ""
+    batches: Iterable[pa.RecordBatch] = ()
+
+    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
+        """Nothing: Spark has cut them."""
+        return [()] * parts
+
+    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
+        """See `Source`; all rows, whatever the pieces."""
+        columns, names = (*self.columns, *self.steps), {column.name for column in self.steps}
+        before = 0
+        for rows in self.batches:
+            batch = as_features(rows, columns, self.non_finite, self.place, before)
+            if names:
+                batch = replace(batch, records=encode_sequences(batch.table, names))
+            yield batch
+            before += rows.num_rows
+
+
+def partition_writer(
+    rows: SparkRows, splits: SplitOptions, options: IngestOptions, output: Output
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What `mapInArrow` takes: the rows of a partition to one row, its number and what was written.
+
+    That is pickled, a list of `Written`, or the DataError that stopped it.
+    """
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "Spark's executors call this within a task"
+        partition, attempt_id = context.partitionId(), context.taskAttemptId()
+        result: list[Written] | DataError
+        try:
+            result = [
+                _write(run, options, output, f"{WORK_DIR}/{partition:05d}-{attempt_id}-{at:05d}")
+                for at, run in enumerate(_runs(batches, rows, splits, partition))
+            ]
+        except TriesFailedError:
+            raise
+        except FileNotFoundError as error:
+            result = DataError(
+                f"{error.filename}: not seen by the executor on {socket.gethostname()}; name a "
+                "path that the driver and all executors share, or an s3a:// or gs:// address"
+            )
+        except PenstockError as error:
+            # A result and no failure: Spark would try four times what cannot succeed.
+            result = DataError(str(error))
+        yield pa.RecordBatch.from_pydict({"result": [pickle.dumps((partition, result))]})
+
+    return write
+
+
+def _write(task: ShardTask, options: IngestOptions, output: Output, name: str) -> Written:
+    """Write some rows' shards below a name."""
+    with output.new_try() as folder:
+        (folder / name).mkdir(parents=True)
+        result = run_task(task, options, folder / name, on_rows=lambda _: None)
+        output.take(folder)
+    return Written(name, result)
+
+
+def _runs(
+    batches: Iterable[pa.RecordBatch], rows: SparkRows, splits: SplitOptions, partition: int
+) -> Iterator[ShardTask]:
+    """The rows of a partition as one task, or by a column that they are sorted by as one a value.
+
+    Each is done before the next begins.
+    """
+    place = f"partition {partition}"
+    named = (pa.RecordBatch.from_arrays(batch.columns, rows.names) for batch in batches)
+    if rows.by is None:
+        yield ShardTask(0, replace(rows, place=place, batches=named), splits, 0, 1, ())
+        return
+    for value, found in groupby(_cut(named, rows.by), key=itemgetter(0)):
+        if value is None:
+            raise DataError(f"{place}: column {rows.by!r} of `partition_by` has no value in a row")
+        of_value = map(itemgetter(1), found)
+        source = replace(rows, place=f"{place}, {rows.by}={value}", batches=of_value)
+        yield ShardTask(0, source, SplitOptions((Split(value),)), 0, 1, ())
+
+
+def _cut(batches: Iterable[pa.RecordBatch], by: str) -> Iterator[tuple[str | None, pa.RecordBatch]]:
+    """Batches of rows with one value of a column each, and that value."""
+    for batch in batches:
+        start = 0
+        for value, same in groupby(batch.column(by).to_pylist()):
+            rows = len(list(same))
+            yield value, batch.slice(start, rows)
+            start += rows
