@@ -49,8 +49,8 @@ def read_schema_text(path: str) -> str:
         return Path(local_path(path)).read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise DataError(
-            f"{path}: no such schema file; name a schema.pbtxt, as penstock validate --out "
-            "writes one, or leave the schema out: types then come from the data"
+            f"{path}: no such schema file; name a schema.pbtxt, as SchemaGen writes one, or leave "
+            "the schema out: types then come from the data"
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot read the schema ({error})") from error

@@ -73,6 +73,6 @@ def test_what_is_no_schema_is_named(write):
     with pytest.raises(DataError) as error:
         read_schema("nowhere.pbtxt")
     assert str(error.value) == (
-        "nowhere.pbtxt: no such schema file; name a schema.pbtxt, as penstock validate --out "
-        "writes one, or leave the schema out: types then come from the data"
+        "nowhere.pbtxt: no such schema file; name a schema.pbtxt, as SchemaGen writes one, or "
+        "leave the schema out: types then come from the data"
     )
