@@ -91,7 +91,7 @@ def serve(rows: int) -> None:
         return [body]
 
     server = make_server("127.0.0.1", 0, answer, threaded=True, request_handler=MotoRequestHandler)
-    server.log_startup = lambda: None
+    server.log_startup = lambda: None  # type: ignore[method-assign]
     print(server.server_port, flush=True)
     server.serve_forever()
 

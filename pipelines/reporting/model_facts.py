@@ -73,9 +73,11 @@ def gather_model(uri: str) -> ModelFacts:
 
 def find_saved_model(uri: str) -> str:
     """The folder of the SavedModel below an artifact, serving models first; DataError if none."""
-    walk = os.walk
+    walk: Any = os.walk
     if is_remote(uri):
-        from tfx.dsl.io.fileio import walk  # brings TensorFlow
+        from tfx.dsl.io import fileio  # brings TensorFlow
+
+        walk = fileio.walk
     found = [folder.rstrip("/") for folder, _, files in walk(uri) if _FILE in files]
     if not found:
         raise DataError(f"{uri}: no {_FILE} in it")

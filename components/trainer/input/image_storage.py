@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from penstock.components import image_features as names
-from penstock.components.tfrecord.example_proto import tensor_header
 from penstock.components.trainer.input.image_options import ImageInputOptions
 
 # Features of height and width, as Penstock and as most converters name them.
@@ -87,8 +88,16 @@ def stored_as(features: Any, image: str, options: ImageInputOptions) -> StoredIm
 
 
 def _tensor(data: bytes, image: str) -> StoredImages | None:
-    dtype, shape = tensor_header(data) or ("", ())
-    channels = (*shape[2:], 1)[0]
-    if dtype not in _DTYPES or len(shape) not in (2, 3) or channels not in _CHANNELS:
+    # dtype and then shape, each with one byte of tag: what every serialized tensor begins with.
+    if data[:1] != b"\x08" or data[2:3] != b"\x12":
         return None
-    return StoredImages(image, "tensor", tf.as_dtype(dtype), channels, (), shape[:2])
+    try:
+        proto = TensorProto.FromString(data)
+    except DecodeError:
+        return None
+    shape = tuple(dim.size for dim in proto.tensor_shape.dim)
+    dtypes = {tf.as_dtype(name).as_datatype_enum: tf.as_dtype(name) for name in _DTYPES}
+    channels = (*shape[2:], 1)[0]
+    if proto.dtype not in dtypes or len(shape) not in (2, 3) or channels not in _CHANNELS:
+        return None
+    return StoredImages(image, "tensor", dtypes[proto.dtype], channels, (), shape[:2])
