@@ -74,11 +74,12 @@ def test_an_address_as_spark_has_it(s3, tmp_path):
 
 
 def test_a_file_gets_another_name(s3, google, tmp_path):
-    (tmp_path / "try").mkdir()
+    folder = tmp_path / "taken"
+    (folder / "try").mkdir(parents=True)
     for address in ("s3://bucket/out", "gs://b/out"):
-        (tmp_path / "try" / "shard").write_bytes(b"one")
+        (folder / "try" / "shard").write_bytes(b"one")
         output = store_output.StoreOutput(address, "", b"")
-        output.take(tmp_path)
+        output.take(folder)
         output.move("try/shard", "Split-train/shard")
         assert output.read("Split-train/shard") == b"one"
 
