@@ -27,9 +27,8 @@ from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.splits import assign_by_digest, row_digests
 from penstock.components.example_gen.stage import MakePipeline
 from penstock.components.example_gen.write_shards import Job
-from penstock.components.files.address import scheme_of
 from penstock.components.files.commit import beside
-from penstock.components.files.output import STORE_SCHEMES, check_output
+from penstock.components.files.output import check_output, store_address
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import Watch, pack
 from penstock.components.packing.rows import BATCH_BYTES, BATCH_ROWS, Kinds, RowSplit
@@ -64,8 +63,8 @@ def pack_source(
         raise UsageError("TFRecords hold Examples already; pack their folder by penstock pack")
     check_output(output, overwrite=overwrite)
     require_input_elsewhere(jobs, os.fspath(output))
-    is_remote = scheme_of(os.fspath(output)) in STORE_SCHEMES
-    with TemporaryDirectory() if is_remote else beside(Path(os.path.abspath(output))) as folder:
+    is_local = store_address(output) is None
+    with beside(Path(os.path.abspath(output))) if is_local else TemporaryDirectory() as folder:
         rows = f"{folder}/rows"
         found = ingest(jobs, rows, options, make_pipeline, watch=watch, write=_write)
         splits = [

@@ -18,8 +18,7 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.stage import spread_by
 from penstock.components.example_gen.write_shards import Job
-from penstock.components.files.address import scheme_of
-from penstock.components.files.output import STORE_SCHEMES
+from penstock.components.files.output import store_address
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.spool import pack_source
 from penstock.components.sources.kinds import KindOptions, find_kind
@@ -52,7 +51,7 @@ def run_ingest(
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     started = time.perf_counter()
     make_pipeline = partial(engine_pipeline, engine)
-    if packing and engine.runner != "local" and scheme_of(output) in STORE_SCHEMES:
+    if packing and engine.runner != "local" and store_address(output):
         raise UsageError(f"{output}: an engine packs into a folder that its workers see; or pack")
     with whole_or_nothing():
         jobs, spread = [], spread_by(make_pipeline, output)
