@@ -3,7 +3,7 @@
 Rows are made as they are asked for, so the input lies nowhere; outputs are the server's. Of the
 commands' disks one can be written to, a tmpfs of `--disk-mib`, so that root runs this, on Linux.
 
-    python benchmarks/scale_ingest.py                                  20 GB
+    python benchmarks/scale_ingest.py                                  20 GB, 12 minutes of CPU
     python benchmarks/scale_ingest.py --rows 100000 --disk-mib 64      200 MB, half a minute
 """
 
@@ -91,7 +91,6 @@ def serve(rows: int) -> None:
         return [body]
 
     server = make_server("127.0.0.1", 0, answer, threaded=True, request_handler=MotoRequestHandler)
-    server.log_startup = lambda: None  # type: ignore[method-assign]
     print(server.server_port, flush=True)
     server.serve_forever()
 
