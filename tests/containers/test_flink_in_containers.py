@@ -29,44 +29,11 @@ from penstock.components.tfrecord.sharding import ShardOptions
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]
 
 JARS = Path(__file__).parents[2] / "build/flink"
-# What Flink's own scripts open to it (env.java.opts.all of its configuration).
-OPENED = ("lang", "net", "io", "nio", "lang.reflect", "text", "time", "util", "util.concurrent")
-JAVA = [
-    *("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*"),
-    *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in OPENED),
-]
+FLINK = Path(__file__).with_name("flink")
+JAVA = ["java", f"@{FLINK / 'java.args'}", "-cp", f"{JARS}/*"]
 RUNTIME = "org.apache.flink.runtime"
 TASK_MANAGERS = 2
 SHARDS = 20
-# The memory of a task manager must be said part by part where no script works it out. What waits
-# for less than the heartbeat's time-out meets the dead task manager again.
-CONFIG = """
-jobmanager.rpc.address: {host}
-jobmanager.rpc.port: {jobs}
-jobmanager.bind-host: 0.0.0.0
-rest.address: {host}
-rest.port: {rest}
-rest.bind-address: {host}
-io.tmp.dirs: {disk}
-taskmanager.bind-host: 0.0.0.0
-taskmanager.numberOfTaskSlots: 1
-taskmanager.cpu.cores: 1
-taskmanager.memory.task.heap.size: 128mb
-taskmanager.memory.task.off-heap.size: 0
-taskmanager.memory.framework.heap.size: 128mb
-taskmanager.memory.framework.off-heap.size: 128mb
-taskmanager.memory.managed.size: 64mb
-taskmanager.memory.network.min: 128mb
-taskmanager.memory.network.max: 128mb
-taskmanager.memory.jvm-overhead.min: 64mb
-taskmanager.memory.jvm-overhead.max: 64mb
-taskmanager.memory.jvm-metaspace.size: 128mb
-heartbeat.interval: 1000
-heartbeat.timeout: 4000
-restart-strategy.type: fixed-delay
-restart-strategy.fixed-delay.attempts: 3
-restart-strategy.fixed-delay.delay: 5 s
-"""
 
 
 class Machine:
@@ -132,7 +99,9 @@ class Flink:
         jobs, rest, beam, artifacts = ports
         self.rest, self.endpoint = (network.host, rest), f"{network.host}:{beam}"
         (machine.folder / "config.yaml").write_text(
-            CONFIG.format(host=network.host, jobs=jobs, rest=rest, disk=machine.folder)
+            (FLINK / "config.yaml")
+            .read_text()
+            .format(host=network.host, jobs=jobs, rest=rest, disk=machine.folder)
         )
         self._configured = ["--configDir", str(machine.folder)]
         entry = f"{RUNTIME}.entrypoint.StandaloneSessionClusterEntrypoint"
@@ -187,7 +156,7 @@ def free_port(host):
 def flink(machine, network, s3):
     subprocess.run(
         [
-            *("mvn", "--batch-mode", "--quiet", "--file", Path(__file__).with_name("flink")),
+            *("mvn", "--batch-mode", "--quiet", "--file", FLINK),
             *("dependency:copy-dependencies", f"-DoutputDirectory={JARS}"),
         ],
         check=True,
