@@ -176,8 +176,8 @@ def test_a_task_carries_what_it_reads_and_nothing_of_other_files(tmp_path):
 def test_what_a_try_left_whose_worker_was_killed_is_not_published(tmp_path, monkeypatch):
     from penstock.components.example_gen import write_shards as module
 
-    def left_behind(task, options, folder, on_rows):
-        result = run_task(task, options, folder, on_rows=on_rows)
+    def left_behind(task, options, folder, **told):
+        result = run_task(task, options, folder, **told)
         (folder.parent / "killed").mkdir(exist_ok=True)
         (folder.parent / "killed" / "data_tfrecord-00000-of-00003").write_text("half")
         return result
@@ -242,13 +242,14 @@ def test_no_more_shards_than_rows(tmp_path):
 def _slow_ingest(source, output):
     from penstock.components.example_gen import shard_task
 
-    write = shard_task._write
+    write = shard_task._write_small
 
     def slow(*args):
-        write(*args)
+        places = write(*args)
         time.sleep(30)
+        return places
 
-    shard_task._write = slow
+    shard_task._write_small = slow
     run(source, output)
 
 
