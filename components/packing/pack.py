@@ -83,7 +83,7 @@ def pack(
     rows = sum(split.rows for split in splits)
     if not rows:
         raise DataError(f"{examples}: no rows to pack")
-    job, tasks = plan_job(splits, options, stated)
+    job, tasks = plan_job(splits, options, stated, may_lower=origin is not None)
     with open_output(output, overwrite=overwrite) as opened:
         with opened.new_try() as folder, TemporaryDirectory(prefix="penstock-progress-") as told:
             (folder / "room").write_bytes(bytes(_ROOM_BYTES))

@@ -33,7 +33,7 @@ from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import Watch, pack
 from penstock.components.packing.rows import BATCH_BYTES, BATCH_ROWS, Kinds, RowSplit
 from penstock.components.packing.shuffle import encode_batch, read_encoded
-from penstock.components.sources.base import Batch
+from penstock.components.sources.base import Batch, Column
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.manifest import Manifest, Shard
 from penstock.components.tfrecord.writer import ShardWriter
@@ -61,6 +61,7 @@ def pack_source(
     """
     if any(job.source.kind == "tfrecord" for job in jobs):
         raise UsageError("TFRecords hold Examples already; pack their folder by penstock pack")
+    _check_columns(jobs[0].source.columns, packing)
     check_output(output, overwrite=overwrite)
     require_input_elsewhere(jobs, os.fspath(output))
     is_local = store_address(output) is None
@@ -80,6 +81,14 @@ def pack_source(
             watch=watch_packing,
             origin=(found, splits),
         )
+
+
+def _check_columns(columns: Sequence[Column], packing: PackOptions) -> None:
+    """Refuse names of no column before all is read."""
+    there = [column.name for column in columns]
+    for name in (*packing.ids, *(image.name for image in packing.images)):
+        if name not in there:
+            raise UsageError(f"no column {name!r}; there are {', '.join(sorted(there))}")
 
 
 def _write(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) -> Places:

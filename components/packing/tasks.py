@@ -107,8 +107,16 @@ def plan_job(
     splits: Sequence[RowSplit],
     options: PackOptions,
     stated: Mapping[str, StatedColumn] | None,
+    *,
+    may_lower: bool = False,
 ) -> tuple[Job, list[ReadTask]]:
     """Decide how many shards there will be, and the tasks that read.
+
+    Args:
+        splits: Their rows.
+        options: What to keep and how.
+        stated: Columns and shapes as a schema has them; None takes them from the rows.
+        may_lower: Whether a split with fewer rows than shards asked for has as many as rows.
 
     Raises:
         DataError: The first rows cannot be read, or are no images.
@@ -122,12 +130,13 @@ def plan_job(
         for file, shard in zip(split.files, split.shards, strict=True):
             tasks.append(ReadTask(len(tasks), split.name, file, shard, first, split.read))
             first += shard.rows
-    plans = {
-        split.name: plan_shards(
-            int(_row_bytes(split, options, kinds) * split.rows), options.shards, rows=split.rows
-        )
-        for split in splits
-    }
+    plans = {}
+    for split in splits:
+        asked = options.shards
+        if may_lower and asked.shards:
+            asked = replace(asked, shards=min(asked.shards, max(split.rows, 1)))
+        size = int(_row_bytes(split, options, kinds) * split.rows)
+        plans[split.name] = plan_shards(size, asked, rows=split.rows)
     return Job(options, stated, kinds, {s.name: s.rows for s in splits}, plans), tasks
 
 

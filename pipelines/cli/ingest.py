@@ -109,6 +109,13 @@ def _ingest(
         list[str] | None,
         typer.Option(metavar="NAME[=HxW[xC]]", help="Of --packed: once an image to decode."),
     ] = None,
+    on_missing: Annotated[
+        str | None,
+        typer.Option(
+            help="Of --packed: a row without a value gets 0 or the empty text (fill), makes the "
+            "column a list (list), or stops (fail). [fill]"
+        ),
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace OUTPUT once the new one is complete.")
     ] = False,
@@ -135,9 +142,9 @@ def _ingest(
             max_quarantined_share=max_quarantined_share,
             parquet_copy=parquet_copy,
         )
-        packing = _packing(options, ids or [], image or []) if packed else None
-        if not packed and (ids or image):
-            raise UsageError("--ids and --image go with --packed")
+        packing = _packing(options, ids or [], image or [], on_missing) if packed else None
+        if not packed and (ids or image or on_missing):
+            raise UsageError("--ids, --image and --on-missing go with --packed")
         # Before the imports, and before the input, which may take long to come over a network.
         check_output(output, overwrite=overwrite)
         # Beam and Arrow take a second or two to import; --help needs neither.
@@ -159,12 +166,15 @@ _on_engine = with_flags(_ingest, EngineOptions, panel="Engine")
 command = with_flags(_on_engine, options_type(None), panel="Source: a table in files")
 
 
-def _packing(options: IngestOptions, ids: Sequence[str], images: Sequence[str]) -> PackOptions:
+def _packing(
+    options: IngestOptions, ids: Sequence[str], images: Sequence[str], on_missing: str | None
+) -> PackOptions:
     if options.compression or options.parquet_copy:
         raise UsageError("--packed goes with neither --compression nor --parquet-copy")
     return PackOptions(
         ids=tuple(ids),
         images=tuple(ImageColumn.parse(text) for text in images),
+        on_missing=on_missing or PackOptions.on_missing,  # type: ignore[arg-type]
         shards=options.shards,
     )
 

@@ -188,6 +188,8 @@ def _parsed_together(passes: Passes, spec: Spec) -> int:
     rows, stored = passes.files.rows, sum(passes.order.file_bytes)
     if rows is None or not all(isinstance(kind, tf.io.FixedLenFeature) for kind in spec.values()):
         return 0
+    if any(passes.files.compressions):  # how large a row is, is not known
+        return 0
     # Not more than a pass: to begin one takes 10 ms.
     return min(_PARSED_ROWS, rows, _PARSED_BYTES * rows // stored)
 

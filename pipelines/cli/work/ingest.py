@@ -25,6 +25,7 @@ from penstock.components.sources.kinds import KindOptions, find_kind
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.sharding import MIB
+from penstock.pipelines.cli.work.pack import report_columns
 from penstock.pipelines.terminal.interrupts import whole_or_nothing
 from penstock.pipelines.terminal.work_progress import watched_rows
 
@@ -105,6 +106,8 @@ def _report(manifest: Manifest, jobs: Sequence[Job], output: str, seconds: float
     for name, rows in account.written.items():
         if not rows:
             console.print(f"split {name!r} has no rows")
+    if manifest.packed:
+        report_columns(manifest, output)
     if manifest.parquet:
         console.print(f"the same as Parquet: {output}/{manifest.parquet}")
     if manifest.quarantine:

@@ -75,6 +75,23 @@ def _report(manifest: Manifest, output: str, seconds: float, passes: float) -> N
     ]
     title = f"{output}: blocks of {layout.block_rows:,} rows"
     print_table(out, title, ("split", "rows", "shards", "size"), rows)
+    report_columns(manifest, output)
+    account = manifest.account
+    out.print(
+        f"{account.read:,} rows read = {sum(account.written.values()):,} written, "
+        f"in {seconds:.1f} s"
+    )
+    out.print(
+        f"cost about as much CPU as {passes:.1f} passes over the row Examples; training that makes "
+        "more of them gains"
+    )
+    out.print(f"check: penstock verify {output}")
+
+
+def report_columns(manifest: Manifest, output: str) -> None:
+    """Print how columns are stored, and what becomes of rows without a value."""
+    out = console()
+    layout = PackedLayout.from_dict(manifest.packed or {}, output)
     columns = [
         (
             column.name,
@@ -100,13 +117,3 @@ def _report(manifest: Manifest, output: str, seconds: float, passes: float) -> N
             f"left out, as no row has a value: {', '.join(empty)}; a --schema that has a column "
             "keeps it"
         )
-    account = manifest.account
-    out.print(
-        f"{account.read:,} rows read = {sum(account.written.values()):,} written, "
-        f"in {seconds:.1f} s"
-    )
-    out.print(
-        f"cost about as much CPU as {passes:.1f} passes over the row Examples; training that makes "
-        "more of them gains"
-    )
-    out.print(f"check: penstock verify {output}")

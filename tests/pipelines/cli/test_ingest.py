@@ -199,13 +199,29 @@ def test_packed_records_are_written_instead(csv, tmp_path):
     assert manifest.account.read == sum(manifest.account.written.values()) == 60
     for wrong, text in [
         (("--packed", "--compression", "gzip"), "--packed goes with neither --compression nor "),
-        (("--ids", "id"), "--ids and --image go with --packed"),
+        (("--ids", "id"), "--ids, --image and --on-missing go with --packed"),
         (("--packed", "--ids", "id"), "column 'id': ids are for BYTES with as many values in each"),
+        (("--packed", "--ids", "no"), "no column 'no'; there are "),
     ]:
         done = ingest(csv, tmp_path / "no", "--delimiter", ";", *wrong)
         assert isinstance(done.exception, UsageError)
         assert str(done.exception).startswith(text)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "trips.csv"]
+
+
+def test_packed_rows_without_a_value_are_told(tmp_path):
+    (tmp_path / "trips.csv").write_text("id,fare\n" + "".join(f"{i},\n{i},1.5\n" for i in range(9)))
+    options = ("--split", "train=8", "--split", "eval=1", "--shards", "16", "--packed")
+    done = ingest(tmp_path / "trips.csv", tmp_path / "out", *options)
+    assert done.exit_code == 0, done.output
+    assert "1 column had rows without a value, which have 0, 0.0 or the empty text" in done.stdout
+    shards = {n: len(all_of) for n, all_of in read_manifest(tmp_path / "out").splits.items()}
+    written = read_manifest(tmp_path / "out").account.written
+    assert shards == {name: max(1, min(16, rows)) for name, rows in written.items()}
+    done = ingest(tmp_path / "trips.csv", tmp_path / "lists", "--packed", "--on-missing", "list")
+    assert "without a value" not in done.stdout
+    manifest = read_manifest(tmp_path / "lists")
+    assert [column["storage"] for column in manifest.packed["columns"]] == ["list", "int64"]
 
 
 def test_workers_in_another_folder_find_the_input(csv, tmp_path, monkeypatch):

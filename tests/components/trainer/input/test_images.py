@@ -161,6 +161,18 @@ def test_labels_and_images_can_be_changed(source):
     np.testing.assert_array_equal(features["image"][:, 0, 0, 0], expected)
 
 
+def test_functions_of_the_user_may_branch_on_tensors(source):
+    def inverted(images, seed):
+        if tf.shape(images)[0] > 300:
+            return images
+        return 255 - images
+
+    data = train_image_input_fn(source, options=options(), augment=inverted)
+    features, label = next(iter(data))
+    expected = 255 - 10 * label.numpy()
+    np.testing.assert_array_equal(features["image"][:, 0, 0, 0], expected)
+
+
 def test_several_labels_are_a_mapping_by_name(source):
     labels = ["image/class/label", "image/height"]
     data = eval_image_input_fn(source, options=options(), label=labels)
