@@ -185,7 +185,8 @@ def _sample(values: Any) -> str:
 
 def _sample_value(value: float | bytes) -> str:
     if isinstance(value, float):
-        return str(np.float32(value))  # the fewest digits that tell it from all others
+        # The fewest digits that tell it from all others; each NumPy lays them out its own way.
+        return repr(float(str(np.float32(value))))
     if not isinstance(value, bytes):
         return str(value)
     if image := image_header(value):

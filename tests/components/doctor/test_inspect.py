@@ -162,9 +162,13 @@ def test_samples_of_bytes_are_text_where_they_are_text(tfrecord):
 
 
 def test_samples_of_floats_have_the_digits_that_they_need(tfrecord):
-    rows = [example({"x": [0.1, -7.0, 17031839744.0, 1e30]}).SerializeToString()]
+    numbers = [[0.1, -7.0, 17031839744.0, 1e30], [0.0001, 1e-05, 16777216.0]]
+    rows = [example({"x": row}).SerializeToString() for row in numbers]
     (feature,) = inspect(str(tfrecord("a", rows))).features
-    assert feature.samples == ("[0.1, -7.0, 17031840000.0, 1e+30]",)
+    assert feature.samples == (
+        "[0.1, -7.0, 17031840000.0, 1e+30]",
+        "[0.0001, 1e-05, 16777216.0]",
+    )
 
 
 def test_other_payloads_are_shown_in_hex(tfrecord):
