@@ -8,10 +8,10 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.terminal.failures import brief
@@ -145,9 +145,14 @@ def store_of(text: str) -> MetadataStore:
     host, _, port = parts.netloc.partition(":")
     if not port.isdecimal() and port:
         raise UsageError(f"a MySQL port is 1 to 65535, got {port}")
-    database = parts.path.removeprefix("/")
-    tls = parse_qs(parts.query).get("tls", [None])[0]
-    return MySqlStore(host, int(port or MySqlStore.port), database, tls)
+    store = MySqlStore(host, int(port or MySqlStore.port), parts.path.removeprefix("/"))
+    if not parts.query and not parts.fragment:
+        return store
+    # Nothing is passed over: it may be what should have encrypted the connection.
+    match parse_qsl(parts.query, keep_blank_values=True):
+        case [("tls", folder)] if folder.strip() and not parts.fragment:
+            return replace(store, tls=folder)
+    raise UsageError(f"{store}: only one ?tls=FOLDER may follow, the folder with its ca.crt")
 
 
 def is_address(text: str) -> bool:

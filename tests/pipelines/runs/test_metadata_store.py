@@ -32,6 +32,18 @@ def test_a_store_is_a_file_or_an_address():
 
 
 @pytest.mark.parametrize(
+    "rest",
+    ["?TLS=/c", "?ssl=", "?tls=", "?tls", "?tls=%20", "?tls=/c&tls=", "?tls=/c&a=b", "#tls=/c"],
+)
+def test_what_might_have_encrypted_is_not_passed_over(rest):
+    with pytest.raises(UsageError) as error:
+        store_of(f"mysql://db/runs{rest}")
+    assert str(error.value) == (
+        "mysql://db:3306/runs: only one ?tls=FOLDER may follow, the folder with its ca.crt"
+    )
+
+
+@pytest.mark.parametrize(
     ("address", "message"),
     [
         (
