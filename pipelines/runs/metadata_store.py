@@ -59,7 +59,7 @@ class MySqlStore:
     """A metadata store in a MySQL (or MariaDB) database.
 
     Attributes:
-        host: Name or address of the server.
+        host: Name or address of the server; IPv6 without brackets.
         port: Its port, 1 to 65535.
         database: Name of the database, made where there is none.
         tls: Folder with `ca.crt`, and `tls.crt` and `tls.key` where the server asks for a client's
@@ -77,7 +77,8 @@ class MySqlStore:
     )
 
     def __post_init__(self) -> None:
-        if not self.host or any(c in self.host for c in "/@ "):
+        # One colon would be a port's, an IPv6 address has more.
+        if not self.host or any(c in self.host for c in "/@ []") or self.host.count(":") == 1:
             raise UsageError(f"a MySQL host is a name or an address, got {self.host!r}")
         if not 1 <= self.port <= 65535:
             raise UsageError(f"a MySQL port is 1 to 65535, got {self.port}")
@@ -117,7 +118,8 @@ class MySqlStore:
         return f"{self}?tls={self.tls}" if self.tls else str(self)
 
     def __str__(self) -> str:
-        return f"mysql://{self.host}:{self.port}/{self.database}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"mysql://{host}:{self.port}/{self.database}"
 
 
 def _tls(folder: str) -> dict[str, str]:
@@ -139,13 +141,17 @@ def store_of(text: str) -> MetadataStore:
     """
     if not is_address(text):
         return SqliteStore(text)
-    parts = urlsplit(text)
-    if "@" in parts.netloc:
+    if "@" in text.partition("?")[0]:
         raise UsageError(f"{MYSQL_USER} and {MYSQL_PASSWORD} log in, leave them out of the address")
-    host, _, port = parts.netloc.partition(":")
-    if not port.isdecimal() and port:
-        raise UsageError(f"a MySQL port is 1 to 65535, got {port}")
-    store = MySqlStore(host, int(port or MySqlStore.port), parts.path.removeprefix("/"))
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise UsageError(
+            f"no address mysql://HOST[:PORT]/DATABASE: {error}; an IPv6 host stands in brackets"
+        ) from error
+    port = MySqlStore.port if port is None else port
+    store = MySqlStore(host, port, parts.path.removeprefix("/"))
     if not parts.query and not parts.fragment:
         return store
     # Nothing is passed over: it may be what should have encrypted the connection.

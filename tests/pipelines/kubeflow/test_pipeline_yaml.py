@@ -277,12 +277,15 @@ def test_every_pod_is_what_a_restricted_namespace_takes(small_plan, tmp_path):
     assert platform["exec-trainer"]["tolerations"]
 
 
-def test_mysql_is_logged_in_to_by_reference(small_plan, tmp_path):
-    placement = Placement(metadata_mysql=MySqlStore("mysql.penstock", 3307, "runs"))
+@pytest.mark.parametrize(
+    ("host", "written"), [("mysql.penstock", "mysql.penstock"), ("fd00::5", "[fd00::5]")]
+)
+def test_mysql_is_logged_in_to_by_reference(small_plan, tmp_path, host, written):
+    placement = Placement(metadata_mysql=MySqlStore(host, 3307, "runs"))
     spec, platform = _compiled(small_plan, tmp_path, placement)
 
     args = spec["deploymentSpec"]["executors"]["exec-trainer"]["container"]["args"]
-    assert args[3:5] == ["--metadata", "mysql://mysql.penstock:3307/runs"]
+    assert args[3:5] == ["--metadata", f"mysql://{written}:3307/runs"]
     (secret,) = platform["exec-trainer"]["secretAsEnv"]
     assert secret["secretName"] == "penstock-mysql"
     assert secret["keyToEnv"] == [

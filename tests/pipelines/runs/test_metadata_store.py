@@ -31,6 +31,19 @@ def test_a_store_is_a_file_or_an_address():
     assert store_of(tls.address) == tls
 
 
+def test_an_ipv6_host_stands_in_brackets():
+    store = store_of("mysql://[::1]:3307/runs?tls=/tls")
+    assert store == MySqlStore("::1", 3307, "runs", "/tls")
+    assert store.address == "mysql://[::1]:3307/runs?tls=/tls"
+    assert store_of("mysql://[fe80::1]/runs") == MySqlStore("fe80::1", 3306, "runs")
+
+
+@pytest.mark.parametrize("host", ["[::1]", "db:3306"])
+def test_a_host_has_no_brackets_and_no_port(host):
+    with pytest.raises(UsageError, match="a MySQL host is a name or an address, got"):
+        MySqlStore(host)
+
+
 @pytest.mark.parametrize(
     "rest",
     ["?TLS=/c", "?ssl=", "?tls=", "?tls", "?tls=%20", "?tls=/c&tls=", "?tls=/c&a=b", "#tls=/c"],
@@ -50,7 +63,17 @@ def test_what_might_have_encrypted_is_not_passed_over(rest):
             "mysql://me:secret@db/runs",
             "PENSTOCK_MYSQL_USER and PENSTOCK_MYSQL_PASSWORD log in, leave them out of the address",
         ),
-        ("mysql://db:x/runs", "a MySQL port is 1 to 65535, got x"),
+        (
+            "mysql://db:x/runs",
+            "no address mysql://HOST[:PORT]/DATABASE: Port could not be cast to integer value as "
+            "'x'; an IPv6 host stands in brackets",
+        ),
+        (
+            "mysql://[::1/runs",
+            "no address mysql://HOST[:PORT]/DATABASE: Invalid IPv6 URL; an IPv6 host stands in "
+            "brackets",
+        ),
+        ("mysql://db:0/runs", "a MySQL port is 1 to 65535, got 0"),
         ("mysql://db", "the MySQL database needs a name"),
     ],
 )
