@@ -1,8 +1,11 @@
 """The splits of an ingest and their shares: names and integers."""
 
+import os
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
+
+_MOST_BYTES = 255 - len("Split-")  # of a folder's name
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,10 @@ class Split:
     def __post_init__(self) -> None:
         if self.name in ("", ".", "..") or "/" in self.name or "\0" in self.name:
             raise UsageError(f"a split's name must be a folder's, got {self.name!r}")
+        if (size := len(os.fsencode(self.name))) > _MOST_BYTES:
+            raise UsageError(
+                f"a split's name has at most {_MOST_BYTES} bytes, got {size}: {self.name[:20]!r}..."
+            )
         if self.hash_buckets < 1:
             raise UsageError(
                 f"split {self.name!r}: `hash_buckets` must be at least 1, got {self.hash_buckets}"

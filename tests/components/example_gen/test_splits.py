@@ -81,6 +81,12 @@ def test_options_refuse_what_makes_no_sense():
         with pytest.raises(UsageError) as caught:
             Split(name)
         assert str(caught.value) == f"a split's name must be a folder's, got {name!r}"
+    Split("ü" * 124 + "a")  # `Split-` and 249 bytes
+    with pytest.raises(UsageError) as caught:
+        Split("ü" * 125)
+    assert str(caught.value) == (
+        "a split's name has at most 249 bytes, got 250: 'üüüüüüüüüüüüüüüüüüüü'..."
+    )
 
 
 def test_the_largest_share():
