@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from penstock.components.errors import DataError, PenstockError, TriesFailedError
+from penstock.components.errors import DataError, PenstockError, TriesFailedError, UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.shard_task import ShardTask, TaskResult, run_task
 from penstock.components.example_gen.split_options import Split, SplitOptions
@@ -124,19 +124,29 @@ def _runs(
     if rows.by is None:
         yield ShardTask(0, replace(rows, place=place, batches=named), splits, 0, 1, ())
         return
-    for value, found in groupby(_cut(named, rows.by), key=itemgetter(0)):
-        if value is None:
-            raise DataError(f"{place}: column {rows.by!r} of `partition_by` has no value in a row")
+    cut = _cut(named, rows.by, place)
+    for split, found in groupby(cut, key=itemgetter(0)):
         of_value = map(itemgetter(1), found)
-        source = replace(rows, place=f"{place}, {rows.by}={value}", batches=of_value)
-        yield ShardTask(0, source, SplitOptions((Split(value),)), 0, 1, ())
+        source = replace(rows, place=f"{place}, {rows.by}={split.name}", batches=of_value)
+        yield ShardTask(0, source, SplitOptions((split,)), 0, 1, ())
 
 
-def _cut(batches: Iterable[pa.RecordBatch], by: str) -> Iterator[tuple[str | None, pa.RecordBatch]]:
-    """Batches of rows with one value of a column each, and that value."""
+def _cut(
+    batches: Iterable[pa.RecordBatch], by: str, place: str
+) -> Iterator[tuple[Split, pa.RecordBatch]]:
+    """Batches of rows with one value of a column each, and the split that it names."""
+    before = 0
     for batch in batches:
         start = 0
         for value, same in groupby(batch.column(by).to_pylist()):
+            at = f"{place}: row {before + start + 1}, column {by!r} of `partition_by`"
+            if value is None:
+                raise DataError(f"{at}: has no value; fill it or leave the row out")
+            try:
+                split = Split(value)
+            except UsageError as error:
+                raise DataError(f"{at}: {error}") from error
             rows = len(list(same))
-            yield value, batch.slice(start, rows)
+            yield split, batch.slice(start, rows)
             start += rows
+        before += start

@@ -276,8 +276,15 @@ def test_a_split_for_each_value_of_a_column(spark, tmp_path):
         "Split-a.b": list(range(2, 90, 3)),
     }
     holes = df.selectExpr("id", "nullif(`my.set`, 'eval') as s")
-    with pytest.raises(DataError, match="column 's' of `partition_by` has no value in a row"):
-        write_tfrecords(holes, str(tmp_path / "no"), partition_by="s")
+    at = "^partition 0: row {}, column 's' of `partition_by`: {}"
+    with pytest.raises(
+        DataError, match=at.format(1, "has no value; fill it or leave the row out$")
+    ):
+        write_tfrecords(holes.coalesce(1), str(tmp_path / "no"), partition_by="s")
+    for value, message in (("z/", "must be a folder's, got 'z/'$"), ("z" * 250, "has at most 249")):
+        names = df.selectExpr("id", f"if(id < 88, 'a', '{value}') as s").coalesce(1)
+        with pytest.raises(DataError, match=at.format(89, f"a split's name {message}")):
+            write_tfrecords(names, str(tmp_path / "no"), partition_by="s")
     with pytest.raises(UsageError, match="`partition_by` and `splits` both divide the rows"):
         write_tfrecords(df, str(tmp_path / "no"), partition_by="id", splits=ONE_SPLIT)
 
