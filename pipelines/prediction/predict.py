@@ -67,6 +67,10 @@ def predict(
     target = Path(output)
     if target.is_dir():
         raise UsageError(f"{target}: is a folder; name a file, as predictions.parquet")
+    if target.suffix != ".parquet":
+        raise UsageError(
+            f"{target}: predictions are written as Parquet; name a file that ends in .parquet"
+        )
     opened = open_model(model)
     if opened.is_of_images:
         tables, rows = _images(opened, data)

@@ -102,6 +102,15 @@ def test_what_is_no_model_is_refused(tmp_path, runs):
         predict(str(runs), data, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["p.csv", "p"])
+def test_what_is_no_parquet_file_is_refused_before_the_model_is_loaded(tmp_path, name):
+    with pytest.raises(UsageError) as error:
+        predict(str(tmp_path / "no-model"), "rows.csv", tmp_path / name)
+    assert str(error.value) == (
+        f"{tmp_path}/{name}: predictions are written as Parquet; name a file that ends in .parquet"
+    )
+
+
 def test_a_model_without_a_signature_of_columns_is_refused(tmp_path):
     module = tf.Module()
     module.f = tf.function(lambda x: x, input_signature=[tf.TensorSpec([], tf.float32)])
