@@ -132,4 +132,7 @@ def locate(what: str | None, root: str) -> Place:
         return find_run(None, find_stores(what))
     if what is not None and os.sep in what:
         raise UsageError(f"{what}: no such folder or file; RUN is a run's folder or its id")
-    return find_run(what, find_stores(root))
+    try:
+        return find_run(what, find_stores(root))
+    except DataError as error:
+        raise DataError(f"run {what!r}: {error}" if what else str(error)) from error

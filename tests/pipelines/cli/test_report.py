@@ -67,6 +67,9 @@ def test_several_runs(two, runs):
          "no run 'nope'; the newest known: run-2, run-1 (penstock runs list has all)"),
         (("{two}/nope",), UsageError,
          "{two}/nope: no such folder or file; RUN is a run's folder or its id"),
+        (("nope", "--root", "{two}/statistics"), DataError,
+         "run 'nope': {two}/statistics: no metadata of runs (an MLMD store, *.sqlite or *.db); "
+         "name the folder of a run, its metadata file, or another --root"),
         (("{two}/statistics",), DataError,
          "{two}/statistics: no metadata of runs (an MLMD store, *.sqlite or *.db); name the folder "
          "of a run, its metadata file, or another --root"),
