@@ -5,6 +5,7 @@ address but Google's: it comes through an HTTPS proxy, which is this server too,
 certificate made here.
 """
 
+import base64
 import datetime
 import email
 import json
@@ -13,6 +14,7 @@ import ssl
 import urllib.parse
 import uuid
 
+import google_crc32c
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -166,8 +168,11 @@ class GoogleHandler(FaultyHandler):
     def item(self, name):
         content = self.server.objects[name]
         version = str(abs(hash(content)))
+        # Google's client, from 3.0, compares what it sent.
+        checksum = base64.b64encode(google_crc32c.Checksum(bytes(content)).digest()).decode()
         return {
             **{"name": name, "bucket": "b", "size": str(len(content)), "generation": version},
+            "crc32c": checksum,
             "updated": "2026-01-01T00:00:00.000Z",
         }
 
