@@ -1,5 +1,7 @@
 """Which engine runs Beam work, as options: of an ingest, or of all Beam nodes of a pipeline."""
 
+import io
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -104,6 +106,7 @@ class EngineOptions:
         for name in ("temp_location", "staging_location"):
             if not told.get(name, "gs://").startswith("gs://"):
                 raise UsageError(f"`dataflow={name}` must begin with gs://, got {told[name]!r}")
+        _check_beam_parses(self.beam_args())
 
     @property
     def address(self) -> str:
@@ -129,6 +132,20 @@ class EngineOptions:
             args.append(f"--flink_version={self.flink_version}")
             args += [f"--flink_job_server_jar={self.job_server_jar}"] if self.job_server_jar else []
         return args
+
+
+def _check_beam_parses(args: list[str]) -> None:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    printed = io.StringIO()
+    try:
+        with redirect_stderr(printed):
+            PipelineOptions(args).get_all_options()
+    except SystemExit as error:  # argparse's, after a page of usage
+        said = printed.getvalue().partition(": error: ")[2].strip()
+        raise UsageError(
+            f"`dataflow` takes NAME=VALUE, of a switch NAME alone, as Beam does; {said}"
+        ) from error
 
 
 def local_beam_args(workers: int = 1) -> list[str]:

@@ -99,6 +99,24 @@ def test_what_is_refused(options, error):
     assert str(caught.value) == error
 
 
+@pytest.mark.parametrize(
+    ("option", "error"),
+    [
+        ("num_workers=abc", "argument --num_workers: invalid int value: 'abc'"),
+        (
+            "no_use_public_ips=true",
+            "argument --no_use_public_ips: ignored explicit argument 'true'",
+        ),
+        ("machine_type", "argument .*--machine_type: expected one argument"),
+    ],
+)
+def test_what_beam_refuses_is_one_line(option, error, capfd):
+    said = "^`dataflow` takes NAME=VALUE, of a switch NAME alone, as Beam does; "
+    with pytest.raises(UsageError, match=f"{said}{error}$"):
+        EngineOptions(runner="dataflow", dataflow=(*NEEDED, option))
+    assert capfd.readouterr().err == ""
+
+
 def test_beam_knows_the_options_of_dataflow():
     from apache_beam.options.pipeline_options import PipelineOptions
 
