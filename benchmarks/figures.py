@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.benchmarks import format_peers, image_training, ingest, ladder, tabular
+from penstock.benchmarks import format_peers, image_training, ingest, ladder, scale, tabular
 from penstock.benchmarks.outcome import times
-from penstock.benchmarks.scale import CONTENDERS
+from penstock.benchmarks.scale import CONTENDERS, Stage
 from penstock.components.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -157,27 +157,22 @@ def _row(line: Line) -> str:
 def stages() -> list[str]:
     """CPU seconds by stage of the taxi pipeline, of TFX's example and of Penstock's."""
     runs = kept("scale")
-    sizes = sorted(runs["stock"], key=int)
-    seconds = {
-        (name, size): {_STAGE.get(stage, stage): s for stage, s in runs[name][size].items()}
-        for size in sizes
+    found = {
+        name: {_STAGE.get(stage, stage): took for stage, took in scale.stages(runs[name]).items()}
         for name in CONTENDERS
     }
-    heads = [f"{name}, {int(size):,}" for name, size in seconds]
+    sizes = sorted(runs["stock"], key=int)
+    nothing = Stage([None] * len(sizes), None)
+    heads = [f"{name}, {int(size):,}" for size in sizes for name in CONTENDERS]
     heads += [f"a row more, us, {name}" for name in CONTENDERS]
     lines = [f"| | {' | '.join(heads)} |", "|---|" + "--:|" * len(heads)]
-    more = int(sizes[-1]) - int(sizes[0])
-    for stage in [*seconds["penstock", sizes[0]], "all"]:
-        spent = [sum(of.values()) if stage == "all" else of.get(stage) for of in seconds.values()]
-        if max(value or 0 for value in spent) < _TOO_LITTLE:
+    for stage in found["penstock"]:
+        both = [found[name].get(stage, nothing) for name in CONTENDERS]
+        spent = [one.seconds[at] for at in range(len(sizes)) for one in both]
+        if max(seconds or 0 for seconds in spent) < _TOO_LITTLE:
             continue
-        cells = ["" if value is None else f"{value:.1f}" for value in spent]
-        firsts, lasts = spent[: len(CONTENDERS)], spent[-len(CONTENDERS) :]
-        for first, last in zip(firsts, lasts, strict=True):
-            if first is None or last is None:
-                cells.append("")
-            else:
-                cells.append(f"{max(last - first, 0) / more * 1e6:.1f}")
+        cells = ["" if seconds is None else f"{seconds:.1f}" for seconds in spent]
+        cells += ["" if one.more_us is None else f"{max(one.more_us, 0):.1f}" for one in both]
         lines.append(f"| {stage} | {' | '.join(cells)} |")
     return lines
 

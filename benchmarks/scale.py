@@ -13,7 +13,8 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +23,27 @@ from penstock.benchmarks.harness import cpu_seconds_now, run_script
 from penstock.pipelines.cli.main import spare_imports
 
 CONTENDERS = ("stock", "penstock")
-IMPORTS, REST = "imports", "between the stages"
+IMPORTS, REST, SUM = "imports", "between the stages", "sum"
 
 
 def prepare(folder: Path, times: int) -> tuple[Path, int]:
     """The example's trips so many times over in one CSV, and how many there are."""
+    path = folder / "data" / f"{times}" / "trips.csv"
+    path.parent.mkdir(parents=True)
+    return path.parent, write_trips(path, times)
+
+
+def write_trips(path: Path, times: int) -> int:
+    """Write the example's trips so many times over; how many they are."""
     from penstock.pipelines.taxi.config import example_data
 
     (source,) = Path(example_data()).glob("*.csv")
     header, *trips = source.read_text().splitlines(keepends=True)
-    path = folder / "data" / f"{times}" / "trips.csv"
-    path.parent.mkdir(parents=True)
     with path.open("w") as out:
         out.write(header)
         for _ in range(times):
             out.writelines(trips)
-    return path.parent, times * len(trips)
+    return times * len(trips)
 
 
 def contend(name: str, data: Path, root: Path) -> dict[str, float]:
@@ -76,21 +82,44 @@ def contend(name: str, data: Path, root: Path) -> dict[str, float]:
     return stages
 
 
+@dataclass(frozen=True)
+class Stage:
+    """What a stage took at each size, from the smallest; None where there is no such stage.
+
+    Attributes:
+        seconds: CPU seconds.
+        more_us: Microseconds of a row more, from the smallest size to the largest.
+    """
+
+    seconds: Sequence[float | None]
+    more_us: float | None
+
+
+def stages(sizes: Mapping[Any, Mapping[str, float]]) -> dict[str, Stage]:
+    """A contender's stages and their sum, from its runs by number of rows."""
+    counts = sorted(sizes, key=int)
+    more = int(counts[-1]) - int(counts[0])
+    found = {}
+    for name in [*dict.fromkeys(stage for run in sizes.values() for stage in run), SUM]:
+        seconds = [sum(sizes[n].values()) if name == SUM else sizes[n].get(name) for n in counts]
+        first, last = seconds[0], seconds[-1]
+        slope = None
+        if more and first is not None and last is not None:
+            slope = (last - first) / more * 1e6
+        found[name] = Stage(seconds, slope)
+    return found
+
+
 def table(runs: dict[str, dict[int, dict[str, float]]]) -> list[str]:
     """Lines of CPU seconds by contender, stage and number of rows."""
     lines = []
     for name, sizes in runs.items():
-        counts = sorted(sizes)
-        lines.append(f"{name:26}" + "".join(f"{rows:>12,}" for rows in counts) + "  us a row more")
-        stages = dict.fromkeys(stage for run in sizes.values() for stage in run)
-        for stage in [*stages, "sum"]:
-            seconds = [
-                sum(sizes[n].values()) if stage == "sum" else sizes[n].get(stage, 0.0)
-                for n in counts
-            ]
-            more = counts[-1] - counts[0]
-            slope = f"{(seconds[-1] - seconds[0]) / more * 1e6:14.1f}" if more else ""
-            lines.append(f"{stage:26}" + "".join(f"{s:12.1f}" for s in seconds) + f"  {slope}")
+        heads = "".join(f"{rows:>12,}" for rows in sorted(sizes))
+        lines.append(f"{name:26}{heads}  us a row more")
+        for stage, took in stages(sizes).items():
+            cells = "".join(f"{seconds or 0.0:12.1f}" for seconds in took.seconds)
+            more = "" if took.more_us is None else f"{took.more_us:14.1f}"
+            lines.append(f"{stage:26}{cells}  {more}")
         lines.append("")
     return lines
 

@@ -23,40 +23,31 @@ from pathlib import Path
 
 import psutil
 
+from penstock.benchmarks.scale import write_trips
+from penstock.benchmarks.taxi import timed
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.manifest import read_manifest
-from penstock.pipelines.taxi.config import example_data
 
 FLINK = Path(__file__).resolve().parents[1] / "tests/containers/flink"
 RUNTIME = "org.apache.flink.runtime"
-FILES, SHARDS = 8, 40
+FILES, SHARDS, TRIPS = 8, 40, 15_002
 HOST, JOBS, REST, BEAM, ARTIFACTS = "127.0.0.1", 36123, 38081, 38099, 38098
 
 
 def prepare(folder: Path, rows: int) -> Path:
-    """At least so many rows, in files that are alike."""
-    (source,) = Path(example_data()).glob("*.csv")
-    header, *trips = source.read_text().splitlines(keepends=True)
-    times = -(-rows // (len(trips) * FILES))
-    data = folder / f"data-{rows}"
+    """About so many rows, in files that are alike."""
+    data = folder / "data"
     data.mkdir()
     for number in range(FILES):
-        with (data / f"{number}.csv").open("w") as out:
-            out.write(header)
-            for _ in range(times):
-                out.writelines(trips)
+        write_trips(data / f"{number}.csv", -(-rows // (TRIPS * FILES)))
     return data
 
 
 def ingest(data: Path, output: Path, options: Sequence[str] = ()) -> float:
     """Run the command; its CPU seconds."""
-    command = ["ingest", str(data), str(output), "--shards", str(SHARDS), *options]
-    penstock = Path(sys.executable).with_name("penstock")
-    process = subprocess.Popen([sys.executable, penstock, *command], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise DataError(f"penstock {' '.join(command)} ended with status {status}")
-    return usage.ru_utime + usage.ru_stime
+    penstock = str(Path(sys.executable).with_name("penstock"))
+    command = [penstock, "ingest", str(data), str(output), "--shards", str(SHARDS), *options]
+    return timed(command, {}).cpu_seconds
 
 
 @contextmanager

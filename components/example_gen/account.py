@@ -1,9 +1,7 @@
 """What all tasks of an ingest did, as one manifest, and whether its account may stand."""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
 from penstock.components.errors import DataError
 from penstock.components.example_gen.options import IngestOptions
@@ -17,6 +15,7 @@ from penstock.components.tfrecord.manifest import (
     ManifestColumn,
     RowAccount,
     Shard,
+    schema_sha256,
 )
 
 
@@ -30,7 +29,7 @@ def manifest_of(
     return Manifest(
         splits=splits,
         columns=columns,
-        schema_sha256=_digest(json.dumps([asdict(column) for column in columns])),
+        schema_sha256=schema_sha256(columns),
         source_kind=jobs[0].source.kind,
         source_fingerprint=_fingerprint(jobs),
         source_files=sum(len(job.source.files) for job in jobs),

@@ -4,8 +4,9 @@ import os
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
+from penstock.components.tfrecord.sharding import split_dir
 
-_MOST_BYTES = 255 - len("Split-")  # of a folder's name
+_MOST_BYTES = 255 - len(split_dir(""))  # of a folder's name
 
 
 @dataclass(frozen=True)

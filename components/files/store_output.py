@@ -29,6 +29,7 @@ from penstock.components.files.remote import RemoteFile, ask, find_below, remote
 from penstock.components.files.remote_retry import LOGIN_ADVICE, NotThereError, retried
 from penstock.components.files.remote_system import file_system
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
+from penstock.components.tfrecord.sharding import split_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ class StoreOutput(Output):
             raise DataError(f"{self.address}: another ingest took over here; start again")
         listed = {shard.file for shard in manifest.shards}
         for name, file in names.items():  # of tries of an ingest that was here before
-            if name.startswith("Split-") and name not in listed:
+            if split_of(name) is not None and name not in listed:
                 ask(file, "rm_file")
         with self.new_try() as folder:
             (folder / MANIFEST_NAME).write_text(manifest.to_json(), encoding="utf-8")

@@ -11,12 +11,11 @@ decoded once, as Arrow columns; what they hold together is known before the firs
 """
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,7 +31,12 @@ from penstock.components.packing.layout import PackedLayout
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.rows import RowSplit, find_splits
 from penstock.components.packing.tasks import Job, plan_job
-from penstock.components.tfrecord.manifest import Manifest, ManifestColumn, RowAccount
+from penstock.components.tfrecord.manifest import (
+    Manifest,
+    ManifestColumn,
+    RowAccount,
+    schema_sha256,
+)
 
 SOURCE_KIND = "examples"
 # Where the manifest's description of packed records names the columns without any value.
@@ -132,7 +136,7 @@ def _manifest(splits: Sequence[RowSplit], job: Job, results: Sequence[Result]) -
     return Manifest(
         splits=written,
         columns=columns,
-        schema_sha256=_digest(json.dumps([asdict(column) for column in columns])),
+        schema_sha256=schema_sha256(columns),
         source_kind=SOURCE_KIND,
         source_fingerprint=_digest("".join(digests)),
         source_files=sum(len(split.files) for split in splits),

@@ -216,6 +216,11 @@ def _manifest(raw: dict[str, Any]) -> Manifest:
     return manifest
 
 
+def schema_sha256(columns: Sequence[ManifestColumn]) -> str:
+    """The digest (hex) of columns that a manifest has."""
+    return hashlib.sha256(json.dumps([asdict(one) for one in columns]).encode()).hexdigest()
+
+
 def write_manifest(directory: str | os.PathLike[str], manifest: Manifest) -> None:
     """Write `manifest.json` into `directory` in one step: readers see all of it or nothing."""
     path = Path(directory) / MANIFEST_NAME

@@ -21,8 +21,6 @@ from penstock.components.sources.layout import shown
 from penstock.components.sources.whole_files.tree import FoundFile
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-_INT64 = np.iinfo(np.int64)
-
 
 @dataclass(frozen=True)
 class Labels:

@@ -15,7 +15,7 @@ from penstock.components.trainer.input.image_options import ImageInputOptions
 # Features of height and width, as Penstock and as most converters name them.
 _SIZES = ((names.HEIGHT, names.WIDTH), ("height", "width"))
 _CHANNELS = (1, 3)
-_DTYPES = ("uint8", "float32")
+_DTYPES = (tf.uint8, tf.float32)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def stored_as(features: Any, image: str, options: ImageInputOptions) -> StoredIm
         pixels = math.prod(size) * channels
         if 0 < pixels == len(floats):
             return StoredImages(image, "floats", tf.float32, channels, sizes, size)
-        for dtype in map(tf.as_dtype, _DTYPES):
+        for dtype in _DTYPES:
             if 0 < pixels * dtype.size == len(data):
                 return StoredImages(image, "bytes", dtype, channels, sizes, size)
     told = " or ".join("x".join(map(str, size)) for size in found.values())
@@ -96,8 +96,8 @@ def _tensor(data: bytes, image: str) -> StoredImages | None:
     except DecodeError:
         return None
     shape = tuple(dim.size for dim in proto.tensor_shape.dim)
-    dtypes = {tf.as_dtype(name).as_datatype_enum: tf.as_dtype(name) for name in _DTYPES}
+    dtype = next((one for one in _DTYPES if one.as_datatype_enum == proto.dtype), None)
     channels = (*shape[2:], 1)[0]
-    if proto.dtype not in dtypes or len(shape) not in (2, 3) or channels not in _CHANNELS:
+    if dtype is None or len(shape) not in (2, 3) or channels not in _CHANNELS:
         return None
-    return StoredImages(image, "tensor", dtypes[proto.dtype], channels, (), shape[:2])
+    return StoredImages(image, "tensor", dtype, channels, (), shape[:2])
