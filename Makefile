@@ -21,7 +21,7 @@ test: setup
 test-fast: setup
 	$(BIN)/$(PYTEST) -m "not slow and not faults and not ci and not containers"
 
-# Those that need servers, Spark or a browser (.ci/packages), and the longest.
+# Those that need servers, stores, Spark or a browser (.ci/packages), and the longest.
 test-ci: setup
 	$(BIN)/$(PYTEST) -m ci
 

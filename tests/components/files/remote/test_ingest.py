@@ -12,7 +12,7 @@ from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.options import SourceOptions
 from penstock.components.tfrecord.manifest import Manifest, read_manifest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.ci
 CSV = b"id,n\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(1000))
 
 
@@ -33,7 +33,6 @@ def spools(tmp_path):
     return list((tmp_path / "tmp").glob("penstock-spool*"))
 
 
-@pytest.mark.ci
 def test_the_command_line(s3, ingest, tmp_path):
     for i in range(3):
         s3.put_object(Bucket="bucket", Key=f"d/{i}.csv", Body=CSV)

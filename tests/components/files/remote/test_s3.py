@@ -16,7 +16,7 @@ from penstock.components.sources.spark.source import SparkOptions
 from penstock.components.sources.tfrecords.tfds import TFDSOptions
 from penstock.components.sources.whole_files.options import BinaryOptions
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.ci
 CSV = b"id,n\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(1000))
 
 

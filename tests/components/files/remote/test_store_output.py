@@ -19,7 +19,7 @@ from penstock.components.trainer.input.files import find_input
 from penstock.components.trainer.input.packed_files import find_packed
 from penstock.pipelines.cli.main import app
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.ci
 OUT = "s3://bucket/out"
 
 

@@ -13,6 +13,7 @@ from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.components.trainer.trackers.tracking import TrackerRecord, read_tracker_record
 
+pytestmark = pytest.mark.ci
 KEY = "planted-comet-key-0123456789"
 TRACK = TrackOptions(kind="comet", experiment="toy", offline=True)
 
@@ -99,7 +100,6 @@ def test_no_key_is_in_any_file_of_the_run(run, tmp_path):
     assert not [path for path in written if KEY.encode() in path.read_bytes()]
 
 
-@pytest.mark.slow
 def test_a_resumed_training_goes_on_with_its_experiment(run, tmp_path):
     def stop(record):
         if record.epoch == 1:
