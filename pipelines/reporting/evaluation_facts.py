@@ -1,14 +1,13 @@
 """Confusion and calibration of a model, from plots or metrics."""
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
 from penstock.components.files.spool import local_folder
-from penstock.components.tfrecord.records import read_records
-from penstock.pipelines.reporting.artifact_files import names_in, read_bytes
+from penstock.pipelines.reporting.artifact_files import read_bytes
 from penstock.pipelines.reporting.closer_facts import CloserFacts, class_name, gather_closer
 from penstock.pipelines.reporting.intervals import Interval, binary_counts, intervals
 from penstock.pipelines.runs.baseline import Beaten
@@ -17,7 +16,7 @@ from penstock.pipelines.runs.evaluation_result import (
     OVERALL,
     EvaluationResult,
     read_evaluation,
-    slice_name,
+    read_plots,
 )
 
 MIN_SLICE_EXAMPLES = 30  # below that a slice's metric is mostly chance
@@ -142,7 +141,8 @@ def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFa
     """
     uri = local_folder(uri)
     result = read_evaluation(uri)
-    plots = list(_plots(uri))
+    entries = (entry for where, entry in read_plots(uri) if where == OVERALL)
+    plots = [entry.value for entry in entries if entry.key.model_name in ("", "candidate")]
     histograms = (plot.calibration_histogram_buckets.buckets for plot in plots)
     buckets = [b for b in next(filter(None, histograms), ()) if b.num_weighted_examples.value]
     classes = {one.label: one.classes for one in baseline}
@@ -179,20 +179,6 @@ def _slices(result: EvaluationResult) -> list[str]:
     ordered = result.worst_slices(len(result.metrics), min_examples=0)
     others = result.metrics.keys() - {*ordered, OVERALL}
     return [*ordered, *sorted(others)]
-
-
-def _plots(uri: str) -> Iterator[Any]:
-    """The candidate's plots of all examples."""
-    from tensorflow_model_analysis.proto import metrics_for_slice_pb2
-
-    for name in names_in(uri):
-        if name.startswith("plots"):
-            for record in read_records(posixpath.join(uri, name)):
-                message = metrics_for_slice_pb2.PlotsForSlice.FromString(record.payload)
-                if slice_name(message.slice_key) == OVERALL:
-                    for entry in message.plot_keys_and_values:
-                        if entry.key.model_name in ("", "candidate"):
-                            yield entry.value
 
 
 def _plotted_confusion(plots: Sequence[Any], words: Sequence[str]) -> Confusion | None:

@@ -88,27 +88,40 @@ def read_evaluation(directory: str) -> EvaluationResult:
     metrics: dict[str, dict[str, float]] = {}
     baseline: dict[str, dict[str, float]] = {}
     features: dict[str, tuple[str, ...]] = {}
-    for name in sorted(os.listdir(directory)):
-        if name.startswith("metrics"):
-            for record in read_records(os.path.join(directory, name)):
-                message = metrics_for_slice_pb2.MetricsForSlice.FromString(record.payload)
-                where = slice_name(message.slice_key)
-                if where != OVERALL:
-                    features[where] = tuple(k.column for k in message.slice_key.single_slice_keys)
-                metrics.setdefault(where, {}).update(_values(message, ("", "candidate")))
-                if of_baseline := dict(_values(message, ("baseline",))):
-                    baseline.setdefault(where, {}).update(of_baseline)
+    for message in _messages(directory, "metrics", metrics_for_slice_pb2.MetricsForSlice):
+        where = slice_name(message.slice_key)
+        if where != OVERALL:
+            features[where] = tuple(k.column for k in message.slice_key.single_slice_keys)
+        metrics.setdefault(where, {}).update(_values(message, ("", "candidate")))
+        if of_baseline := dict(_values(message, ("baseline",))):
+            baseline.setdefault(where, {}).update(of_baseline)
     metrics, baseline = (
         slices.meaningful(
             {**found, **slices.rows_in_no_slice(found, features)}, lambda: _positives(directory)
         )
         for found in (metrics, baseline)
     )
-    validation = _read_validation(directory)
     thresholds = tuple(_thresholds(directory))
     deciding, higher = _deciding_metric(thresholds, metrics.get(OVERALL, {}))
-    failures = tuple(_failures(validation))
+    failures = tuple(_failures(directory))
     return EvaluationResult(metrics, failures, deciding, higher, baseline, thresholds)
+
+
+def read_plots(directory: str) -> Iterator[tuple[str, Any]]:
+    """Slice, by its name, and plots of each entry of a `ModelEvaluation` on this machine."""
+    from tensorflow_model_analysis.proto import metrics_for_slice_pb2
+
+    for message in _messages(directory, "plots", metrics_for_slice_pb2.PlotsForSlice):
+        for entry in message.plot_keys_and_values:
+            yield slice_name(message.slice_key), entry
+
+
+def _messages(directory: str, prefix: str, kind: Any) -> Iterator[Any]:
+    """The messages in the files whose names begin so."""
+    for name in sorted(os.listdir(directory)):
+        if name.startswith(prefix):
+            for record in read_records(os.path.join(directory, name)):
+                yield kind.FromString(record.payload)
 
 
 def slice_name(key: Any) -> str:
@@ -133,40 +146,27 @@ def _values(message: Any, models: tuple[str, ...]) -> Iterator[tuple[str, float]
 
 def _positives(directory: str) -> dict[str, tuple[float, float]]:
     """Positive rows and all rows of each slice, from the plots of calibration."""
-    from tensorflow_model_analysis.proto import metrics_for_slice_pb2
-
     found = {}
-    for name in sorted(os.listdir(directory)):
-        for record in read_records(os.path.join(directory, name)) if "plots" in name else ():
-            message = metrics_for_slice_pb2.PlotsForSlice.FromString(record.payload)
-            for entry in message.plot_keys_and_values:
-                if buckets := entry.value.calibration_histogram_buckets.buckets:
-                    found[slice_name(message.slice_key)] = (
-                        sum(bucket.total_weighted_label.value for bucket in buckets),
-                        sum(bucket.num_weighted_examples.value for bucket in buckets),
-                    )
+    for where, entry in read_plots(directory):
+        if buckets := entry.value.calibration_histogram_buckets.buckets:
+            found[where] = (
+                sum(bucket.total_weighted_label.value for bucket in buckets),
+                sum(bucket.num_weighted_examples.value for bucket in buckets),
+            )
     return found
 
 
-def _read_validation(directory: str) -> Any:
+def _failures(directory: str) -> Iterator[str]:
     from tensorflow_model_analysis.proto import validation_result_pb2
 
-    path = os.path.join(directory, "validations.tfrecord")
-    merged = validation_result_pb2.ValidationResult()
-    if os.path.exists(path):
-        for record in read_records(path):
-            merged.MergeFromString(record.payload)
-    return merged
-
-
-def _failures(validation: Any) -> Iterator[str]:
-    for part in validation.metric_validations_per_slice:
-        where = slice_name(part.slice_key)
-        for failure in part.failures:
-            yield (
-                f"{failure.metric_key.name} of {where} is {_number(failure.metric_value)}; "
-                f"expected {_expected(failure)}"
-            )
+    for message in _messages(directory, "validations", validation_result_pb2.ValidationResult):
+        for part in message.metric_validations_per_slice:
+            where = slice_name(part.slice_key)
+            for failure in part.failures:
+                yield (
+                    f"{failure.metric_key.name} of {where} is {_number(failure.metric_value)}; "
+                    f"expected {_expected(failure)}"
+                )
 
 
 def _number(value: Any) -> str:
