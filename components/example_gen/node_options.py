@@ -14,6 +14,7 @@ from tfx.utils import proto_utils
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.plain import from_plain
 from penstock.components.sources.kinds import (
     KindOptions,
     find_kind,
@@ -21,7 +22,6 @@ from penstock.components.sources.kinds import (
     options_to_json,
 )
 from penstock.components.sources.options import SourceOptions
-from penstock.components.tfrecord.sharding import ShardOptions
 
 _FIELD = "penstock"
 # The pattern of an input that has none, as TFX writes it.
@@ -52,8 +52,7 @@ class NodeOptions:
         struct = struct_pb2.Struct()
         config.custom_config.Unpack(struct)
         raw = json.loads(struct[_FIELD])
-        ingest = {**raw["ingest"], "shards": ShardOptions(**raw["ingest"]["shards"])}
-        return cls(options_from_json(raw["source"]), IngestOptions(**ingest))
+        return cls(options_from_json(raw["source"]), from_plain(IngestOptions, raw["ingest"]))
 
 
 @dataclass(frozen=True)

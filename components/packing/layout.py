@@ -35,11 +35,12 @@ What cannot be an array is a cell: the number of a byte string in the block's di
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
 
 from penstock.components.errors import DataError
+from penstock.components.plain import from_plain
 from penstock.components.tfrecord.framing import FOOTER_BYTES
 from penstock.components.tfrecord.framing import HEADER_BYTES as FRAME_HEADER_BYTES
 
@@ -173,6 +174,7 @@ class PackedLayout:
 
     def to_dict(self) -> dict[str, Any]:
         """As the manifest keeps it."""
+        # Lists, as JSON has them: a manifest is compared with one that was read.
         columns = [{**asdict(column), "shape": list(column.shape)} for column in self.columns]
         return {"version": LAYOUT_VERSION, **asdict(self), "columns": columns}
 
@@ -190,11 +192,7 @@ class PackedLayout:
                 f"{LAYOUT_VERSION}; pack again or upgrade"
             )
         try:
-            columns = tuple(
-                PackedColumn(**{**column, "shape": tuple(column["shape"])})
-                for column in raw["columns"]
-            )
-            layout = cls(columns, int(raw["block_rows"]), int(raw["seed"]))
+            layout = from_plain(cls, {field.name: raw[field.name] for field in fields(cls)})
             _ = layout.sections
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: damaged description of packed records ({error!r})") from error

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args
 
 from penstock.components.errors import UsageError
+from penstock.components.plain import from_plain
 from penstock.components.tfrecord.sharding import MIB, ShardOptions
 
 OnMissing = Literal["fill", "list", "fail"]
@@ -86,14 +87,7 @@ class PackOptions:
     @classmethod
     def from_json(cls, text: str) -> "PackOptions":
         """The options that `to_json` gave."""
-        raw = json.loads(text)
-        images = (
-            ImageColumn(i["name"], i["size"] and (i["size"][0], i["size"][1]), i["channels"])
-            for i in raw["images"]
-        )
-        names = {name: tuple(raw[name]) for name in ("splits", "columns", "ids")}
-        shards = ShardOptions(**raw["shards"])
-        return cls(**{**raw, **names, "images": tuple(images), "shards": shards})
+        return from_plain(cls, json.loads(text))
 
     def __post_init__(self) -> None:
         if self.block_rows is not None and self.block_rows < 1:

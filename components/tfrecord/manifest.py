@@ -9,12 +9,14 @@ import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.plain import from_plain
 from penstock.components.tfrecord.recovery import recover
+from penstock.components.tfrecord.sharding import COMPRESSIONS
 
 MANIFEST_NAME = "manifest.json"
 MANIFEST_VERSION = 1
@@ -110,6 +112,9 @@ class Manifest:
         parquet: Path of the copy of the rows as Parquet relative to the manifest, or None.
         packed: What `packed_layout.PackedLayout.to_dict` gives, where the records are blocks
             of rows; None where each is one row.
+
+    Raises:
+        ValueError: The path of a shard leads out of the folder, or the compression is another.
     """
 
     splits: Mapping[str, Sequence[Shard]]
@@ -124,6 +129,13 @@ class Manifest:
     quarantine: str | None = None
     parquet: str | None = None
     packed: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.compression not in COMPRESSIONS:
+            raise ValueError(f"'compression' is {self.compression!r}, expected '' or 'GZIP'")
+        for shard in self.shards:
+            if os.path.isabs(shard.file) or ".." in shard.file.split("/"):
+                raise ValueError(f"shard {shard.file!r} is no path below its folder")
 
     @property
     def shards(self) -> list[Shard]:
@@ -157,63 +169,9 @@ class Manifest:
                 "ingest again or upgrade"
             )
         try:
-            return _manifest(raw)
+            return from_plain(cls, raw)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: damaged manifest ({error})") from error
-
-
-_FIELDS: dict[Any, tuple[tuple[type, ...], str]] = {
-    int: ((int,), "a whole number, 0 or more"),
-    str: ((str,), "text"),
-    bool: ((bool,), "true or false"),
-    str | None: ((str, type(None)), "text or null"),
-    Mapping[str, Any] | None: ((dict, type(None)), "an object or null"),
-}
-
-
-def _typed_as(kind: type[Any], raw: Mapping[str, Any]) -> Any:
-    """A dataclass made of JSON whose plain values are of the types that its fields state.
-
-    Raises:
-        TypeError: A value has another type, is missing or unknown.
-    """
-    for field in fields(kind):
-        types, wanted = _FIELDS.get(field.type, ((), ""))
-        if types and field.name in raw and not _fits(raw[field.name], types):
-            raise TypeError(f"{field.name!r} is {raw[field.name]!r}, expected {wanted}")
-    return kind(**raw)
-
-
-def _fits(value: Any, types: tuple[type, ...]) -> bool:
-    return type(value) in types and not (type(value) is int and value < 0)
-
-
-def _shard(raw: dict[str, Any]) -> Shard:
-    shard: Shard = _typed_as(Shard, raw)
-    if os.path.isabs(shard.file) or ".." in shard.file.split("/"):
-        raise ValueError(f"shard {shard.file!r} is no path below its folder")
-    return shard
-
-
-def _account(raw: dict[str, Any]) -> RowAccount:
-    for split, rows in raw["written"].items():
-        if not _fits(rows, (int,)):
-            raise TypeError(f"'written' of {split!r} is {rows!r}, expected a whole number")
-    account: RowAccount = _typed_as(RowAccount, raw)
-    return account
-
-
-def _manifest(raw: dict[str, Any]) -> Manifest:
-    if raw.get("compression", "") not in ("", "GZIP"):
-        raise ValueError(f"'compression' is {raw['compression']!r}, expected '' or 'GZIP'")
-    typed = {
-        **raw,
-        "splits": {k: tuple(_shard(s) for s in v) for k, v in raw["splits"].items()},
-        "columns": tuple(_typed_as(ManifestColumn, c) for c in raw["columns"]),
-        "account": _account(raw["account"]),
-    }
-    manifest: Manifest = _typed_as(Manifest, typed)
-    return manifest
 
 
 def schema_sha256(columns: Sequence[ManifestColumn]) -> str:

@@ -5,9 +5,9 @@ import os
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from penstock.components.errors import DataError
+from penstock.components.plain import from_plain
 from penstock.components.trainer.options import EarlyStop
 
 RECORD_NAME = "training.json"
@@ -120,14 +120,9 @@ class TrainingRecord:
                 raise DataError(f"{path}: a training record of another version; train again")
             for name in ("seconds_per_step", "input_wait_share", "examples_per_second"):
                 raw.pop(name)
-            return cls(**{**raw, "epochs": read_epochs(raw["epochs"])})
+            return from_plain(cls, raw)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: not a training record ({error!r})") from error
-
-
-def read_epochs(raw: Sequence[Mapping[str, Any]]) -> tuple[EpochRecord, ...]:
-    """Epoch records from their JSON form."""
-    return tuple(EpochRecord(**epoch) for epoch in raw)
 
 
 def write_training_record(directory: str | os.PathLike[str], record: TrainingRecord) -> None:

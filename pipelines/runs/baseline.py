@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 
 from penstock.components.files.spool import local_folder
+from penstock.components.plain import from_plain
 
 BASELINE_NAME = "baseline.json"
 
@@ -51,5 +52,4 @@ def read_baseline(model_run: str | None) -> tuple[Beaten, ...]:
     if not os.path.isfile(path):
         return ()
     with open(path, encoding="utf-8") as file:
-        found = json.load(file)
-    return tuple(Beaten(**{**one, "classes": tuple(one.get("classes", ()))}) for one in found)
+        return tuple(from_plain(Beaten, one) for one in json.load(file))

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock.components.errors import DataError
+from penstock.components.plain import from_plain
 from penstock.components.trainer.record import read_record, write_record
 from penstock.components.trainer.utilisation.durations import Durations
 
@@ -218,7 +219,7 @@ class Utilisation:
             raw = json.loads(text)
             if raw.pop("version") != UTILISATION_VERSION:
                 raise DataError(f"{path}: a utilisation record of another version; train again")
-            return _utilisation(raw)
+            return from_plain(cls, raw)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: not a utilisation record ({error!r})") from error
 
@@ -232,32 +233,6 @@ def read_utilisation(directory: str | os.PathLike[str]) -> Utilisation:
     """Read the `utilisation.json` of a ModelRun; DataError if it cannot be read."""
     path = posixpath.join(os.fspath(directory), UTILISATION_NAME)
     return Utilisation.from_json(read_record(path), path)
-
-
-def _utilisation(raw: Mapping[str, Any]) -> Utilisation:
-    machine = raw["machine"]
-    return Utilisation(
-        **{
-            **raw,
-            "machine": MachineSeries(
-                **{**_tuples(machine), "gpus": _each(GpuSeries, machine["gpus"])}
-            ),
-            "batches": BatchSeries(**_tuples(raw["batches"])),
-            "batch_seconds": Durations(**_tuples(raw["batch_seconds"])),
-            "wait_seconds": Durations(**_tuples(raw["wait_seconds"])),
-            "epochs": _each(EpochTimes, raw["epochs"]),
-            "input": InputFacts(**raw["input"]) if raw["input"] else None,
-            "limit": StepLimit(**_tuples(raw["limit"])) if raw["limit"] else None,
-        }
-    )
-
-
-def _each(kind: type, items: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
-    return tuple(kind(**_tuples(item)) for item in items)
-
-
-def _tuples(raw: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in raw.items()}
 
 
 def _rounded(value: Any) -> Any:
