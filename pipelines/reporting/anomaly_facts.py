@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from penstock.components.files.remote import is_remote
 from penstock.components.gates.anomalies import Anomaly, list_anomalies
 from penstock.pipelines.reporting.artifact_files import (
     as_text,
-    is_remote,
     rows_in,
     split_folder,
     values_of,

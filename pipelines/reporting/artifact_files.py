@@ -1,10 +1,12 @@
-"""Files of artifacts: local ones without TensorFlow, remote ones through its file systems."""
+"""Files of artifacts, on paths and at addresses."""
 
 import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from penstock.components.files.remote import is_remote, list_folder
 from penstock.components.files.spool import local_path
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.records import read_records
@@ -15,27 +17,17 @@ Features = Mapping[str, Any]
 _MOST_VALUES = 8
 
 
-def is_remote(path: str) -> bool:
-    """Whether it is an address such as `gs://...`."""
-    return "://" in path
-
-
 def read_bytes(path: str) -> bytes:
-    """The content of a file; OSError if it cannot be read."""
-    if not is_remote(path):
-        with open(path, "rb") as file:
-            return file.read()
-    files = _gfile()
-    with files.open(path, "rb") as remote:
-        content: bytes = remote.read()
-    return content
+    """The content of a file; OSError or, of an address, DataError if it cannot be read."""
+    return Path(local_path(path)).read_bytes()
 
 
 def names_in(folder: str) -> list[str]:
-    """The names in a folder, sorted; OSError if there is no such folder."""
+    """The names in a folder, sorted; OSError or, of an address, DataError if there is none."""
     if not is_remote(folder):
         return sorted(os.listdir(folder))
-    return sorted(name.rstrip("/") for name in _gfile().listdir(folder))
+    files, folders = list_folder(folder)
+    return sorted([*map(posixpath.basename, files), *folders])
 
 
 def splits_in(folder: str) -> list[str]:
@@ -85,9 +77,3 @@ def _text(value: Any, most: int) -> str:
         return f"{len(value):,} bytes"
     text = value[: 4 * most].decode("utf-8", "backslashreplace")
     return text if len(text) <= most else f"{text[:most]}..."
-
-
-def _gfile() -> Any:
-    from tfx.dsl.io import fileio  # brings TensorFlow
-
-    return fileio

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.components.files.remote import is_remote
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
 from penstock.pipelines.reporting.artifact_files import (
     as_text,
-    is_remote,
     names_in,
     read_bytes,
     rows_in,

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.components import image_features
+from penstock.components.files.remote import is_remote
 from penstock.components.tfrecord.image_header import image_header
 from penstock.components.tfrecord.sharding import split_dir
 from penstock.pipelines.reporting.artifact_files import (
     Features,
     as_text,
-    is_remote,
     names_in,
     rows_in,
     split_folder,

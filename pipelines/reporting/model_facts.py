@@ -1,13 +1,15 @@
 """Inputs and outputs of a model, without loading it: a Model artifact in, plain facts out."""
 
 import math
-import os
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from penstock.components.errors import DataError
-from penstock.pipelines.reporting.artifact_files import is_remote, read_bytes
+from penstock.components.files.remote import find_below, is_remote
+from penstock.pipelines.reporting.artifact_files import read_bytes
 from penstock.pipelines.runs.prune import folder_bytes
 
 _FILE = "saved_model.pb"
@@ -59,7 +61,7 @@ def gather_model(uri: str) -> ModelFacts:
     # TensorFlow takes seconds to import; whoever trained has done so.
     from tensorflow.core.protobuf import saved_model_pb2
 
-    graph = saved_model_pb2.SavedModel.FromString(read_bytes(os.path.join(folder, _FILE)))
+    graph = saved_model_pb2.SavedModel.FromString(read_bytes(posixpath.join(folder, _FILE)))
     meta = graph.meta_graphs[0]
     names = sorted(meta.signature_def, key=lambda name: (name != "serving_default", name))
     return ModelFacts(
@@ -73,12 +75,8 @@ def gather_model(uri: str) -> ModelFacts:
 
 def find_saved_model(uri: str) -> str:
     """The folder of the SavedModel below an artifact, serving models first; DataError if none."""
-    walk: Any = os.walk
-    if is_remote(uri):
-        from tfx.dsl.io import fileio  # brings TensorFlow
-
-        walk = fileio.walk
-    found = [folder.rstrip("/") for folder, _, files in walk(uri) if _FILE in files]
+    below = find_below(uri) if is_remote(uri) else map(str, Path(uri).rglob(_FILE))
+    found = [posixpath.dirname(path) for path in below if posixpath.basename(path) == _FILE]
     if not found:
         raise DataError(f"{uri}: no {_FILE} in it")
     return min(found, key=lambda folder: ("serving" not in folder.lower(), len(folder), folder))
