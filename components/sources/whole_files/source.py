@@ -135,7 +135,7 @@ class ListedFiles(Source):
             made = RowsMade()
             for at in range(piece.start, piece.end):
                 self._take(at, made)
-                if len(made) >= most or made.contents.size >= _BATCH_BYTES:
+                if len(made) >= most or made.size >= _BATCH_BYTES:
                     yield self._batch(made)
                     made, most = RowsMade(), MAX_BATCH_ROWS
             if len(made):
@@ -168,7 +168,7 @@ class ListedFiles(Source):
         places = pa.array(made.places, pa.int64())
         _, *others = self.columns
         found = self._features(made, places)
-        arrays = [made.contents.array(), *(found[column.name] for column in others)]
+        arrays = [pa.array(made.contents, pa.binary()), *(found[column.name] for column in others)]
         table = batch_of(self.columns, arrays)
         digests = self.listed.digests.take(places)
         return Batch(table, tuple(made.rejected), made.blank, digests=digests)
