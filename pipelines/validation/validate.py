@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tensorflow_data_validation as tfdv
+from apache_beam.options.pipeline_options import PipelineOptions
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 from tfx.components.example_validator.executor import DEFAULT_FILE_NAME as ANOMALIES_FILE
 from tfx.components.statistics_gen.executor import DEFAULT_FILE_NAME as STATISTICS_FILE
-from tfx_bsl.tfxio import tf_example_record
 
 from penstock.components.doctor.verify import verify
-from penstock.components.engine.pipeline import local_pipeline
+from penstock.components.engine.options import local_beam_args
 from penstock.components.errors import DataError
-from penstock.components.files.commit import attempt
 from penstock.components.gates.checks import GateOptions, find_problems, raise_unfit
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, read_manifest
 from penstock.components.tfrecord.schema_features import parse_schema
@@ -37,14 +36,12 @@ class Validation:
     Attributes:
         statistics: Of each split, one data set in each list.
         schema: As given, or inferred from all splits.
-        is_inferred: Whether it was inferred.
         anomalies: Where each split differs from the schema.
         problems: Why the data is unfit, one line each; none where it is fit.
     """
 
     statistics: Mapping[str, statistics_pb2.DatasetFeatureStatisticsList]
     schema: schema_pb2.Schema
-    is_inferred: bool
     anomalies: Mapping[str, anomalies_pb2.Anomalies]
     problems: tuple[str, ...]
 
@@ -94,28 +91,26 @@ def validate_examples(
     return Validation(
         statistics=statistics,
         schema=schema,
-        is_inferred=given is None,
         anomalies=anomalies,
         problems=tuple(find_problems(of_split, anomalies, manifest, options)),
     )
 
 
 def keep_validation(validation: Validation, folder: Path) -> None:
-    """Write all that was found; `folder` appears whole or not at all.
+    """Write all that was found into a new folder.
 
     Statistics and anomalies lie as TFX's own artifacts do, `Split-*/FeatureStats.pb` and
     `Split-*/SchemaDiff.pb`.
     """
-    with attempt(folder) as whole:
-        for split, statistics in validation.statistics.items():
-            below = whole / split_dir(split)
-            below.mkdir()
-            (below / STATISTICS_FILE).write_bytes(statistics.SerializeToString())
-            if split in validation.anomalies:
-                anomalies = validation.anomalies[split].SerializeToString()
-                (below / ANOMALIES_FILE).write_bytes(anomalies)
-        tfdv.write_schema_text(validation.schema, str(whole / SCHEMA_FILE))
-        (whole / PAGE_FILE).write_text(_page(validation), encoding="utf-8")
+    for split, statistics in validation.statistics.items():
+        below = folder / split_dir(split)
+        below.mkdir(parents=True)
+        (below / STATISTICS_FILE).write_bytes(statistics.SerializeToString())
+        if split in validation.anomalies:
+            anomalies = validation.anomalies[split].SerializeToString()
+            (below / ANOMALIES_FILE).write_bytes(anomalies)
+    tfdv.write_schema_text(validation.schema, str(folder / SCHEMA_FILE))
+    (folder / PAGE_FILE).write_text(_page(validation), encoding="utf-8")
 
 
 def _shards(folder: Path, manifest: Manifest | None) -> dict[str, list[str]]:
@@ -157,17 +152,11 @@ def _statistics(files: list[str], workers: int) -> statistics_pb2.DatasetFeature
         empty = statistics_pb2.DatasetFeatureStatisticsList()
         empty.datasets.add()
         return empty
-    source = tf_example_record.TFExampleRecord(file_pattern=files)
+    options = PipelineOptions(flags=local_beam_args(workers))
     with tempfile.TemporaryDirectory() as folder:
-        written = f"{folder}/statistics.pb"
-        with local_pipeline(workers) as pipeline:
-            (
-                pipeline
-                | "Read" >> source.BeamSource()
-                | "Statistics" >> tfdv.GenerateStatistics()
-                | "Write" >> tfdv.WriteStatisticsToBinaryFile(written)
-            )
-        return tfdv.load_stats_binary(written)
+        return tfdv.generate_statistics_from_tfrecord(
+            files, f"{folder}/statistics.tfrecord", pipeline_options=options
+        )
 
 
 def _infer(

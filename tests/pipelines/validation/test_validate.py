@@ -1,14 +1,12 @@
 """Validation of an Examples folder without a pipeline, over TFDV itself."""
 
-import os
 import shutil
-from pathlib import Path
 
 import pytest
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
 from penstock.components.engine.pipeline import local_pipeline
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
@@ -46,7 +44,6 @@ def test_data_that_is_like_itself_is_fit(examples):
     assert found.problems == ()
     assert sum(found.rows.values()) == 60
     assert list(found.rows) == ["train", "eval"]
-    assert found.is_inferred
     assert {feature.name for feature in found.schema.feature} == {"fare", "label"}
     assert told == [
         "checking the bytes of 2 shards",
@@ -57,7 +54,6 @@ def test_data_that_is_like_itself_is_fit(examples):
 
 
 def test_it_is_held_against_a_given_schema(unfit):
-    assert not unfit.is_inferred
     train, evaluation = unfit.problems
     assert train.startswith("split 'train', feature 'fare': Unexpectedly high value: 29.5>20")
     assert evaluation.startswith("split 'eval', feature 'fare': Unexpectedly high value: 28>20")
@@ -124,14 +120,3 @@ def test_what_is_no_examples_folder_is_refused(tmp_path):
 def test_a_schema_that_is_none_is_refused(examples):
     with pytest.raises(DataError, match=r"^the schema: not a TFMD schema.pbtxt"):
         validate_examples(examples, GateOptions(), schema_text="feature {")
-
-
-def test_nothing_is_left_where_a_folder_cannot_be_kept(unfit, tmp_path):
-    taken = tmp_path / "kept"
-    taken.mkdir()
-    Path(taken, "mine").touch()
-
-    with pytest.raises(UsageError, match="kept exists already"):
-        keep_validation(unfit, taken)
-    assert os.listdir(tmp_path) == ["kept"]
-    assert os.listdir(taken) == ["mine"]
