@@ -112,11 +112,6 @@ class Section:
         """What its place in the file is a multiple of, in bytes."""
         return IMAGE_ALIGNMENT if self.dtype == "uint8" else ALIGNMENT
 
-    @property
-    def run_bytes(self) -> int:
-        """The largest power of two that divides its place in the file and `row_bytes`."""
-        return math.gcd(self.alignment, self.row_bytes)
-
 
 @dataclass(frozen=True)
 class PackedLayout:

@@ -5,7 +5,7 @@ the columns' types, and a digest of the content that costs no further reading.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -173,25 +173,14 @@ class Database:
         return self._login().hide(line)[:300]
 
 
-def fetch(
-    connection: Connection,
-    statement: Executable,
-    rows: int,
-    values: Mapping[str, Any] | None = None,
-) -> Iterator[Sequence[Any]]:
+def fetch(connection: Connection, statement: Executable, rows: int) -> Iterator[Sequence[Any]]:
     """The rows of a statement, so many at a time; the server keeps the others."""
-    with stream(connection, statement, rows, values) as result:
+    with stream(connection, statement, rows) as result:
         while some := result.fetchmany(rows):
             yield some
 
 
-def stream(
-    connection: Connection,
-    statement: Executable,
-    rows: int,
-    values: Mapping[str, Any] | None = None,
-) -> CursorResult:
+def stream(connection: Connection, statement: Executable, rows: int) -> CursorResult:
     """The result of a statement, of which the client holds `rows` rows at most."""
-    return connection.execute(
-        statement, values or {}, execution_options={"stream_results": True, "max_row_buffer": rows}
-    )
+    options = {"stream_results": True, "max_row_buffer": rows}
+    return connection.execute(statement, execution_options=options)
