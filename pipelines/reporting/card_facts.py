@@ -3,7 +3,6 @@
 import time
 from typing import Any
 
-from penstock.pipelines.reporting.evaluation_facts import MIN_SLICE_EXAMPLES
 from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.reporting.model_card import ModelCard
 from penstock.pipelines.runs.evaluation_result import OVERALL
@@ -73,7 +72,7 @@ def _evaluation(report: Report) -> dict[str, Any] | None:
     result = report.evaluation.result if report.evaluation else None
     if result is None:
         return None
-    worst = result.worst_slices(_WORST_SLICES, min_examples=MIN_SLICE_EXAMPLES)
+    worst = result.worst_slices(_WORST_SLICES)
     return {
         "metrics": dict(result.metrics.get(OVERALL, {})),
         "deciding_metric": result.deciding_metric,

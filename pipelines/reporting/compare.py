@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.pipelines.reporting.evaluation_facts import MIN_SLICE_EXAMPLES
 from penstock.pipelines.reporting.gather import Report
-from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, OVERALL
+from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, MIN_SLICE_EXAMPLES, OVERALL
 
 _MOST_SLICES = 30
 # What a driver adds to the options of a node that it does not take from the cache.

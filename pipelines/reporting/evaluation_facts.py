@@ -19,7 +19,6 @@ from penstock.pipelines.runs.evaluation_result import (
     read_plots,
 )
 
-MIN_SLICE_EXAMPLES = 30  # below that a slice's metric is mostly chance
 _WORST = 5
 _MOST_CLASSES = 40
 DECIDES_AT = 0.5
@@ -151,8 +150,8 @@ def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFa
     return EvaluationFacts(
         result,
         _slices(result),
-        result.worst_slices(_WORST, min_examples=MIN_SLICE_EXAMPLES),
-        result.small_slices(MIN_SLICE_EXAMPLES),
+        result.worst_slices(_WORST),
+        result.small_slices(),
         _plotted_confusion(plots, words)
         or _computed_confusion(result.metrics.get(OVERALL, {}), words),
         _calibration(buckets),

@@ -20,7 +20,7 @@ from penstock.pipelines.reporting.model_card import ModelCard, read_model_card
 from penstock.pipelines.reporting.model_facts import ModelFacts, gather_model
 from penstock.pipelines.reporting.pipeline_facts import PipelineFacts, gather_pipeline
 from penstock.pipelines.reporting.request import Request, make_request
-from penstock.pipelines.reporting.schema_facts import SchemaRow, gather_schema, read_schema
+from penstock.pipelines.reporting.schema_facts import SchemaRow, gather_schema, schema_of
 from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_training
 from penstock.pipelines.reporting.verdict import Verdict, is_blessed, judge
 from penstock.pipelines.runs.baseline import read_baseline
@@ -81,7 +81,7 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
     statistics = reader.read(
         "ExampleStatistics", "statistics", lambda uri: _statistics(uri, previous)
     )
-    schema = reader.read("Schema", "the schema", read_schema)
+    schema = reader.read("Schema", "the schema", schema_of)
     found = reader.read("ExampleAnomalies", "anomalies", read_anomalies)
     baseline = reader.read("ModelRun", "the baseline", read_baseline) or ()
     evaluation = reader.read(

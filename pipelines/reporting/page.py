@@ -16,14 +16,13 @@ from penstock.pipelines.reporting import numbers, plots
 from penstock.pipelines.reporting.compare import Comparison
 from penstock.pipelines.reporting.evaluation_facts import (
     DECIDES_AT,
-    MIN_SLICE_EXAMPLES,
     EvaluationFacts,
 )
 from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.reporting.graph import view_graph
 from penstock.pipelines.reporting.histograms import Bar
 from penstock.pipelines.reporting.training_facts import TrainingFacts
-from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, OVERALL
+from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, MIN_SLICE_EXAMPLES, OVERALL
 from penstock.pipelines.terminal.tables import counted, human_bytes
 
 _TEMPLATES = Path(__file__).parent / "templates"

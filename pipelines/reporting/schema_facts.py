@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.components.errors import DataError
-from penstock.components.tfrecord.schema_features import parse_schema
-from penstock.pipelines.reporting.artifact_files import read_bytes
+from penstock.components.tfrecord.feature_spec import read_schema
 from penstock.pipelines.reporting.numbers import compact, percent
 
 _SHOWN_VALUES = 8
@@ -26,18 +24,14 @@ class SchemaRow:
 
 def gather_schema(uri: str) -> list[SchemaRow]:
     """The rows of a `Schema` artifact; DataError if it cannot be read."""
-    schema = read_schema(uri)
+    schema = schema_of(uri)
     domains = {domain.name: domain for domain in schema.string_domain}
     return [_row(feature, domains) for feature in schema.feature]
 
 
-def read_schema(uri: str) -> Any:
+def schema_of(uri: str) -> Any:
     """The `Schema` proto of an artifact; DataError if it cannot be read."""
-    path = posixpath.join(uri, "schema.pbtxt")
-    try:
-        return parse_schema(read_bytes(path).decode(), path)
-    except OSError as error:
-        raise DataError(f"{path}: the schema cannot be read ({error})") from error
+    return read_schema(posixpath.join(uri, "schema.pbtxt"))
 
 
 def _row(feature: Any, domains: dict[str, Any]) -> SchemaRow:

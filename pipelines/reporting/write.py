@@ -1,12 +1,11 @@
 """The report of a run and its model card as files, each of which appears whole or not at all."""
 
-import contextlib
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.components.errors import DataError
+from penstock.components.files.commit import attempt_file
 from penstock.pipelines.reporting.card_facts import card_facts
 from penstock.pipelines.reporting.gather import gather
 from penstock.pipelines.reporting.page import render_card, render_report
@@ -38,12 +37,8 @@ def card_file(report: Path, suffix: str) -> Path:
 
 def write_page(page: str, out: Path) -> None:
     """Write a page in one step; DataError if the file cannot be written."""
-    temporary = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(page, encoding="utf-8")
-        temporary.replace(out)
+        with attempt_file(out) as file:
+            file.write_text(page, encoding="utf-8")
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise DataError(f"{out}: the report cannot be written ({error.strerror})") from error

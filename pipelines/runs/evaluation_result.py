@@ -12,6 +12,7 @@ from penstock.components.tfrecord.records import read_records
 from penstock.pipelines.runs import slices
 
 OVERALL, EXAMPLE_COUNT = slices.OVERALL, slices.EXAMPLE_COUNT
+MIN_SLICE_EXAMPLES = 30  # below that a slice's metric is mostly chance
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,12 @@ class EvaluationResult:
     baseline: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     thresholds: tuple[Threshold, ...] = ()
 
-    def worst_slices(self, count: int, *, min_examples: int) -> list[str]:
+    def worst_slices(self, count: int, *, min_examples: int = MIN_SLICE_EXAMPLES) -> list[str]:
         """Names of the slices where the deciding metric is worst, those with few rows left out."""
         few = self.small_slices(min_examples)
         return [name for name in self._worst_first() if name not in few][:count]
 
-    def small_slices(self, min_examples: int) -> list[str]:
+    def small_slices(self, min_examples: int = MIN_SLICE_EXAMPLES) -> list[str]:
         """Names of the slices with fewer rows, the worst first, those without the metric last."""
         ordered = dict.fromkeys((*self._worst_first(), *self.metrics))
         return [

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from penstock.components.trainer.record import TrainingRecord
-from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, OVERALL, EvaluationResult
+from penstock.pipelines.runs.evaluation_result import (
+    EXAMPLE_COUNT,
+    MIN_SLICE_EXAMPLES,
+    OVERALL,
+    EvaluationResult,
+)
 from penstock.pipelines.runs.slices import MISSING
 from penstock.pipelines.runs.summary import RunSummary
 from penstock.pipelines.terminal.tables import console, counted, print_table
@@ -15,7 +20,6 @@ _BARS = "▁▂▃▄▅▆▇█"
 _INDENT = 12  # what a line says begins there, after its name
 _WIDTH = 100
 _WORST_SLICES = 3
-_MIN_SLICE_EXAMPLES = 30  # below that a slice's metric is mostly chance
 
 
 def show_summary(summary: RunSummary, out: Console | None = None) -> None:
@@ -92,7 +96,7 @@ def _curve(values: Sequence[float]) -> str:
 
 
 def _print_evaluation(out: Console, evaluation: EvaluationResult) -> None:
-    worst = evaluation.worst_slices(_WORST_SLICES, min_examples=_MIN_SLICE_EXAMPLES)
+    worst = evaluation.worst_slices(_WORST_SLICES)
     missing = [name for name in evaluation.metrics if name.endswith(MISSING)]
     names = sorted(evaluation.metrics.get(OVERALL, {}))
     rows = [
@@ -103,9 +107,9 @@ def _print_evaluation(out: Console, evaluation: EvaluationResult) -> None:
     print_table(
         out, f"evaluation  worst slices by {evaluation.deciding_metric}", ["", *names], rows
     )
-    if few := evaluation.small_slices(_MIN_SLICE_EXAMPLES):
+    if few := evaluation.small_slices():
         out.print(
-            f"            and {counted(len(few), 'slice')} of fewer than {_MIN_SLICE_EXAMPLES} "
+            f"            and {counted(len(few), 'slice')} of fewer than {MIN_SLICE_EXAMPLES} "
             f"rows: {_small(evaluation, few)}"
         )
 
