@@ -80,7 +80,7 @@ def image_model(
 ) -> keras.Model:
     """Augmentation, a base that sees, a top that decides; compiled.
 
-    Input: `image` uint8 [batch, height, width, channels].
+    Input: `image` [batch, height, width, channels], uint8 or floats of their range, 0..255.
 
     Args:
         targets: What it predicts.
@@ -90,8 +90,7 @@ def image_model(
         labels: The facts of the labels, for class weights and regressions.
     """
     shape = (images.height, images.width, images.channels)
-    image = keras.Input(shape, name=IMAGE, dtype="uint8")
-    seen = keras.ops.cast(image, "float32")
+    seen = image = keras.Input(shape, name=IMAGE, dtype="float32")
     if augment.is_any and augment.place == "device":
         seen = Augmentation(augment, seed=images.seed, channels=images.channels)(seen)
     seen = _application(seen, options, shape) if options.application else _small(seen, options)

@@ -4,7 +4,7 @@ Transform passes images on as they are, `image_classes` is its function: decoded
 a copy of the data many times its size.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ import tensorflow_transform as tft
 from tfx.components.trainer.fn_args_utils import FnArgs
 
 from penstock.components import image_features as names
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError
 from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.export import TransformGraph, export
@@ -23,6 +23,7 @@ from penstock.components.trainer.images.augmentation_options import AugmentOptio
 from penstock.components.trainer.images.serving import decode_features, serve_images
 from penstock.components.trainer.input.image_options import ImageInputOptions
 from penstock.components.trainer.input.images import (
+    IMAGE,
     LabelFn,
     eval_image_input_fn,
     image_input_facts,
@@ -59,26 +60,28 @@ BuildModel = Callable[[tuple[Target, ...], ImageInputOptions, AugmentOptions, La
 
 
 def image_classes(
-    inputs: Columns, *, image: str = names.ENCODED, label: str = names.LABEL
+    inputs: Columns, *, image: str | Sequence[str] = names.ENCODED, label: str = names.LABEL
 ) -> dict[str, tf.Tensor]:
     """A `preprocessing_fn`: pass the image on, give the label, and list the classes.
 
     Args:
-        inputs: Raw features by name; [batch, 1] or sparse [batch, <=1]; int64 or string.
-        image: The feature that holds the image.
+        inputs: Raw features by name; [batch, 1] or sparse [batch, <=1], int64 or string; pixels
+            that are floats [batch, ...].
+        image: The feature that holds the image, or several.
         label: The feature that is its class, a whole number.
 
     Returns:
-        The stored image, and the label, int64 [batch, 1], by the name of its `Target`.
+        The stored images, and the label, int64 [batch, 1], by the name of its `Target`.
     """
     number = dense_column(inputs[label])
     text = tf.strings.as_string(number)
     # Where no words are known for a class, its number has to do.
     words = dense_column(inputs[names.TEXT]) if names.TEXT in inputs else text
     tft.vocabulary(tf.strings.join([text, words], "\t"), vocab_filename=CLASSES)
-    stored = [name for name in (image, *_SIZES) if name in inputs]
+    images = [image] if isinstance(image, str) else image
+    stored = {name: inputs[name] for name in (*images, *_SIZES) if name in inputs}
     return {
-        **{name: dense_column(inputs[name]) for name in stored},
+        **{n: c if c.dtype == tf.float32 else dense_column(c) for n, c in stored.items()},
         transformed_name(label): number,
     }
 
@@ -87,12 +90,13 @@ def train_images(
     fn_args: FnArgs,
     build_model: BuildModel,
     *,
-    image: str = names.ENCODED,
+    image: str | Sequence[str] = names.ENCODED,
     label: str = names.LABEL,
 ) -> None:
     """Train, compare with the best constant, and export.
 
-    The SavedModel has, beside `export`'s signatures, `serve_images` of encoded images.
+    The SavedModel has, beside `export`'s signatures, `serve_images` of encoded images, unless there
+    are several a row or their pixels are floats.
 
     Args:
         fn_args: From TFX; `custom_config` has the options as `training_pipeline` puts them there,
@@ -100,7 +104,7 @@ def train_images(
         build_model: Makes and compiles the model of the targets, the images' options, the
             augmentation, and the facts of the training labels where the model's options ask for
             class weights; see `image_model`.
-        image: The feature that holds an image, as `image_classes` was told.
+        image: The feature that holds an image, or several, as `image_classes` was told.
         label: The feature that is its class, as `image_classes` was told.
 
     Raises:
@@ -113,11 +117,6 @@ def train_images(
     images = from_mapping(ImageInputOptions, config["input"])
     augment = from_mapping(AugmentOptions, config["augment"])
     stored = stored_images(fn_args.train_files, options=images, image=image, label=label)
-    if any(one.dtype != tf.uint8 for one in stored.values()):
-        raise UsageError(
-            f"{image} has pixels as floats, which serve_images could not be given: train on them "
-            "with train_image_input_fn in a run_fn of your own"
-        )
     transform = tft.TFTransformOutput(fn_args.transform_graph_path)
     texts = class_texts(transform)
     target = Target(label, "classes", tuple(texts))
@@ -170,13 +169,16 @@ def train_images(
     write_baseline(fn_args.model_run_dir, compared)
     if config["must_beat_baseline"]:
         require_beaten(compared)
+    signatures = {}
+    if IMAGE in stored and stored[IMAGE].dtype == tf.uint8:
+        signatures[SERVE_IMAGES] = serve_images(trained.model, images, texts)
     export(
         trained.model,
         fn_args.serving_model_dir,
         label=label,
         transform=transform,
         prepare=decode_features(stored, images),
-        signatures={SERVE_IMAGES: serve_images(trained.model, images, texts)},
+        signatures=signatures,
     )
     trained.discard_checkpoints()
 

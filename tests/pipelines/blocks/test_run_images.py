@@ -1,5 +1,7 @@
+from functools import partial
 from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -57,15 +59,56 @@ def test_labels_are_counted_without_decoding_images(tmp_path):
     assert [batch.numpy().tolist() for batch in batches] == [[[1], [0], [0]]]
 
 
-@pytest.mark.ci
-def test_a_prepared_tfds_dataset_is_trained_on_by_its_own_names(tmp_path):
-    import tensorflow_datasets as tfds
+def trained(folder, files, rows, kinds, build_model, named):
+    """The SavedModel of `train_images` on 8 x 8 pixels, its graph analysed from `rows`."""
     import tensorflow_transform.beam as tft_beam
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
     from penstock.pipelines.blocks.config import ImageConfig, ImageModelOptions
-    from penstock.pipelines.blocks.models import image_model
     from penstock.pipelines.blocks.pipeline import _training_options
+
+    spec = {name: tf.io.FixedLenFeature(*kind) for name, kind in kinds.items()}
+    metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(spec))
+    with tft_beam.Context(temp_dir=str(folder / "tmp")):
+        graph = (rows, metadata) | tft_beam.AnalyzeDataset(lambda i: image_classes(i, **named))
+        graph | tft_beam.WriteTransformFn(str(folder / "graph"))
+    metadata_io.write_metadata(metadata, str(folder / "graph/metadata"))
+    config = ImageConfig(
+        input=ImageInputOptions(batch_size=16, height=8, width=8, channels=3, seed=1),
+        train=TrainOptions(max_steps=60),
+        model=ImageModelOptions(filters=(4,), hidden_units=8, dropout=0.0, learning_rate=0.01),
+    )
+    fn_args = SimpleNamespace(
+        custom_config=_training_options(config),
+        train_files=files,
+        eval_files=files,
+        transform_graph_path=str(folder / "graph"),
+        model_run_dir=str(folder / "run"),
+        serving_model_dir=str(folder / "model"),
+        base_model=None,
+    )
+    train_images(fn_args, partial(build_model, config), **named)
+    return tf.saved_model.load(fn_args.serving_model_dir)
+
+
+def example(**features):
+    made = tf.train.Example()
+    for name, value in features.items():
+        feature = made.features.feature[name]
+        if isinstance(value, bytes):
+            feature.bytes_list.value.append(value)
+        elif isinstance(value, int):
+            feature.int64_list.value.append(value)
+        else:
+            feature.float_list.value.extend(value.ravel())
+    return made.SerializeToString()
+
+
+@pytest.mark.ci
+def test_a_prepared_tfds_dataset_is_trained_on_by_its_own_names(tmp_path):
+    import tensorflow_datasets as tfds
+
+    from penstock.pipelines.blocks.models import image_model
 
     shade = [40, 200]
     rows = [
@@ -79,42 +122,58 @@ def test_a_prepared_tfds_dataset_is_trained_on_by_its_own_names(tmp_path):
         name="shades", version="1.0.0", features=tfds.features.FeaturesDict(features),
         data_dir=str(tmp_path), split_datasets={"train": list(enumerate(rows))},
     )  # fmt: skip
-    files = [str(tmp_path / "shades/1.0.0/*.tfrecord*")]
-    named = {"image": "image", "label": "label"}
 
-    spec = {name: tf.io.FixedLenFeature([1], kind) for name, kind in
-            (("image", tf.string), ("label", tf.int64))}  # fmt: skip
-    metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(spec))
-    raw = [{"image": [b"-"], "label": [row["label"]]} for row in rows]
-    with tft_beam.Context(temp_dir=str(tmp_path / "tmp")):
-        graph = (raw, metadata) | tft_beam.AnalyzeDataset(lambda i: image_classes(i, **named))
-        graph | tft_beam.WriteTransformFn(str(tmp_path / "graph"))
-    metadata_io.write_metadata(metadata, str(tmp_path / "graph/metadata"))
-    config = ImageConfig(
-        input=ImageInputOptions(batch_size=16, height=8, width=8, seed=1),
-        train=TrainOptions(max_steps=60),
-        model=ImageModelOptions(filters=(4,), hidden_units=8, dropout=0.0, learning_rate=0.01),
-    )
-    fn_args = SimpleNamespace(
-        custom_config=_training_options(config),
-        train_files=files,
-        eval_files=files,
-        transform_graph_path=str(tmp_path / "graph"),
-        model_run_dir=str(tmp_path / "run"),
-        serving_model_dir=str(tmp_path / "model"),
-        base_model=None,
-    )
-
-    def build_model(targets, images, augment, labels):
+    def build_model(config, targets, images, augment, labels):
         return image_model(targets, config.model, images=images, augment=augment, labels=labels)
 
-    train_images(fn_args, build_model, **named)
-
-    model = tf.saved_model.load(fn_args.serving_model_dir)
+    model = trained(
+        tmp_path,
+        [str(tmp_path / "shades/1.0.0/*.tfrecord*")],
+        [{"image": [b"-"], "label": [row["label"]]} for row in rows],
+        {"image": ([1], tf.string), "label": ([1], tf.int64)},
+        build_model,
+        {"image": "image", "label": "label"},
+    )
     encoded = [tf.io.encode_png(rows[i]["image"]).numpy() for i in (0, 1)]
     served = model.signatures["serve_images"](encoded=tf.constant(encoded))
     assert served["text"].numpy().tolist() == [b"0", b"1"]
-    example = tf.train.Example()
-    example.features.feature["image"].bytes_list.value.append(encoded[1])
-    of_example = model.signatures["serving_default"](tf.constant([example.SerializeToString()]))
+    of_example = model.signatures["serving_default"](tf.constant([example(image=encoded[1])]))
     assert np.argmax(next(iter(of_example.values()))) == 1
+
+
+@pytest.mark.ci
+def test_a_pair_of_a_file_and_of_floats_is_trained_on_and_served(tmp_path):
+    chance = np.random.default_rng(0)
+    left = [np.full((9, 8, 3), shade, np.uint8) for shade in chance.integers(0, 256, 64)]
+    right = [np.full((8, 8, 3), shade, np.float32) for shade in chance.random(64)]
+    labels = [int(one.mean() / 255 > other.mean()) for one, other in zip(left, right, strict=True)]
+    files = [tf.io.encode_png(one).numpy() for one in left]
+    with tf.io.TFRecordWriter(str(tmp_path / "pairs.tfrecord")) as writer:
+        for row in zip(files, right, labels, strict=True):
+            writer.write(example(**dict(zip(("left", "right", "brighter"), row, strict=True))))
+
+    def build_model(config, targets, images, augment, labels):
+        inputs = {name: keras.Input((8, 8, 3), name=name) for name in ("left", "right")}
+        means = [keras.layers.GlobalAveragePooling2D()(one) for one in inputs.values()]
+        seen = keras.layers.Concatenate()([means[0] / 255, means[1]])
+        model = keras.Model(inputs, keras.layers.Dense(2, activation="softmax")(seen))
+        model.compile(keras.optimizers.Adam(0.3), "sparse_categorical_crossentropy")
+        return model
+
+    model = trained(
+        tmp_path,
+        [str(tmp_path / "pairs.tfrecord")],
+        [
+            {"left": [b"-"], "right": one.ravel(), "brighter": [label]}
+            for one, label in zip(right, labels, strict=True)
+        ],
+        {"left": ([1], tf.string), "right": ([192], tf.float32), "brighter": ([1], tf.int64)},
+        build_model,
+        {"image": ["left", "right"], "label": "brighter"},
+    )
+    assert set(model.signatures) == {"serving_default", "transform_features"}
+    bright, dark = np.full((8, 8, 3), 0.9, np.float32), np.full((8, 8, 3), 0.1, np.float32)
+    half = tf.io.encode_png(np.full((8, 8, 3), 128, np.uint8)).numpy()
+    rows = [example(left=half, right=bright), example(left=half, right=dark)]
+    served = model.signatures["serving_default"](tf.constant(rows))
+    assert np.argmax(next(iter(served.values())), axis=1).tolist() == [0, 1]
