@@ -140,6 +140,16 @@ class TransformGraph(tf.Module):
         }
 
 
+class _WithoutOptimizer(tf.train.TrackableView):
+    """All that a model is made of; TensorFlow walks no optimizer that a schedule was given to."""
+
+    @classmethod
+    def children(cls, obj: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """See the base class."""
+        is_optimizer = isinstance(obj, keras.optimizers.Optimizer)
+        return {} if is_optimizer else super().children(obj, *args, **kwargs)
+
+
 def _tracked(model: keras.Model) -> tf.Module:
     """What the model computes with, without the optimizer, as TensorFlow's own objects.
 
@@ -153,7 +163,7 @@ def _tracked(model: keras.Model) -> tf.Module:
     # The state of random numbers and metrics.
     module.states = [v.value for v in model.variables if id(v) not in known]
     kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource)  # such as tables
-    parts = tf.train.TrackableView(model).descendants()
+    parts = _WithoutOptimizer(model).descendants()
     module.parts = [part for part in parts if isinstance(part, kinds)]
     return module
 

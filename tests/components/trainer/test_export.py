@@ -11,6 +11,8 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.gates.serving import ServingOptions, check_serving
 from penstock.components.tfrecord.feature_spec import feature_spec
 from penstock.components.trainer.export import TransformGraph, export
+from penstock.components.trainer.optimizing import set_up_optimizer
+from penstock.components.trainer.options import TrainOptions
 
 RAW = {
     "size": tf.io.FixedLenFeature([1], tf.float32),
@@ -108,6 +110,18 @@ def test_a_model_of_mixed_precision_serves_float32(transform, tmp_path, policy):
     served = serve(tf.constant([raw_example(size=4.0, color=b"green")]))["outputs"]
     assert served.dtype == tf.float32
     assert served.numpy().tolist() == [[2.0]]
+
+
+def test_a_model_whose_optimizer_was_given_a_schedule_is_exported(tmp_path):
+    model = make_model()
+    model.compile("adam", "mse")
+    options = TrainOptions(max_steps=9, learning_rate_schedule="cosine")
+    set_up_optimizer(model, options, replicas=1)
+    model.optimizer.build(model.trainable_variables)
+    spec = {name: tf.io.FixedLenFeature([1], model.input[name].dtype) for name in model.input}
+    export(model, str(tmp_path / "model"), label=None, spec=spec)
+    serve = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
+    assert "outputs" in serve.structured_outputs
 
 
 def test_a_model_server_finds_every_variable(tmp_path):
