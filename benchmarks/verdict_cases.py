@@ -101,8 +101,7 @@ def open_input(training: Training, rows: int) -> tuple[Any, Any, int]:
     """A function that opens the input, what is known of it, and the rows of a batch."""
     from penstock.components.trainer.input.facts import input_facts
     from penstock.components.trainer.input.options import InputOptions
-    from penstock.components.trainer.input.packed import packed_train_input_fn
-    from penstock.components.trainer.input.packed_facts import packed_input_facts
+    from penstock.components.trainer.input.packed import packed_input_facts, packed_train_input_fn
     from penstock.components.trainer.input.rows import train_input_fn
 
     root = questions.data_folder() / f"packed-{rows}"

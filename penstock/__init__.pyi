@@ -75,8 +75,11 @@ from .components.trainer.input.images import (
     train_image_input_fn,
 )
 from .components.trainer.input.options import InputOptions
-from .components.trainer.input.packed import packed_eval_input_fn, packed_train_input_fn
-from .components.trainer.input.packed_facts import packed_input_facts
+from .components.trainer.input.packed import (
+    packed_eval_input_fn,
+    packed_input_facts,
+    packed_train_input_fn,
+)
 from .components.trainer.input.rows import eval_input_fn, train_input_fn
 from .components.trainer.input.start import InputStart
 from .components.trainer.loop import train

@@ -115,16 +115,10 @@ class TrainOptions:
             value = getattr(self, name)
             if value is not None and value < minimum:
                 raise UsageError(f"{name} must be at least {minimum}, got {value}")
-        if self.mixed_precision not in PRECISIONS:
-            raise UsageError(
-                f"mixed_precision must be one of {', '.join(PRECISIONS)}, "
-                f"got {self.mixed_precision!r}"
-            )
-        if self.learning_rate_schedule not in SCHEDULES:
-            raise UsageError(
-                f"learning_rate_schedule must be one of {', '.join(SCHEDULES)}, "
-                f"got {self.learning_rate_schedule!r}"
-            )
+        choices = {"mixed_precision": PRECISIONS, "learning_rate_schedule": SCHEDULES}
+        for name, known in choices.items():
+            if (value := getattr(self, name)) not in known:
+                raise UsageError(f"{name} must be one of {', '.join(known)}, got {value!r}")
         if self.ema_momentum is not None and not 0 < self.ema_momentum < 1:
             raise UsageError(f"ema_momentum must be between 0 and 1, got {self.ema_momentum}")
         if (self.max_steps is None) == (self.epochs is None):

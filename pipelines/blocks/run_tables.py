@@ -16,8 +16,11 @@ from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.export import TransformGraph, export
 from penstock.components.trainer.input.facts import input_facts
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.packed import packed_eval_input_fn, packed_train_input_fn
-from penstock.components.trainer.input.packed_facts import packed_input_facts
+from penstock.components.trainer.input.packed import (
+    packed_eval_input_fn,
+    packed_input_facts,
+    packed_train_input_fn,
+)
 from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.loop import train

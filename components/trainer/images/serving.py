@@ -1,15 +1,18 @@
 """Decoding in a served image classifier, the same as in training."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import keras
 import tensorflow as tf
 
+from penstock.components import image_features as names
 from penstock.components.trainer.export import Prepare, Signature
-from penstock.components.trainer.input.image_decode import decode_encoded, decode_whole
+from penstock.components.trainer.input.image_decode import decode_whole
 from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.image_storage import StoredImages
 from penstock.components.trainer.input.images import IMAGE, Stored
+from penstock.components.trainer.serving import named
 
 
 def decode_features(stored: Stored, options: ImageInputOptions) -> Prepare:
@@ -27,8 +30,7 @@ def decode_features(stored: Stored, options: ImageInputOptions) -> Prepare:
                 n: features[n] if features[n].dtype == tf.float32 else tf.reshape(features[n], [-1])
                 for n in one.spec
             }
-            decode = partial(decode_whole, stored=one, options=options)
-            images[name] = _each(decode, columns, options, one.dtype)
+            images[name] = _decoded(columns, one, options)
         return images
 
     return prepare
@@ -47,25 +49,20 @@ def serve_images(
         options: What it was trained with.
         class_texts: The words for each class, by its number.
     """
-    decode = partial(decode_encoded, options=options)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "encoded")], autograph=False)
     def serve(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
-        images = _each(decode, encoded, options, tf.uint8)
-        probabilities = tf.cast(model({IMAGE: images}, training=False), tf.float32)
-        label = tf.argmax(probabilities, axis=-1)
-        texts = tf.constant(list(class_texts), tf.string)
-        return {"probabilities": probabilities, "label": label, "text": tf.gather(texts, label)}
+        images = _decoded({names.ENCODED: encoded}, StoredImages(), options)
+        probabilities = model({IMAGE: images}, training=False)
+        return named(tf.cast(probabilities, tf.float32), class_texts)
 
     return serve
 
 
-def _each(
-    decode: Callable[..., tf.Tensor],
-    images: tf.Tensor | Mapping[str, tf.Tensor],
-    options: ImageInputOptions,
-    dtype: tf.DType,
+def _decoded(
+    columns: Mapping[str, tf.Tensor], stored: StoredImages, options: ImageInputOptions
 ) -> tf.Tensor:
     """[batch, height, width, channels]."""
+    decode = partial(decode_whole, stored=stored, options=options)
     size = [options.height, options.width, options.channels]
-    return tf.map_fn(decode, images, fn_output_signature=tf.TensorSpec(size, dtype))
+    return tf.map_fn(decode, columns, fn_output_signature=tf.TensorSpec(size, stored.dtype))

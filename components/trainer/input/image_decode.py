@@ -38,11 +38,6 @@ def decode_whole(
     return tf.ensure_shape(image, [options.height, options.width, options.channels])
 
 
-def decode_encoded(encoded: tf.Tensor, *, options: ImageInputOptions) -> tf.Tensor:
-    """A JPEG or PNG as uint8 [height, width, channels]: what serving is given."""
-    return _fitted(_decoded(encoded, options), options)
-
-
 def decode_random_part(
     features: Features, seed: tf.Tensor, *, stored: StoredImages, options: ImageInputOptions
 ) -> tf.Tensor:

@@ -32,6 +32,7 @@ from penstock.components.trainer.input.common import (
     share_of_worker,
     tuned,
 )
+from penstock.components.trainer.input.facts import facts_of
 from penstock.components.trainer.input.files import InputFiles, InputSource
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.packed_decode import WORDS, joined_cells, split_columns
@@ -41,6 +42,7 @@ from penstock.components.trainer.input.packed_rows import PackedRows, Picked
 from penstock.components.trainer.input.passes import ENDLESS, open_passes
 from penstock.components.trainer.input.read_errors import keeps_source
 from penstock.components.trainer.input.start import InputStart
+from penstock.components.trainer.utilisation.record import InputFacts
 
 # Rows that are picked together: memory for more comes from the system anew every time.
 _MAX_GROUP_BYTES = 4 * 2**20
@@ -140,6 +142,15 @@ def packed_eval_input_fn(
     begins = tf.data.Dataset.range(0, len(numbers), batch_size)
     columns_of = _columns(rows, wanted, label, stacked=stacked)
     return tuned(parallel_map(begins, lambda begin: columns_of(pick, begin, None)), options)
+
+
+def packed_input_facts(
+    source: InputSource, *, options: InputOptions, split: str = "train"
+) -> InputFacts:
+    """The facts of what `packed_train_input_fn` reads, for advice; arguments and errors are its."""
+    found, layout = find_packed(source, split=split)
+    fixed = not any(column.storage == "list" for column in layout.columns)
+    return facts_of(found, options, "packed", columns=len(layout.columns), fixed_length=fixed)
 
 
 def _open(

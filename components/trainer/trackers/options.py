@@ -1,12 +1,11 @@
 """Options of the experiment tracker. Keys have no place here."""
 
-import re
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
+from penstock.components.trainer.trackers.tracker import redacted
 
 KINDS = ("none", "mlflow", "comet")
-_LOGIN = re.compile(r"://[^/@]*@")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +46,7 @@ class TrackOptions:
             raise UsageError(f"track.uri is MLflow's, track.kind is {self.kind}")
         if self.offline and self.kind != "comet":
             raise UsageError(f"track.offline is Comet's, track.kind is {self.kind}")
-        if self.uri is not None and _LOGIN.search(self.uri):
+        if self.uri is not None and redacted(self.uri) != self.uri:
             raise UsageError(
                 "track.uri has a login in it, which would be stored with the run: set "
                 "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD in the environment"

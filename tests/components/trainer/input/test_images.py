@@ -9,9 +9,9 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.images.augmentation import augment_in_input
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
+from penstock.components.trainer.images.serving import serve_images
 from penstock.components.trainer.input import cache as image_input_cache
 from penstock.components.trainer.input.image_decode import (
-    decode_encoded,
     decode_random_part,
     decode_whole,
 )
@@ -288,11 +288,17 @@ def test_serving_decodes_what_evaluation_does(scaled):
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (37, 50, 3), np.uint8)
     chosen = options(height=24, width=16, scaled_decode=scaled)
+
+    def pixels_of(images, training):
+        return tf.reshape(images["image"], [1, -1])
+
+    serve = serve_images(pixels_of, chosen, ["-"] * (24 * 16 * 3))
     large = rng.integers(0, 256, (130, 190, 3), np.uint8)
     encode = tf.io.encode_jpeg
     for encoded in (encode(pixels), encode(large), tf.io.encode_png(pixels)):
         whole = decode_whole({"image/encoded": encoded}, stored=StoredImages(), options=chosen)
-        np.testing.assert_array_equal(whole, decode_encoded(encoded, options=chosen))
+        found = serve(tf.constant([encoded.numpy()]))["probabilities"]
+        np.testing.assert_array_equal(found[0], np.ravel(whole))
 
 
 # Records of others, by the names of their features.
