@@ -100,6 +100,8 @@ def _print(outcome: "Outcome") -> None:
     from penstock.pipelines.terminal.tables import console, print_table
 
     to = console()
+    for line in outcome.setting:
+        typer.echo(line)
     for one in outcome.comparisons:
         base = one.contenders[0]
         rows = [

@@ -79,6 +79,7 @@ def check_question(name, tmp_path, monkeypatch):
     assert all(c["per_second"] > 0 for one in outcome["comparisons"] for c in one["contenders"])
     page = (tmp_path / f"out/{name}.html").read_text()
     assert outcome["title"] in page
+    assert outcome["setting"][0] in result.stdout  # as that no GPU was found
     assert "Verdicts" in result.stdout
 
 
