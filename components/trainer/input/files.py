@@ -119,14 +119,10 @@ def readable(folder: str) -> str:
     return local_folder(folder) if scheme_of(folder) in _COPIED else folder
 
 
-def count_rows(source: InputSource, *, split: str) -> int:
-    """Rows in a split: from its manifest, else by reading every record once (about 2 us each)."""
-    return sum(find_input(source, split=split).counted())
-
-
 def steps_per_epoch(source: InputSource, *, batch_size: int, split: str = "train") -> int:
     """Training steps that see every row at least once: rows / batch_size, rounded up."""
-    return max(1, -(-count_rows(source, split=split) // batch_size))
+    rows = sum(find_input(source, split=split).counted())
+    return max(1, -(-rows // batch_size))
 
 
 def _from_manifest(directory: str, split: str) -> InputFiles:

@@ -97,7 +97,10 @@ class Order:
         # Blocks of each lane that are over, and the lane whose turn it is.
         over = np.bincount(table["lane"][:block], minlength=len(lanes))
         turn = int(table["lane"][block])
-        rest = [_without_first(lane, int(n)) for lane, n in zip(lanes, over, strict=True)]
+        rest = [
+            list(_between(lane, int(n), sum(count for _, _, count in lane)))
+            for lane, n in zip(lanes, over, strict=True)
+        ]
         return PassPlan(rest[turn:] + rest[:turn], window, ahead, row - begin)
 
     def table(self, lanes: Lanes) -> dict[str, npt.NDArray[np.int64]]:
@@ -193,7 +196,3 @@ def _between(pieces: list[Stretch], begin: int, end: int) -> Iterator[Stretch]:
         low, high = max(begin, turn), min(end, turn + count)
         if low < high:
             yield file, first + low - turn, high - low
-
-
-def _without_first(lane: list[Stretch], blocks: int) -> list[Stretch]:
-    return list(_between(lane, blocks, sum(count for _, _, count in lane)))
