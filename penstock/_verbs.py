@@ -116,6 +116,7 @@ def report(
     *runs: str,
     out: str | os.PathLike[str] | None = None,
     root: str = "runs",
+    overwrite: bool = False,
 ) -> ReportPage:
     """Write one self-contained HTML page about a run of any TFX pipeline, or several compared.
 
@@ -124,18 +125,19 @@ def report(
             compared: what changed, and what it did.
         out: The page; by default `report.html` beside the metadata.
         root: Folder in which run ids are looked for.
+        overwrite: Replace what stands at `out`.
 
     Returns:
         The page, a path that a notebook shows.
 
     Raises:
-        UsageError: There is no such run, or they are more than ten.
+        UsageError: There is no such run, they are more than ten, or `out` is taken.
         DataError: The metadata cannot be read, or the page not be written.
     """
     from penstock.pipelines.cli.work.report import ReportPage
     from penstock.pipelines.cli.work.report import report as write
 
-    return ReportPage(write(runs, out=Path(out) if out else None, root=root))
+    return ReportPage(write(runs, out=Path(out) if out else None, root=root, overwrite=overwrite))
 
 
 def run(pipeline: str = ".", options: Mapping[str, Any] | None = None) -> RunSummary:
@@ -167,6 +169,7 @@ def compile(
     placement: Placement | None = None,
     options: Mapping[str, Any] | None = None,
     allow_mutable_tag: bool = False,
+    overwrite: bool = False,
 ) -> Plan:
     """Compile a pipeline to a file for Kubeflow Pipelines v2.
 
@@ -177,16 +180,19 @@ def compile(
         placement: Where its nodes run and what they may use.
         options: As in `run`.
         allow_mutable_tag: Take an image by tag, which may change between two runs.
+        overwrite: Replace what stands at `output`.
 
     Returns:
         The tasks of the file.
 
     Raises:
-        UsageError: The pipeline, the image or the placement cannot be used.
+        UsageError: The pipeline, the image, the placement or `output` cannot be used.
     """
+    from penstock.components.files.commit import check_file
     from penstock.pipelines.cli.work.compile import compile_pipeline
     from penstock.pipelines.kubeflow.placement import read_placement
 
+    check_file(output, overwrite=overwrite)
     return compile_pipeline(
         pipeline,
         options or {},

@@ -61,6 +61,18 @@ def attempt_file(target: str | os.PathLike[str]) -> Iterator[Path]:
         os.replace(file, target)
 
 
+def check_file(target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Refuse an output file that cannot be made, before work is done for it.
+
+    Raises:
+        UsageError: It is a folder, or is there and `overwrite` is off.
+    """
+    if os.path.isdir(target):
+        raise UsageError(f"{target}: is a folder; name a file")
+    if os.path.exists(target) and not overwrite:
+        raise _occupied(target)
+
+
 @contextmanager
 def beside(target: Path) -> Iterator[Path]:
     """A new, empty folder beside `target` while the block lasts; of the killed none stays."""
@@ -104,12 +116,16 @@ def _refuse_occupied(target: Path, *, overwrite: bool) -> None:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not overwrite:
-        raise UsageError(f"{target} exists already; name another output or pass --overwrite")
+        raise _occupied(target)
     if not (target / MANIFEST_NAME).is_file():
         raise UsageError(
             f"{target}: not written by penstock ingest (no {MANIFEST_NAME}); refusing to "
             "overwrite it; name another output"
         )
+
+
+def _occupied(target: str | os.PathLike[str]) -> UsageError:
+    return UsageError(f"{target} exists already; name another output or pass --overwrite")
 
 
 def _publish(folder: Path, target: Path, *, overwrite: bool) -> None:

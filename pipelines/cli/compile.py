@@ -20,7 +20,7 @@ def command(
     image: Annotated[
         str, typer.Option(help="Image that all tasks run, by digest: NAME@sha256:...")
     ],
-    out: Annotated[Path, typer.Option(help="File to write, .yaml; replaced if it exists.")],
+    out: Annotated[Path, typer.Option(help="File to make, .yaml.")],
     placement: Annotated[
         Path | None,
         typer.Option(help="YAML file: resources, GPU, volume, metadata store, retries."),
@@ -33,6 +33,7 @@ def command(
     allow_mutable_tag: Annotated[
         bool, typer.Option("--allow-mutable-tag", help="Take an image by tag, which may change.")
     ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
 ) -> None:
     """Compile a TFX pipeline to a Kubeflow Pipelines v2 file, one container task a node.
 
@@ -41,6 +42,7 @@ def command(
     Example: penstock compile taxi --image registry/penstock@sha256:... --out taxi.yaml
     """
     from penstock.components.errors import UsageError
+    from penstock.components.files.commit import check_file
     from penstock.pipelines.config.overrides import load_overrides
     from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
     from penstock.pipelines.kubeflow.placement import read_placement
@@ -48,7 +50,7 @@ def command(
 
     check_image(image, allow_mutable_tag)
     check_yaml(out)
-    written = f"{out} (replaced)" if out.exists() else str(out)
+    check_file(out, overwrite=overwrite)
     if pipeline in COMPONENTS:
         if placement or config or assignment:
             raise UsageError(
@@ -58,7 +60,7 @@ def command(
         from penstock.pipelines.cli.work.compile import compile_component
 
         compile_component(pipeline, out, image=image, allow_mutable_tag=allow_mutable_tag)
-        typer.echo(f"{written}: next: kfp.components.load_component_from_file({str(out)!r})")
+        typer.echo(f"{out}: next: kfp.components.load_component_from_file({str(out)!r})")
         return
     table = read_placement(placement)
     changes = load_overrides(config, assignment or [])
@@ -81,4 +83,4 @@ def command(
             f"the image must have your package {package}: penstock image {package} makes one",
             err=True,
         )
-    typer.echo(f"{written}: {len(plan.tasks)} tasks; next: penstock submit {out}")
+    typer.echo(f"{out}: {len(plan.tasks)} tasks; next: penstock submit {out}")

@@ -16,6 +16,9 @@ def command(
         str, typer.Argument(help="The table: a file, a glob or a folder; or a folder of images.")
     ],
     out: Annotated[Path, typer.Option(help="Parquet file to make.")] = Path("predictions.parquet"),
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the file once the new one is complete.")
+    ] = False,
 ) -> None:
     """Predict every row of a table, or every image.
 
@@ -31,6 +34,6 @@ def command(
 
     started = time.perf_counter()
     with work_progress("{:,} rows".format) as on_rows:
-        rows = predict(model, data, out, on_rows=on_rows)
+        rows = predict(model, data, out, overwrite=overwrite, on_rows=on_rows)
     seconds = time.perf_counter() - started
     console().print(f"{rows:,} rows predicted in {seconds:.1f} s: {out}")

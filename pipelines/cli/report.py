@@ -18,6 +18,9 @@ def command(
     out: Annotated[
         Path | None, typer.Option(help="The page. [report.html beside the metadata]")
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the page that --out names.")
+    ] = False,
     root: Annotated[
         str, typer.Option(help="Folder, or mysql:// address, in which run ids are looked for.")
     ] = "runs",
@@ -32,4 +35,4 @@ def command(
     # The store, TensorFlow and Matplotlib take seconds to import; --help needs none of them.
     from penstock.pipelines.cli.work.report import report
 
-    typer.echo(report(runs or (), out=out, root=root))
+    typer.echo(report(runs or (), out=out, root=root, overwrite=overwrite))

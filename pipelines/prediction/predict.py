@@ -20,7 +20,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from penstock.components import image_features
 from penstock.components.errors import DataError, UsageError
-from penstock.components.files.commit import attempt_file
+from penstock.components.files.commit import attempt_file, check_file
 from penstock.components.sources.base import Batch, Source
 from penstock.components.sources.images.options import ImageOptions
 from penstock.components.sources.open import open_source
@@ -45,6 +45,7 @@ def predict(
     output: str | os.PathLike[str],
     *,
     source: SourceOptions | None = None,
+    overwrite: bool = False,
     on_rows: Callable[[int, int | None], None] | None = None,
 ) -> int:
     """Predict every row of a table, or every image of a folder.
@@ -54,6 +55,7 @@ def predict(
         data: The table, a file, a glob or a folder; or the folder of images.
         output: The Parquet file to make; appears whole, by rename.
         source: How the table is read; by default NaN counts as missing.
+        overwrite: Replace what stands at `output`.
         on_rows: Told how many rows are done, of how many.
 
     Returns:
@@ -65,8 +67,7 @@ def predict(
         UsageError: The model has no signature for it, or `output` cannot be used.
     """
     target = Path(output)
-    if target.is_dir():
-        raise UsageError(f"{target}: is a folder; name a file, as predictions.parquet")
+    check_file(target, overwrite=overwrite)
     if target.suffix != ".parquet":
         raise UsageError(
             f"{target}: predictions are written as Parquet; name a file that ends in .parquet"

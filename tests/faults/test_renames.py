@@ -46,7 +46,7 @@ CASES = {
     # It names its data by their whole path.
     "init": Case(("init", "out", "--data", "old.csv", "--target", "c"), is_fixed=False),
     "compile": Case(
-        ("compile", "taxi", "--image", IMAGE, "--out", "taxi.yaml"),
+        ("compile", "taxi", "--image", IMAGE, "--out", "taxi.yaml", "--overwrite"),
         output="taxi.yaml",
         before=("compile", "ingest", "--image", IMAGE, "--out", "taxi.yaml"),
     ),

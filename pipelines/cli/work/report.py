@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.components.errors import UsageError
+from penstock.components.files.commit import check_file
 from penstock.pipelines.runs.stores import locate
 from penstock.pipelines.terminal.noise import noise_to_log
 
@@ -26,15 +27,20 @@ class ReportPage:
         return f'<iframe srcdoc="{page}" width="100%" height="700"></iframe>'
 
 
-def report(runs: Sequence[str], *, out: Path | None, root: str) -> Path:
+def report(runs: Sequence[str], *, out: Path | None, root: str, overwrite: bool) -> Path:
     """Write the page of a run, or of several side by side, and return where.
 
+    What stands at `out` is replaced with `overwrite` alone; pages beside the metadata, whose names
+    are Penstock's own, are made anew each time.
+
     Raises:
-        UsageError: There is no such run, or they are too many.
+        UsageError: There is no such run, they are too many, or `out` is taken.
         DataError: The metadata cannot be read, or the page not be written.
     """
     if len(runs) > MOST_RUNS:
         raise UsageError(f"at most {MOST_RUNS} runs fit beside each other, got {len(runs)}")
+    if out is not None:
+        check_file(out, overwrite=overwrite)
     with noise_to_log():
         places = [locate(run, root) for run in runs or (None,)]
         last = places[-1]

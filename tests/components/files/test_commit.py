@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.components.errors import UsageError
-from penstock.components.files.commit import attempt
+from penstock.components.files.commit import attempt, check_file
 
 
 def names(folder):
@@ -48,6 +48,19 @@ def test_an_occupied_output_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"out exists already; .* pass --overwrite"):
         attempt(tmp_path / "out").__enter__()
     assert names(tmp_path / "out") == ["precious"]
+
+
+def test_a_file_that_is_there_is_refused(tmp_path):
+    (tmp_path / "page.html").write_text("1")
+    with pytest.raises(UsageError) as error:
+        check_file(tmp_path / "page.html")
+    assert str(error.value) == (
+        f"{tmp_path}/page.html exists already; name another output or pass --overwrite"
+    )
+    check_file(tmp_path / "page.html", overwrite=True)
+    check_file(tmp_path / "new.html")
+    with pytest.raises(UsageError, match="is a folder; name a file"):
+        check_file(tmp_path, overwrite=True)
 
 
 def test_overwrite_replaces_the_old_output_at_the_end(tmp_path):

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from penstock.components.errors import UsageError
+from penstock.pipelines.cli.main import app
 from penstock.pipelines.cli.work.compile import compile_pipeline
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow import proto_texts
@@ -34,6 +36,17 @@ def texts(message):
     found = []
     proto_texts.change_texts(message, lambda text: found.append(text) or text)
     return found
+
+
+def test_a_file_that_is_there_is_kept(tmp_path):
+    out = tmp_path / "taxi.yaml"
+    out.write_text("edited by hand")
+    for pipeline in ("taxi", "ingest"):
+        done = CliRunner().invoke(app, ["compile", pipeline, "--image", IMAGE, "--out", str(out)])
+        assert str(done.exception) == (
+            f"{out} exists already; name another output or pass --overwrite"
+        )
+    assert out.read_text() == "edited by hand"
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,18 @@ def test_a_run_by_the_beginning_of_its_id(two):
     assert str(done.exception) == "run 'run' may be run-2, run-1; write more of its id"
 
 
+def test_a_page_that_the_user_names_is_kept_and_that_beside_the_metadata_made_anew(two):
+    page = two / "mine.html"
+    page.write_text("mine")
+    done = call("report", two, "--out", page)
+    assert isinstance(done.exception, UsageError)
+    assert page.read_text() == "mine"
+    assert call("report", two, "--out", page, "--overwrite").exit_code == 0
+    assert "<title>hand: failed" in page.read_text()
+    for _ in range(2):
+        assert call("report", two).exit_code == 0
+
+
 def test_two_runs(two):
     done = call("report", "run-1", "run-2", "--root", two)
     assert done.stdout == f"{two}/comparison.html\n"

@@ -102,6 +102,17 @@ def test_what_is_no_model_is_refused(tmp_path, runs):
         predict(str(runs), data, tmp_path)
 
 
+def test_a_file_that_is_there_is_kept_unless_it_may_be_replaced(tmp_path, runs):
+    out = tmp_path / "p.parquet"
+    out.write_text("of last week")
+    data = rows_of(tmp_path, "a,1,1,b")
+    with pytest.raises(UsageError, match=r"p.parquet exists already; .* or pass --overwrite"):
+        predict(str(tmp_path / "no-model"), data, out)
+    assert out.read_text() == "of last week"
+    assert predict(str(runs), data, out, overwrite=True) == 1
+    assert pq.read_table(out)["id"].to_pylist() == ["a"]
+
+
 @pytest.mark.parametrize("name", ["p.csv", "p"])
 def test_what_is_no_parquet_file_is_refused_before_the_model_is_loaded(tmp_path, name):
     with pytest.raises(UsageError) as error:
@@ -133,7 +144,12 @@ def test_a_model_of_lists_takes_lists(tmp_path):
     table = pq.read_table(out)
     assert table["ids"].to_pylist() == [[1, 2], [], [40], None]
     assert table["prediction"].to_pylist() == [3.0, 0.0, 40.0, 0.0]
-    assert predict(str(tmp_path / "model"), rows_of(tmp_path, "7", "8", header="ids"), out) == 2
+    assert (
+        predict(
+            str(tmp_path / "model"), rows_of(tmp_path, "7", "8", header="ids"), out, overwrite=True
+        )
+        == 2
+    )
     assert pq.read_table(out)["prediction"].to_pylist() == [7.0, 8.0]
 
 
