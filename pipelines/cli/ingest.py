@@ -41,10 +41,19 @@ class IngestCommand(TyperCommand):
         kind = _kind_in(args)
         if kind is not None:
             app = typer.Typer(add_completion=False)
-            app.command()(with_flags(_on_engine, options_type(kind), panel=f"Source: {kind}"))
+            with _errors_in_flags(None):
+                options = options_type(kind)
+            app.command()(with_flags(_on_engine, options, panel=f"Source: {kind}"))
             built = typer.main.get_command(app)
             self.params, self.callback = built.params, built.callback
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            flag = getattr(error, "option_name", None)
+            kinds = [k for k in KINDS if flag in flag_names(options_type(k)).values()]
+            if kinds and kind not in kinds:
+                raise UsageError(f"{flag} goes with --kind {' or '.join(kinds)}") from error
+            raise
 
 
 def _kind_in(args: Sequence[str]) -> str | None:
@@ -211,7 +220,10 @@ def _parts(
 ) -> list[tuple[Sequence[str], SplitOptions]]:
     """Inputs and the splits that their rows go to: one input that is divided, or one a split."""
     if bool(inputs) == bool(input_splits):
-        raise UsageError("name INPUTS, which are divided, or --input-split once for each split")
+        raise UsageError(
+            "name INPUTS, which are divided, or --input-split once for each split; the last path "
+            "is OUTPUT"
+        )
     if inputs:
         chosen = tuple(_split(text) for text in split) if split else SplitOptions.splits
         return [(inputs, SplitOptions(chosen, partition_feature=partition_feature))]

@@ -36,6 +36,7 @@ from penstock.pipelines.terminal.interrupts import (
     CommandInterruptedError,
     catch_interrupts,
 )
+from penstock.pipelines.terminal.wrong_use import wrong_use
 
 app = typer.Typer(
     name="penstock",
@@ -95,7 +96,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", category=FutureWarning, module="google")
     interrupts = catch_interrupts()
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
     except CommandInterruptedError as error:
         interrupts.end(_complain(str(error), error.exit_code))
     except BaseException as error:
@@ -105,6 +106,8 @@ def main() -> None:
             sys.exit(_complain(str(error), error.exit_code))
         if isinstance(error, OSError):
             sys.exit(_complain(one_line(error), 1))
+        if (told := wrong_use(error)) is not None:
+            sys.exit(_complain(told, 2) if told else 2)
         raise
 
 
