@@ -195,6 +195,7 @@ def _sample_value(value: float | bytes) -> str:
         text = value[: 4 * _SAMPLE_CHARACTERS].decode()
     except UnicodeDecodeError:
         text = ""
-    if text.isprintable() and (text or not value):
+    is_text = all(one.isprintable() or one in "\n\r\t" for one in text)
+    if is_text and (text or not value):
         return repr(text if len(text) <= _SAMPLE_CHARACTERS else text[:_SAMPLE_CHARACTERS] + "...")
     return f"<{len(value):,} bytes, {value[:8].hex(' ')}{' ...' if len(value) > 8 else ''}>"

@@ -7,8 +7,8 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from penstock.components.tfrecord.checked import find_scopes, shard_faults
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.find import find_tfrecords
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
+from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.records import Frame, RecordReader, open_file
 
 # Parsing and adding up take 50-100 us a record: a tenth of a second.
@@ -66,7 +67,8 @@ class InspectReport:
         first_frame: Layout of the first record.
         features: What each feature holds, sorted by place and name.
         hexdump: The beginning of the first payload that is `other`; else `""`.
-        set_faults: Where the files differ from the manifest that speaks for them.
+        set_faults: Where the files differ from the manifests that speak for them.
+        manifests: Those, by their folder.
     """
 
     path: str
@@ -79,6 +81,7 @@ class InspectReport:
     features: tuple[FeatureSummary, ...]
     hexdump: str
     set_faults: tuple[str, ...] = ()
+    manifests: Mapping[str, Manifest] = field(default_factory=dict)
 
     @property
     def records_looked_at(self) -> int:
@@ -120,7 +123,7 @@ def inspect(
     Raises:
         DataError: There is no TFRecord file there.
     """
-    set_faults = tuple(_set_faults(path))
+    manifests, set_faults = _sets(path)
     try:
         found = find_tfrecords(path)
     except DataError as error:
@@ -143,17 +146,21 @@ def inspect(
         features=survey.summaries(),
         hexdump=survey.hexdump,
         set_faults=set_faults,
+        manifests=manifests,
     )
 
 
-def _set_faults(path: str) -> Iterator[str]:
-    """Where files differ from their manifest; digests of as much as is read anyway."""
+def _sets(path: str) -> tuple[dict[str, Manifest], tuple[str, ...]]:
+    """Manifests by folder, and where files differ; digests of as much as is read anyway."""
+    faults: list[str] = []
     try:
-        for scope in find_scopes(path):
+        scopes = find_scopes(path)
+        for scope in scopes:
             size = sum(shard.bytes for shard in scope.shards)
-            yield from shard_faults(scope, digests=size <= _COUNT_BYTES)
+            faults += shard_faults(scope, digests=size <= _COUNT_BYTES)
     except DataError as error:  # of the manifest: the files have been looked into all the same
-        yield str(error)
+        return {}, (*faults, str(error))
+    return {str(scope.root): scope.manifest for scope in scopes}, tuple(faults)
 
 
 class _Survey:

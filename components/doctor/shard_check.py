@@ -32,6 +32,7 @@ class FileReport:
         bytes: Its size on disk.
         compression: `""`, `"GZIP"` or `"ZLIB"`.
         records: Records in it, damaged ones included, up to a fault that hides the rest.
+        rows: Rows in them, of packed records many each; None where a fault hides some.
         faults: One line each, in file order.
     """
 
@@ -39,6 +40,7 @@ class FileReport:
     bytes: int
     compression: str
     records: int
+    rows: int | None
     faults: tuple[str, ...]
 
 
@@ -63,7 +65,7 @@ def check_file(
             while file.read(CHUNK_BYTES):  # what a fault left unread, for size and digest
                 pass
     except DataError as error:
-        return FileReport(str(path), 0, "", 0, (str(error),))
+        return FileReport(str(path), 0, "", 0, None, (str(error),))
     held = file.content()
     faults = list(found.faults)
     if shard is not None:
@@ -79,7 +81,9 @@ def check_file(
             f"{path}: zero bytes; a shard that holds no rows is not to be told from one that was "
             "lost"
         )
-    return FileReport(str(path), held.size, reader.compression, found.records, tuple(faults))
+    return FileReport(
+        str(path), held.size, reader.compression, found.records, found.rows, tuple(faults)
+    )
 
 
 class _Records(NamedTuple):
@@ -165,7 +169,8 @@ def _read(
         later.append(f"{foreign[0]} ({foreign_count:,} of {good:,} records are so)")
     if examples.mixture:
         later.append(f"{name}: {examples.mixture}")
-    known_rows = None if is_hidden else rows if layout else records
+    # What is damaged or foreign among Examples counts as a row, as the manifest has it.
+    known_rows = None if is_hidden else rows + records - good + foreign_count
     return _Records(records, known_rows, (*damaged, *later))
 
 

@@ -58,13 +58,19 @@ class VerifyReport:
         return sum(file.records for file in self.files)
 
     @property
+    def rows(self) -> int | None:
+        """Rows in all files, of packed records many each; None where a fault hides some."""
+        rows = [file.rows for file in self.files if file.rows is not None]
+        return sum(rows) if len(rows) == len(self.files) else None
+
+    @property
     def bytes(self) -> int:
         """Sizes of all files on disk."""
         return sum(file.bytes for file in self.files)
 
     def to_json(self) -> str:
         """The report as one JSON object."""
-        totals = {name: getattr(self, name) for name in ("faults", "records", "bytes")}
+        totals = {name: getattr(self, name) for name in ("faults", "records", "rows", "bytes")}
         return json.dumps({**asdict(self), **totals}, indent=1)
 
     def raise_faults(self) -> None:

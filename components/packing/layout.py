@@ -45,6 +45,8 @@ from penstock.components.tfrecord.framing import FOOTER_BYTES
 from penstock.components.tfrecord.framing import HEADER_BYTES as FRAME_HEADER_BYTES
 
 LAYOUT_VERSION = 1
+# Where the manifest's description of packed records names the columns without any value.
+EMPTY_COLUMNS = "empty_columns"
 
 MAGIC = b"\x07PNSTKP1"
 HEADER_BYTES = 52
@@ -56,7 +58,7 @@ IMAGE_ALIGNMENT = 4096
 VALUES = "values"
 
 STORAGES = ("int64", "float32", "uint8", "int32", "cell", "list")
-_ITEM_BYTES = {"int64": 8, "float32": 4, "uint8": 1, "int32": 4, "cell": 4}
+_ITEM_BYTES = {"int64": 8, "float32": 4, "uint8": 1, "int32": 4, "cell": 4, "list": 4}
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,11 @@ class PackedColumn:
         """Values, or cells, that a row has of it."""
         return 1 if self.storage == "list" else math.prod(self.shape)
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes that a row has of it, an image's padding and dictionary entries left out."""
+        return self.width * _ITEM_BYTES[self.storage]
+
 
 @dataclass(frozen=True)
 class Section:
@@ -104,7 +111,7 @@ class Section:
     @property
     def row_bytes(self) -> int:
         """Bytes that a row has in it."""
-        size = self.width * _ITEM_BYTES[self.dtype]
+        size = sum(column.row_bytes for column in self.columns)
         return _padded_image(size) if self.dtype == "uint8" else size
 
     @property

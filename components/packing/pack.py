@@ -27,7 +27,7 @@ from penstock.components.example_gen.write_shards import rows_done
 from penstock.components.files.output import Output, open_output
 from penstock.components.packing.facts import StatedColumn
 from penstock.components.packing.job import PackRows, Result, read_results
-from penstock.components.packing.layout import PackedLayout
+from penstock.components.packing.layout import EMPTY_COLUMNS, PackedLayout
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.rows import RowSplit, find_splits
 from penstock.components.packing.tasks import Job, plan_job
@@ -39,8 +39,6 @@ from penstock.components.tfrecord.manifest import (
 )
 
 SOURCE_KIND = "examples"
-# Where the manifest's description of packed records names the columns without any value.
-EMPTY_COLUMNS = "empty_columns"
 # Entered while the work runs, with what tells the rows done until now, and the rows to do; each
 # row is done twice, read and written.
 Watch = Callable[[Callable[[], int], int], AbstractContextManager[object]]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from penstock.components.doctor.shard_check import FileReport
     from penstock.components.doctor.verify import VerifyReport
 
 # A screenful; --json has them all. Files with a fault are on stderr in any case.
@@ -51,7 +52,7 @@ def _show(report: "VerifyReport") -> None:
             tables.short_path(file.file, report.path),
             tables.human_bytes(file.bytes),
             file.compression or "none",
-            f"{file.records:,}",
+            f"{file.records:,}{_of_rows(file)}",
             counted(len(file.faults), "fault") if file.faults else "ok",
         )
         for file in report.files
@@ -67,5 +68,11 @@ def _show(report: "VerifyReport") -> None:
         out.print(f"note: {note}")
     out.print(
         f"{counted(len(report.files), 'file')}, {tables.human_bytes(report.bytes)}, "
-        f"{counted(report.records, 'record')}: {counted(len(report.faults), 'fault')}"
+        f"{counted(report.records, 'record')}{_of_rows(report)}: "
+        f"{counted(len(report.faults), 'fault')}"
     )
+
+
+def _of_rows(held: "FileReport | VerifyReport") -> str:
+    """How many rows packed records are; nothing where each is one."""
+    return "" if held.rows in (None, held.records) else f" of {held.rows:,} rows"

@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from penstock.pipelines.terminal.tables import console
 
 SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -21,7 +22,7 @@ def work_progress(amount: Callable[[int], str]) -> Iterator[OnProgress]:
 
     `amount` turns a count into words: `12,000 rows`, `1.4 MiB`.
     """
-    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    errors = console(stderr=True)
     started = time.perf_counter()
 
     def rate(done: int) -> float:

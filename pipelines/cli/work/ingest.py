@@ -7,9 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from glob import glob
 
-from rich.console import Console
-from rich.table import Table
-
 from penstock.components.engine.options import EngineOptions
 from penstock.components.engine.pipeline import engine_pipeline
 from penstock.components.errors import UsageError
@@ -24,9 +21,9 @@ from penstock.components.packing.spool import pack_source
 from penstock.components.sources.kinds import KindOptions, find_kind
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import Manifest
-from penstock.components.tfrecord.sharding import MIB
-from penstock.pipelines.cli.work.pack import report_columns
+from penstock.pipelines.cli.work.inspect import show_columns, show_splits
 from penstock.pipelines.terminal.interrupts import whole_or_nothing
+from penstock.pipelines.terminal.tables import console, counted
 from penstock.pipelines.terminal.work_progress import watched_rows
 
 
@@ -49,7 +46,7 @@ def run_ingest(
         DataError: The data is bad.
         UsageError: An option or `output` cannot be used.
     """
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    told = console(stderr=True)
     started = time.perf_counter()
     make_pipeline = partial(engine_pipeline, engine)
     if packing and engine.runner != "local" and store_address(output):
@@ -61,11 +58,11 @@ def run_ingest(
             jobs.append(plan_job(source, splits, options))
             inputs_are = "file(s)" if find_kind(source.kind).of_files else "input"
             plan = "" if packing else f"; shards of each split: {jobs[-1].plan.reason}"
-            console.print(
+            told.print(
                 f"{source.rows:,} rows in {len(source.files)} {source.kind} {inputs_are}{plan}"
             )
             for note in source.notes:
-                console.print(note)
+                told.print(note)
         rows = sum(job.source.rows for job in jobs)
         work: Callable[..., Manifest] = ingest
         if packing:
@@ -92,27 +89,23 @@ def _as_workers_see(inputs: Sequence[str], engine: EngineOptions) -> Sequence[st
 
 
 def _report(manifest: Manifest, jobs: Sequence[Job], output: str, seconds: float) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    out = console()
+    show_splits(out, f"{output}: {counted(len(manifest.shards), 'shard')}", manifest)
     account = manifest.account
-    table = Table("split", "rows", "shards", "MiB", box=None)
-    for name, shards in manifest.splits.items():
-        size = sum(shard.bytes for shard in shards) / MIB
-        table.add_row(name, f"{account.written[name]:,}", str(len(shards)), f"{size:.1f}")
-    console.print(table)
-    console.print(
+    out.print(
         f"{account.read:,} rows read = {sum(account.written.values()):,} written "
         f"+ {account.quarantined:,} quarantined + {account.blank:,} blank, in {seconds:.1f} s"
     )
     for name, rows in account.written.items():
         if not rows:
-            console.print(f"split {name!r} has no rows")
+            out.print(f"split {name!r} has no rows")
     if manifest.packed:
-        report_columns(manifest, output)
+        show_columns(out, manifest, output)
     if manifest.parquet:
-        console.print(f"the same as Parquet: {output}/{manifest.parquet}")
+        out.print(f"the same as Parquet: {output}/{manifest.parquet}")
     if manifest.quarantine:
-        console.print(f"quarantined rows: {output}/{manifest.quarantine}")
+        out.print(f"quarantined rows: {output}/{manifest.quarantine}")
     ignored = [path for job in jobs for path in job.source.ignored]
     if ignored:
-        console.print(f"ignored: {', '.join(ignored)}")
-    console.print(f"look closer: penstock inspect {output}")
+        out.print(f"ignored: {', '.join(ignored)}")
+    out.print(f"look closer: penstock inspect {output}")

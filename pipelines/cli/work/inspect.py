@@ -4,7 +4,9 @@ from rich.console import Console
 
 from penstock.components.doctor.feature_summary import MAX_DISTINCT, FeatureSummary
 from penstock.components.doctor.inspect import InspectReport
+from penstock.components.packing.layout import EMPTY_COLUMNS, PackedLayout
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
 from penstock.components.tfrecord.records import Frame
 from penstock.pipelines.terminal.tables import (
     as_html,
@@ -17,10 +19,11 @@ from penstock.pipelines.terminal.tables import (
 )
 
 # A screenful; --json has them all.
-_MAX_FILES = 20
+_MAX_FILES, _MAX_COLUMNS = 20, 40
 _LENGTH_BYTES = 8
 _FILE_COLUMNS = ("file", "size", "compression", "records")
 _LAYOUT_COLUMNS = ("offset", "bytes", "field", "value", "")
+_PACKED_COLUMNS = ("column", "kind", "stored as", "shape", "bytes a row", "filled")
 _FEATURE_COLUMNS = (
     "feature",
     "kind",
@@ -46,20 +49,82 @@ def show_inspection(report: InspectReport, out: Console | None = None) -> None:
     print_table(out, _headline(report), _FILE_COLUMNS, _files(report))
     if len(report.files) > _MAX_FILES:
         out.print(f"  and {len(report.files) - _MAX_FILES} more files")
-    if report.skipped:
+    if report.skipped and not report.manifests:
         out.print(f"passed over: {short_paths(report.skipped[:_MAX_FILES], report.path)}")
+    for folder, manifest in report.manifests.items():
+        _show_manifest(out, folder, manifest)
     if report.first_file and report.first_frame:
         title = f"\nfirst record of {short_path(report.first_file, report.path)}"
         print_table(out, title, _LAYOUT_COLUMNS, _layout(report.first_frame))
     if report.features:
         rows = [_feature(feature) for feature in report.features]
         print_table(out, f"\n{_features_title(report)}", _FEATURE_COLUMNS, rows)
-    if report.packed_rows:
+    if report.packed_rows and not report.manifests:
         blocks = counted(report.payloads["packed"], "packed block")
         out.print(f"\n{counted(report.packed_rows, 'row')} in {blocks}")
     if report.hexdump:
         out.print(f"\npayloads that are no Example: {report.payloads['other']:,}; the first begins")
         out.print(report.hexdump)
+
+
+def _show_manifest(out: Console, folder: str, manifest: Manifest) -> None:
+    """What was written there, and from what; of packed records also how rows are stored."""
+    account, files = manifest.account, counted(manifest.source_files, "file")
+    show_splits(out, f"\n{folder}/{MANIFEST_NAME}, sha256 {manifest.sha256}", manifest)
+    out.print(
+        f"{sum(account.written.values()):,} rows, {account.quarantined:,} quarantined, from "
+        f"{manifest.source_kind}, {files} of digest {manifest.source_fingerprint}"
+    )
+    if manifest.packed is not None:
+        layout = PackedLayout.from_dict(manifest.packed, folder)
+        out.print(
+            f"packed in blocks of {layout.block_rows:,} rows, shuffled by seed {layout.seed}; a "
+            f"row has {layout.row_bytes:,} bytes beside its texts and lists"
+        )
+        show_columns(out, manifest, folder)
+
+
+def show_splits(out: Console, title: str, manifest: Manifest) -> None:
+    """Print rows, shards and their size of each split."""
+    rows = [
+        (
+            name,
+            f"{manifest.account.written[name]:,}",
+            str(len(shards)),
+            human_bytes(sum(shard.bytes for shard in shards)),
+        )
+        for name, shards in manifest.splits.items()
+    ]
+    print_table(out, title, ("split", "rows", "shards", "size"), rows)
+
+
+def show_columns(out: Console, manifest: Manifest, output: str) -> None:
+    """Print how packed columns are stored, and what became of rows without a value."""
+    layout = PackedLayout.from_dict(manifest.packed or {}, output)
+    columns = [
+        (
+            column.name,
+            column.kind,
+            column.storage,
+            "x".join(map(str, column.shape)) or "any",
+            f"{column.row_bytes:,}",
+            f"{column.filled:,}" if column.filled else "",
+        )
+        for column in layout.columns
+    ]
+    print_table(out, "", _PACKED_COLUMNS, columns[:_MAX_COLUMNS])
+    if len(columns) > _MAX_COLUMNS:
+        out.print(f"  and {counted(len(columns) - _MAX_COLUMNS, 'more column')}")
+    if filled := sum(column.filled > 0 for column in layout.columns):
+        out.print(
+            f"{counted(filled, 'column')} had rows without a value, which have 0, 0.0 or the "
+            "empty text now; --on-missing list keeps the difference"
+        )
+    if empty := (manifest.packed or {}).get(EMPTY_COLUMNS):
+        out.print(
+            f"left out, as no row has a value: {', '.join(empty)}; a --schema that has a column "
+            "keeps it"
+        )
 
 
 def _headline(report: InspectReport) -> str:

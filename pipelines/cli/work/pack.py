@@ -10,13 +10,12 @@ from penstock.components.engine.pipeline import engine_pipeline
 from penstock.components.files.remote import is_remote
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.packing.options import PackOptions
-from penstock.components.packing.pack import EMPTY_COLUMNS, pack
+from penstock.components.packing.pack import pack
 from penstock.components.tfrecord.manifest import Manifest
+from penstock.pipelines.cli.work.inspect import show_columns, show_splits
 from penstock.pipelines.terminal.interrupts import whole_or_nothing
-from penstock.pipelines.terminal.tables import console, counted, human_bytes, print_table
+from penstock.pipelines.terminal.tables import console
 from penstock.pipelines.terminal.work_progress import watched_rows
-
-_MAX_COLUMNS = 40
 
 
 def run_pack(
@@ -64,18 +63,8 @@ def run_pack(
 def _report(manifest: Manifest, output: str, seconds: float, passes: float) -> None:
     out = console()
     layout = PackedLayout.from_dict(manifest.packed or {}, output)
-    rows = [
-        (
-            name,
-            f"{manifest.account.written[name]:,}",
-            str(len(shards)),
-            human_bytes(sum(shard.bytes for shard in shards)),
-        )
-        for name, shards in manifest.splits.items()
-    ]
-    title = f"{output}: blocks of {layout.block_rows:,} rows"
-    print_table(out, title, ("split", "rows", "shards", "size"), rows)
-    report_columns(manifest, output)
+    show_splits(out, f"{output}: blocks of {layout.block_rows:,} rows", manifest)
+    show_columns(out, manifest, output)
     account = manifest.account
     out.print(
         f"{account.read:,} rows read = {sum(account.written.values()):,} written, "
@@ -86,34 +75,3 @@ def _report(manifest: Manifest, output: str, seconds: float, passes: float) -> N
         "more of them gains"
     )
     out.print(f"check: penstock verify {output}")
-
-
-def report_columns(manifest: Manifest, output: str) -> None:
-    """Print how columns are stored, and what becomes of rows without a value."""
-    out = console()
-    layout = PackedLayout.from_dict(manifest.packed or {}, output)
-    columns = [
-        (
-            column.name,
-            column.kind,
-            column.storage,
-            "x".join(map(str, column.shape)) or "any",
-            f"{column.filled:,}" if column.filled else "",
-        )
-        for column in layout.columns
-    ]
-    names = ("column", "kind", "stored as", "shape", "filled")
-    print_table(out, "", names, columns[:_MAX_COLUMNS])
-    if len(columns) > _MAX_COLUMNS:
-        out.print(f"  and {counted(len(columns) - _MAX_COLUMNS, 'more column')}")
-    filled = [column for column in layout.columns if column.filled]
-    if filled:
-        out.print(
-            f"{counted(len(filled), 'column')} had rows without a value, which have 0, 0.0 or the "
-            "empty text now; --on-missing list keeps the difference"
-        )
-    if empty := (manifest.packed or {}).get(EMPTY_COLUMNS):
-        out.print(
-            f"left out, as no row has a value: {', '.join(empty)}; a --schema that has a column "
-            "keeps it"
-        )

@@ -37,9 +37,10 @@ def test_what_a_user_sees(csv, tmp_path):
     assert done.returncode == 0
     assert done.stderr == "60 rows in 1 csv file(s); shards of each split: 2 as asked for\n"
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["split", "rows", "shards", "MiB"]
-    assert lines[3].startswith("60 rows read = 60 written + 0 quarantined + 0 blank, in ")
-    assert lines[4] == "look closer: penstock inspect out"
+    assert lines[0] == "out: 4 shards"
+    assert lines[1].split() == ["split", "rows", "shards", "size"]
+    assert lines[4].startswith("60 rows read = 60 written + 0 quarantined + 0 blank, in ")
+    assert lines[5] == "look closer: penstock inspect out"
     assert read_manifest(tmp_path / "out").account.read == 60
 
 
@@ -58,6 +59,9 @@ def test_wrong_use_is_exit_2(csv, tmp_path, penstock):
     done = penstock("ingest", "trips.csv", "out", "--split", "train", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "penstock: --split takes NAME=N, N a whole number; got 'train'\n"
+    done = penstock("ingest", "trips.csv", "--shrads", "2", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == ("penstock: ingest: no such option --shrads; did you mean --shards?\n")
 
 
 def test_the_manifest_as_json(csv, tmp_path, penstock):

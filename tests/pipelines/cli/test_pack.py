@@ -6,8 +6,13 @@ import tensorflow as tf
 import typer
 from typer.testing import CliRunner
 
+from penstock.components.doctor.inspect import inspect
+from penstock.components.doctor.verify import verify
 from penstock.components.errors import UsageError
+from penstock.components.tfrecord.manifest import read_manifest
 from penstock.pipelines.cli import pack
+from penstock.pipelines.cli.main import app as main
+from penstock.pipelines.cli.work.inspect import show_inspection
 
 app = typer.Typer()
 app.command("pack")(pack.command)
@@ -38,9 +43,9 @@ def test_what_is_said_when_it_is_done(rows, tmp_path):
     assert lines[0] == f"{tmp_path}/packed: blocks of 4 rows"
     assert lines[2].split() == ["train", "10", "2", "768", "B"]
     assert [line.split() for line in lines[4:7]] == [
-        ["column", "kind", "stored", "as", "shape", "filled"],
-        ["id", "INT", "int64", "1"],
-        ["s", "BYTES", "int32", "1", "1"],
+        ["column", "kind", "stored", "as", "shape", "bytes", "a", "row", "filled"],
+        ["id", "INT", "int64", "1", "8"],
+        ["s", "BYTES", "int32", "1", "4", "1"],
     ]
     assert lines[7] == (
         "1 column had rows without a value, which have 0, 0.0 or the empty text now; "
@@ -53,6 +58,38 @@ def test_what_is_said_when_it_is_done(rows, tmp_path):
     )  # fmt: skip
     assert lines[10] == f"check: penstock verify {tmp_path}/packed"
     assert (tmp_path / "packed/vocabulary/s.txt").read_text() == "w\n\n"
+
+
+def test_what_inspect_and_verify_say_of_it(rows, tmp_path, capsys):
+    packed = tmp_path / "packed"
+    assert run(rows, packed, "--block-rows", 4, "--shards", 1).exit_code == 0
+    manifest = read_manifest(packed)
+    report = inspect(str(packed))
+    show_inspection(report)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{packed}: 1 file, 576 B, 3 records (counted)"
+    assert lines[4] == f"{packed}/manifest.json, sha256 {manifest.sha256}"
+    assert lines[6].split() == ["train", "10", "1", "576", "B"]
+    assert lines[7:9] == [
+        f"10 rows, 0 quarantined, from examples, 1 file of digest {manifest.source_fingerprint}",
+        "packed in blocks of 4 rows, shuffled by seed 0; a row has 12 bytes beside its texts and "
+        "lists",
+    ]
+    assert [line.split()[:5] for line in lines[11:13]] == [
+        ["id", "INT", "int64", "1", "8"],
+        ["s", "BYTES", "cell", "1", "4"],
+    ]
+    assert not [line for line in lines if "in 3 packed blocks" in line]
+    raw = json.loads(report.to_json())["manifests"][str(packed)]
+    assert raw["packed"]["block_rows"] == 4
+
+    found = verify(str(packed))
+    assert (found.records, found.rows) == (3, 10)
+    (packed / "manifest.json").unlink()
+    assert verify(str(packed)).rows == 10
+    told = CliRunner().invoke(main, ["verify", str(packed)]).stdout.splitlines()
+    assert told[2].split()[-6:] == ["none", "3", "of", "10", "rows", "ok"]
+    assert told[-1] == "1 file, 576 B, 3 records of 10 rows: no faults"
 
 
 def test_columns_without_any_value_are_named(tmp_path):
