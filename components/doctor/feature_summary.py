@@ -1,5 +1,6 @@
 """Summaries of features over many records: protobuf Features in, a summary of each out."""
 
+import codecs
 from array import array
 from collections import Counter
 from collections.abc import Iterable
@@ -192,7 +193,8 @@ def _sample_value(value: float | bytes) -> str:
     if image := image_header(value):
         return f"<{image}, {len(value):,} bytes>"
     try:
-        text = value[: 4 * _SAMPLE_CHARACTERS].decode()
+        head = value[: 4 * _SAMPLE_CHARACTERS]  # which may end within a character
+        text = codecs.getincrementaldecoder("utf-8")().decode(head, head == value)
     except UnicodeDecodeError:
         text = ""
     is_text = all(one.isprintable() or one in "\n\r\t" for one in text)

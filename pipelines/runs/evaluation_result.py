@@ -13,6 +13,8 @@ from penstock.pipelines.runs import slices
 
 OVERALL, EXAMPLE_COUNT = slices.OVERALL, slices.EXAMPLE_COUNT
 MIN_SLICE_EXAMPLES = 30  # below that a slice's metric is mostly chance
+# Of 100 rows a share of one half has a 95 % interval of +-0.1.
+_FEW_ROWS = 100
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,17 @@ class EvaluationResult:
     higher_is_better: bool
     baseline: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     thresholds: tuple[Threshold, ...] = ()
+
+    @property
+    def caution(self) -> str:
+        """Why its verdict means little, in a sentence; empty where there are rows enough."""
+        rows = self.metrics.get(OVERALL, {}).get(EXAMPLE_COUNT, _FEW_ROWS)
+        if rows >= _FEW_ROWS:
+            return ""
+        return (
+            f"only {rows:,.0f} rows were evaluated: below {_FEW_ROWS} whether a threshold is "
+            "reached is mostly chance; evaluate on more data before you trust it"
+        )
 
     def worst_slices(self, count: int, *, min_examples: int = MIN_SLICE_EXAMPLES) -> list[str]:
         """Names of the slices where the deciding metric is worst, those with few rows left out."""

@@ -107,6 +107,8 @@ def _print_evaluation(out: Console, evaluation: EvaluationResult) -> None:
     print_table(
         out, f"evaluation  worst slices by {evaluation.deciding_metric}", ["", *names], rows
     )
+    if evaluation.caution:
+        out.print(f"            {evaluation.caution}")
     if few := evaluation.small_slices():
         out.print(
             f"            and {counted(len(few), 'slice')} of fewer than {MIN_SLICE_EXAMPLES} "

@@ -411,4 +411,5 @@ def test_a_hundred_features_and_ten_thousand_slices_stay_small(runs, tmp_path):
     html = render_report(report)
     assert report.missing == []
     assert html.count("user-0") > 9_000
+    assert "Mind: only 50 rows were evaluated: below 100 whether a threshold is " in html
     assert len(html.encode()) < 10_000_000

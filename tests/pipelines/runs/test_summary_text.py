@@ -1,6 +1,9 @@
 import json
 
+import pytest
+
 from penstock.components.trainer.record import TrainingRecord
+from penstock.pipelines.runs.evaluation_result import EvaluationResult
 from penstock.pipelines.runs.summary import RunSummary, collect
 from penstock.pipelines.runs.summary_text import show_summary
 
@@ -25,6 +28,19 @@ def test_what_limits_a_training_is_wrapped_below_the_other_lines(capsys):
         "on more",
     ]
     assert max(map(len, lines)) <= 88
+
+
+@pytest.mark.parametrize(("rows", "is_told"), [(42, True), (99, True), (100, False)])
+def test_an_evaluation_of_few_rows_is_told(capsys, rows, is_told):
+    metrics = {"overall": {"accuracy": 0.9, "example_count": float(rows)}}
+    evaluation = EvaluationResult(metrics, (), "accuracy", higher_is_better=True)
+    none = (None,) * 5
+    show_summary(RunSummary("taxi", "run-1", (), *none, evaluation, True, None, None))
+    line = (
+        f"            only {rows} rows were evaluated: below 100 whether a threshold is reached is "
+        "mostly chance; evaluate on more data before you trust it"
+    )
+    assert (line in capsys.readouterr().out.splitlines()) == is_told
 
 
 def test_a_model_that_cannot_be_served_is_told(runs, capsys):
