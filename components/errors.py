@@ -4,8 +4,9 @@ The command line prints the message of a `PenstockError` on stderr without a
 traceback and exits with its `exit_code`. Everything else that escapes is a bug.
 """
 
+import difflib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 
@@ -45,6 +46,13 @@ def one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """What a name that is none of `names` may have been meant to be, else all of them."""
+    names = [*names]
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"choices: {', '.join(names)}"
 
 
 def short_error(error: BaseException, limit: int = 200) -> str:

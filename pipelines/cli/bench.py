@@ -16,48 +16,21 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 _ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
-# By name the module in `benchmarks`, the name of its options dataclass, and what it answers.
+# By name the module in `benchmarks`, whose first line is the help, and its options dataclass.
 QUESTIONS = {
-    "images": (
-        "image_training",
-        "ImageTrainingOptions",
-        "A network of images trained from JPEG files by a Python generator, and from TFRecords.",
-    ),
-    "formats": (
-        "formats",
-        "FormatsOptions",
-        "Protobuf and JSON, compression, numbers of shards, and the formats of peers.",
-    ),
-    "gpu": (
-        "gpu",
-        "GpuOptions",
-        "Whether the device waits: inputs, networks, options, against a batch on the device.",
-    ),
-    "ingest": (
-        "ingest",
-        "CsvIngestOptions",
-        "CSV to TFRecord by a Python loop, by TFX's CsvExampleGen and by Penstock.",
-    ),
-    "ladder": (
-        "ladder",
-        "LadderOptions",
-        "Naive, prefetch, interleave, parallel map, whole batches, cache, packed.",
-    ),
-    "tabular": (
-        "tabular",
-        "TabularOptions",
-        "A table from CSV, TFX's stock input, row Examples and packed records; training too.",
-    ),
-    "verdict": (
-        "verdict",
-        "VerdictOptions",
-        "What a training is told of its input, held against what the remedy gains.",
-    ),
+    "images": "image_training:ImageTrainingOptions",
+    "formats": "formats:FormatsOptions",
+    "gpu": "gpu:GpuOptions",
+    "ingest": "ingest:CsvIngestOptions",
+    "ladder": "ladder:LadderOptions",
+    "tabular": "tabular:TabularOptions",
+    "verdict": "verdict:VerdictOptions",
 }
 
 
-def _add(name: str, module_name: str, options_name: str, help_text: str) -> None:
+def _add(name: str, place: str) -> None:
     # Light: TensorFlow comes in its children.
+    module_name, _, options_name = place.partition(":")
     module = importlib.import_module(f"penstock.benchmarks.{module_name}")
     options_type = getattr(module, options_name)
 
@@ -80,18 +53,19 @@ def _add(name: str, module_name: str, options_name: str, help_text: str) -> None
         _print(outcome)
         typer.echo(f"\nlook closer: {page}\n             {data}")
 
+    help_text = str(module.__doc__).partition("\n")[0]
     ask.__doc__ = f"{help_text}\n\nExample: penstock bench {name} --rounds 1"
     app.command(name)(with_flags(ask, options_type, panel="What is measured"))
 
 
-def _add_absent(name: str, help_text: str) -> None:
+def _add_absent(name: str) -> None:
     def ask() -> None:
+        """Comes with a checkout, not with the installed package."""
         raise UsageError(
             "penstock bench comes with a checkout, not with the installed package: clone the "
             "repository, run make setup there, and ask again"
         )
 
-    ask.__doc__ = f"{help_text}\n\nExample: penstock bench {name} --rounds 1"
     app.command(name, context_settings=_ANY_ARGUMENTS)(ask)
 
 
@@ -124,8 +98,8 @@ def _print(outcome: "Outcome") -> None:
 
 
 _is_checkout = importlib.util.find_spec("penstock.benchmarks") is not None
-for _name, _question in QUESTIONS.items():
+for _name, _place in QUESTIONS.items():
     if _is_checkout:
-        _add(_name, *_question)
+        _add(_name, _place)
     else:
-        _add_absent(_name, _question[-1])
+        _add_absent(_name)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.pipelines.cli.option_flags import Overwrite
 from penstock.pipelines.config.registry import PIPELINES
 from penstock.pipelines.kubeflow.plain.run import COMPONENTS
 
@@ -33,7 +34,7 @@ def command(
     allow_mutable_tag: Annotated[
         bool, typer.Option("--allow-mutable-tag", help="Take an image by tag, which may change.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Compile a TFX pipeline to a Kubeflow Pipelines v2 file, one container task a node.
 

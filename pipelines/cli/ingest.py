@@ -17,7 +17,7 @@ from penstock.components.files.output import check_output
 from penstock.components.packing.options import ImageColumn, PackOptions
 from penstock.components.sources.kinds import KINDS, options_type
 from penstock.components.tfrecord.sharding import ShardOptions
-from penstock.pipelines.cli.option_flags import flag_names, given, in_flags, with_flags
+from penstock.pipelines.cli.option_flags import Overwrite, flag_names, given, in_flags, with_flags
 
 # Options of the command itself, by their name in errors.
 _OWN_FLAGS = {
@@ -125,9 +125,7 @@ def _ingest(
             "column a list (list), or stops (fail). [fill]"
         ),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace OUTPUT once the new one is complete.")
-    ] = False,
+    overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest.")] = False,
     **source: Any,
 ) -> None:

@@ -14,6 +14,10 @@ from typing import Annotated, Any
 
 import typer
 
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace what is there, once the new is complete.")
+]
+
 _PLAIN = re.compile(r"[\w.]+")
 _OPTION = re.compile(r"`(\w+(?:=[^`]+)?)`")
 

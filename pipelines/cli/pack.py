@@ -9,7 +9,7 @@ from penstock.components.engine.options import EngineOptions
 from penstock.components.errors import UsageError
 from penstock.components.packing.options import ImageColumn, PackOptions
 from penstock.components.tfrecord.sharding import MIB, ShardOptions
-from penstock.pipelines.cli.option_flags import flag_names, given, in_flags, with_flags
+from penstock.pipelines.cli.option_flags import Overwrite, flag_names, given, in_flags, with_flags
 
 
 def _pack(
@@ -53,9 +53,7 @@ def _pack(
     memory_mib: Annotated[
         int, typer.Option(help="MiB of rows to shuffle in memory at a time.")
     ] = PackOptions.memory_bytes // MIB,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace OUTPUT once the new one is complete.")
-    ] = False,
+    overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest.")] = False,
     **engine: Any,
 ) -> None:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from penstock.pipelines.cli.option_flags import Overwrite
+
 
 def command(
     model: Annotated[
@@ -16,9 +18,7 @@ def command(
         str, typer.Argument(help="The table: a file, a glob or a folder; or a folder of images.")
     ],
     out: Annotated[Path, typer.Option(help="Parquet file to make.")] = Path("predictions.parquet"),
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the file once the new one is complete.")
-    ] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Predict every row of a table, or every image.
 

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from penstock.pipelines.cli.option_flags import Overwrite
+
 
 def command(
     runs: Annotated[
@@ -18,9 +20,7 @@ def command(
     out: Annotated[
         Path | None, typer.Option(help="The page. [report.html beside the metadata]")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the page that --out names.")
-    ] = False,
+    overwrite: Overwrite = False,
     root: Annotated[
         str, typer.Option(help="Folder, or mysql:// address, in which run ids are looked for.")
     ] = "runs",

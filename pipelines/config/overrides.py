@@ -5,7 +5,6 @@ A config is a tree of frozen dataclasses. Keys are dotted paths into it
 """
 
 import dataclasses
-import difflib
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from penstock.components.errors import UsageError
+from penstock.components.errors import UsageError, nearest
 
 Config = TypeVar("Config")
 
@@ -162,7 +161,7 @@ def _build(hint: type[Config], values: Mapping[str, Any], where: str) -> Config:
 
 def _hint(hints: Mapping[str, Any], name: str, path: str) -> Any:
     if name not in hints:
-        raise UsageError(f"{path}: no such option{_nearest(name, hints)}")
+        raise UsageError(f"{path}: no such option; {nearest(name, hints)}")
     return hints[name]
 
 
@@ -197,10 +196,3 @@ def _convert_plain(value: Any, hint: type, path: str) -> Any:
         return value
     expected = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
     raise UsageError(f"{path}: expected {expected.get(hint, hint.__name__)}, got {value!r}")
-
-
-def _nearest(name: str, names: Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(name, names, n=1)
-    if near:
-        return f"; did you mean {near[0]!r}?"
-    return f"; choices: {', '.join(names)}"

@@ -34,7 +34,6 @@ class ColumnLook:
         rows: Rows that were looked at.
         nulls: Those without a value.
         counts: Its values and how often each came, the most frequent first.
-        mean: Of numbers; else 0.
         deviation: The standard deviation of numbers; else 0.
         date_format: One of `DATE_FORMATS`, or None where it is no date.
     """
@@ -45,7 +44,6 @@ class ColumnLook:
     rows: int
     nulls: int = 0
     counts: tuple[tuple[object, int], ...] = ()
-    mean: float = 0.0
     deviation: float = 0.0
     date_format: str | None = None
 
@@ -114,8 +112,7 @@ def look_at_columns(source: Source) -> list[ColumnLook]:
                 table.num_rows,
                 values.null_count,
                 ordered,
-                mean=_number(pc.mean(numbers)) if numbers is not None else 0.0,
-                deviation=_number(pc.stddev(numbers)) if numbers is not None else 0.0,
+                deviation=0.0 if numbers is None else pc.stddev(numbers).as_py() or 0.0,
                 date_format=date_format,
             )
         )
@@ -175,7 +172,3 @@ def _share(pattern: re.Pattern[str], texts: Sequence[str]) -> float:
 
 def _text(value: object) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-
-
-def _number(scalar: pa.Scalar) -> float:
-    return float(scalar.as_py() or 0.0)

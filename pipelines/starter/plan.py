@@ -35,7 +35,6 @@ class Plan:
         thresholds: Metrics that a model must reach.
         max_worsening: Most by which they may be worse than those of the model before.
         slices: Raw features by whose values they are given as well.
-        why: How the thresholds came about.
         filters: Of the small network of images.
     """
 
@@ -48,7 +47,6 @@ class Plan:
     thresholds: dict[str, float]
     max_worsening: dict[str, float]
     slices: tuple[str, ...]
-    why: str
     filters: tuple[int, ...] = ()
 
     @property
@@ -84,7 +82,6 @@ def plan_table(look: TableLook, data_name: str) -> Plan:
         thresholds=thresholds,
         max_worsening=worsening,
         slices=tuple(sliced[:_MAX_SLICES]),
-        why="As little as a constant reaches: ask more.",
     )
 
 
@@ -124,7 +121,6 @@ def plan_images(look: ImagesLook, data_name: str) -> Plan:
         thresholds={"SparseCategoricalAccuracy": _majority(max(look.classes.values()), look.rows)},
         max_worsening={"SparseCategoricalAccuracy": 0.02},
         slices=(image_features.TEXT,) if look.has_words else (),
-        why="As little as a constant reaches: ask more.",
         filters=(16, 32, 64, 96, 128)[:stages],
     )
 

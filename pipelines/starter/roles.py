@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, nearest
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.trainer.served_columns import features_by_column_name
 from penstock.pipelines.blocks.target import Target
@@ -70,7 +70,7 @@ def find_roles(looks: Sequence[ColumnLook], targets: Sequence[str]) -> Roles:
     roles = Roles()
     for name in targets:
         if name not in by_name:
-            raise UsageError(f"no column {name!r}; the data has {', '.join(by_name)}")
+            raise UsageError(f"no column {name!r}; {nearest(name, by_name)}")
         roles.targets.append(_target(by_name[name]))
         if by_name[name].kind is FeatureKind.FLOAT and roles.targets[-1].classes:
             roles.whole.add(name)

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -34,10 +35,10 @@ def print_table(
         out.print(table, soft_wrap=False)
         return
     lines = [headers, *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(headers))]
+    widths = [max(cell_len(line[i]) for line in lines) for i in range(len(headers))]
     out.print(title)
     for line in lines:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        cells = (set_cell_size(cell, width) for cell, width in zip(line, widths, strict=True))
         out.print(f"  {'  '.join(cells).rstrip()}")
 
 

@@ -86,7 +86,7 @@ def test_columns_are_told_by_their_values(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "error", "message"),
     [
-        ({"z": lambda i: i}, UsageError, "no column 'y'; the data has x, z"),
+        ({"z": lambda i: i}, UsageError, "no column 'y'; choices: x, z"),
         (
             {"y": lambda i: i % 2 if i else ""},
             DataError,
