@@ -28,7 +28,8 @@ _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 _MAX_LOOKED_AT = 1000
 _COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
 _STRAY = re.compile(
-    r"^[._]|^readme\b|^license\b|\.(crc|md|tmp|_copying_|swp|bak|pbtxt|json|ya?ml)$|~$", re.I
+    r"^[._]|^thumbs\.db$|^readme\b|^license\b|\.(crc|md|tmp|_copying_|swp|bak|pbtxt|json|ya?ml)$|~$",
+    re.I,
 )
 
 

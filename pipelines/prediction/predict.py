@@ -207,8 +207,11 @@ def _texts(rows: pa.Table) -> pa.Table:
 
 
 def _joined(rows: pa.Table, predictions: Mapping[str, pa.Array]) -> pa.Table:
-    """The rows with the predictions behind; a column of the same name is replaced."""
-    kept = rows.drop([name for name in predictions if name in rows.column_names])
+    """The rows with the predictions behind; DataError if they have a column of the same name."""
+    if taken := [name for name in predictions if name in rows.column_names]:
+        raise DataError(
+            f"the data has columns that predictions are written to: {', '.join(taken)}; rename them"
+        )
     for name, values in predictions.items():
-        kept = kept.append_column(name, pa.chunked_array([values]))
-    return kept
+        rows = rows.append_column(name, pa.chunked_array([values]))
+    return rows

@@ -70,7 +70,8 @@ def test_a_named_file_is_taken_whatever_its_name_and_only_once(tree):
         ),
         (
             "photos",
-            "photos: no data file matches; there are images below it: say --kind images",
+            "photos: no data file matches but photos/Thumbs.db, which are not data; there are "
+            "images below it: say --kind images",
         ),
         (
             "texts",
@@ -80,7 +81,7 @@ def test_a_named_file_is_taken_whatever_its_name_and_only_once(tree):
     ],
 )
 def test_nothing_found_is_an_error(tree, pattern, message):
-    tree("d/1.csv", "empty/_SUCCESS", "photos/cat/1.JPG", "texts/all.json")
+    tree("d/1.csv", "empty/_SUCCESS", "photos/cat/1.JPG", "photos/Thumbs.db", "texts/all.json")
     with pytest.raises(DataError) as error:
         list_files(pattern, None)
     assert str(error.value) == message

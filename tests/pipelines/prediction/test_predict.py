@@ -102,6 +102,16 @@ def test_what_is_no_model_is_refused(tmp_path, runs):
         predict(str(runs), data, tmp_path)
 
 
+def test_columns_of_the_data_are_not_replaced_by_predictions(tmp_path, runs):
+    data = rows_of(tmp_path, "1,1,a,mine", header="age,monthly fee,plan,prediction")
+    with pytest.raises(DataError) as error:
+        predict(str(runs), data, tmp_path / "p.parquet")
+    assert str(error.value) == (
+        "the data has columns that predictions are written to: prediction; rename them"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
+
+
 def test_a_file_that_is_there_is_kept_unless_it_may_be_replaced(tmp_path, runs):
     out = tmp_path / "p.parquet"
     out.write_text("of last week")
