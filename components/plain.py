@@ -4,11 +4,11 @@ import types
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import lru_cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 
-_PLAIN: dict[Any, tuple[type | tuple[type, ...], str]] = {
+_PLAIN: dict[Any, tuple[Any, str]] = {
     int: (int, "a whole number, 0 or more"),
     float: ((int, float), "a number"),
     str: (str, "text"),
@@ -24,12 +24,14 @@ def from_plain(kind: type[T], raw: Mapping[str, Any]) -> T:
     Raises:
         TypeError: A value has another type, is missing or unknown; names it.
     """
-    hints = _hints(kind)
+    hints = _hints(cast(Any, kind))
     # What is unknown goes on, for the class to refuse by its name.
     return kind(**{n: _made(hints.get(n, Any), value, repr(n)) for n, value in raw.items()})
 
 
-_hints = lru_cache(get_type_hints)
+@lru_cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def _made(hint: Any, value: Any, name: str, or_null: str = "") -> Any:
@@ -43,7 +45,7 @@ def _made(hint: Any, value: Any, name: str, or_null: str = "") -> Any:
     if origin in (Union, types.UnionType):
         return None if value is None else _made(of[0], value, name, " or null")
     if is_dataclass(hint):
-        return from_plain(hint, value)
+        return from_plain(cast(type, hint), value)
     if origin in (tuple, Sequence):
         return tuple(_made(of[0], part, name) for part in value)
     if origin is Mapping:

@@ -27,7 +27,7 @@ def names_in(folder: str) -> list[str]:
     if not is_remote(folder):
         return sorted(os.listdir(folder))
     files, folders = list_folder(folder)
-    return sorted([*map(posixpath.basename, files), *folders])
+    return sorted([*(posixpath.basename(file) for file in files), *folders])
 
 
 def splits_in(folder: str) -> list[str]:
