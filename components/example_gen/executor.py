@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from apache_beam.options.pipeline_options import DirectOptions
 from tfx import types
 from tfx.components.util import examples_utils
 from tfx.dsl.components.base import base_beam_executor
@@ -11,10 +12,11 @@ from tfx.types import artifact_utils, standard_component_specs
 
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.node_options import NodeOptions, node_inputs
-from penstock.components.example_gen.stage import spread_by
+from penstock.components.example_gen.stage import LOCAL_RUNNERS, spread_by
 from penstock.components.example_gen.write_shards import Job
 from penstock.components.files.spool import remove_copies
 from penstock.components.sources.open import open_source
+from penstock.components.sources.spread import Spread, processes
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 
 
@@ -38,7 +40,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             output_dict[standard_component_specs.EXAMPLES_KEY]
         )
         jobs: list[Job] = []
-        spread = spread_by(self._make_beam_pipeline, examples.uri)
+        spread = self._spread(examples.uri)
         try:
             for part in node_inputs(exec_properties):
                 source = open_source(part.pattern, part.source, spread)
@@ -56,3 +58,9 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             if has_sequences
             else example_gen_pb2.FORMAT_TF_EXAMPLE,
         )
+
+    def _spread(self, output: str) -> Spread:
+        pipeline = self._make_beam_pipeline()
+        if isinstance(pipeline.runner, LOCAL_RUNNERS):
+            return processes(pipeline.options.view_as(DirectOptions).direct_num_workers)
+        return spread_by(self._make_beam_pipeline, output)

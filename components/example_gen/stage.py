@@ -31,7 +31,7 @@ _STOPPED = f"{WORK_DIR}/stopped"
 _RESULTS = f"{WORK_DIR}/results"
 # These try nothing again, and what a task raises they print with its traceback.
 LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
-# Of less two processes save nothing: they take 5 s to start, in which one scans 1 GiB.
+# Of less an engine saves nothing: it takes 5 s and more to start, in which one process scans 1 GiB.
 _WORTH_SPREADING_BYTES = 2048 * MIB
 # Of more tasks several are an element: a scan of a million small files has a task for each, and an
 # element of its own would be 6 kB in Beam's runner.

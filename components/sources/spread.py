@@ -1,10 +1,26 @@
-"""How the tasks of a scan are done: one after the other here, or by the processes of an engine."""
+"""How the tasks of a scan are done: in this process, in several here, or by those of an engine."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, Protocol, TypeVar
+
+from penstock.components.errors import DataError, PenstockError
+from penstock.components.tfrecord.sharding import MIB
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+# Of less several processes save little: one takes 0.5 s to start, in which 150 MiB are scanned.
+_WORTH_PROCESSES_BYTES = 256 * MIB
+# A command of our own, because multiprocessing's imports the user's script once more.
+_WORKER = "import sys; from penstock.components.sources import spread; spread._serve(sys.argv[1])"
 
 
 class Spread(Protocol):
@@ -30,3 +46,83 @@ def here(work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int
     """In this process."""
     del input_bytes
     return [work(task) for task in tasks]
+
+
+def processes(count: int) -> Spread:
+    """By this process and others of this machine, `count` in all, where there is much to read.
+
+    They import what a scan needs and no Beam: 0.5 s of CPU each, where a worker of Beam's takes 3.
+    """
+
+    def spread(
+        work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int
+    ) -> list[Result]:
+        if count < 2 or len(tasks) < 2 or input_bytes < _WORTH_PROCESSES_BYTES:
+            return here(work, tasks, input_bytes)
+        todo = iter(enumerate(tasks))  # of all threads
+        done, failed = dict[int, Result](), dict[int, Exception]()
+
+        def drain(do: Callable[[Task], Result]) -> None:
+            for at, task in todo:
+                try:
+                    done[at] = do(task)
+                except Exception as error:
+                    failed[at] = error
+                    deque(todo, maxlen=0)  # the others begin no more
+
+        with ThreadPoolExecutor(count) as pool, ExitStack() as stack:
+            others = [stack.enter_context(_started(work)) for _ in tasks[1:count]]
+            threads = [pool.submit(drain, partial(_ask, other)) for other in others]
+            drain(work)
+            wait(threads)
+        if failed:
+            raise failed[min(failed)]
+        return [done[at] for at in range(len(tasks))]
+
+    return spread
+
+
+@contextmanager
+def _started(work: Callable[[Any], Any]) -> Iterator[Connection]:
+    """A process that is sent tasks and answers each; killed where the block fails."""
+    ours, theirs = Pipe()
+    handle = theirs.fileno()
+    # In a session of its own: Ctrl-C is left to this process.
+    with subprocess.Popen(
+        [sys.executable, "-c", _WORKER, str(handle)], pass_fds=[handle], start_new_session=True
+    ) as process:
+        try:
+            theirs.close()
+            with ours:
+                ours.send(work)
+                yield ours
+        except BaseException:
+            process.kill()
+            raise
+
+
+def _ask(other: Connection, task: Any) -> Any:
+    try:
+        other.send(task)
+        answer = other.recv()
+    except (EOFError, OSError) as error:
+        raise DataError(
+            "a process that scans was lost; the system kills one where memory runs out: use fewer "
+            "workers, or give more memory"
+        ) from error
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def _serve(handle: str) -> None:
+    """Be such a process, until the one that started it ends or wants no more."""
+    with Connection(int(handle)) as asked, suppress(EOFError, ConnectionError):
+        work = asked.recv()
+        while True:
+            task = asked.recv()
+            try:
+                answer = work(task)
+            except (PenstockError, OSError) as error:
+                answer = error
+            asked.send(answer)

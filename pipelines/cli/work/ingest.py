@@ -20,6 +20,7 @@ from penstock.components.packing.options import PackOptions
 from penstock.components.packing.spool import pack_source
 from penstock.components.sources.kinds import KindOptions, find_kind
 from penstock.components.sources.open import open_source
+from penstock.components.sources.spread import processes
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.pipelines.cli.work.inspect import show_columns, show_splits
 from penstock.pipelines.terminal.interrupts import whole_or_nothing
@@ -52,7 +53,8 @@ def run_ingest(
     if packing and engine.runner != "local" and store_address(output):
         raise UsageError(f"{output}: an engine packs into a folder that its workers see; or pack")
     with whole_or_nothing():
-        jobs, spread = [], spread_by(make_pipeline, output)
+        jobs, is_here = [], engine.runner == "local"
+        spread = processes(engine.workers) if is_here else spread_by(make_pipeline, output)
         for inputs, splits in parts:
             source = open_source(_as_workers_see(inputs, engine), source_options, spread)
             jobs.append(plan_job(source, splits, options))

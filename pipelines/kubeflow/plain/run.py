@@ -34,9 +34,9 @@ def _ingest(task: ExecutorInput) -> None:
     from penstock.components.example_gen.ingest import ingest, plan_job
     from penstock.components.example_gen.options import IngestOptions
     from penstock.components.example_gen.split_options import Split, SplitOptions
-    from penstock.components.example_gen.stage import spread_by
     from penstock.components.sources.kinds import options_type
     from penstock.components.sources.open import open_source
+    from penstock.components.sources.spread import processes
 
     given = task.parameters
     options = from_mapping(
@@ -53,17 +53,17 @@ def _ingest(task: ExecutorInput) -> None:
     kind = given.get("kind") or None
     values = {**given.get("source", {}), **({"kind": kind} if kind else {})}
     output = task.output_path("examples")
-    make_pipeline = partial(local_pipeline, given.get("workers", 1))
+    workers = given.get("workers", 1)
     with tempfile.TemporaryDirectory() as folder:
         if schema := _schema_file(given, folder):
             values["schema_file"] = str(schema)
         source = open_source(
             inputs if data is None else [str(data)],
             from_mapping(options_type(kind), values, where="source"),
-            spread_by(make_pipeline, output),
+            processes(workers),
         )
         job = plan_job(source, SplitOptions(shares) if shares else SplitOptions(), options)
-        manifest = ingest([job], output, options, make_pipeline, overwrite=True)
+        manifest = ingest([job], output, options, partial(local_pipeline, workers), overwrite=True)
     account = manifest.account
     print(f"{account.read:,} rows read, {len(manifest.shards)} shards: {manifest.plan}")
     figures = {

@@ -97,16 +97,6 @@ def test_parts_on_an_engine_give_the_same_manifest(tmp_path, monkeypatch, kind, 
     assert found.account.read == here.rows
 
 
-@pytest.mark.ci
-def test_two_processes_scan_what_one_does(tmp_path):
-    csv(tmp_path)
-    spread = spread_by(partial(local_pipeline, 2), tmp_path / "out")
-    there = open_source(str(tmp_path / "*.csv"), None, spread)
-    here = open_source(str(tmp_path / "*.csv"))
-    assert (there.fingerprint, there.columns) == (here.fingerprint, here.columns)
-    assert there.cut(5) == here.cut(5)
-
-
 def test_what_stops_a_task_is_told_in_a_line(tmp_path):
     parquet(tmp_path)
     (tmp_path / "1.parquet").write_bytes(b"PAR1" + bytes(20))
