@@ -54,7 +54,8 @@ def main() -> None:
         runs = [(n, *scan(Path(folder), n)) for _ in range(args.rounds) for n in (1, args.workers)]
     if len({found for *_, found in runs}) > 1:
         raise DataError(f"{args.workers} processes found something else than one")
-    wall, cpu = ({n: min(one[at] for one in runs if one[0] == n) for n, *_ in runs} for at in (1, 2))
+    wall = {n: min(wall for m, wall, _, _ in runs if m == n) for n in (1, args.workers)}
+    cpu = {n: min(cpu for m, _, cpu, _ in runs if m == n) for n in (1, args.workers)}
     faster = wall[1] / wall[args.workers]
     if args.json:
         print(json.dumps({"bytes": size, "wall_s": wall, "cpu_s": cpu, "times_as_fast": faster}))

@@ -1,7 +1,7 @@
-"""What all tasks of an ingest did, as one manifest, and whether its account may stand."""
+"""What all tasks of an ingest did, as one manifest whose account may stand."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from penstock.components.errors import DataError
 from penstock.components.example_gen.options import IngestOptions
@@ -20,37 +20,40 @@ from penstock.components.tfrecord.manifest import (
 
 
 def manifest_of(
-    jobs: Sequence[Job], options: IngestOptions, results: Sequence[TaskResult]
+    jobs: Sequence[Job], options: IngestOptions, results: Iterable[TaskResult]
 ) -> Manifest:
-    """The manifest of what the jobs' tasks wrote."""
-    splits = _shards_by_split(jobs, results)
-    quarantined = sum(result.quarantined for result in results)
+    """The manifest of what the jobs' tasks wrote.
+
+    Raises:
+        DataError: More rows are quarantined than the options allow, or all.
+    """
+    found: dict[str, list[Shard]] = {s.name: [] for job in jobs for s in job.splits.splits}
+    read = quarantined = blank = 0
+    first = None
+    for result in results:
+        for name, shard in result.shards.items():
+            found[name].append(shard)
+        read += result.read
+        quarantined += result.quarantined
+        blank += result.blank
+        first = first or result.first_rejected
+    written = {name: sum(shard.rows for shard in shards) for name, shards in found.items()}
+    account = RowAccount(read, written, quarantined, blank)
+    _check(account, options, first)
     columns = _manifest_columns(jobs[0].source.columns)
     return Manifest(
-        splits=splits,
+        splits={name: tuple(shards) for name, shards in found.items()},
         columns=columns,
         schema_sha256=schema_sha256(columns),
         source_kind=jobs[0].source.kind,
         source_fingerprint=_fingerprint(jobs),
         source_files=sum(len(job.source.files) for job in jobs),
-        account=RowAccount(
-            read=sum(result.read for result in results),
-            written={name: sum(s.rows for s in shards) for name, shards in splits.items()},
-            quarantined=quarantined,
-            blank=sum(result.blank for result in results),
-        ),
+        account=account,
         compression=options.compression,
         plan="; ".join(dict.fromkeys(job.plan.reason for job in jobs)),
         quarantine=QUARANTINE_DIR if quarantined else None,
         parquet=PARQUET_DIR if options.parquet_copy else None,
     )
-
-
-def _shards_by_split(
-    jobs: Sequence[Job], results: Sequence[TaskResult]
-) -> Mapping[str, Sequence[Shard]]:
-    names = [split.name for job in jobs for split in job.splits.splits]
-    return {name: tuple(r.shards[name] for r in results if name in r.shards) for name in names}
 
 
 def _manifest_columns(columns: Sequence[Column]) -> tuple[ManifestColumn, ...]:
@@ -67,12 +70,8 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def check_account(
-    manifest: Manifest, options: IngestOptions, results: Sequence[TaskResult]
-) -> None:
-    """Refuse, by DataError, more quarantined rows than the options allow, or none but such."""
-    account = manifest.account
-    first = next((result.first_rejected for result in results if result.first_rejected), None)
+def _check(account: RowAccount, options: IngestOptions, first: str | None) -> None:
+    """Refuse more quarantined rows than the options allow, or none but such."""
     if account.quarantined and not sum(account.written.values()):
         raise DataError(
             f"none of {account.quarantined:,} rows fits, so there is nothing to train on; "

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.example_gen.account import check_account, manifest_of
+from penstock.components.example_gen.account import manifest_of
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.shard_task import (
     StrictError,
@@ -109,7 +109,6 @@ def ingest(
             results = run_tasks(shard_tasks(jobs), work, opened, make_pipeline)
         manifest = manifest_of(jobs, options, results)
         _check_all_read(manifest, jobs)
-        check_account(manifest, options, results)
         opened.commit(manifest)
     return manifest
 

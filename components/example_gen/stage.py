@@ -9,6 +9,7 @@ rows, and never a list of files, so what an engine carries does not grow with th
 """
 
 import pickle
+import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -33,9 +34,9 @@ _RESULTS = f"{WORK_DIR}/results"
 LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
 # Of less an engine saves nothing: it takes 5 s and more to start, in which one process scans 1 GiB.
 _WORTH_SPREADING_BYTES = 2048 * MIB
-# Of more tasks several are an element: a scan of a million small files has a task for each, and an
-# element of its own would be 6 kB in Beam's runner.
-_MAX_ELEMENTS = 10_000
+# Of more tasks several are an element: each is 6 kB in Beam's runner on this machine. A cluster has
+# fewer slots.
+_MAX_ELEMENTS = 4_000
 
 MakePipeline = Callable[[], AbstractContextManager[beam.Pipeline]]
 
@@ -49,7 +50,7 @@ class _Planned(NamedTuple):
 
 
 class _Done(NamedTuple):
-    """What each of some tasks gave, pickled; or what of the data stopped one, in one line."""
+    """What each of some tasks gave, packed; or what of the data stopped one, in one line."""
 
     number: int
     results: bytes
@@ -61,8 +62,8 @@ def run_tasks(
     work: Callable[[Task], Result],
     place: Output,
     make_pipeline: MakePipeline,
-) -> list[Result]:
-    """What `work` gives for each task, in order.
+) -> Iterator[Result]:
+    """What `work` gives for each task, in order; all is done when this returns.
 
     Raises:
         DataError: The data stopped one; says what the first of them was stopped by.
@@ -83,7 +84,19 @@ def run_tasks(
         if one.error is not None:
             raise DataError(one.error)
     assert [one.number for one in done] == [one.number for one in planned], "a task is missing"
-    return [result for one in done for result in pickle.loads(one.results)]
+    return _unpacked(done)
+
+
+def _packed(results: list[Any]) -> bytes:
+    # Who plans holds those of all tasks, several times over in Beam; of shards' names 1/3 is left.
+    return zlib.compress(pickle.dumps(results, pickle.HIGHEST_PROTOCOL), 1)
+
+
+def _unpacked(done: list[_Done]) -> Iterator[Any]:
+    """The results; those of an element are held no longer than they are looked at."""
+    done.reverse()
+    while done:
+        yield from pickle.loads(zlib.decompress(done.pop().results))
 
 
 @contextmanager
@@ -114,7 +127,7 @@ def spread_by(make_pipeline: MakePipeline, output: str | PathLike[str]) -> Sprea
         if input_bytes < _WORTH_SPREADING_BYTES or len(tasks) < 2:
             return here(work, tasks, input_bytes)
         with open_workspace(output) as place:
-            return run_tasks(tasks, work, place, make_pipeline)
+            return list(run_tasks(tasks, work, place, make_pipeline))
 
     return spread
 
@@ -133,7 +146,7 @@ class _RunTask(beam.DoFn):
         try:
             while plan.tell() < end - start:
                 results.append(self._work(pickle.load(plan)))
-            return [_Done(number, pickle.dumps(results, pickle.HIGHEST_PROTOCOL))]
+            return [_Done(number, _packed(results))]
         except (OSError, TriesFailedError) as error:
             if self._engine_retries:
                 raise

@@ -13,8 +13,8 @@ import os
 import shutil
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,7 +147,8 @@ class LocalOutput(Output):
         for file in files_below(folder):
             name = file.relative_to(folder)
             for parent in reversed(name.parents[:-1]):
-                (self.folder / parent).mkdir(exist_ok=True)
+                if parent.name != WORK_DIR:  # a late try does not bring it back
+                    (self.folder / parent).mkdir(exist_ok=True)
             file.rename(self.folder / name)
 
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
@@ -170,15 +171,13 @@ class LocalOutput(Output):
         over = self.folder / f"{WORK_DIR}-over"
         (self.folder / WORK_DIR).rename(over)  # of two tries at a task one may still be writing
         shutil.rmtree(over)
-        check_sizes(
-            self.folder,
-            manifest,
-            {
-                file.relative_to(self.folder).as_posix(): file.stat().st_size
-                for file in files_below(self.folder)
-            },
-        )
+        check_sizes(self.folder, manifest, self._size)
         write_manifest(self.folder, manifest)
+
+    def _size(self, name: str) -> int | None:
+        with suppress(FileNotFoundError):
+            return os.stat(self.folder / name).st_size
+        return None
 
 
 def files_below(folder: Path) -> list[Path]:
@@ -186,20 +185,21 @@ def files_below(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def check_sizes(place: object, manifest: Manifest, sizes: dict[str, int]) -> None:
+def check_sizes(place: object, manifest: Manifest, size_of: Callable[[str], int | None]) -> None:
     """Refuse shards that are not as their writers said.
 
     Args:
         place: The output, for messages.
         manifest: What was written.
-        sizes: What is there: bytes by name.
+        size_of: Bytes of a file by its name; None if it is not there.
 
     Raises:
         DataError: Names the first.
     """
     for shard in manifest.shards:
-        if sizes.get(shard.file) != shard.bytes:
+        size = size_of(shard.file)
+        if size != shard.bytes:
             raise DataError(
-                f"{place}/{shard.file}: has {sizes.get(shard.file, 'no')} bytes where a worker "
+                f"{place}/{shard.file}: has {'no' if size is None else size} bytes where a worker "
                 f"wrote {shard.bytes}; do all workers see this output?"
             )

@@ -28,7 +28,7 @@ from penstock.components.files.output import WORK_DIR, Output, check_sizes, file
 from penstock.components.files.remote import RemoteFile, ask, find_below, remote_file
 from penstock.components.files.remote_retry import LOGIN_ADVICE, NotThereError, retried
 from penstock.components.files.remote_system import file_system
-from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, write_manifest
 from penstock.components.tfrecord.sharding import split_of
 
 _LOG = logging.getLogger(__name__)
@@ -84,7 +84,8 @@ class StoreOutput(Output):
     def commit(self, manifest: Manifest) -> None:
         """See `Output`."""
         names = _names(self.address)
-        check_sizes(self.address, manifest, {name: file.size or 0 for name, file in names.items()})
+        sizes = {name: file.size or 0 for name, file in names.items()}
+        check_sizes(self.address, manifest, sizes.get)
         if not self.has_claim(names):
             raise DataError(f"{self.address}: another ingest took over here; start again")
         listed = {shard.file for shard in manifest.shards}
@@ -92,7 +93,7 @@ class StoreOutput(Output):
             if split_of(name) is not None and name not in listed:
                 ask(file, "rm_file")
         with self.new_try() as folder:
-            (folder / MANIFEST_NAME).write_text(manifest.to_json(), encoding="utf-8")
+            write_manifest(folder, manifest)
             self.take(folder)
 
     def has_claim(self, names: dict[str, RemoteFile]) -> bool:

@@ -114,9 +114,10 @@ def _check_names(
             )
     blank = [str(at) for at, name in enumerate(names, 1) if not name.strip()]
     if blank:
+        index = ", or where it is pandas' index write df.to_csv(..., index=False)"
         raise DataError(
             f"{place}: blank name of column {', '.join(blank)} of {len(names)}; "
-            "name it in the header"
+            f"name it in the header{index if blank == ['1'] else ''}"
         )
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:

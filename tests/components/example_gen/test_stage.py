@@ -114,6 +114,6 @@ def test_more_tasks_than_elements_give_their_results_in_order(tmp_path, monkeypa
     with open_workspace(tmp_path / "out") as place:
         for count in (1, 4, 10):
             done = stage.run_tasks(range(count), str, place, partial(local_pipeline, 1))
-            assert done == [str(number) for number in range(count)]
+            assert list(done) == [str(number) for number in range(count)]
             place.folder.joinpath(".work/plan").unlink()
         assert len(pickle.loads(place.read(".work/results"))) == 4

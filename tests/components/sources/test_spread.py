@@ -1,7 +1,6 @@
 """Scans by several processes of this machine: the same as one's, and what stops them is told."""
 
 import os
-import signal
 
 import pytest
 

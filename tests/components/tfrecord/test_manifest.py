@@ -1,4 +1,5 @@
 import dataclasses
+import hashlib
 import json
 
 import pytest
@@ -114,6 +115,9 @@ def test_a_value_of_another_type_is_named(artifact, path, value, text):
 def test_equal_manifests_give_equal_text(artifact):
     manifest = read_manifest(artifact)
     assert dataclasses.replace(manifest).to_json() == manifest.to_json()
+    whole = json.dumps({"version": 1, **dataclasses.asdict(manifest)}, indent=1) + "\n"
+    assert manifest.to_json() == whole
+    assert manifest.sha256 == hashlib.sha256(whole.encode()).hexdigest()
 
 
 @pytest.mark.parametrize("file", ["../secret", "Split-train/../../secret", "/etc/passwd"])

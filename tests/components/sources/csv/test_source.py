@@ -337,6 +337,11 @@ def test_what_is_not_text_is_named_by_its_looks(write, content, message):
         ("a,b,a,b,c", "duplicate column 'a', 'b'; names must differ, rename one"),
         ("a,,c, ", "blank name of column 2, 4 of 4; name it in the header"),
         (
+            ",a,b",
+            "blank name of column 1 of 3; name it in the header, or where it is pandas' index "
+            "write df.to_csv(..., index=False)",
+        ),
+        (
             "1,2.5,-3",
             "expected a header, found data ('1', '2.5', '-3'); if the files have none, set "
             "`column_names`",
