@@ -13,7 +13,7 @@ from penstock.components.errors import PenstockError, UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.files.listing import EXTENSIONS
-from penstock.components.files.output import check_output
+from penstock.components.files.output import check_output, store_address
 from penstock.components.packing.options import ImageColumn, PackOptions
 from penstock.components.sources.kinds import KINDS, options_type
 from penstock.components.tfrecord.sharding import ShardOptions
@@ -152,6 +152,11 @@ def _ingest(
         packing = _packing(options, ids or [], image or [], on_missing) if packed else None
         if not packed and (ids or image or on_missing):
             raise UsageError("--ids, --image and --on-missing go with --packed")
+        if packed and engine.runner != "local" and store_address(output):
+            raise UsageError(
+                f"{output}: by an engine --packed needs a folder that its workers see; or ingest "
+                "without --packed, and then penstock pack"
+            )
         # Before the imports, and before the input, which may take long to come over a network.
         check_output(output, overwrite=overwrite)
         # Beam and Arrow take a second or two to import; --help needs neither.

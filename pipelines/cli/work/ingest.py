@@ -9,13 +9,11 @@ from glob import glob
 
 from penstock.components.engine.options import EngineOptions
 from penstock.components.engine.pipeline import engine_pipeline
-from penstock.components.errors import UsageError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.stage import spread_by
 from penstock.components.example_gen.write_shards import Job
-from penstock.components.files.output import store_address
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.spool import pack_source
 from penstock.components.sources.kinds import KindOptions, find_kind
@@ -50,8 +48,6 @@ def run_ingest(
     told = console(stderr=True)
     started = time.perf_counter()
     make_pipeline = partial(engine_pipeline, engine)
-    if packing and engine.runner != "local" and store_address(output):
-        raise UsageError(f"{output}: an engine packs into a folder that its workers see; or pack")
     with whole_or_nothing():
         jobs, is_here = [], engine.runner == "local"
         spread = processes(engine.workers) if is_here else spread_by(make_pipeline, output)

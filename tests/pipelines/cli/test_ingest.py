@@ -211,6 +211,11 @@ def test_packed_records_are_written_instead(csv, tmp_path):
         assert isinstance(done.exception, UsageError)
         assert str(done.exception).startswith(text)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "trips.csv"]
+    options = ("--packed", "--runner", "dask", "--dask-scheduler", "host:8786")
+    assert str(ingest(csv, "s3://bucket/out", *options).exception) == (
+        "s3://bucket/out: by an engine --packed needs a folder that its workers see; or ingest "
+        "without --packed, and then penstock pack"
+    )
 
 
 def test_packed_rows_without_a_value_are_told(tmp_path):
