@@ -110,22 +110,24 @@ def test_the_placeholder_of_a_digest_stands_where_the_readme_says_alone():
         assert f"name: {image}" in readme
 
 
-def test_a_users_own_kustomization_says_the_images(render, tmp_path):
-    digest = "sha256:" + "ab" * 32
+def test_the_readmes_kustomization_says_images_and_namespace_of_all(render, tmp_path):
+    """A component that a user adds is not in the namespace that an overlay says for itself."""
     (tmp_path / "penstock").symlink_to(K8S.parent)
-    images = [
-        {"name": "registry.example/penstock", "newName": "me/penstock", "digest": digest},
-        {"name": "docker.io/library/mariadb", "newName": "me/mariadb", "digest": digest},
-    ]
-    mine = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": ["penstock/k8s/overlays/gpu"],
-        "images": images,
+    (mine := tmp_path / "my-cluster").mkdir()
+    blocks = re.findall(r"```yaml\n(.*?)```", (K8S / "README.md").read_text(), re.DOTALL)
+    (block,) = (one for one in blocks if "# my-cluster/kustomization.yaml" in one)
+    plan = yaml.safe_load(block) | {"components": ["../penstock/k8s/components/prune"]}
+    (mine / "kustomization.yaml").write_text(yaml.dump(plan))
+    objects = render(mine)
+    assert {container["image"] for container in objects.containers()} == {
+        "REGISTRY/penstock@sha256:...",
+        "docker.io/library/mariadb@sha256:...",
     }
-    (tmp_path / "kustomization.yaml").write_text(yaml.dump(mine))
-    used = {container["image"] for container in render(tmp_path).containers()}
-    assert used == {f"me/penstock@{digest}", f"me/mariadb@{digest}"}
+    spaces = {one["metadata"].get("namespace") for one in objects if one["kind"] != "Namespace"}
+    assert spaces == {"penstock"}
+    # kustomize reads a patch on the line itself as JSON alone.
+    for text in re.findall(r"^ *patch: (.*)$", "".join(blocks), re.MULTILINE):
+        assert text == "|"
 
 
 def test_the_flink_cluster_is_what_an_engine_asks_for(overlays):
