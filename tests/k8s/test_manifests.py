@@ -1,6 +1,8 @@
 """The manifests: valid, as strict as we say, and one story with `penstock compile`."""
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import kubernetes_validate
@@ -304,6 +306,32 @@ def test_mariadb_is_probed_and_dumped_every_night(overlays):
     assert {"startupProbe", "readinessProbe", "livenessProbe"} <= server.keys()
     backup = overlays["rwx"].named("CronJob", "penstock-mysql-backup")["spec"]
     assert (backup["schedule"], backup["concurrencyPolicy"]) == ("30 2 * * *", "Forbid")
+
+
+def test_a_dump_is_put_back_by_the_job_that_made_it(overlays, tmp_path):
+    (job,) = overlays["rwx"].pods()["penstock-mysql-backup"]["containers"]
+    client = tmp_path / "mariadb"
+    client.write_text(f'#!/bin/sh\necho "$@"; cat > {tmp_path}/restored\n')
+    (dump := tmp_path / "mariadb-dump").write_text("#!/bin/sh\necho 'CREATE TABLE one;'\n")
+    # A new pod waits for the policies that let it through.
+    (admin := tmp_path / "mariadb-admin").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/pings\n')
+    for file in (client, dump, admin):
+        file.chmod(0o755)
+    login = {"MARIADB_HOST": "db", "MARIADB_USER": "me", "MARIADB_DATABASE": "penstock"}
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "FOLDER": str(tmp_path / "dumps"), **login}
+
+    def run(**more):
+        command = [*job["command"], *job["args"]]
+        return subprocess.run(command, env=env | more, capture_output=True, text=True, check=False)
+
+    file, _, size = run().stdout.partition(": ")
+    assert re.fullmatch(r"\d+ bytes\n", size)
+    restored = run(RESTORE=Path(file).name)
+    assert restored.stdout == f"--host=db --user=me penstock\n{file}: restored\n"
+    assert (tmp_path / "restored").read_text() == "CREATE TABLE one;\n"
+    assert run(RESTORE="gone.sql.gz").returncode == 1
+    pings = (tmp_path / "pings").read_text()
+    assert pings == 3 * "--host=db --user=me --wait=12 --force ping\n"
 
 
 def test_no_pod_fills_the_disk_of_its_machine(overlays):
