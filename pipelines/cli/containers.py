@@ -29,11 +29,12 @@ def component(
 def worker(
     invocation: Annotated[str, typer.Argument(help="File with TFX's ExecutionInvocation.")],
     executor: Annotated[str, typer.Argument(help="Dotted path of the executor's class.")],
+    addresses: Annotated[list[str], typer.Argument(help="host:port of each worker.")],
 ) -> None:
-    """Train with the workers that TF_CONFIG names, in a pod of the TFJob that a node starts.
+    """Train with other workers, as the one of TF_CONFIG, in a pod of the TFJob that a node starts.
 
     Exit 128 and more: to be started again, with all others, to go on from the last checkpoint.
     """
     from penstock.pipelines.kubeflow.worker_jobs import work
 
-    work(invocation, executor)
+    work(invocation, executor, addresses)

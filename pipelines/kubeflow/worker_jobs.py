@@ -7,12 +7,14 @@
 The TFJob belongs to the node's pod, so that it goes with it, whatever becomes of that.
 """
 
-import calendar
 import copy
+import json
+import os
 import posixpath
 import socket
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,12 +29,20 @@ from urllib3.exceptions import HTTPError
 
 from penstock.components.errors import DataError, PenstockError, UsageError
 from penstock.components.trainer.workers import join_workers
+from penstock.pipelines.kubeflow.worker_pods import PORT
 
 _KIND = ("kubeflow.org", "v1")
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _POLL_SECONDS = 5.0
-# How long the API may be away, as while a control plane is upgraded.
+# How long the API may be away, as while a control plane is upgraded, and a worker be silent before
+# its log is asked for anew: load balancers drop a connection without a word.
 _API_PATIENCE_SECONDS = 300.0
+# After the job's end.
+_LAST_LINES_SECONDS = 10.0
+_NO_RIGHTS = (
+    "this pod may not make and watch a TFJob: add k8s/components/workers to the kustomization, and "
+    "apply it"
+)
 
 
 class JobOperator(python_executor_operator.PythonExecutorOperator):
@@ -53,13 +63,23 @@ class JobOperator(python_executor_operator.PythonExecutorOperator):
         config.load_incluster_config()
         jobs = WorkerJobs(client.ApiClient(), (_ACCOUNT / "namespace").read_text().strip())
         executor = self._executor_spec.class_path
-        jobs.run(self._job, socket.gethostname(), [invocation, executor])
+        # A pod's host name is its own cut to 63 letters; Kubeflow says it whole.
+        pod = os.environ.get("KFP_POD_NAME") or socket.gethostname()
+        jobs.run(self._job, pod, [invocation, executor])
         with fileio.open(execution_info.execution_output_uri, "rb") as file:
             return execution_result_pb2.ExecutorOutput.FromString(file.read())
 
 
-def work(invocation: str, executor: str) -> None:
-    """Be one of the workers: run an executor's class on TFX's ExecutionInvocation in a file."""
+def work(invocation: str, executor: str, addresses: Sequence[str]) -> None:
+    """Be one of the workers: run an executor's class on TFX's ExecutionInvocation in a file.
+
+    Args:
+        invocation: The file.
+        executor: The class, as a dotted path.
+        addresses: `host:port` of all workers, this one's too, for TF_CONFIG, which has but that.
+    """
+    task = json.loads(os.environ["TF_CONFIG"])["task"]
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": list(addresses)}, "task": task})
     workers = join_workers()
     is_chief = workers is None or workers.is_chief
     with fileio.open(invocation, "rb") as file:
@@ -94,7 +114,9 @@ class WorkerJobs:
         self._jobs = client.CustomObjectsApi(api)
         self._core = client.CoreV1Api(api)
         self._namespace = namespace
-        self._printed: dict[str, str] = {}  # by pod, the time of the last line
+        self._readers: dict[str, threading.Thread] = {}  # by a pod's uid
+        self._printed: dict[str, str] = {}  # by a pod's uid, the time of the last line
+        self._said: set[str] = set()
 
     def run(self, job: Mapping[str, Any], pod: str, arguments: list[str]) -> None:
         """Start a job, print what its workers print, wait for its end, and remove it.
@@ -102,81 +124,119 @@ class WorkerJobs:
         Args:
             job: Of `worker_pods.worker_job`.
             pod: The pod that owns it: this one.
-            arguments: Of each worker's command.
+            arguments: Of each worker's command, before the addresses of all.
 
         Raises:
             DataError: It failed, or is gone.
-            UsageError: The cluster knows no TFJob, or this pod may not make one.
+            UsageError: The cluster knows no TFJob, or this pod may not make and watch one.
         """
         with _api_errors():
             owner = self._core.read_namespaced_pod(pod, self._namespace)
-            body = _owned(job, owner, arguments)
+            body = _owned(job, owner, arguments, self._namespace)
             name = body["metadata"]["name"]
             self._jobs.create_namespaced_custom_object(*_KIND, self._namespace, "tfjobs", body=body)
         replicas = body["spec"]["tfReplicaSpecs"]["Worker"]["replicas"]
-        pods = [f"{name}-worker-{index}" for index in range(replicas)]
-        print(f"TFJob {name}: {replicas} workers", flush=True)
+        self._say(f"TFJob {name}: {replicas} workers")
         try:
-            self._watch(name, pods)
+            self._watch(name, replicas + body["spec"]["runPolicy"]["backoffLimit"])
         finally:
             with suppress(client.ApiException, HTTPError):
                 self._jobs.delete_namespaced_custom_object(
                     *_KIND, self._namespace, "tfjobs", name, propagation_policy="Background"
                 )
 
-    def _watch(self, name: str, pods: list[str]) -> None:
+    def _watch(self, name: str, most_pods: int) -> None:
+        """Wait for a job's end.
+
+        Its `backoffLimit` is kept here: the operator counts containers that start again in their
+        pod, and of a TFJob none does, so it makes pods anew for ever.
+        """
         heard = time.monotonic()
         while True:
             try:
                 found = self._jobs.get_namespaced_custom_object(
                     *_KIND, self._namespace, "tfjobs", name
                 )
-                for pod in pods:
-                    self._print(pod)
+                self._read_pods(name)
+                self._say_events(name)
                 heard = time.monotonic()
             except (client.ApiException, HTTPError) as error:
                 if getattr(error, "status", None) == 404:
                     raise DataError(f"TFJob {name} was removed by another; run again") from error
+                if getattr(error, "status", None) == 403:
+                    raise UsageError(_NO_RIGHTS) from error
                 if time.monotonic() - heard > _API_PATIENCE_SECONDS:
                     raise DataError(f"TFJob {name}: Kubernetes does not answer: {error}") from error
                 found = {}
             conditions = found.get("status", {}).get("conditions") or []
-            ended = {one["type"]: one for one in conditions if one["status"] == "True"}
-            if "Succeeded" in ended:
+            true = {one["type"]: one for one in conditions if one["status"] == "True"}
+            if "Suspended" in true:
+                self._say(f"TFJob {name} is suspended, and goes on when it is resumed")
+            why = true["Failed"].get("message", "") if "Failed" in true else ""
+            if len(self._readers) > most_pods:
+                why = f"its pods were made {len(self._readers)} times, `retry` allows {most_pods}."
+            if why or "Succeeded" in true:
+                for reader in self._readers.values():
+                    reader.join(_LAST_LINES_SECONDS)
+            if why:
+                raise DataError(f"TFJob {name} failed: {why} See the workers' lines above")
+            if "Succeeded" in true:
                 return
-            if "Failed" in ended:
-                reason = ended["Failed"].get("message", "")
-                raise DataError(f"TFJob {name} failed: {reason} See the workers' lines above")
             time.sleep(_POLL_SECONDS)
 
-    def _print(self, pod: str) -> None:
-        """What a worker printed since the last time; nothing of one that is not there yet."""
-        last = self._printed.get(pod, "")
-        try:
-            # Whole seconds alone can be asked for: with a second's lines to pass over again.
-            text = self._core.read_namespaced_pod_log(
-                pod, self._namespace, timestamps=True, since_seconds=_since(last)
+    def _read_pods(self, name: str) -> None:
+        """Read on what workers print, and begin to with those that have begun."""
+        pods = self._core.list_namespaced_pod(
+            self._namespace, label_selector=f"training.kubeflow.org/job-name={name}"
+        )
+        for pod in pods.items:
+            uid, phase = pod.metadata.uid, pod.status.phase
+            reader = self._readers.get(uid)
+            if phase == "Pending" or (reader and (reader.is_alive() or phase != "Running")):
+                continue
+            arguments = (pod.metadata.name, uid)
+            self._readers[uid] = threading.Thread(target=self._print, args=arguments, daemon=True)
+            self._readers[uid].start()
+
+    def _print(self, pod: str, uid: str) -> None:
+        """Print a worker's lines as they come, until it ends or the connection does.
+
+        They are not asked for later: the operator removes a pod as soon as it has failed.
+        """
+        with suppress(client.ApiException, HTTPError):
+            lines = self._core.read_namespaced_pod_log(
+                pod,
+                self._namespace,
+                follow=True,
+                timestamps=True,
+                _preload_content=False,
+                _request_timeout=(10.0, _API_PATIENCE_SECONDS),
             )
-        except client.ApiException as error:
-            if error.status in (400, 404):  # waiting to begin, or between two tries
-                return
-            raise
-        for line in text.splitlines():
-            at, _, words = line.partition(" ")
-            if at > last:
-                print(f"{pod}: {words}", flush=True)
-                self._printed[pod] = at
+            for line in lines:
+                at, _, words = line.decode(errors="replace").rstrip().partition(" ")
+                if at > self._printed.get(uid, ""):
+                    self._printed[uid] = at
+                    print(f"{pod}: {words}\n", end="", flush=True)
+
+    def _say_events(self, name: str) -> None:
+        """Say what the operator notes of a job: why a pod is not made, waits, or ended."""
+        events = self._core.list_namespaced_event(
+            self._namespace,
+            field_selector=f"involvedObject.kind=TFJob,involvedObject.name={name}",
+        )
+        for event in events.items:
+            if event.type == "Warning" or event.reason == "ExitedWithCode":
+                self._say(" ".join((event.message or "").split()))
+
+    def _say(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            print(line, flush=True)
 
 
-def _since(last: str) -> int | None:
-    """Seconds since a line of a log, rounded up with room for clocks that differ."""
-    if not last:
-        return None
-    at = calendar.timegm(time.strptime(last[:19], "%Y-%m-%dT%H:%M:%S"))
-    return max(1, int(time.time() - at) + 60)
-
-
-def _owned(job: Mapping[str, Any], owner: Any, arguments: list[str]) -> dict[str, Any]:
+def _owned(
+    job: Mapping[str, Any], owner: Any, arguments: list[str], namespace: str
+) -> dict[str, Any]:
     """The job with all that only its run knows."""
     body = copy.deepcopy(dict(job))
     reference = {
@@ -188,10 +248,12 @@ def _owned(job: Mapping[str, Any], owner: Any, arguments: list[str]) -> dict[str
     # Its pods are called by it, and must stay below 63 letters.
     name = f"penstock-{owner.metadata.uid}"
     body["metadata"] = {"name": name, "ownerReferences": [reference]}
-    spec = body["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
+    worker = body["spec"]["tfReplicaSpecs"]["Worker"]
+    spec = worker["template"]["spec"]
     # A bucket is opened to the account of the runs.
     spec["serviceAccountName"] = owner.spec.service_account_name
-    spec["containers"][0]["args"] = arguments
+    addresses = [f"{name}-worker-{i}.{namespace}.svc:{PORT}" for i in range(worker["replicas"])]
+    spec["containers"][0]["args"] = [*arguments, *addresses]
     return body
 
 
@@ -206,7 +268,5 @@ def _api_errors() -> Iterator[None]:
                 "leave workers out of the placement"
             ) from error
         if error.status == 403:
-            raise UsageError(
-                "this pod may not make a TFJob: add k8s/components/workers to the kustomization"
-            ) from error
+            raise UsageError(_NO_RIGHTS) from error
         raise PenstockError(f"Kubernetes refuses the TFJob: {error.reason} {error.body}") from error

@@ -1,6 +1,6 @@
 """A Trainer's workers on Kubernetes: a placement in, the TFJob of Kubeflow's Training Operator out.
 
-The operator (v1) makes a pod and a name for each worker and tells each of all in TF_CONFIG. Pods
+The operator (v1) makes a pod and a name for each worker and tells each its place in TF_CONFIG. Pods
 that end with a code of 128 and more, as where a peer is gone, are made anew; others fail the job.
 """
 
@@ -59,8 +59,10 @@ def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]
             "runPolicy": {
                 "backoffLimit": retry.times * placement.workers,
                 "cleanPodPolicy": "Running",
-                "ttlSecondsAfterFinished": 3600,
             },
+            # Else a pod that is deleted while it runs, as by a drained node, fails the job. With it
+            # TF_CONFIG names a worker itself alone.
+            "enableDynamicWorker": True,
             "tfReplicaSpecs": {
                 "Worker": {
                     "replicas": placement.workers,

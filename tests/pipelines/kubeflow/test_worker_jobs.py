@@ -1,8 +1,8 @@
 """TFJobs against a stand-in of the Kubernetes API and of the Training Operator, on loopback.
 
-It is neither: it answers the five requests that we make, and holds the job against the fields of
-the operator's CRD (kubeflow/training-operator 07a4a89, manifests/base/crds) and Kubernetes' own
-schema of pods. Nothing here ran on a cluster.
+It is neither: it answers the seven requests that we make as the operator (1.9) was seen to, and
+holds the job against the fields of its CRD (kubeflow/training-operator 07a4a89, base/crds)
+and Kubernetes' own schema of pods.
 """
 
 import json
@@ -86,12 +86,24 @@ def check_job(job):
     assert container["ports"][0]["name"] == "tfjob-port"
 
 
+def pod(name, number):
+    metadata = {"name": name, "uid": f"{name}-{number}"}
+    return {"metadata": metadata, "status": {"phase": "Running"}}
+
+
+def event(kind, reason, message):
+    about = {"kind": "TFJob", "name": NAME}
+    more = {"type": kind, "reason": reason, "message": message}
+    return {"metadata": {"name": reason}, "involvedObject": about, **more}
+
+
 class Cluster:
     """Answers requests by `METHOD path`; jobs end as `states` says, one state a look."""
 
     def __init__(self, *states):
         self.states = list(states)
         self.asked, self.job, self.logs, self.refuse = [], None, {}, {}
+        self.events, self.tries = [], 1  # pods seen of each worker
         cluster = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -127,6 +139,10 @@ class Cluster:
             return (200, self.logs[name]) if name in self.logs else (404, {})
         if "/pods/" in path:
             return 200, OWNER
+        if path.endswith("/pods"):
+            return 200, {"items": [pod(name, n) for name in self.logs for n in range(self.tries)]}
+        if path.endswith("/events"):
+            return 200, {"items": self.events}
         if method == "POST":
             check_job(body)
             self.job = body
@@ -199,6 +215,8 @@ def test_a_job_is_made_watched_and_removed(capsys):
         f"POST {tfjobs}",
     ]
     assert cluster.asked[-1] == f"DELETE {tfjobs}/{NAME}"
+    # With it alone the operator makes a pod anew that is deleted while it runs.
+    assert cluster.job["spec"]["enableDynamicWorker"] is True
     assert cluster.job["metadata"] == {
         "name": NAME,
         "ownerReferences": [
@@ -212,8 +230,13 @@ def test_a_job_is_made_watched_and_removed(capsys):
     }
     spec = cluster.job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
     assert spec["serviceAccountName"] == "penstock-runner"
-    assert spec["containers"][0]["args"] == ["/penstock/invocation.pb", "tfx.Executor"]
-    # Each line once, though each look gives all again.
+    assert spec["containers"][0]["args"] == [
+        "/penstock/invocation.pb",
+        "tfx.Executor",
+        f"{NAME}-worker-0.penstock.svc:2222",
+        f"{NAME}-worker-1.penstock.svc:2222",
+    ]
+    # Each line once, though each connection gives all again.
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
         f"TFJob {NAME}: 2 workers",
@@ -222,10 +245,36 @@ def test_a_job_is_made_watched_and_removed(capsys):
     ]
 
 
+def test_what_the_operator_notes_and_a_suspension_are_said_once(capsys):
+    cluster = Cluster("Suspended", "Suspended", "Running", "Succeeded")
+    quota = f'Error creating: pods "{NAME}-worker-1" is forbidden: exceeded quota: penstock'
+    cluster.events = [
+        event("Normal", "SuccessfulCreatePod", f"Created pod: {NAME}-worker-0"),
+        event("Warning", "FailedCreatePod", quota),
+        event("Normal", "ExitedWithCode", f"Pod: penstock.{NAME}-worker-0 exited with code 137"),
+    ]
+    run(cluster)
+    assert capsys.readouterr().out.splitlines() == [
+        f"TFJob {NAME}: 2 workers",
+        quota,
+        f"Pod: penstock.{NAME}-worker-0 exited with code 137",
+        f"TFJob {NAME} is suspended, and goes on when it is resumed",
+    ]
+
+
+def test_pods_that_are_made_anew_for_ever_end_the_job():
+    cluster = Cluster("Running")
+    cluster.logs, cluster.tries = {f"{NAME}-worker-0": "", f"{NAME}-worker-1": ""}, 4
+    with pytest.raises(DataError, match=r"its pods were made 8 times, `retry` allows 6\. See"):
+        run(cluster)
+    assert cluster.asked[-1].startswith("DELETE")
+
+
 @pytest.mark.parametrize(
     ("refuse", "states", "error", "message"),
     [
         ({}, ["Failed"], DataError, r"failed: 2 Worker replica\(s\). See the workers' lines above"),
+        ({"GET .*/events": 403}, ["Running"], UsageError, "add k8s/components/workers"),
         ({"GET .*tfjobs": 404}, ["Running"], DataError, "was removed by another; run again"),
         ({"POST": 404}, ["Running"], UsageError, "install Kubeflow's Training Operator, version 1"),
         ({"POST": 403}, ["Running"], UsageError, "add k8s/components/workers"),
@@ -305,13 +354,15 @@ class Operator(Cluster):
         worker = job["spec"]["tfReplicaSpecs"]["Worker"]
         [container] = worker["template"]["spec"]["containers"]
         program = Path(sys.executable).with_name(container["command"][0])
-        command = [str(program), *container["command"][1:], *container["args"]]
-        addresses = [f"127.0.0.1:{free_port()}" for _ in range(worker["replicas"])]
-        for index in range(len(addresses)):
-            threading.Thread(target=self.work, args=(command, addresses, index)).start()
+        # Names of pods are the cluster's.
+        here = [f"127.0.0.1:{free_port()}" for _ in range(worker["replicas"])]
+        command = [str(program), *container["command"][1:], *container["args"][: -len(here)], *here]
+        for index in range(len(here)):
+            threading.Thread(target=self.work, args=(command, here[index], index)).start()
 
-    def work(self, command, addresses, index):
-        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+    def work(self, command, address, index):
+        cluster = {"worker": {str(index): address}, "ps": []}  # as of dynamic workers
+        task = {"cluster": cluster, "task": {"type": "worker", "index": index}}
         paths = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
         env = {**os.environ, "TF_CONFIG": json.dumps(task), "PYTHONPATH": paths}
         code = 255
