@@ -269,4 +269,7 @@ def _api_errors() -> Iterator[None]:
             ) from error
         if error.status == 403:
             raise UsageError(_NO_RIGHTS) from error
-        raise PenstockError(f"Kubernetes refuses the TFJob: {error.reason} {error.body}") from error
+        why = error.reason
+        with suppress(ValueError, KeyError, TypeError):
+            why = json.loads(error.body)["message"]
+        raise PenstockError(f"Kubernetes refuses the TFJob: {why}") from error

@@ -24,7 +24,7 @@ from tfx.orchestration.portable import data_types
 from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
 from tfx.types import standard_artifacts
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, PenstockError, UsageError
 from penstock.pipelines.kubeflow import worker_jobs
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.resources import Affinity, Gpu, Resources
@@ -278,6 +278,7 @@ def test_pods_that_are_made_anew_for_ever_end_the_job():
         ({"GET .*tfjobs": 404}, ["Running"], DataError, "was removed by another; run again"),
         ({"POST": 404}, ["Running"], UsageError, "install Kubeflow's Training Operator, version 1"),
         ({"POST": 403}, ["Running"], UsageError, "add k8s/components/workers"),
+        ({"POST": 500}, ["Running"], PenstockError, "^Kubernetes refuses the TFJob: no$"),
     ],
 )
 def test_what_goes_wrong_is_one_line(refuse, states, error, message):
