@@ -391,6 +391,8 @@ def test_two_workers_of_a_job_train_through_a_kill(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(worker_jobs.client, "ApiClient", lambda: cluster.api)
     monkeypatch.setattr(worker_jobs, "_ACCOUNT", tmp_path)
     monkeypatch.setattr(worker_jobs, "_POLL_SECONDS", 0.5)
+    # Of more letters than a host name has.
+    monkeypatch.setenv("KFP_POD_NAME", "taxi" * 20)
     (tmp_path / "namespace").write_text("penstock\n")
     spec = executable_spec_pb2.PythonClassExecutableSpec(
         class_path="tfx.components.trainer.executor.GenericExecutor"
@@ -421,6 +423,7 @@ def test_two_workers_of_a_job_train_through_a_kill(tmp_path, monkeypatch, capsys
         pipeline_run_id="one",
     )
     output = worker_jobs.JobOperator(job=JOB, executor_spec=spec).run_executor(info)
+    assert cluster.asked[0].endswith("/pods/" + "taxi" * 20)
     assert output.output_artifacts["model"].artifacts[0].uri == str(tmp_path / "model")
     assert cluster.codes[0] == [138, 0]
     assert cluster.codes[1][0] == 128 + signal.SIGKILL
