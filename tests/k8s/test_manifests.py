@@ -381,9 +381,14 @@ def test_what_kfp_has_no_field_for_is_a_default_of_its_workflows():
     named = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": pod}
     kubernetes_validate.validate(named, "1.33", strict=True)
     assert spec.pop("securityContext") == context
-    # `operator.go` processNodeRetries: OnError and OnFailure leave out one of the two.
+    # `operator.go` processNodeRetries: OnError and OnFailure leave out one of the two. A DAG, which
+    # has no message, would try again all that is in it, at three levels of a compiled run.
     assert spec.pop("templateDefaults") == {
-        "retryStrategy": {"limit": "2", "retryPolicy": "Always"}
+        "retryStrategy": {
+            "limit": "2",
+            "retryPolicy": "Always",
+            "expression": 'lastRetry.message != ""',
+        }
     }
     day = 24 * 3600
     assert spec == {"ttlStrategy": {"secondsAfterSuccess": day, "secondsAfterFailure": 7 * day}}
