@@ -61,7 +61,8 @@ class Objects(list):
         """What kustomize finds images in: containers at any depth."""
         flink = [one for one in self if one["kind"] == "FlinkDeployment"]
         pods = [one["spec"]["taskManager"]["podTemplate"]["spec"] for one in flink]
-        return [*self.containers(), *(c for pod in pods for c in pod["containers"])]
+        more = (c for pod in pods for c in (*pod["initContainers"], *pod["containers"]))
+        return [*self.containers(), *(c for c in more if "image" in c)]
 
 
 @pytest.fixture(scope="session")

@@ -137,14 +137,27 @@ def test_the_flink_cluster_is_what_an_engine_asks_for(overlays):
     flink = objects.named("FlinkDeployment", "penstock-flink")["spec"]
     assert flink["flinkVersion"] == f"v{engine.flink_version}".replace(".", "_")
     assert flink["image"].startswith(f"docker.io/library/flink:{engine.flink_version}-")
-    (pool,) = flink["taskManager"]["podTemplate"]["spec"]["containers"]
+    beside = flink["taskManager"]["podTemplate"]["spec"]
+    main, pool = beside["containers"]
+    (beam,) = beside["initContainers"]
+    # Its own as all pods have it, which a merge by position would give to another.
+    assert main.keys() == {"name", "env", "volumeMounts"}
+    by_name = "kubernetes.operator.pod-template.merge-arrays-by-name"
+    assert flink["flinkConfiguration"][by_name] == "true"
+    assert flink["flinkConfiguration"]["classloader.resolve-order"] == "parent-first"
+    assert beam["volumeMounts"][0]["name"] == main["volumeMounts"][0]["name"] == "beam"
+    assert main["env"][0]["value"] == main["volumeMounts"][0]["mountPath"] + "/*"
     assert pool["image"] == f"registry.example/penstock@{PLACEHOLDER}"
     assert pool["args"] == [f"--service_port={engine.worker_pool.partition(':')[2]}"]
     assert pool["volumeMounts"][0]["mountPath"] == Volume("penstock").mount_path
-    for container in (pool, *flink["podTemplate"]["spec"]["containers"]):
+    for container in (beam, pool, *flink["podTemplate"]["spec"]["containers"]):
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert container["securityContext"]["allowPrivilegeEscalation"] is False
     assert flink["podTemplate"]["spec"]["securityContext"]["runAsNonRoot"] is True
+    asks = objects.named("NetworkPolicy", "flink")["spec"]["ingress"][1]
+    operator = {"app.kubernetes.io/name": "flink-kubernetes-operator"}
+    assert {"namespaceSelector": {}, "podSelector": {"matchLabels": operator}} in asks["from"]
+    assert asks["ports"] == [{"protocol": "TCP", "port": 8081}]
     service = objects.named("Service", "penstock-jobs")
     assert [port["port"] for port in service["spec"]["ports"]] == [8099, 8098]
     (jobs,) = objects.named("Deployment", "penstock-jobs")["spec"]["template"]["spec"]["containers"]
