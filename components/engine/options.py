@@ -128,6 +128,8 @@ class EngineOptions:
         args += ["--environment_type=EXTERNAL", f"--environment_config={self.worker_pool}"]
         # Else a job's Python workers end with each stage that no other overlaps.
         args += [f"--parallelism={self.parallelism}", "--environment_cache_millis=60000"]
+        # Else each job asks pip what is installed here, which the image has not, to log it there.
+        args.append("--experiments=disable_logging_submission_environment")
         if self.runner == "flink":
             args.append(f"--flink_version={self.flink_version}")
             args += [f"--flink_job_server_jar={self.job_server_jar}"] if self.job_server_jar else []

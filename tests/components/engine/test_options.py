@@ -13,7 +13,8 @@ NEEDED = ("project=p", "region=r", "temp_location=gs://b/t", "sdk_container_imag
             {"runner": "flink", "flink_master": "jm:8081", "parallelism": 8},
             "--runner=FlinkRunner --flink_master=jm:8081 --sdk_container_image=unused "
             "--environment_type=EXTERNAL --environment_config=localhost:50000 "
-            "--parallelism=8 --environment_cache_millis=60000 --flink_version=1.20",
+            "--parallelism=8 --environment_cache_millis=60000 "
+            "--experiments=disable_logging_submission_environment --flink_version=1.20",
         ),
         (
             {
@@ -24,7 +25,8 @@ NEEDED = ("project=p", "region=r", "temp_location=gs://b/t", "sdk_container_imag
             },
             "--runner=FlinkRunner --flink_master=jm:8081 --sdk_container_image=unused "
             "--environment_type=EXTERNAL --environment_config=localhost:50000 --parallelism=2 "
-            "--environment_cache_millis=60000 --flink_version=1.20 --flink_job_server_jar=/j.jar",
+            "--environment_cache_millis=60000 --experiments=disable_logging_submission_environment "
+            "--flink_version=1.20 --flink_job_server_jar=/j.jar",
         ),
         (
             {"runner": "dask", "dask_scheduler": "d:8786"},
@@ -40,7 +42,8 @@ NEEDED = ("project=p", "region=r", "temp_location=gs://b/t", "sdk_container_imag
             },
             "--runner=PortableRunner --job_endpoint=j:8099 --sdk_container_image=unused "
             "--environment_type=EXTERNAL --environment_config=w:1 --parallelism=4 "
-            "--environment_cache_millis=60000",
+            "--environment_cache_millis=60000 "
+            "--experiments=disable_logging_submission_environment",
         ),
         (
             {"runner": "dataflow", "dataflow": (*NEEDED, "machine_type=n2-standard-8")},
