@@ -1,8 +1,9 @@
 """What an ingest costs on Flink and in one process: CPU of all processes, as the rows grow.
 
-The trips that the tfx wheel ships, over and over, in CSV of 8 files; a job manager, a task manager
-with a worker pool, and Beam's job server are processes of this machine. Needs Java and Beam's and
-Flink's jars:
+Of Flink the first job, the cluster's start with it, and the next two, as a session cluster has
+them. The trips that the tfx wheel ships, over and over, in CSV of 8 files; a job manager, a task
+manager with a worker pool, and Beam's job server are processes of this machine. Needs Java and
+Beam's and Flink's jars:
 
     mvn --file tests/containers/flink dependency:copy-dependencies -DoutputDirectory="$PWD/jars"
     python benchmarks/scale_engine.py --jars jars                      10M rows, some 8 minutes
@@ -11,6 +12,7 @@ Flink's jars:
 import argparse
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -31,6 +33,7 @@ from penstock.components.tfrecord.manifest import read_manifest
 FLINK = Path(__file__).resolve().parents[1] / "tests/containers/flink"
 RUNTIME = "org.apache.flink.runtime"
 FILES, SHARDS, TRIPS = 8, 40, 15_002
+JOBS_IN_A_ROW = 3
 HOST, JOBS, REST, BEAM, ARTIFACTS = "127.0.0.1", 36123, 38081, 38099, 38098
 
 
@@ -120,11 +123,18 @@ def run(data: Path, folder: Path, jars: Path) -> dict[str, float]:
     scratch.mkdir()
     engine = ["--runner", "portable", "--job-endpoint", f"{HOST}:{BEAM}", "--parallelism", "1"]
     with cluster(scratch, jars) as processes:
-        driver = ingest(data, folder / "there", engine)
-        seconds["Flink"] = driver + spent(processes)
-        seconds["of which Python"] = driver + spent(processes[-1:])
-    if read_manifest(folder / "here") != read_manifest(folder / "there"):
-        raise DataError(f"{folder}: the manifests differ")
+        spent_before = [0.0, 0.0]
+        for number in range(1, JOBS_IN_A_ROW + 1):
+            output = folder / f"job-{number}"
+            driver = ingest(data, output, engine)
+            spent_now = [spent(processes), spent(processes[-1:])]
+            every, python = (now - then for now, then in zip(spent_now, spent_before, strict=True))
+            seconds[f"Flink, job {number}"] = driver + every
+            seconds[f"job {number}, Python"] = driver + python
+            spent_before = spent_now
+            if read_manifest(folder / "here") != read_manifest(output):
+                raise DataError(f"{folder}: the manifests differ")
+            shutil.rmtree(output)
     return seconds
 
 
