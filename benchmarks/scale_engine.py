@@ -59,7 +59,8 @@ def cluster(folder: Path, jars: Path) -> Iterator[list[subprocess.Popen[bytes]]]
     config = (FLINK / "config.yaml").read_text()
     (folder / "config.yaml").write_text(config.format(host=HOST, jobs=JOBS, rest=REST, disk=folder))
     java = ["java", f"@{FLINK / 'java.args'}", "-cp", f"{jars.resolve()}/*"]
-    configured = ["--configDir", str(folder)]
+    # Nothing is killed here, and a busy machine must not lose its task manager.
+    configured = ["--configDir", str(folder), "-D", "heartbeat.timeout=50000"]
     commands = [
         [*java, f"{RUNTIME}.entrypoint.StandaloneSessionClusterEntrypoint", *configured],
         [*java, f"{RUNTIME}.taskexecutor.TaskManagerRunner", *configured],
