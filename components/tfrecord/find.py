@@ -9,6 +9,9 @@ from pathlib import Path
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.recovery import recover
 
+# How names begin that are no shards: hidden ones, markers, and the folder of half-written files
+# that Beam leaves where an engine did its work again.
+NO_SHARDS = (".", "_", "beam-temp-")
 # What stands beside TFRecords without being any: Spark's checksums, TensorFlow Datasets'
 # and TFX's descriptions, an ingest's rejected rows, notes of people.
 _OTHER_SUFFIXES = {".crc", ".csv", ".json", ".jsonl", ".md", ".pbtxt", ".txt", ".yaml", ".yml"}
@@ -50,7 +53,7 @@ def find_tfrecords(path: str) -> FoundFiles:
 
 def _walk(folder: str) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        folders[:] = [name for name in folders if not name.startswith(NO_SHARDS)]
         yield from (Path(parent, name) for name in names)
 
 
@@ -64,4 +67,4 @@ def _expand(pattern: str) -> Iterator[Path]:
 
 
 def _is_other(name: str) -> bool:
-    return name.startswith((".", "_")) or os.path.splitext(name)[1].lower() in _OTHER_SUFFIXES
+    return name.startswith(NO_SHARDS) or os.path.splitext(name)[1].lower() in _OTHER_SUFFIXES

@@ -16,6 +16,7 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.files.address import scheme_of
 from penstock.components.files.spool import local_folder
 from penstock.components.tfrecord.checked import check_listed, checked_manifest
+from penstock.components.tfrecord.find import NO_SHARDS
 from penstock.components.tfrecord.manifest import MANIFEST_NAME
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_of
@@ -91,7 +92,7 @@ def find_input(source: InputSource, *, split: str) -> InputFiles:
 
     Args:
         source: A folder with a manifest; or paths and patterns such as `.../Split-train/*`,
-            of which names that begin with `_` or `.` are passed over.
+            of which hidden names, markers and what Beam leaves are passed over.
         split: The split to take from a manifest.
 
     Raises:
@@ -142,7 +143,7 @@ def _from_pattern(pattern: str) -> InputFiles:
     if examples_dir is not None:
         return _from_manifest(examples_dir, split)
     found = tf.io.gfile.glob(pattern)
-    shards = [file for file in found if posixpath.basename(file)[:1] not in ("_", ".")]
+    shards = [file for file in found if not posixpath.basename(file).startswith(NO_SHARDS)]
     if not shards:
         raise DataError(f"{pattern}: no such file, or nothing matches the pattern")
     if len(shards) < len(found):

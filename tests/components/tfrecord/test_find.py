@@ -56,6 +56,13 @@ def test_a_named_file_is_taken_whatever_it_is_called(spark_output):
     assert names(find_tfrecords(str(spark_output / "_SUCCESS")).files) == ["_SUCCESS"]
 
 
+def test_what_beam_leaves_of_a_try_is_no_file(tmp_path):
+    for name in ("shard-00000-of-00001", "beam-temp-shard-71c0/8d48"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert names(find_tfrecords(str(tmp_path)).files) == ["shard-00000-of-00001"]
+
+
 def test_a_file_whose_name_looks_like_a_pattern_is_a_file(tmp_path):
     (tmp_path / "a[1]").touch()
     assert names(find_tfrecords(str(tmp_path / "a[1]")).files) == ["a[1]"]

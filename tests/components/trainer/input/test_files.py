@@ -14,10 +14,11 @@ def names(found):
     return [file.rsplit("/", 1)[1] for file in found.files]
 
 
-def test_a_pattern_gives_its_files_in_order_without_hidden_ones(tmp_path, data):
+def test_a_pattern_gives_its_files_in_order_and_nothing_else(tmp_path, data):
     data.write_shards(tmp_path, (1, 1))
     (tmp_path / "Split-train" / "_SUCCESS").touch()
     (tmp_path / "Split-train" / ".DS_Store").touch()
+    (tmp_path / "Split-train" / "beam-temp-transformed_examples-71c0").mkdir()
     found = find_input([str(tmp_path / "Split-train" / "*")], split="train")
     assert names(found) == ["data_tfrecord-00000-of-00002", "data_tfrecord-00001-of-00002"]
     assert found.rows == 2
