@@ -145,6 +145,8 @@ def test_the_flink_cluster_is_what_an_engine_asks_for(overlays):
     by_name = "kubernetes.operator.pod-template.merge-arrays-by-name"
     assert flink["flinkConfiguration"][by_name] == "true"
     assert flink["flinkConfiguration"]["classloader.resolve-order"] == "parent-first"
+    # Others count each task of one task manager that goes, and give up at once.
+    assert flink["flinkConfiguration"]["restart-strategy.type"] == "exponential-delay"
     assert beam["volumeMounts"][0]["name"] == main["volumeMounts"][0]["name"] == "beam"
     assert main["env"][0]["value"] == main["volumeMounts"][0]["mountPath"] + "/*"
     assert pool["image"] == f"registry.example/penstock@{PLACEHOLDER}"
