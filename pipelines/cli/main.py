@@ -96,7 +96,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", category=FutureWarning, module="google")
     interrupts = catch_interrupts()
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(standalone_mode=False) or 0)
     except CommandInterruptedError as error:
         interrupts.end(_complain(str(error), error.exit_code))
     except BaseException as error:

@@ -37,9 +37,11 @@ def test_files_that_cannot_be_written(tmp_path, name, said):
     assert str(caught.value) == said.format(out=tmp_path / name, folder=tmp_path)
 
 
-def test_a_component_that_replaces_a_file_says_so(tmp_path):
+def test_a_component_replaces_a_file_where_it_may(tmp_path):
     out = tmp_path / "pack.yaml"
     arguments = ["compile", "pack", "--image", "foo@sha256:" + "0" * 64, "--out", str(out)]
     last = f"next: kfp.components.load_component_from_file({str(out)!r})\n"
     assert CliRunner().invoke(app, arguments).stdout == f"{out}: {last}"
-    assert CliRunner().invoke(app, arguments).stdout == f"{out} (replaced): {last}"
+    refused = CliRunner().invoke(app, arguments).exception
+    assert str(refused) == f"{out} exists already; name another output or pass --overwrite"
+    assert CliRunner().invoke(app, [*arguments, "--overwrite"]).stdout == f"{out}: {last}"
