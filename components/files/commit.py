@@ -65,11 +65,14 @@ def check_file(target: str | os.PathLike[str], *, overwrite: bool = False) -> No
     """Refuse an output file that cannot be made, before work is done for it.
 
     Raises:
-        UsageError: It is a folder, or is there and `overwrite` is off.
+        UsageError: It is an address, a folder or a device, or is there and `overwrite` is off.
     """
+    _refuse_address(target)
     if os.path.isdir(target):
         raise UsageError(f"{target}: is a folder; name a file")
-    if os.path.exists(target) and not overwrite:
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise UsageError(f"{target}: is no file, and is not to be replaced by one; name another")
+    if os.path.lexists(target) and not overwrite:
         raise _occupied(target)
 
 
@@ -95,11 +98,7 @@ def check_target(target: str | os.PathLike[str], *, overwrite: bool = False) -> 
     Raises:
         UsageError: As of `attempt`.
     """
-    if _ADDRESS.match(str(target)):
-        raise UsageError(
-            f"{target}: output must be a local or mounted path; mount the bucket "
-            "(gcsfuse, a CSI driver) and name the mount point"
-        )
+    _refuse_address(target)
     path = Path(os.path.abspath(target))
     recover(path)
     _refuse_occupied(path, overwrite=overwrite)
@@ -110,6 +109,14 @@ def remove_abandoned(parent: Path) -> None:
     """Remove the attempts in `parent` whose process is gone."""
     for lock in parent.glob(f".*{ATTEMPT_MARK}*{LOCK}*"):  # older versions left `.lock.new`
         remove_attempt(lock)
+
+
+def _refuse_address(target: str | os.PathLike[str]) -> None:
+    if _ADDRESS.match(str(target)):
+        raise UsageError(
+            f"{target}: output must be a local or mounted path; mount the bucket "
+            "(gcsfuse, a CSI driver) and name the mount point"
+        )
 
 
 def _refuse_occupied(target: Path, *, overwrite: bool) -> None:

@@ -50,8 +50,9 @@ class IngestCommand(TyperCommand):
             return super().parse_args(ctx, args)
         except Exception as error:
             flag = getattr(error, "option_name", None)
+            is_known = any(flag in one.opts for one in self.params)  # its value is missing
             kinds = [k for k in KINDS if flag in flag_names(options_type(k)).values()]
-            if kinds and kind not in kinds:
+            if kinds and not is_known:
                 raise UsageError(f"{flag} goes with --kind {' or '.join(kinds)}") from error
             raise
 

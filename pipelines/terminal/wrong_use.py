@@ -32,8 +32,11 @@ def wrong_use(error: Any) -> str | None:
         text += f", got {error.__cause__.errors()[0]['input']!r}"
     context = getattr(error, "ctx", None)
     words = context.command_path.split() if context else ["penstock"]
-    if near := getattr(error, "possibilities", None):
+    near = getattr(error, "possibilities", None)
+    if text.endswith("?"):
+        pass  # as Typer has it for commands, and click for options
+    elif near:
         text += f"; did you mean {near[0]}?"
-    elif context and not text.endswith("?"):
+    elif context:
         text += f"; see {' '.join(words)} --help"
     return f"{' '.join(words[1:])}: {text}" if words[1:] else text

@@ -1,9 +1,12 @@
 """The tables that `penstock inspect` prints."""
 
+import os
+
 from rich.console import Console
 
 from penstock.components.doctor.feature_summary import MAX_DISTINCT, FeatureSummary
 from penstock.components.doctor.inspect import InspectReport
+from penstock.components.errors import DataError
 from penstock.components.packing.layout import EMPTY_COLUMNS, PackedLayout
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
@@ -49,17 +52,21 @@ def show_inspection(report: InspectReport, out: Console | None = None) -> None:
     print_table(out, _headline(report), _FILE_COLUMNS, _files(report))
     if len(report.files) > _MAX_FILES:
         out.print(f"  and {len(report.files) - _MAX_FILES} more files")
-    if report.skipped and not report.manifests:
-        out.print(f"passed over: {short_paths(report.skipped[:_MAX_FILES], report.path)}")
+    skipped = [path for path in report.skipped if os.path.basename(path) != MANIFEST_NAME]
+    if skipped:
+        out.print(f"passed over: {short_paths(skipped[:_MAX_FILES], report.path)}")
     for folder, manifest in report.manifests.items():
-        _show_manifest(out, folder, manifest)
+        try:
+            _show_manifest(out, folder, manifest)
+        except DataError as error:  # of the layout of packed records, which is another version's
+            out.print(str(error))
     if report.first_file and report.first_frame:
         title = f"\nfirst record of {short_path(report.first_file, report.path)}"
         print_table(out, title, _LAYOUT_COLUMNS, _layout(report.first_frame))
     if report.features:
         rows = [_feature(feature) for feature in report.features]
         print_table(out, f"\n{_features_title(report)}", _FEATURE_COLUMNS, rows)
-    if report.packed_rows and not report.manifests:
+    if report.packed_rows and report.path not in report.manifests:  # whose rows are told
         blocks = counted(report.payloads["packed"], "packed block")
         out.print(f"\n{counted(report.packed_rows, 'row')} in {blocks}")
     if report.hexdump:
@@ -70,7 +77,7 @@ def show_inspection(report: InspectReport, out: Console | None = None) -> None:
 def _show_manifest(out: Console, folder: str, manifest: Manifest) -> None:
     """What was written there, and from what; of packed records also how rows are stored."""
     account, files = manifest.account, counted(manifest.source_files, "file")
-    show_splits(out, f"\n{folder}/{MANIFEST_NAME}, sha256 {manifest.sha256}", manifest)
+    show_splits(out, f"\n{folder}/{MANIFEST_NAME}", manifest)
     out.print(
         f"{sum(account.written.values()):,} rows, {account.quarantined:,} quarantined, from "
         f"{manifest.source_kind}, {files} of digest {manifest.source_fingerprint}"
@@ -89,7 +96,7 @@ def show_splits(out: Console, title: str, manifest: Manifest) -> None:
     rows = [
         (
             name,
-            f"{manifest.account.written[name]:,}",
+            f"{sum(shard.rows for shard in shards):,}",
             str(len(shards)),
             human_bytes(sum(shard.bytes for shard in shards)),
         )

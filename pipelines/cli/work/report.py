@@ -30,8 +30,8 @@ class ReportPage:
 def report(runs: Sequence[str], *, out: Path | None, root: str, overwrite: bool) -> Path:
     """Write the page of a run, or of several side by side, and return where.
 
-    What stands at `out` is replaced with `overwrite` alone; pages beside the metadata, whose names
-    are Penstock's own, are made anew each time.
+    What stands at `out`, or is the model card beside it, is replaced with `overwrite` alone; pages
+    beside the metadata, whose names are Penstock's own, are made anew each time.
 
     Raises:
         UsageError: There is no such run, they are too many, or `out` is taken.
@@ -45,9 +45,13 @@ def report(runs: Sequence[str], *, out: Path | None, root: str, overwrite: bool)
         places = [locate(run, root) for run in runs or (None,)]
         last = places[-1]
         if len(places) == 1:
-            from penstock.pipelines.reporting.write import write_report
+            from penstock.pipelines.reporting.write import card_file, write_report
 
-            out = out or last.folder / last.report_name
+            if out is None:
+                out = last.folder / last.report_name
+            else:
+                for suffix in (".html", ".json"):
+                    check_file(card_file(out, suffix), overwrite=overwrite)
             write_report(last.run, last.earlier, out)
             return out
         from penstock.pipelines.reporting.compare import compare

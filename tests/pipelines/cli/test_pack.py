@@ -68,7 +68,7 @@ def test_what_inspect_and_verify_say_of_it(rows, tmp_path, capsys):
     show_inspection(report)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{packed}: 1 file, 576 B, 3 records (counted)"
-    assert lines[4] == f"{packed}/manifest.json, sha256 {manifest.sha256}"
+    assert lines[4] == f"{packed}/manifest.json"
     assert lines[6].split() == ["train", "10", "1", "576", "B"]
     assert lines[7:9] == [
         f"10 rows, 0 quarantined, from examples, 1 file of digest {manifest.source_fingerprint}",
@@ -80,6 +80,8 @@ def test_what_inspect_and_verify_say_of_it(rows, tmp_path, capsys):
         ["s", "BYTES", "cell", "1", "4"],
     ]
     assert not [line for line in lines if "in 3 packed blocks" in line]
+    show_inspection(inspect(str(packed / "Split-train")))
+    assert "10 rows in 3 packed blocks" in capsys.readouterr().out.splitlines()
     raw = json.loads(report.to_json())["manifests"][str(packed)]
     assert raw["packed"]["block_rows"] == 4
 

@@ -48,6 +48,7 @@ def test_other_errors_are_none_of_it():
     ("words", "text"),
     [
         ("ingest a b --label-column x", "--label-column goes with --kind images"),
+        ("ingest a b --non-finite", "option '--non-finite' requires an argument"),
         ("ingest a b --kind imagse", "--kind must be one of csv, parquet, "),
     ],
 )
