@@ -1,6 +1,7 @@
 """The executor of `ShardedExampleGen`: from an execution's properties to an ingest."""
 
 import logging
+from multiprocessing import cpu_count
 from typing import Any
 
 from apache_beam.options.pipeline_options import DirectOptions
@@ -16,7 +17,7 @@ from penstock.components.example_gen.stage import LOCAL_RUNNERS, spread_by
 from penstock.components.example_gen.write_shards import Job
 from penstock.components.files.spool import remove_copies
 from penstock.components.sources.open import open_source
-from penstock.components.sources.spread import Spread, processes
+from penstock.components.sources.spread import Spread, here, processes
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 
 
@@ -62,5 +63,8 @@ class Executor(base_beam_executor.BaseBeamExecutor):
     def _spread(self, output: str) -> Spread:
         pipeline = self._make_beam_pipeline()
         if isinstance(pipeline.runner, LOCAL_RUNNERS):
-            return processes(pipeline.options.view_as(DirectOptions).direct_num_workers)
+            options = pipeline.options.view_as(DirectOptions)
+            if options.direct_running_mode == "in_memory":  # as Beam, whatever their number
+                return here
+            return processes(options.direct_num_workers or cpu_count())  # 0: all, as Beam
         return spread_by(self._make_beam_pipeline, output)
