@@ -1,7 +1,10 @@
 """How the tasks of a scan are done: in this process, in several here, or by those of an engine."""
 
+import pickle
+import signal
 import subprocess
 import sys
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -20,7 +23,11 @@ Result = TypeVar("Result")
 # Of less several processes save little: one takes 0.5 s to start, in which 150 MiB are scanned.
 _WORTH_PROCESSES_BYTES = 256 * MIB
 # A command of our own, because multiprocessing's imports the user's script once more.
-_WORKER = "import sys; from penstock.components.sources import spread; spread._serve(sys.argv[1])"
+# Its modules are those of this process, whatever lies in the folder where the user stands.
+_WORKER = (
+    "import sys; sys.path[:] = sys.argv[2:]; "
+    "from penstock.components.sources import spread; spread._serve(sys.argv[1])"
+)
 
 
 class Spread(Protocol):
@@ -37,7 +44,8 @@ class Spread(Protocol):
             input_bytes: How much there is to read in all.
 
         Raises:
-            DataError: That of a task.
+            DataError: That of a task, or a process was lost.
+        RuntimeError: The traceback of what else stopped a task in another process.
         """
         ...
 
@@ -72,7 +80,7 @@ def processes(count: int) -> Spread:
 
         with ThreadPoolExecutor(count) as pool, ExitStack() as stack:
             others = [stack.enter_context(_started(work)) for _ in tasks[1:count]]
-            threads = [pool.submit(drain, partial(_ask, other)) for other in others]
+            threads = [pool.submit(drain, ask) for ask in others]
             drain(work)
             wait(threads)
         if failed:
@@ -83,29 +91,33 @@ def processes(count: int) -> Spread:
 
 
 @contextmanager
-def _started(work: Callable[[Any], Any]) -> Iterator[Connection]:
-    """A process that is sent tasks and answers each; killed where the block fails."""
+def _started(work: Callable[[Any], Any]) -> Iterator[Callable[[Any], Any]]:
+    """`work` by a process of its own, which is killed where the block fails."""
     ours, theirs = Pipe()
     handle = theirs.fileno()
+    command = [sys.executable, "-c", _WORKER, str(handle), *sys.path]
     # In a session of its own: Ctrl-C is left to this process.
-    with subprocess.Popen(
-        [sys.executable, "-c", _WORKER, str(handle)], pass_fds=[handle], start_new_session=True
-    ) as process:
+    with subprocess.Popen(command, pass_fds=[handle], start_new_session=True) as process:
         try:
             theirs.close()
             with ours:
                 ours.send(work)
-                yield ours
+                yield partial(_ask, process, ours)
         except BaseException:
             process.kill()
             raise
 
 
-def _ask(other: Connection, task: Any) -> Any:
+def _ask(process: subprocess.Popen[bytes], other: Connection, task: Any) -> Any:
     try:
         other.send(task)
         answer = other.recv()
     except (EOFError, OSError) as error:
+        if (code := process.wait()) != -signal.SIGKILL:
+            raise DataError(
+                f"a process that scans was lost, with exit code {code}; it may have written why, "
+                "and one worker scans in this process"
+            ) from error
         raise DataError(
             "a process that scans was lost; the system kills one where memory runs out: use fewer "
             "workers, or give more memory"
@@ -120,9 +132,16 @@ def _serve(handle: str) -> None:
     with Connection(int(handle)) as asked, suppress(EOFError, ConnectionError):
         work = asked.recv()
         while True:
-            task = asked.recv()
-            try:
-                answer = work(task)
-            except (PenstockError, OSError) as error:
-                answer = error
-            asked.send(answer)
+            asked.send_bytes(_answer(work, asked.recv()))
+
+
+def _answer(work: Callable[[Any], Any], task: Any) -> bytes:
+    """Pickled, what the task gives, or what stops it; of a bug its traceback."""
+    try:
+        try:
+            return pickle.dumps(work(task))
+        except (PenstockError, OSError) as error:
+            pickle.loads(pickled := pickle.dumps(error))  # not all can be
+            return pickled
+    except Exception:
+        return pickle.dumps(RuntimeError(traceback.format_exc()))

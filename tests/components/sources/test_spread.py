@@ -27,7 +27,10 @@ def test_two_processes_scan_what_one_does(tmp_path, monkeypatch):
     assert there.cut(5) == here.cut(5)
 
 
-def test_results_come_in_order_from_this_process_and_others(tmp_path):
+def test_results_come_in_order_from_this_process_and_others(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for module in ("csv.py", "subprocess.py"):  # of the user, who stands beside them
+        (tmp_path / module).write_text("raise ImportError('not the right one')")
     found = processes(2)(os.path.getsize, [__file__, str(tmp_path)] * 40, 1)
     assert found == [os.path.getsize(__file__), os.path.getsize(tmp_path)] * 40
     # The first ends when the second has begun, which another process does meanwhile.
@@ -52,14 +55,42 @@ def test_the_first_of_what_stops_tasks_is_told_as_in_one_process(tmp_path):
         processes(2)(os.stat, [__file__, "none", __file__, "none2"], 1)
 
 
-def test_a_process_that_is_killed_ends_the_scan_with_a_line():
-    lost = "__import__('signal').raise_signal(9)"
-    only_elsewhere = f"__import__('os').getpid() == {os.getpid()} or {lost}"
-    wait = f"__import__('os').getpid() != {os.getpid()} or __import__('time').sleep(0.1)"
-    tasks = [f"({wait}, {only_elsewhere})"] * 600
+def elsewhere(expression):
+    """Tasks that do it in the other process, and wait a moment in this one."""
+    wait = "__import__('time').sleep(0.1)"
+    return [f"{wait} if __import__('os').getpid() == {os.getpid()} else {expression}"] * 600
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (
+            "__import__('signal').raise_signal(9)",
+            "a process that scans was lost; the system kills one where memory runs out: use fewer "
+            "workers, or give more memory",
+        ),
+        (
+            "__import__('os')._exit(3)",
+            "a process that scans was lost, with exit code 3; it may have written why, and one "
+            "worker scans in this process",
+        ),
+    ],
+)
+def test_a_process_that_is_lost_ends_the_scan_with_a_line(expression, text):
     with pytest.raises(DataError) as error:
-        processes(2)(eval, tasks, 1)
-    assert str(error.value) == (
-        "a process that scans was lost; the system kills one where memory runs out: use fewer "
-        "workers, or give more memory"
-    )
+        processes(2)(eval, elsewhere(expression), 1)
+    assert str(error.value) == text
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        ("EOFError('of a task')", "EOFError: of a task"),
+        ("type('Own', (OSError,), {})('no class to pickle')", "Own: no class to pickle"),
+    ],
+)
+def test_a_bug_in_another_process_is_told_with_its_traceback(error, text):
+    with pytest.raises(RuntimeError) as caught:
+        processes(2)(eval, elsewhere(f"(_ for _ in ()).throw({error})"), 1)
+    assert str(caught.value).startswith("Traceback (most recent call last):")
+    assert text in str(caught.value)
