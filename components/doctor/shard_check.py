@@ -98,9 +98,13 @@ class _Examples:
     """What a payload that is a row must be; every one counts as a row, whatever it is.
 
     Without a manifest, blocks of packed rows pass for what their header says.
+
+    Attributes:
+        has_packed: Whether there were such.
     """
 
     def __init__(self, *, has_manifest: bool) -> None:
+        self.has_packed = False
         self._has_manifest = has_manifest
         self._first_sequence: Record | None = None
         self._sequences = self._others = 0
@@ -108,6 +112,7 @@ class _Examples:
     def rows(self, record: Record) -> int:
         """The rows of a record; DataError if it is not what it must be."""
         if is_packed(record.payload) and not self._has_manifest:
+            self.has_packed = True
             return block_rows(record.payload)
         often = record.number < _PARSED_FIRST or record.number % _PARSED_EVERY == 0
         known = parse_example(record.payload) is not None if often else is_example(record.payload)
@@ -161,7 +166,7 @@ def _read(
     except DataError as error:
         later.append(str(error))
     records = good + len(damaged)
-    is_hidden = later or (layout and (damaged or foreign))
+    is_hidden = later or ((layout or examples.has_packed) and (damaged or foreign))
     more = len(damaged) - MAX_NAMED_RECORDS
     if more > 0:
         damaged[MAX_NAMED_RECORDS:] = [f"{name}: {more:,} more records have damaged payloads"]

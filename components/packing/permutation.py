@@ -21,14 +21,14 @@ class Permutation:
     """A permutation of `0..rows-1`.
 
     Args:
-        rows: At least 1.
+        rows: None at all is an order, too, of a split that is empty.
         seed: Decides it, with `name`.
         name: The split's; two splits are not shuffled alike.
     """
 
     def __init__(self, rows: int, *, seed: int, name: str) -> None:
         self._rows = rows
-        self._height = math.isqrt(rows - 1) + 1
+        self._height = math.isqrt(max(rows, 1) - 1) + 1
         self._width = -(-rows // self._height)
         digest = hashlib.sha512(f"{seed}\0{name}".encode()).digest()
         self._keys = np.frombuffer(digest, "<u8")[:_ROUNDS]

@@ -86,6 +86,15 @@ def test_the_manifest_accounts_for_rows_and_verify_agrees(tmp_path, write_rows, 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["packed", "rows"]
 
 
+def test_a_split_without_rows_is_packed(tmp_path, write_rows, mixed):
+    rows = write_rows([mixed(i) for i in range(20)])
+    write_rows([], split="eval")
+    manifest = pack(str(rows), tmp_path / "packed", PackOptions())
+    assert manifest.account.written == {"eval": 0, "train": 20}
+    assert [shard.rows for shard in manifest.splits["eval"]] == [0]
+    assert verify(str(tmp_path / "packed")).faults == ()
+
+
 def test_the_seed_decides_the_order_and_the_bytes(tmp_path, write_rows, mixed):
     rows = write_rows([mixed(i) for i in range(100)])
 

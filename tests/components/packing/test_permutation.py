@@ -4,7 +4,7 @@ import pytest
 from penstock.components.packing.permutation import Permutation
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 7, 10, 100, 101, 4096, 99_999])
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 7, 10, 100, 101, 4096, 99_999])
 def test_every_row_has_a_place_of_its_own(rows):
     places = Permutation(rows, seed=3, name="train").places(0, rows)
     assert np.array_equal(np.sort(places), np.arange(rows))
