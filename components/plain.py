@@ -47,6 +47,8 @@ def _made(hint: Any, value: Any, name: str, or_null: str = "") -> Any:
     if is_dataclass(hint):
         return from_plain(cast(type, hint), value)
     if origin in (tuple, Sequence):
+        if not isinstance(value, list | tuple):  # else an empty object would pass for none
+            raise TypeError(f"{name} is {value!r}, expected a list{or_null}")
         return tuple(_made(of[0], part, name) for part in value)
     if origin is Mapping:
         if not isinstance(value, dict):

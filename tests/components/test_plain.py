@@ -42,6 +42,9 @@ def test_lists_of_json_are_tuples():
         ({"parts": [{"count": 1, "share": "1"}]}, "'share' is '1', expected a number or null"),
         ({"by_name": {"a": 1.5}}, "'by_name' of 'a' is 1.5, expected a whole number"),
         ({"by_name": 7}, "'by_name' is 7, expected an object"),
+        ({"parts": {}}, "'parts' is {}, expected a list"),
+        ({"parts": ""}, "'parts' is '', expected a list"),
+        ({"size": {}}, "'size' is {}, expected a list or null"),
         ({"stranger": 1}, "unexpected keyword argument 'stranger'"),
     ],
 )

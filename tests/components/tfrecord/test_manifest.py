@@ -99,6 +99,8 @@ def test_a_damaged_manifest_is_named(artifact, damage):
         (("columns", 0, "is_list"), 1, "'is_list' is 1, expected true or false"),
         (("source_files",), "1", "'source_files' is '1', expected a whole number"),
         (("quarantine",), 7, "'quarantine' is 7, expected text or null"),
+        (("columns",), {}, r"'columns' is \{\}, expected a list"),
+        (("splits", "train"), "", "'splits' of 'train' is '', expected a list"),
         (("packed",), "yes", "'packed' is 'yes', expected an object or null"),
     ],
 )
