@@ -4,10 +4,12 @@
     workers       run the node's executor on what the node left in the pipeline's root for them;
                   the chief leaves TFX's executor output there, as TFX's remote executors do
 
-The TFJob belongs to the node's pod, so that it goes with it, whatever becomes of that.
+The TFJob belongs to the node's pod, and is removed with it. A pod that only failed, as one that was
+evicted, stays; so the job's name is the same for each try of a run, and the next try clears it.
 """
 
 import copy
+import hashlib
 import json
 import os
 import posixpath
@@ -37,7 +39,7 @@ _POLL_SECONDS = 5.0
 # How long the API may be away, as while a control plane is upgraded, and a worker be silent before
 # its log is asked for anew: load balancers drop a connection without a word.
 _API_PATIENCE_SECONDS = 300.0
-# After the job's end.
+# After the job's end, for all workers together, who hold their GPUs meanwhile.
 _LAST_LINES_SECONDS = 10.0
 _NO_RIGHTS = (
     "this pod may not make and watch a TFJob: add k8s/components/workers to the kustomization, and "
@@ -65,7 +67,7 @@ class JobOperator(python_executor_operator.PythonExecutorOperator):
         executor = self._executor_spec.class_path
         # A pod's host name is its own cut to 63 letters; Kubeflow says it whole.
         pod = os.environ.get("KFP_POD_NAME") or socket.gethostname()
-        jobs.run(self._job, pod, [invocation, executor])
+        jobs.run(self._job, _job_name(execution_info), pod, [invocation, executor])
         with fileio.open(execution_info.execution_output_uri, "rb") as file:
             return execution_result_pb2.ExecutorOutput.FromString(file.read())
 
@@ -108,7 +110,7 @@ def work(invocation: str, executor: str, addresses: Sequence[str]) -> None:
 
 
 class WorkerJobs:
-    """TFJobs of a namespace, that of the node's pod."""
+    """One TFJob of a namespace, that of the node's pod."""
 
     def __init__(self, api: client.ApiClient, namespace: str) -> None:
         self._jobs = client.CustomObjectsApi(api)
@@ -116,49 +118,92 @@ class WorkerJobs:
         self._namespace = namespace
         self._readers: dict[str, threading.Thread] = {}  # by a pod's uid
         self._printed: dict[str, str] = {}  # by a pod's uid, the time of the last line
+        self._read: set[str] = set()  # uids of pods whose log came to its end
         self._said: set[str] = set()
 
-    def run(self, job: Mapping[str, Any], pod: str, arguments: list[str]) -> None:
+    def run(self, job: Mapping[str, Any], name: str, pod: str, arguments: list[str]) -> None:
         """Start a job, print what its workers print, wait for its end, and remove it.
 
         Args:
             job: Of `worker_pods.worker_job`.
+            name: What it is called; a job of that name is an earlier try's, and removed first.
             pod: The pod that owns it: this one.
             arguments: Of each worker's command, before the addresses of all.
 
         Raises:
-            DataError: It failed, or is gone.
+            DataError: It failed, or is gone, or an earlier try's is not to be removed.
             UsageError: The cluster knows no TFJob, or this pod may not make and watch one.
         """
         with _api_errors():
             owner = self._core.read_namespaced_pod(pod, self._namespace)
-            body = _owned(job, owner, arguments, self._namespace)
-            name = body["metadata"]["name"]
-            self._jobs.create_namespaced_custom_object(*_KIND, self._namespace, "tfjobs", body=body)
+            body = _owned(job, name, owner, arguments, self._namespace)
+            uid = self._create(body)
         replicas = body["spec"]["tfReplicaSpecs"]["Worker"]["replicas"]
         self._say(f"TFJob {name}: {replicas} workers")
         try:
-            self._watch(name, replicas + body["spec"]["runPolicy"]["backoffLimit"])
+            self._watch(name, uid, replicas + body["spec"]["runPolicy"]["backoffLimit"])
         finally:
             with suppress(client.ApiException, HTTPError):
-                self._jobs.delete_namespaced_custom_object(
-                    *_KIND, self._namespace, "tfjobs", name, propagation_policy="Background"
-                )
+                self._delete(name, uid)
 
-    def _watch(self, name: str, most_pods: int) -> None:
+    def _create(self, body: Mapping[str, Any]) -> str:
+        """Make a job, when none of its name is left, nor a pod of such; its uid."""
+        name = body["metadata"]["name"]
+        until = time.monotonic() + _API_PATIENCE_SECONDS
+        while time.monotonic() < until:
+            if not self._pods(name):
+                try:
+                    made = self._jobs.create_namespaced_custom_object(
+                        *_KIND, self._namespace, "tfjobs", body=body
+                    )
+                    return str(made["metadata"]["uid"])
+                except client.ApiException as error:
+                    if error.status != 409:
+                        raise
+            self._say(f"TFJob {name} of an earlier try is removed first")
+            try:
+                self._delete(name)
+            except client.ApiException as error:
+                if error.status != 404:
+                    raise
+            time.sleep(_POLL_SECONDS)
+        raise DataError(
+            f"TFJob {name} of an earlier try, or a pod of it, does not go away: remove it, and run "
+            "again"
+        )
+
+    def _delete(self, name: str, uid: str | None = None) -> None:
+        """Remove a job; where its uid is given, no other's that has its name by now."""
+        options = client.V1DeleteOptions(
+            propagation_policy="Background", preconditions=client.V1Preconditions(uid=uid)
+        )
+        self._jobs.delete_namespaced_custom_object(
+            *_KIND, self._namespace, "tfjobs", name, body=options
+        )
+
+    def _pods(self, name: str) -> list[Any]:
+        pods = self._core.list_namespaced_pod(
+            self._namespace, label_selector=f"training.kubeflow.org/job-name={name}"
+        )
+        return list(pods.items)
+
+    def _watch(self, name: str, uid: str, most_pods: int) -> None:
         """Wait for a job's end.
 
         Its `backoffLimit` is kept here: the operator counts containers that start again in their
-        pod, and of a TFJob none does, so it makes pods anew for ever.
+        pod, and of a TFJob none does, so it makes pods anew for ever. Those that a suspension ended
+        do not count.
         """
-        heard = time.monotonic()
+        heard, spared = time.monotonic(), 0
         while True:
             try:
                 found = self._jobs.get_namespaced_custom_object(
                     *_KIND, self._namespace, "tfjobs", name
                 )
+                if found["metadata"]["uid"] != uid:
+                    raise client.ApiException(404)
                 self._read_pods(name)
-                self._say_events(name)
+                self._say_events(uid)
                 heard = time.monotonic()
             except (client.ApiException, HTTPError) as error:
                 if getattr(error, "status", None) == 404:
@@ -172,12 +217,12 @@ class WorkerJobs:
             true = {one["type"]: one for one in conditions if one["status"] == "True"}
             if "Suspended" in true:
                 self._say(f"TFJob {name} is suspended, and goes on when it is resumed")
+                spared = len(self._readers)
             why = true["Failed"].get("message", "") if "Failed" in true else ""
-            if len(self._readers) > most_pods:
-                why = f"its pods were made {len(self._readers)} times, `retry` allows {most_pods}."
+            if (made := len(self._readers) - spared) > most_pods:
+                why = f"its pods were made {made} times, `retry` allows {most_pods}."
             if why or "Succeeded" in true:
-                for reader in self._readers.values():
-                    reader.join(_LAST_LINES_SECONDS)
+                self._await_last_lines()
             if why:
                 raise DataError(f"TFJob {name} failed: {why} See the workers' lines above")
             if "Succeeded" in true:
@@ -186,13 +231,12 @@ class WorkerJobs:
 
     def _read_pods(self, name: str) -> None:
         """Read on what workers print, and begin to with those that have begun."""
-        pods = self._core.list_namespaced_pod(
-            self._namespace, label_selector=f"training.kubeflow.org/job-name={name}"
-        )
-        for pod in pods.items:
+        for pod in self._pods(name):
             uid, phase = pod.metadata.uid, pod.status.phase
             reader = self._readers.get(uid)
-            if phase == "Pending" or (reader and (reader.is_alive() or phase != "Running")):
+            # Of one that ended, what came after a connection broke is still to be had.
+            is_read = uid in self._read and phase != "Running"
+            if phase == "Pending" or is_read or (reader and reader.is_alive()):
                 continue
             arguments = (pod.metadata.name, uid)
             self._readers[uid] = threading.Thread(target=self._print, args=arguments, daemon=True)
@@ -217,12 +261,17 @@ class WorkerJobs:
                 if at > self._printed.get(uid, ""):
                     self._printed[uid] = at
                     print(f"{pod}: {words}\n", end="", flush=True)
+            self._read.add(uid)
 
-    def _say_events(self, name: str) -> None:
+    def _await_last_lines(self) -> None:
+        until = time.monotonic() + _LAST_LINES_SECONDS
+        for reader in self._readers.values():
+            reader.join(max(0.0, until - time.monotonic()))
+
+    def _say_events(self, uid: str) -> None:
         """Say what the operator notes of a job: why a pod is not made, waits, or ended."""
         events = self._core.list_namespaced_event(
-            self._namespace,
-            field_selector=f"involvedObject.kind=TFJob,involvedObject.name={name}",
+            self._namespace, field_selector=f"involvedObject.uid={uid}"
         )
         for event in events.items:
             if event.type == "Warning" or event.reason == "ExitedWithCode":
@@ -234,8 +283,16 @@ class WorkerJobs:
             print(line, flush=True)
 
 
+def _job_name(execution_info: data_types.ExecutionInfo) -> str:
+    """Of the node in its run, the same for each try, which has an execution of its own."""
+    tries = posixpath.dirname(posixpath.dirname(execution_info.execution_output_uri))
+    key = f"{tries} {execution_info.pipeline_run_id}"
+    # Its pods are called by it, and must stay below 63 letters.
+    return f"penstock-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+
+
 def _owned(
-    job: Mapping[str, Any], owner: Any, arguments: list[str], namespace: str
+    job: Mapping[str, Any], name: str, owner: Any, arguments: list[str], namespace: str
 ) -> dict[str, Any]:
     """The job with all that only its run knows."""
     body = copy.deepcopy(dict(job))
@@ -245,8 +302,6 @@ def _owned(
         "name": owner.metadata.name,
         "uid": owner.metadata.uid,
     }
-    # Its pods are called by it, and must stay below 63 letters.
-    name = f"penstock-{owner.metadata.uid}"
     body["metadata"] = {"name": name, "ownerReferences": [reference]}
     worker = body["spec"]["tfReplicaSpecs"]["Worker"]
     spec = worker["template"]["spec"]

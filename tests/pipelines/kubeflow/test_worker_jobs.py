@@ -39,7 +39,8 @@ OWNER = {
     "metadata": {"name": "taxi-trainer", "uid": "0b5b088f-0690-4089-8b18-1b4188eb345a"},
     "spec": {"serviceAccountName": "penstock-runner", "containers": []},
 }
-NAME = "penstock-0b5b088f-0690-4089-8b18-1b4188eb345a"
+NAME = "penstock-0123456789abcdef0123456789abcdef"
+UID = "7d4f8e8e-6d8c-4bb2-a2a8-6a8d6f1c9a10"  # of the job of this try
 
 
 def fields(required=(), **properties):
@@ -86,13 +87,13 @@ def check_job(job):
     assert container["ports"][0]["name"] == "tfjob-port"
 
 
-def pod(name, number):
+def pod(name, number, phase):
     metadata = {"name": name, "uid": f"{name}-{number}"}
-    return {"metadata": metadata, "status": {"phase": "Running"}}
+    return {"metadata": metadata, "status": {"phase": phase}}
 
 
 def event(kind, reason, message):
-    about = {"kind": "TFJob", "name": NAME}
+    about = {"kind": "TFJob", "name": NAME, "uid": UID}
     more = {"type": kind, "reason": reason, "message": message}
     return {"metadata": {"name": reason}, "involvedObject": about, **more}
 
@@ -103,15 +104,17 @@ class Cluster:
     def __init__(self, *states):
         self.states = list(states)
         self.asked, self.job, self.logs, self.refuse = [], None, {}, {}
-        self.events, self.tries = [], 1  # pods seen of each worker
+        self.deleted, self.uid = [], UID
+        self.events, self.tries, self.phase = [], 1, "Running"  # pods seen of each worker
+        self.old_job, self.old_pods = False, 0  # of an earlier try; looks that its pods stay for
         cluster = self
 
         class Handler(BaseHTTPRequestHandler):
             def answer(self):
                 length = int(self.headers.get("Content-Length") or 0)
                 body = json.loads(self.rfile.read(length) or "null")
-                path = self.path.partition("?")[0]
-                code, answer = cluster.answer(self.command, path, body)
+                path, _, query = self.path.partition("?")
+                code, answer = cluster.answer(self.command, path, body, query)
                 data = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
                 self.send_response(code)
                 self.send_header("Content-Type", "application/json")
@@ -129,31 +132,49 @@ class Cluster:
         host = f"http://127.0.0.1:{self.server.server_port}"
         self.api = client.ApiClient(client.Configuration(host=host))
 
-    def answer(self, method, path, body):
+    def answer(self, method, path, body, query):
         self.asked.append(f"{method} {path}")
         for pattern, code in self.refuse.items():
             if re.search(pattern, self.asked[-1]):
                 return code, {"message": "no"}
         if path.endswith("/log"):
             name = path.split("/")[-2]
-            return (200, self.logs[name]) if name in self.logs else (404, {})
+            text = self.logs.get(name, (404, {}))
+            return (200, text) if isinstance(text, str) else text
         if "/pods/" in path:
             return 200, OWNER
         if path.endswith("/pods"):
-            return 200, {"items": [pod(name, n) for name in self.logs for n in range(self.tries)]}
+            return 200, {"items": self.pods()}
         if path.endswith("/events"):
-            return 200, {"items": self.events}
+            return 200, {
+                "items": self.events if query == f"fieldSelector=involvedObject.uid%3D{UID}" else []
+            }
+        if method == "DELETE":
+            self.deleted.append(body["preconditions"])
+            self.old_job = False
+            return 200, {}
         if method == "POST":
+            if self.old_job:
+                return 409, {"message": "already exists"}
             check_job(body)
             self.job = body
             self.begin(body)
-        return 200, {"status": {"conditions": self.conditions()}} if method == "GET" else {}
+            return 200, {"metadata": {"uid": UID}}
+        return 200, {"metadata": {"uid": self.uid}, "status": {"conditions": self.conditions()}}
+
+    def pods(self):
+        if self.job:
+            return [pod(name, n, self.phase) for name in self.logs for n in range(self.tries)]
+        if not self.old_job:
+            self.old_pods -= 1
+        return [pod("old", 0, "Running")] if self.old_pods >= 0 else []
 
     def begin(self, job):
         """Of the operator, which makes the pods."""
 
     def conditions(self):
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        self.tries += state == "Suspended"  # a resumed job's pods are made anew
         found = [{"type": "Created", "status": "True"}]
         return [*found, {"type": state, "status": "True", "message": "2 Worker replica(s)."}]
 
@@ -176,7 +197,7 @@ def _quick(monkeypatch):
 
 def run(cluster):
     jobs = worker_jobs.WorkerJobs(cluster.api, "penstock")
-    jobs.run(JOB, "taxi-trainer", ["/penstock/invocation.pb", "tfx.Executor"])
+    jobs.run(JOB, NAME, "taxi-trainer", ["/penstock/invocation.pb", "tfx.Executor"])
 
 
 def test_each_worker_gets_what_the_trainer_would_alone():
@@ -210,11 +231,13 @@ def test_a_job_is_made_watched_and_removed(capsys):
     cluster.logs[f"{NAME}-worker-0"] = "2026-11-22T06:00:00.1Z epoch 1\n2026-11-22T06:00:00.2Z two"
     run(cluster)
     tfjobs = "/apis/kubeflow.org/v1/namespaces/penstock/tfjobs"
-    assert cluster.asked[:2] == [
+    assert cluster.asked[:3] == [
         "GET /api/v1/namespaces/penstock/pods/taxi-trainer",
+        "GET /api/v1/namespaces/penstock/pods",
         f"POST {tfjobs}",
     ]
     assert cluster.asked[-1] == f"DELETE {tfjobs}/{NAME}"
+    assert cluster.deleted == [{"uid": UID}]
     # With it alone the operator makes a pod anew that is deleted while it runs.
     assert cluster.job["spec"]["enableDynamicWorker"] is True
     assert cluster.job["metadata"] == {
@@ -268,6 +291,106 @@ def test_pods_that_are_made_anew_for_ever_end_the_job():
     with pytest.raises(DataError, match=r"its pods were made 8 times, `retry` allows 6\. See"):
         run(cluster)
     assert cluster.asked[-1].startswith("DELETE")
+
+
+def test_pods_of_a_suspended_job_are_no_failures():
+    cluster = Cluster(*["Running", "Suspended"] * 4, "Running", "Succeeded")
+    cluster.logs = {f"{NAME}-worker-0": "", f"{NAME}-worker-1": ""}
+    run(cluster)
+    assert cluster.tries == 5
+
+
+def test_a_job_is_called_the_same_in_each_try_of_a_run():
+    def name(root, run_id, execution_id):
+        folder = f"{root}/Trainer/.system/executor_execution/{execution_id}"
+        return worker_jobs._job_name(
+            data_types.ExecutionInfo(
+                execution_id=execution_id,
+                execution_output_uri=f"{folder}/executor_output.pb",
+                pipeline_run_id=run_id,
+            )
+        )
+
+    first = name("/penstock/runs/taxi", "one", 7)
+    assert first == name("/penstock/runs/taxi", "one", 8)
+    others = {name("/penstock/runs/taxi", "two", 9), name("/penstock/runs/digits", "one", 7)}
+    assert len({first, *others}) == 3
+    assert len(f"{first}-worker-9999") < 63
+
+
+def test_a_job_that_an_earlier_try_left_goes_first(capsys):
+    cluster = Cluster("Succeeded")
+    cluster.old_job, cluster.old_pods = True, 1
+    run(cluster)
+    tfjobs = "/apis/kubeflow.org/v1/namespaces/penstock/tfjobs"
+    changes = [asked for asked in cluster.asked if not asked.startswith("GET")]
+    # None is made while a pod of that one lives.
+    assert changes == [
+        *2 * [f"DELETE {tfjobs}/{NAME}"],
+        f"POST {tfjobs}",
+        f"DELETE {tfjobs}/{NAME}",
+    ]
+    assert cluster.deleted == [{}, {}, {"uid": UID}]
+    assert capsys.readouterr().out.splitlines() == [
+        f"TFJob {NAME} of an earlier try is removed first",
+        f"TFJob {NAME}: 2 workers",
+    ]
+
+
+def test_a_job_that_an_earlier_try_left_without_pods_goes_first():
+    cluster = Cluster("Succeeded")
+    cluster.old_job, cluster.old_pods = True, -9
+    run(cluster)
+    assert cluster.deleted == [{}, {"uid": UID}]
+
+
+def test_an_earlier_job_that_stays_is_an_error(monkeypatch):
+    monkeypatch.setattr(worker_jobs, "_API_PATIENCE_SECONDS", 0.05)
+    cluster = Cluster("Running")
+    cluster.old_pods = 10**9
+    with pytest.raises(DataError, match="of an earlier try, or a pod of it, does not go away"):
+        run(cluster)
+    assert cluster.job is None
+
+
+def test_a_job_of_a_later_try_is_left_alone():
+    cluster = Cluster("Running")
+    cluster.uid = "of-a-later-try"
+    with pytest.raises(DataError, match="was removed by another; run again"):
+        run(cluster)
+    assert cluster.deleted == [{"uid": UID}]
+
+
+def test_lines_after_a_connection_broke_are_read_when_the_worker_has_ended(capsys):
+    cluster = Cluster("Running", "Running", "Failed")
+    worker = f"{NAME}-worker-0"
+    cluster.logs[worker] = (503, "upgraded")
+
+    def conditions():
+        if cluster.states == ["Failed"]:
+            cluster.phase = "Failed"
+            cluster.logs[worker] = "2026-11-22T06:00:00.1Z ValueError: why"
+        return Cluster.conditions(cluster)
+
+    cluster.conditions = conditions
+    with pytest.raises(DataError, match="See the workers' lines above"):
+        run(cluster)
+    assert f"{worker}: ValueError: why" in capsys.readouterr().out.splitlines()
+
+
+def test_last_lines_are_waited_for_once_and_not_by_worker(monkeypatch):
+    now, waits = [0.0], []
+
+    class Silent:
+        def join(self, seconds):
+            waits.append(seconds)
+            now[0] += seconds
+
+    monkeypatch.setattr(worker_jobs.time, "monotonic", lambda: now[0])
+    jobs = worker_jobs.WorkerJobs(client.ApiClient(client.Configuration()), "penstock")
+    jobs._readers = {"one": Silent(), "two": Silent(), "three": Silent()}
+    jobs._await_last_lines()
+    assert waits == [10.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -373,7 +496,7 @@ class Operator(Cluster):
             self.codes.setdefault(index, []).append(code)
             now = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime())
             lines = [f"{now}{n:09d}Z {line}" for n, line in enumerate(done.stderr.splitlines())]
-            self.logs[f"{NAME}-worker-{index}"] = "\n".join(lines)
+            self.logs[f"{self.job['metadata']['name']}-worker-{index}"] = "\n".join(lines)
 
     def conditions(self):
         last = {index: codes[-1] for index, codes in self.codes.items()}
