@@ -158,7 +158,15 @@ def test_the_flink_cluster_is_what_an_engine_asks_for(overlays):
     assert flink["podTemplate"]["spec"]["securityContext"]["runAsNonRoot"] is True
     asks = objects.named("NetworkPolicy", "flink")["spec"]["ingress"][1]
     operator = {"app.kubernetes.io/name": "flink-kubernetes-operator"}
-    assert {"namespaceSelector": {}, "podSelector": {"matchLabels": operator}} in asks["from"]
+    # Any tenant may give a pod the operator's label, but not put it into the operator's namespace.
+    place = {"kubernetes.io/metadata.name": "flink-operator"}
+    assert asks["from"] == [
+        {"podSelector": {"matchLabels": {"app": "penstock-jobs"}}},
+        {
+            "namespaceSelector": {"matchLabels": place},
+            "podSelector": {"matchLabels": operator},
+        },
+    ]
     assert asks["ports"] == [{"protocol": "TCP", "port": 8081}]
     service = objects.named("Service", "penstock-jobs")
     assert [port["port"] for port in service["spec"]["ports"]] == [8099, 8098]
@@ -166,6 +174,7 @@ def test_the_flink_cluster_is_what_an_engine_asks_for(overlays):
     # Its address is also what it tells clients, who would ask themselves at 0.0.0.0.
     assert "--job-host=$(POD_IP)" in jobs["args"]
     readme = (K8S / "README.md").read_text()
+    assert "--namespace flink-operator --create-namespace" in readme
     assert (
         "--set engine.runner=portable --set engine.job_endpoint=penstock-jobs:8099 \\\n"
         f"       --set engine.parallelism={flink['taskManager']['replicas']}"
