@@ -356,8 +356,13 @@ def test_a_dump_is_put_back_by_the_job_that_made_it(overlays, tmp_path):
     assert restored.stdout == f"--host=db --user=me penstock\n{file}: restored\n"
     assert (tmp_path / "restored").read_text() == "CREATE TABLE one;\n"
     assert run(RESTORE="gone.sql.gz").returncode == 1
+    # MariaDB would take the part that is there.
+    (tmp_path / "restored").unlink()
+    (tmp_path / "dumps/cut.sql.gz").write_bytes(Path(file).read_bytes()[:-4])
+    assert run(RESTORE="cut.sql.gz").returncode == 1
+    assert not (tmp_path / "restored").exists()
     pings = (tmp_path / "pings").read_text()
-    assert pings == 3 * "--host=db --user=me --wait=12 --force ping\n"
+    assert pings == 4 * "--host=db --user=me --wait=12 --force ping\n"
 
 
 def test_no_pod_fills_the_disk_of_its_machine(overlays):
