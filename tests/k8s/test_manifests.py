@@ -181,6 +181,13 @@ def test_the_flink_cluster_is_what_an_engine_asks_for(overlays):
     ) in readme
 
 
+def test_what_the_readme_compiles_again_and_again_replaces_the_old_file():
+    readme = (K8S / "README.md").read_text()
+    (loop,) = re.findall(r"for name in .*penstock compile .*", readme)
+    assert loop.endswith("--overwrite; done")
+    assert "Compile every pipeline again with the new digest (and `--overwrite`)" in readme
+
+
 def test_no_secret_is_in_git(render):
     for folder in ("base", "components", "overlays"):
         for file in (K8S / folder).rglob("*.yaml"):
