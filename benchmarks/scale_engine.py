@@ -157,8 +157,11 @@ def main() -> None:
     few, many = min(runs), max(runs)
     for name in runs[few]:
         cells = "".join(f"{one[name]:10.1f}" for one in runs.values())
-        more = (runs[many][name] - runs[few][name]) / max(many - few, 1) * 1e6
-        print(f"{name:16}{cells} s {more:8.2f} us a row more")
+        more = ""
+        if many > few:
+            cost = (runs[many][name] - runs[few][name]) / (many - few) * 1e6
+            more = f" {cost:8.2f} us a row more"
+        print(f"{name:16}{cells} s{more}")
 
 
 if __name__ == "__main__":
