@@ -32,11 +32,9 @@ def wrong_use(error: Any) -> str | None:
         text += f", got {error.__cause__.errors()[0]['input']!r}"
     context = getattr(error, "ctx", None)
     words = context.command_path.split() if context else ["penstock"]
-    near = getattr(error, "possibilities", None)
-    if text.endswith("?"):
-        pass  # as Typer has it for commands, and click for options
-    elif near:
-        text += f"; did you mean {near[0]}?"
-    elif context:
-        text += f"; see {' '.join(words)} --help"
+    if not text.endswith("?"):  # as Typer has it for commands, and click for options
+        if near := getattr(error, "possibilities", None):
+            text += f"; did you mean {near[0]}?"
+        elif context:
+            text += f"; see {' '.join(words)} --help"
     return f"{' '.join(words[1:])}: {text}" if words[1:] else text
