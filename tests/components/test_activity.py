@@ -1,11 +1,12 @@
 import logging
+from types import SimpleNamespace
 
 from penstock.components import activity
 
 
 def test_the_log_gets_milestones_and_else_a_line_every_30_seconds(monkeypatch, caplog):
     clock = 100.0
-    monkeypatch.setattr(activity.time, "perf_counter", lambda: clock)
+    monkeypatch.setattr(activity, "time", SimpleNamespace(perf_counter=lambda: clock))
     monkeypatch.setattr(activity, "_listener", activity.paced(activity.logger.info))
     with caplog.at_level(logging.INFO, logger=activity.logger.name):
         activity.tell("step 1")

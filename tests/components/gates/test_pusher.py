@@ -3,12 +3,13 @@ import resource
 import shutil
 import subprocess
 import sys
-import time
+from types import SimpleNamespace
 
 import pytest
 from tfx.types.standard_artifacts import PushedModel
 
 from penstock.components.errors import DataError
+from penstock.components.gates import pusher
 from penstock.components.gates.pusher import check_served, folder_digest, publish
 
 
@@ -37,7 +38,8 @@ def test_the_newest_version_is_the_one_pushed_last(tmp_path, serving, monkeypatc
     first, second = model(tmp_path / "a"), model(tmp_path / "b", "another")
     versions = [publish(path, serving)[0] for path in (first, second, first, second)]
     assert [int(v.name) - int(versions[0].name) for v in versions] == [0, 1, 2, 3]
-    monkeypatch.setattr(time, "time", lambda: 0.0)  # a clock that was set back
+    back = SimpleNamespace(time=lambda: 0.0)  # a clock that was set back
+    monkeypatch.setattr(pusher, "time", back)
     newest, digest = publish(first, serving)
     assert int(newest.name) == int(versions[-1].name) + 1
     assert folder_digest(str(newest)) == digest == folder_digest(first)

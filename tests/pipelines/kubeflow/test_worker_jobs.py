@@ -15,6 +15,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import kubernetes_validate
@@ -386,7 +387,7 @@ def test_last_lines_are_waited_for_once_and_not_by_worker(monkeypatch):
             waits.append(seconds)
             now[0] += seconds
 
-    monkeypatch.setattr(worker_jobs.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(worker_jobs, "time", SimpleNamespace(monotonic=lambda: now[0]))
     jobs = worker_jobs.WorkerJobs(client.ApiClient(client.Configuration()), "penstock")
     jobs._readers = {"one": Silent(), "two": Silent(), "three": Silent()}
     jobs._await_last_lines()
@@ -428,6 +429,7 @@ RUN_FN = """
 import os, signal
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 import keras
 import tensorflow as tf
 import penstock
