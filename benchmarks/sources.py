@@ -23,7 +23,7 @@ from penstock.benchmarks.harness import Measured, in_turn, report
 from penstock.benchmarks.ingest import ingest_source
 from penstock.benchmarks.make_once import make_once
 from penstock.benchmarks.questions import data_folder
-from penstock.components.sources.kinds import KindOptions
+from penstock.components.sources.options import KindOptions
 
 CSV, PARQUET, SQLITE, POSTGRESQL = "CSV", "Parquet", "sqlite", "PostgreSQL"
 

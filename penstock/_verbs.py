@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.components.example_gen.options import IngestOptions
     from penstock.components.example_gen.split_options import SplitOptions
-    from penstock.components.sources.kinds import KindOptions
+    from penstock.components.sources.options import KindOptions
     from penstock.components.tfrecord.manifest import Manifest
     from penstock.pipelines.cli.work.init import Starter
     from penstock.pipelines.cli.work.inspect import Inspection

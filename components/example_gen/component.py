@@ -11,8 +11,8 @@ from penstock.components.example_gen.executor import Executor
 from penstock.components.example_gen.node_options import NodeOptions
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.files.address import FILE_SCHEMES, check_no_secret, scheme_of
-from penstock.components.sources.kinds import KindOptions, options_to_json
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.kinds import options_to_json
+from penstock.components.sources.options import KindOptions, SourceOptions
 
 
 class ShardedExampleGen(FileBasedExampleGen):

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from penstock.components.files.content import hash_file
 from penstock.components.files.listing import list_files
 from penstock.components.files.remote import RemoteFile
-from penstock.components.sources.kinds import KindOptions
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import KindOptions, SourceOptions
 from penstock.components.sources.whole_files.scan import for_each_file
 
 

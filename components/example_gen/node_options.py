@@ -15,13 +15,8 @@ from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.plain import from_plain
-from penstock.components.sources.kinds import (
-    KindOptions,
-    find_kind,
-    options_from_json,
-    options_to_json,
-)
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.kinds import find_kind, options_from_json, options_to_json
+from penstock.components.sources.options import KindOptions, SourceOptions
 
 _FIELD = "penstock"
 # The pattern of an input that has none, as TFX writes it.

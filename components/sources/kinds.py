@@ -8,21 +8,13 @@ that they travel as JSON in a node's properties and are flags of `penstock inges
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from penstock.components.errors import UsageError
+from penstock.components.sources.options import KindOptions
 
 if TYPE_CHECKING:  # Arrow, which help does not need.
     from penstock.components.sources.base import Source
-
-
-class KindOptions(Protocol):
-    """The options of one kind of source; a frozen dataclass."""
-
-    @property
-    def kind(self) -> str | None:
-        """A key of `KINDS`; None where the files tell."""
-        ...
 
 
 Open = Callable[..., "Source"]
@@ -86,7 +78,7 @@ def options_type(kind: str | None) -> type:
 
 def options_to_json(options: KindOptions) -> dict[str, Any]:
     """The options as what JSON holds."""
-    return asdict(options)  # type: ignore[call-overload]  # a protocol cannot say "dataclass"
+    return asdict(options)
 
 
 def options_from_json(raw: Mapping[str, Any]) -> KindOptions:

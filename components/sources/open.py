@@ -8,8 +8,8 @@ from penstock.components.files.content import open_data
 from penstock.components.files.listing import EXTENSIONS, list_files
 from penstock.components.files.sniff import PARQUET_MAGIC
 from penstock.components.sources.base import Source
-from penstock.components.sources.kinds import Kind, KindOptions, find_kind, options_to_json
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.kinds import Kind, find_kind, options_to_json
+from penstock.components.sources.options import KindOptions, SourceOptions
 from penstock.components.sources.spread import Spread, here
 
 

@@ -11,15 +11,48 @@ _TAB = {"tab": "\t", "\\t": "\t"}  # a shell passes neither
 
 
 @dataclass(frozen=True)
-class SourceOptions:
-    """How files are understood; the defaults suit a comma-separated file with a header.
+class KindOptions:
+    """The options of one kind of source.
+
+    Attributes:
+        kind: A key of `KINDS`; None where the files tell.
+
+    Raises:
+        UsageError: A value is not one of the choices, or two do not go together.
+    """
+
+    kind: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclass(frozen=True)
+class ColumnOptions(KindOptions):
+    """What kinds share whose rows have columns of any name and type.
+
+    Attributes:
+        schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the columns;
+            without one the types that the data state do, or a sample where they state none.
+        extra_columns: What becomes of a column that the schema, or without one the sample, does
+            not have: `reject` stops and names it, `drop` leaves it out.
+        non_finite: NaN and infinity in columns of floats: `reject` the row, read as `null`, or
+            `keep`. A finite number beyond float32 is always rejected.
+        allow_empty: Whether no rows, as of an empty file, are fine instead of an error.
+    """
+
+    schema_file: str | None = None
+    extra_columns: str = "reject"
+    non_finite: str = "reject"
+    allow_empty: bool = False
+
+
+@dataclass(frozen=True)
+class SourceOptions(ColumnOptions):
+    """How tables in files are understood; the defaults suit a comma-separated file with a header.
 
     Attributes:
         kind: `csv` or `parquet`; None goes by extension, then by content.
-        schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the
-            columns; None infers them once from a sample (CSV) or takes the file's (Parquet).
-        extra_columns: What becomes of a column that the schema does not name: `reject`
-            stops and names it, `drop` leaves it out. Without a schema there are none.
         delimiter: One ASCII character between the fields of a CSV row; `tab` for a tabulator.
             None takes a comma, or what else stands in a first row without one: `;`, tab or `|`.
         column_names: Names of a CSV's columns where its files have no header; None takes
@@ -28,31 +61,20 @@ class SourceOptions:
             the spaces around them.
         text_null_tokens: Texts that mean "no value" in CSV columns of text, compared as
             they stand ("NA" is Namibia there).
-        non_finite: NaN and infinity in columns of floats: `reject` the row, read as
-            `null`, or `keep`. A finite number beyond float32 is always rejected.
         sample_rows: CSV rows from the beginnings of the files that types are inferred from.
-        allow_empty: Whether a file without rows is passed over instead of being an error.
         max_row_bytes: Longest CSV row. A quote that is not closed within it counts as
             unbalanced; bounds the memory that a row takes.
-
-    Raises:
-        UsageError: A value is not one of the choices.
     """
 
-    kind: str | None = None
-    schema_file: str | None = None
-    extra_columns: str = "reject"
     delimiter: str | None = None
     column_names: tuple[str, ...] | None = None
     null_tokens: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NULL", "null", "None", "?")
     text_null_tokens: tuple[str, ...] = ("",)
-    non_finite: str = "reject"
     sample_rows: int = 10_000
-    allow_empty: bool = False
     max_row_bytes: int = 64 * MIB
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         check_strings(self, "column_names")
         for name in ("null_tokens", "text_null_tokens"):
             if getattr(self, name) is None:
@@ -74,28 +96,12 @@ class SourceOptions:
 
 
 @dataclass(frozen=True)
-class RowFileOptions:
+class RowFileOptions(ColumnOptions):
     """What JSON Lines and Avro share.
 
     Attributes:
-        schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the columns;
-            without one the rows do (JSON Lines: a sample; Avro: the files' own schema).
-        extra_columns: What becomes of a column that the schema, or without one the sample, does
-            not have: `reject` stops and names it, `drop` leaves it out.
         nested: Objects, maps and lists of lists: `reject` stops and names the column, `json` makes
             them JSON text, keys sorted.
-        non_finite: NaN and infinity: `reject` the row, read as `null`, or `keep`.
-        allow_empty: Whether a file without rows is passed over instead of being an error.
-
-    Raises:
-        UsageError: A value is not one of the choices.
     """
 
-    schema_file: str | None = None
-    extra_columns: str = "reject"
     nested: str = "reject"
-    non_finite: str = "reject"
-    allow_empty: bool = False
-
-    def __post_init__(self) -> None:
-        check_fields(self)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
 from penstock.components.sources.option_checks import check_fields, check_whole
+from penstock.components.sources.options import KindOptions
 
 _CHOICES = {
     "layout": ("bytes", "resized", "decoded"),
@@ -19,7 +20,7 @@ MOST_PIXELS = 178_956_970
 
 
 @dataclass(frozen=True)
-class ImageOptions:
+class ImageOptions(KindOptions):
     """How a folder of images is read, labelled and stored; docs/images.md has the policies.
 
     Attributes:
@@ -48,9 +49,6 @@ class ImageOptions:
         verify: `header` finds files that are cut; `decode` decodes each, also in `bytes`.
         content_digest: Add the feature `image/key/sha256`, equal where files are.
         shuffle_seed: Decides the order of the images in the shards.
-
-    Raises:
-        UsageError: A value is not one of the choices, or two do not go together.
     """
 
     kind: str = "images"

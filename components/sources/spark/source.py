@@ -12,8 +12,7 @@ from penstock.components.files.remote import RemoteFile, is_remote, list_folder
 from penstock.components.files.sniff import PARQUET_MAGIC
 from penstock.components.sources.base import Column, Source
 from penstock.components.sources.layout import shown
-from penstock.components.sources.option_checks import check_fields
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import KindOptions, SourceOptions
 from penstock.components.sources.spark.crc import check_crc, name_of_sums, sums_name
 from penstock.components.sources.spark.types import parse_columns
 from penstock.components.sources.spread import Spread, here
@@ -24,7 +23,7 @@ _UNFINISHED = re.compile(r"(\._COPYING_|\.tmp)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class SparkOptions:
+class SparkOptions(KindOptions):
     """A folder of part files that Spark wrote.
 
     Attributes:
@@ -38,9 +37,6 @@ class SparkOptions:
             a `.crc` whose part file is gone.
         non_finite: NaN and infinity in columns of Parquet: `reject` the row, read as `null`, or
             `keep`.
-
-    Raises:
-        UsageError: A value is not one of the choices, or a column's type is not known.
     """
 
     kind: str = "spark"
@@ -51,7 +47,7 @@ class SparkOptions:
     non_finite: str = "reject"
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         parse_columns(self.columns)
         if self.columns and self.schema_from:
             raise UsageError("`columns` and `schema_from` both name the columns; give one of them")

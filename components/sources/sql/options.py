@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 
 from penstock.components.errors import UsageError
-from penstock.components.sources.option_checks import check_fields
+from penstock.components.sources.options import ColumnOptions
 
 
 @dataclass(frozen=True)
-class SqlOptions:
+class SqlOptions(ColumnOptions):
     r"""Which rows of a database are read, and how.
 
     User and password come from PENSTOCK_SQL_USER and PENSTOCK_SQL_PASSWORD or from
@@ -21,18 +21,8 @@ class SqlOptions:
             put into the statement; where a number is wanted the query says CAST(:name AS INTEGER).
         key: The column whose ranges are read apart, best unique and with an index; None takes
             the first column of the table's primary key.
-        schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the columns;
-            without one the database does, or a sample where it does not say (sqlite).
-        extra_columns: What becomes of a column that the schema does not name: `reject` stops
-            and names it, `drop` leaves it out.
-        non_finite: NaN and infinity in columns of floats: `reject` the row, read as `null`, or
-            `keep`.
         sample_rows: Rows that types are inferred from where the database does not say.
-        allow_empty: Whether no rows are fine instead of an error.
         credentials_file: Path of a file with the lines `user = ...` and `password = ...`.
-
-    Raises:
-        UsageError: A value is not one of the choices.
     """
 
     kind: str = "sql"
@@ -40,15 +30,11 @@ class SqlOptions:
     table: str | None = None
     params: tuple[str, ...] = ()
     key: str | None = None
-    schema_file: str | None = None
-    extra_columns: str = "reject"
-    non_finite: str = "reject"
     sample_rows: int = 10_000
-    allow_empty: bool = False
     credentials_file: str | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.query is not None and self.table is not None:
             raise UsageError("query and table are both given; give one of them")
         if self.params and self.table is not None:

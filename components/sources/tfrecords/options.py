@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
-from penstock.components.sources.option_checks import check_fields
+from penstock.components.sources.options import KindOptions
 
 
 @dataclass(frozen=True)
-class TFRecordOptions:
+class TFRecordOptions(KindOptions):
     """TFRecord files of Examples or SequenceExamples, uncompressed, GZIP or ZLIB.
 
     Records are taken over byte by byte unless `keep_features` chooses among their features.
@@ -19,9 +19,6 @@ class TFRecordOptions:
         keep_features: Features to take over; none takes all.
         sample_rows: Records from the beginnings of the files that features are inferred from.
         allow_empty: Whether a file without records is passed over instead of being an error.
-
-    Raises:
-        UsageError: A value is not one of the choices.
     """
 
     kind: str = "tfrecord"
@@ -31,6 +28,6 @@ class TFRecordOptions:
     allow_empty: bool = False
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if len(set(self.keep_features)) < len(self.keep_features):
             raise UsageError(f"`keep_features` must be different, got {self.keep_features!r}")

@@ -15,7 +15,7 @@ from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.files.address import masked, scheme_of
 from penstock.components.files.listing import list_files
 from penstock.components.sources.base import Column
-from penstock.components.sources.option_checks import check_fields
+from penstock.components.sources.options import KindOptions
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.tfrecords.decode import require_columns
 from penstock.components.sources.tfrecords.options import TFRecordOptions
@@ -24,7 +24,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
 @dataclass(frozen=True)
-class TFDSOptions:
+class TFDSOptions(KindOptions):
     """A prepared builder's folder: `.../mnist/3.0.1`, with `dataset_info.json`.
 
     Attributes:
@@ -32,17 +32,11 @@ class TFDSOptions:
         dataset_splits: Splits of the dataset to take; none takes the only one, or the files that
             the input's pattern names.
         keep_features: Features to take over, nested ones as `box/x`; none takes all.
-
-    Raises:
-        UsageError: A value is not one of the choices.
     """
 
     kind: str = "tfds"
     dataset_splits: tuple[str, ...] = ()
     keep_features: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 def open_tfds(inputs: Sequence[str], options: TFDSOptions, spread: Spread = here) -> TFRecordSource:

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 
-from penstock.components.sources.option_checks import check_fields, check_whole
+from penstock.components.sources.option_checks import check_whole
+from penstock.components.sources.options import KindOptions
 
 # A batch holds 2 GiB at most, and a worker a few copies of a file.
 MAX_FILE_MIB = 1024
 
 
 @dataclass(frozen=True)
-class WholeFileOptions:
+class WholeFileOptions(KindOptions):
     """What kinds share of which a row is a file.
 
     Attributes:
@@ -23,9 +24,6 @@ class WholeFileOptions:
     folder_label: bool = False
     shuffle_seed: int = 0
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True)
 class BinaryOptions(WholeFileOptions):
@@ -34,9 +32,6 @@ class BinaryOptions(WholeFileOptions):
     Attributes:
         kind: `binary`.
         max_mib: A file of more MiB is a bad row; it is not read. At most 1024.
-
-    Raises:
-        UsageError: A value is not one of the choices.
     """
 
     kind: str = "binary"

@@ -16,8 +16,9 @@ from penstock.components.example_gen.stage import spread_by
 from penstock.components.example_gen.write_shards import Job
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.spool import pack_source
-from penstock.components.sources.kinds import KindOptions, find_kind
+from penstock.components.sources.kinds import find_kind
 from penstock.components.sources.open import open_source
+from penstock.components.sources.options import KindOptions
 from penstock.components.sources.spread import processes
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.pipelines.cli.work.inspect import show_columns, show_splits

@@ -32,9 +32,6 @@ class TextOptions(WholeFileOptions):
         folder_label: Documents: add the feature `label`, the folder right below the input that a
             file is in.
         shuffle_seed: Documents: decides their order in the shards.
-
-    Raises:
-        UsageError: A value is not one of the choices, or two do not go together.
     """
 
     kind: str = "text"
