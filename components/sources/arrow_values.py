@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from penstock.components.sources.base import ARROW_TYPES, Column
+from penstock.components.sources.base import ARROW_TYPES, NUMBERS, Column
 from penstock.components.sources.batches import Faults
 from penstock.components.sources.tokens import INT64_MAX, beyond_float32, beyond_int64, finite_or
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -36,6 +36,24 @@ def feature_type(arrow_type: pa.DataType) -> tuple[FeatureKind | None, bool] | N
         if any(test(value_type) for test in holds):
             return kind, is_list
     return None
+
+
+def fits(column: Column, arrow_type: pa.DataType) -> bool:
+    """Whether `to_feature` makes values of that type the column's.
+
+    Integers go into FLOAT columns, and floats into INT ones (pandas makes floats of integers where
+    some are missing; those that are not whole are at fault). Only nulls go into all.
+    """
+    found = feature_type(arrow_type)
+    if found is None:
+        return False
+    kind, is_list = found
+    if kind is None:
+        return column.is_list or not is_list
+    value_type = _value_type(arrow_type)
+    plain_number = types.is_integer(value_type) or types.is_floating(value_type)
+    same_kind = kind is column.kind or (plain_number and column.kind in NUMBERS)
+    return same_kind and is_list == column.is_list
 
 
 def number_unit(arrow_type: pa.DataType) -> str | None:

@@ -23,6 +23,7 @@ ARROW_TYPES = {
     FeatureKind.FLOAT: pa.float32(),
     FeatureKind.BYTES: pa.binary(),
 }
+NUMBERS = (FeatureKind.INT, FeatureKind.FLOAT)
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ class Column:
         """The type of this column in a `Batch`."""
         value = ARROW_TYPES[self.kind]
         return pa.list_(value) if self.is_list else value
+
+    @property
+    def holds(self) -> str:
+        """What a row holds, for messages."""
+        return f"{'lists of ' if self.is_list else ''}{self.kind.value}"
 
 
 @dataclass(frozen=True)

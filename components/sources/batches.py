@@ -1,6 +1,6 @@
 """Record batches of a source's columns."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -53,13 +53,27 @@ def convert_columns(
 
 
 def batch_without(
-    table: pa.RecordBatch, rejected: Mapping[int, RejectedRow], *, blank: int = 0
+    faults: Mapping[int, RowFault],
+    table: pa.RecordBatch,
+    place: str,
+    first_row: int,
+    raw: Callable[[int], bytes],
 ) -> Batch:
-    """The batch whose rows at fault are set apart."""
-    if not rejected:
-        return Batch(table, blank=blank)
-    good = [at for at in range(table.num_rows) if at not in rejected]
-    return Batch(take_rows(table, good), [rejected[at] for at in sorted(rejected)], blank)
+    """A batch of `place`, numbered there from `first_row`, whose rows at fault are set apart.
+
+    `raw` gives a row of the table as it stands there.
+    """
+    rejected = [
+        RejectedRow(place, first_row + at, 0, *faults[at], raw(at)) for at in sorted(faults)
+    ]
+    return Batch(rows_without(faults, table), rejected)
+
+
+def rows_without(faults: Collection[int], table: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows that are not at fault."""
+    if not faults:
+        return table
+    return take_rows(table, [at for at in range(table.num_rows) if at not in faults])
 
 
 def take_rows(batch: pa.RecordBatch, rows: Sequence[int | None]) -> pa.RecordBatch:

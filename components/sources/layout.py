@@ -1,8 +1,10 @@
 """Comparison of a file's columns with those expected."""
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from penstock.components.errors import DataError
+from penstock.components.sources.options import ColumnOptions
 from penstock.components.sources.schema import SchemaColumn
 
 
@@ -12,12 +14,24 @@ def shown(names: Collection[str], limit: int = 8) -> str:
     return some + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
-def check_same_names(path: str, names: Sequence[str], first: str, expected: Sequence[str]) -> None:
-    """Refuse a file whose columns are not those of the first file, in whatever order.
+def check_layouts(
+    files: Sequence[Any], schema: Sequence[SchemaColumn], options: ColumnOptions
+) -> None:
+    """Refuse files, each of a `path` and column `names`, that have not the schema's columns.
+
+    Without a schema they have those of the first file, in whatever order.
 
     Raises:
         DataError: Names the file and the columns.
     """
+    for file in files:
+        if schema:
+            check_schema_names(file.path, file.names, schema, options.extra_columns)
+        else:
+            _check_same_names(file.path, file.names, files[0].path, files[0].names)
+
+
+def _check_same_names(path: str, names: Sequence[str], first: str, expected: Sequence[str]) -> None:
     missing = [name for name in expected if name not in set(names)]
     extra = [name for name in names if name not in set(expected)]
     if missing or extra:

@@ -13,7 +13,7 @@ from uuid import UUID
 import pyarrow as pa
 from pyarrow import types
 
-from penstock.components.sources.arrow_values import feature_type, to_feature
+from penstock.components.sources.arrow_values import fits, to_feature
 from penstock.components.sources.base import Column
 from penstock.components.sources.batches import Faults, RowFault, convert_columns
 from penstock.components.sources.options import RowFileOptions
@@ -26,7 +26,6 @@ _SHOWN_CHARACTERS = 80
 _WORDS = {bool: "a truth value", int: "a number", float: "a number", str: "text",
           bytes: "bytes", list: "a list", dict: "an object"}  # fmt: skip
 _MISFITS = (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError)
-_NUMBERS = (FeatureKind.INT, FeatureKind.FLOAT)
 # By exact class: a datetime is a date, too. A date counts days, the others microseconds, each from
 # a point of its own.
 _TIMES = (datetime.date, datetime.datetime, datetime.time, datetime.timedelta)
@@ -106,7 +105,7 @@ def to_column(values: Sequence[object], column: Column, non_finite: str) -> tupl
             kept = [None if at in faults else value for at, value in enumerate(values)]
             fitting, others = to_column(kept, column, non_finite)
             return fitting, {**others, **faults}
-    if array is None or not _holds(column, array.type):
+    if array is None or not fits(column, array.type):
         return _one_by_one(values, column, non_finite)
     return to_feature(array, column, non_finite)
 
@@ -169,7 +168,7 @@ def _one(value: object, column: Column, non_finite: str) -> tuple[pa.Array | Non
         return None, beyond_int64(_shown(value))
     except (pa.ArrowException, TypeError, ValueError):
         return None, _misfit(value, column)
-    if not _holds(column, array.type):
+    if not fits(column, array.type):
         return None, _misfit(value, column)
     converted, faults = to_feature(array, column, non_finite)
     return converted, faults.get(0)
@@ -196,18 +195,3 @@ def _shown(value: object) -> str:
     except ValueError:  # An integer of thousands of digits.
         return "a number of thousands of digits"
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
-
-
-def _holds(column: Column, arrow_type: pa.DataType) -> bool:
-    """Whether `to_feature` makes values of that type the column's."""
-    found = feature_type(arrow_type)
-    if found is None:
-        return False
-    kind, is_list = found
-    if kind is None:
-        return column.is_list or not is_list
-    if is_list != column.is_list:
-        return False
-    value_type = arrow_type.value_type if is_list else arrow_type
-    plain_number = types.is_integer(value_type) or types.is_floating(value_type)
-    return kind is column.kind or (plain_number and kind in _NUMBERS and column.kind in _NUMBERS)

@@ -26,13 +26,15 @@ class SchemaColumn:
     required: bool
 
 
-def read_schema(path: str) -> tuple[SchemaColumn, ...]:
-    """The features of a `schema.pbtxt` that are in use, in its order.
+def read_schema(path: str | None) -> tuple[SchemaColumn, ...]:
+    """The features of a `schema.pbtxt` that are in use, in its order; none without a path.
 
     Raises:
         DataError: There is no such file, it is no schema, or a feature has a type that no
             `tf.train.Feature` holds.
     """
+    if not path:
+        return ()
     # Imports protobuf, which a source without a schema does not need.
     from penstock.components.tfrecord.schema_features import is_used, parse_schema
 

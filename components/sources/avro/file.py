@@ -51,6 +51,11 @@ class AvroFile(OpenedFile):
         """Name to Avro type of each column."""
         return {field["name"]: field["type"] for field in self.schema["fields"]}
 
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.types)
+
     def read_rows(self, start: int, end: int) -> Iterator[dict[str, Any]]:
         """The rows from `start` up to `end`, counted from 0.
 

@@ -12,14 +12,14 @@ from penstock.components.files.content import EMPTY_ADVICE, look
 from penstock.components.files.listing import list_files
 from penstock.components.sources.avro.file import AvroFile, inspect_file
 from penstock.components.sources.avro.options import AvroOptions
-from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
+from penstock.components.sources.base import NUMBERS, Batch, Column, Piece
 from penstock.components.sources.batches import (
     FIRST_BATCH_ROWS,
     MAX_BATCH_ROWS,
     batch_without,
     next_batch_rows,
 )
-from penstock.components.sources.layout import check_same_names, check_schema_names
+from penstock.components.sources.layout import check_layouts
 from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.python_values import Row, RowConverter, row_json
 from penstock.components.sources.schema import read_schema
@@ -38,7 +38,6 @@ _KINDS = {
     "fixed": FeatureKind.BYTES,
 }
 _NESTED = ("record", "error", "map")
-_NUMBERS = (FeatureKind.INT, FeatureKind.FLOAT)
 # What fastavro reads as dates and times; millis and micros both become microseconds.
 _TIME = re.compile(r"(date|time|timestamp|local-timestamp)(-millis|-micros)?")
 
@@ -65,11 +64,7 @@ class AvroSource(OpenedFiles[AvroFile]):
 
 def _batch(rows: Sequence[Row], path: str, first_row: int, converter: RowConverter) -> Batch:
     table, faults = converter.convert(rows)
-    rejected = {
-        at: RejectedRow(path, first_row + at, 0, *fault, row_json(rows[at]))
-        for at, fault in faults.items()
-    }
-    return batch_without(table, rejected)
+    return batch_without(faults, table, path, first_row, lambda at: row_json(rows[at]))
 
 
 def open_avro(inputs: Sequence[str], options: AvroOptions, spread: Spread = here) -> AvroSource:
@@ -88,23 +83,20 @@ def open_avro(inputs: Sequence[str], options: AvroOptions, spread: Spread = here
 
 
 def _columns(files: Sequence[AvroFile], options: AvroOptions) -> tuple[Column, ...]:
-    schema = read_schema(options.schema_file) if options.schema_file else ()
-    first = files[0]
+    schema = read_schema(options.schema_file)
+    check_layouts(files, schema, options)
     for file in files:
-        if schema:
-            check_schema_names(file.path, list(file.types), schema, options.extra_columns)
-        else:
-            check_same_names(file.path, list(file.types), first.path, list(first.types))
-        _check_units(file, [wanted.name for wanted in schema] or list(file.types))
+        _check_units(file, [wanted.name for wanted in schema] or file.names)
     if schema:
         return tuple(Column(wanted.name, wanted.kind, bool(wanted.is_list)) for wanted in schema)
-    columns = tuple(_column(first, name, options) for name in first.types)
+    first = files[0]
+    columns = tuple(_column(first, name, options) for name in first.names)
     for file in files[1:]:
         for column in columns:
             if (other := _column(file, column.name, options)) != column:
                 raise DataError(
-                    f"{file.path}: column {column.name!r} is {_shown(other)}, expected "
-                    f"{_shown(column)} as {first.path} has it; give a schema, or ingest them apart"
+                    f"{file.path}: column {column.name!r} is {other.holds}, expected "
+                    f"{column.holds} as {first.path} has it; give a schema, or ingest them apart"
                 )
     return columns
 
@@ -135,10 +127,6 @@ def _column(file: AvroFile, name: str, options: AvroOptions) -> Column:
     )
 
 
-def _shown(column: Column) -> str:
-    return f"{'lists of ' if column.is_list else ''}{column.kind.value}"
-
-
 def avro_feature(avro_type: Any) -> tuple[FeatureKind | None, bool] | None:
     """(kind, whether a list) of the feature that holds an Avro type; None where none does.
 
@@ -166,7 +154,7 @@ def number_units(avro_type: Any) -> set[str]:
     if isinstance(avro_type, list):
         return {unit for branch in avro_type for unit in number_units(branch)}
     if not isinstance(avro_type, Mapping):
-        is_number = isinstance(avro_type, str) and _KINDS.get(avro_type) in _NUMBERS
+        is_number = isinstance(avro_type, str) and _KINDS.get(avro_type) in NUMBERS
         return {"number"} if is_number else set()
     logical = avro_type.get("logicalType")
     if logical == "decimal":

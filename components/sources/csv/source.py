@@ -14,14 +14,14 @@ from penstock.components.sources.base import Batch, Column, Piece
 from penstock.components.sources.batches import MAX_BATCH_ROWS, empty_batch
 from penstock.components.sources.csv.blocks import RowBlock
 from penstock.components.sources.csv.file import CsvFile
-from penstock.components.sources.csv.header import Header, found_delimiter, read_header
+from penstock.components.sources.csv.header import found_delimiter, read_header
 from penstock.components.sources.csv.isolate import RowPlace, broken_row, isolate
 from penstock.components.sources.csv.parse import Misfit, RowParser
 from penstock.components.sources.csv.rows import RowSplitter
 from penstock.components.sources.csv.sampler import CsvSampler
 from penstock.components.sources.csv.scan import scan_files
 from penstock.components.sources.cutting import SNAP_SHARE, cut_files
-from penstock.components.sources.layout import check_same_names, check_schema_names
+from penstock.components.sources.layout import check_layouts
 from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.schema import SchemaColumn, read_schema
@@ -95,12 +95,12 @@ def open_csv(inputs: Sequence[str], options: SourceOptions, spread: Spread = her
     if options.delimiter is None:
         options = replace(options, delimiter=found_delimiter(listing.files[0]))
     splitter = _splitter(options, SCAN_BLOCK_BYTES)
-    schema = read_schema(options.schema_file) if options.schema_file else ()
+    schema = read_schema(options.schema_file)
     known = {column.name for column in schema}
     headers = for_each_file(lambda path: read_header(path, splitter, options, known), listing.files)
     filled = [header for header in headers if header.names]
     columns = _schema_columns(schema, options) if schema else ()
-    _check_layouts(filled, schema, options)
+    check_layouts(filled, schema, options)
     sampler = None
     if not schema and filled:
         sampler = CsvSampler(filled[0].names, len(filled), options, splitter)
@@ -135,17 +135,6 @@ def _schema_columns(schema: Sequence[SchemaColumn], options: SourceOptions) -> t
                 "field one value; give it a shape of one value, or bring the data as Parquet"
             )
     return tuple(Column(column.name, column.kind, is_text=True) for column in schema)
-
-
-def _check_layouts(
-    headers: Sequence[Header], schema: Sequence[SchemaColumn], options: SourceOptions
-) -> None:
-    """Refuse files whose columns are not the schema's, or else not the first file's."""
-    for header in headers:
-        if schema:
-            check_schema_names(header.path, header.names, schema, options.extra_columns)
-        else:
-            check_same_names(header.path, header.names, headers[0].path, headers[0].names)
 
 
 def _check_rows(files: Sequence[CsvFile], options: SourceOptions) -> None:

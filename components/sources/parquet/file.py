@@ -19,7 +19,7 @@ from penstock.components.files.patience import patiently
 from penstock.components.files.remote import is_read_in_parts
 from penstock.components.files.sniff import PARQUET_MAGIC, not_text
 from penstock.components.files.spool import local_path
-from penstock.components.sources.arrow_values import feature_type, holds_text
+from penstock.components.sources.arrow_values import feature_type, fits, holds_text
 from penstock.components.sources.base import Column
 from penstock.components.sources.layout import shown
 from penstock.components.sources.opened_files import OpenedFile
@@ -73,28 +73,13 @@ class ParquetFile(OpenedFile):
         return holds_text(arrow_type) or pa.types.is_null(arrow_type)
 
     def check_fits(self, column: Column, expected_by: str) -> None:
-        """Refuse a column of another type than `column` has.
-
-        Integers go into FLOAT columns, and floats into INT ones (pandas makes floats of
-        integers where some are missing; those that are not whole are rejected by row). A
-        column that holds only nulls goes into all.
-
-        Raises:
-            DataError: Names the file, the column and both types.
-        """
-        kind, is_list = self.feature(column.name)
+        """Refuse, by DataError, a column of another type than `column` has."""
+        self.feature(column.name)
         arrow_type = self.schema.field(column.name).type
-        value_type = arrow_type.value_type if is_list else arrow_type
-        same_kind = kind in (None, column.kind) or (
-            column.kind in (FeatureKind.INT, FeatureKind.FLOAT)
-            and (pa.types.is_integer(value_type) or pa.types.is_floating(value_type))
-        )
-        same_shape = is_list == column.is_list or pa.types.is_null(arrow_type)
-        if not (same_kind and same_shape):
-            wanted = f"{'lists of ' if column.is_list else ''}{column.kind.value}"
+        if not fits(column, arrow_type):
             raise DataError(
-                f"{self.path}: column {column.name!r} has type {arrow_type}, expected {wanted} "
-                f"as {expected_by} has it; convert the column, or change the schema"
+                f"{self.path}: column {column.name!r} has type {arrow_type}, expected "
+                f"{column.holds} as {expected_by} has it; convert the column, or change the schema"
             )
 
 

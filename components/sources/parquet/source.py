@@ -25,7 +25,7 @@ from penstock.components.files.content import (
 from penstock.components.files.listing import list_files
 from penstock.components.files.patience import is_transient, wait_or_give_up, waits
 from penstock.components.sources.arrow_values import number_unit, to_feature
-from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
+from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece
 from penstock.components.sources.batches import (
     FIRST_BATCH_ROWS,
     MAX_BATCH_ROWS,
@@ -35,7 +35,7 @@ from penstock.components.sources.batches import (
     next_batch_rows,
 )
 from penstock.components.sources.cutting import SNAP_SHARE, RowStart, cut_files
-from penstock.components.sources.layout import check_same_names, check_schema_names
+from penstock.components.sources.layout import check_layouts
 from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.parquet.file import ParquetFile, open_reader, scan_part
@@ -113,11 +113,7 @@ def as_features(
         return to_feature(batch.column(at), column, non_finite)
 
     table, faults = convert_columns(columns, convert)
-    rejected = {
-        row: RejectedRow(place, first_row + row + 1, 0, *fault, _row_json(batch, row))
-        for row, fault in faults.items()
-    }
-    return batch_without(table, rejected)
+    return batch_without(faults, table, place, first_row + 1, partial(_row_json, batch))
 
 
 class _RowReader(ExitStack):
@@ -236,16 +232,11 @@ def _columns(files: Sequence[ParquetFile], options: SourceOptions) -> tuple[Colu
 
     What neither says, kind or list, is as in the first file that has values; only nulls are text.
     """
-    schema = read_schema(options.schema_file) if options.schema_file else ()
-    first = files[0]
-    for file in files:
-        if schema:
-            check_schema_names(file.path, file.names, schema, options.extra_columns)
-        else:
-            check_same_names(file.path, file.names, first.path, first.names)
+    schema = read_schema(options.schema_file)
+    check_layouts(files, schema, options)
     columns = []
     wanted = {one.name: one for one in schema}
-    for name in wanted or first.names:
+    for name in wanted or files[0].names:
         having = [file for file in files if name in file.names]
         typed = next((f for f in having if f.feature(name)[0] is not None), (having or files)[0])
         kind, is_list = typed.feature(name) if having else (None, False)

@@ -17,7 +17,7 @@ from sqlalchemy.exc import NoSuchTableError
 from sqlalchemy.sql.expression import Select, TextClause
 
 from penstock.components.errors import DataError, TriesFailedError, UsageError
-from penstock.components.sources.base import Column
+from penstock.components.sources.base import NUMBERS, Column
 from penstock.components.sources.layout import check_schema_names, shown
 from penstock.components.sources.schema import SchemaColumn, read_schema
 from penstock.components.sources.sql.database import Database, Feature, fetch, stream
@@ -37,7 +37,6 @@ _MAX_BOUNDARIES = 4096
 # The types of a database that does not tell them are taken from rows at this many places.
 _SAMPLED_PLACES = 8
 _FETCH_ROWS = 256
-_NUMBERS = (FeatureKind.INT, FeatureKind.FLOAT)
 
 
 @dataclass(frozen=True)
@@ -212,7 +211,7 @@ def _boundaries(statements: Statements, keyed_rows: int, connection: Connection)
 
 
 def _columns(place: str, found: dict[str, Feature], options: SqlOptions) -> tuple[Column, ...]:
-    schema = read_schema(options.schema_file) if options.schema_file else ()
+    schema = read_schema(options.schema_file)
     if not schema:
         return tuple(
             Column(name, kind or FeatureKind.BYTES, is_list)
@@ -227,13 +226,12 @@ def _schema_column(
 ) -> Column:
     kind, is_list = found.get(wanted.name, (None, bool(wanted.is_list)))
     column = Column(wanted.name, wanted.kind, is_list if wanted.is_list is None else wanted.is_list)
-    same = kind in (None, column.kind) or (kind in _NUMBERS and column.kind in _NUMBERS)
-    if not same or (kind is not None and is_list != column.is_list):
-        has = f"{'lists of ' if is_list else ''}{kind.value if kind else 'nothing'}"
+    same_kind = kind is column.kind or (kind in NUMBERS and column.kind in NUMBERS)
+    if kind is not None and not (same_kind and is_list == column.is_list):
         raise DataError(
-            f"{place}: column {wanted.name!r} holds {has}, expected "
-            f"{'lists of ' if column.is_list else ''}{column.kind.value} as the schema "
-            f"{options.schema_file} has it; cast it in the query, or change the schema"
+            f"{place}: column {wanted.name!r} holds {Column('', kind, is_list).holds}, expected "
+            f"{column.holds} as the schema {options.schema_file} has it; cast it in the query, or "
+            "change the schema"
         )
     return column
 

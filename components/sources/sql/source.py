@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.sources.base import Batch, Piece, RejectedRow, Source
+from penstock.components.sources.base import Batch, Piece, Source
 from penstock.components.sources.batches import (
     FIRST_BATCH_ROWS,
     batch_without,
@@ -111,11 +111,11 @@ class SqlSource(Source):
         table, faults = convert_columns(
             self.columns, lambda column: to_column(found.get(column.name, nothing), column, policy)
         )
-        rejected = {}
-        for at, fault in faults.items():
-            raw = row_json(dict(zip(names, rows[at][1:], strict=True)))
-            rejected[at] = RejectedRow(self.files[0], before + at + 1, 0, *fault, raw)
-        return batch_without(table, rejected)
+
+        def raw(at: int) -> bytes:
+            return row_json(dict(zip(names, rows[at][1:], strict=True)))
+
+        return batch_without(faults, table, self.files[0], before + 1, raw)
 
 
 def open_sql(inputs: Sequence[str], options: SqlOptions) -> SqlSource:

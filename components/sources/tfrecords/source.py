@@ -10,7 +10,7 @@ from penstock.components.errors import DataError
 from penstock.components.files.content import EMPTY_ADVICE, look
 from penstock.components.files.listing import list_files
 from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
-from penstock.components.sources.batches import MAX_BATCH_ROWS, take_rows
+from penstock.components.sources.batches import MAX_BATCH_ROWS, rows_without
 from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.schema import read_schema
 from penstock.components.sources.spread import Spread, here
@@ -93,16 +93,14 @@ def _batch(
         records = [record for record in records if record.number + 1 not in bad]
     payloads = [record.payload for record in records]
     table, faults = decoder.decode(payloads)
-    payload_array = pa.array(payloads, pa.binary())
-    if faults:
-        good = [at for at in range(len(records)) if at not in faults]
-        rejected += [misfit(path, records[at], why, name) for at, (name, why) in faults.items()]
-        table, payload_array = (
-            take_rows(table, good),
-            payload_array.take(pa.array(good, pa.int64())),
-        )
+    rejected += [misfit(path, records[at], why, name) for at, (name, why) in faults.items()]
     rejected.sort(key=lambda row: row.row)
-    return Batch(table, rejected, records=payload_array if as_they_are else None)
+    kept = [payload for at, payload in enumerate(payloads) if at not in faults]
+    return Batch(
+        rows_without(faults, table),
+        rejected,
+        records=pa.array(kept, pa.binary()) if as_they_are else None,
+    )
 
 
 def open_tfrecords(

@@ -9,7 +9,7 @@ from penstock.components.files.cells import ByteRange
 from penstock.components.files.content import EMPTY_ADVICE, open_unchanged
 from penstock.components.files.listing import list_files
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
-from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_without
+from penstock.components.sources.batches import MAX_BATCH_ROWS, rows_without
 from penstock.components.sources.lines.file import LineFile, read_blocks, scan_lines
 from penstock.components.sources.lines.json.options import JsonLinesOptions
 from penstock.components.sources.lines.json.scan import check_head, parse_line
@@ -54,14 +54,13 @@ def _batch(lines: Sequence[bytes], path: str, first_line: int, converter: RowCon
         except ValueError as error:
             unread.append(_rejected(path, number, None, str(error), line))
     table, faults = converter.convert(rows)
-    rejected = {
-        at: _rejected(path, numbers[at], *fault, lines[numbers[at] - first_line])
+    rejected = unread + [
+        _rejected(path, numbers[at], *fault, lines[numbers[at] - first_line])
         for at, fault in faults.items()
-    }
+    ]
+    rejected.sort(key=lambda row: row.line)
     blank = len(lines) - len(rows) - len(unread)
-    batch = batch_without(table, rejected, blank=blank)
-    all_rejected = sorted([*unread, *batch.rejected], key=lambda row: row.line)
-    return Batch(batch.table, all_rejected, blank)
+    return Batch(rows_without(faults, table), rejected, blank)
 
 
 def _rejected(path: str, line: int, column: str | None, reason: str, raw: bytes) -> RejectedRow:
