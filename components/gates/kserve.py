@@ -70,11 +70,7 @@ def manifest(name: str, namespace: str, storage_uri: str, canary_percent: int) -
 
 
 def apply(service: dict[str, Any]) -> None:
-    """Server-side apply: make it, or change those of its fields that Penstock set before.
-
-    Raises:
-        DataError: The API refuses, or is not reached.
-    """
+    """Server-side apply: make it, or change those of its fields that Penstock set before."""
     # Half a second to import; a node that only writes the manifest needs none of it.
     from kubernetes import client, config
     from urllib3.exceptions import HTTPError

@@ -82,9 +82,6 @@ def publish(model: str, serving: str) -> tuple[Path, str]:
     """Put a SavedModel below a folder of versions, each a number, unless it is the newest there.
 
     Gives the version's folder, and the digest of its content (hex).
-
-    Raises:
-        DataError: It cannot be written, or not be read back as it was.
     """
     digest = folder_digest(model)
     newest = newest_version(serving)

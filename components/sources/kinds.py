@@ -18,7 +18,11 @@ if TYPE_CHECKING:  # Arrow, which help does not need.
 
 
 Open = Callable[..., "Source"]
-"""Opens files, globs and folders, or addresses: all is found, checked, counted, hashed, typed."""
+"""Opens files, globs and folders, or addresses: all is found, checked, counted, hashed, typed.
+
+It raises a `DataError` that names the file, and the place in it, of what cannot be read, and a
+`UsageError` for inputs or options that it does not take.
+"""
 
 
 @dataclass(frozen=True)

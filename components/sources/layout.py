@@ -17,12 +17,9 @@ def shown(names: Collection[str], limit: int = 8) -> str:
 def check_layouts(
     files: Sequence[Any], schema: Sequence[SchemaColumn], options: ColumnOptions
 ) -> None:
-    """Refuse files, each of a `path` and column `names`, that have not the schema's columns.
+    """Refuse, by DataError, files whose columns are not the schema's, or else the first file's.
 
-    Without a schema they have those of the first file, in whatever order.
-
-    Raises:
-        DataError: Names the file and the columns.
+    Each file has a `path` and the `names` of its columns, whose order does not matter.
     """
     for file in files:
         if schema:
@@ -46,11 +43,7 @@ def _check_same_names(path: str, names: Sequence[str], first: str, expected: Seq
 def check_schema_names(
     path: str, names: Sequence[str], schema: Sequence[SchemaColumn], extra_columns: str
 ) -> None:
-    """Refuse a file that lacks a column that the schema requires, or has one it does not know.
-
-    Raises:
-        DataError: Names the file and the columns.
-    """
+    """Refuse, by DataError, a file without a required column, or with one that is not known."""
     known = {column.name for column in schema}
     missing = [column.name for column in schema if column.required and column.name not in names]
     if missing:

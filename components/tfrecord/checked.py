@@ -115,11 +115,7 @@ def check_listed(path: str | os.PathLike[str]) -> bool:
 
 
 def find_scopes(path: str | os.PathLike[str]) -> list[Scope]:
-    """What manifests say of a path: a scope for each of them; none where none speaks for it.
-
-    Raises:
-        DataError: A manifest is damaged.
-    """
+    """What manifests say of a path: a scope for each of them; none where none speaks for it."""
     name = os.fspath(path)
     recover(name)
     if glob.has_magic(name) and not os.path.lexists(name):

@@ -86,9 +86,6 @@ def encode_in_pieces(batch: pa.RecordBatch, apart: Container[str]) -> list[pa.Bi
     Returns:
         Arrays, no nulls, whose values, those of a row one after the other, are the Examples. Those
         of a column set apart are its own where it has no nulls.
-
-    Raises:
-        TypeError: A column has another type; names it.
     """
     columns = zip(batch.schema.names, batch.columns, strict=True)
     pieces: list[pa.BinaryArray] = []

@@ -57,11 +57,7 @@ class AvroFile(OpenedFile):
         return list(self.types)
 
     def read_rows(self, start: int, end: int) -> Iterator[dict[str, Any]]:
-        """The rows from `start` up to `end`, counted from 0.
-
-        Raises:
-            DataError: They cannot be decoded; names the rows.
-        """
+        """The rows from `start` up to `end`, counted from 0."""
         block = bisect_right(self.block_ends, start)
         row = self.block_ends[block - 1] if block else 0
         with open_unchanged(self.path, self.content) as stream:
@@ -84,11 +80,7 @@ class AvroFile(OpenedFile):
 
 
 def inspect_file(path: str) -> AvroFile:
-    """Read the header and all blocks; those of snappy are compared with their checksums.
-
-    Raises:
-        DataError: It is no Avro file, is damaged or cut, or has a codec that is not installed.
-    """
+    """Read the header and all blocks; those of snappy are compared with their checksums."""
     with open_data(path) as stream:
         head = stream.read(512)
     content = hash_file(path)

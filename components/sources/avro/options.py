@@ -7,10 +7,6 @@ from penstock.components.sources.options import RowFileOptions
 
 @dataclass(frozen=True)
 class AvroOptions(RowFileOptions):
-    """Avro object container files.
-
-    Attributes:
-        kind: `avro`.
-    """
+    """Avro object container files."""
 
     kind: str = "avro"

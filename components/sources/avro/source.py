@@ -68,11 +68,7 @@ def _batch(rows: Sequence[Row], path: str, first_row: int, converter: RowConvert
 
 
 def open_avro(inputs: Sequence[str], options: AvroOptions, spread: Spread = here) -> AvroSource:
-    """Check, hash and type Avro files.
-
-    Raises:
-        DataError: A file or a column of it cannot be read; names both.
-    """
+    """Check, hash and type Avro files."""
     listing = list_files(inputs, "avro")
     files = spread(inspect_file, listing.files, sum(look(path)[0] for path in listing.files))
     for file in files:

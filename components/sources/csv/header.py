@@ -39,9 +39,6 @@ def read_header(
     """Read and check the header of one file; a mark of byte order is passed over.
 
     Where a number is among `known_names`, the schema's, it may be a name.
-
-    Raises:
-        DataError: It is not text, has no header, or one that cannot name columns.
     """
     with open_data(path) as file:
         size, state = file_size(file), file_state(file)

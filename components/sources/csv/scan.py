@@ -88,11 +88,7 @@ class ScannedRange:
 def scan_range(
     task: RangeTask, splitter: RowSplitter, sampler: CsvSampler | None
 ) -> ScannedRange | None:
-    """Scan a part of a file; None where its start is not known, and no guess leads to rows.
-
-    Raises:
-        DataError: The file is cut while it is read, or has a line that is too long.
-    """
+    """Scan a part of a file; None where its start is not known, and no guess leads to rows."""
     with open_data(task.part.path) as file:
         if task.start is not None:
             return _scan_from(task.start, task, file, splitter, sampler)
@@ -146,11 +142,7 @@ def scan_files(
     sampler: CsvSampler | None,
     spread: Spread,
 ) -> tuple[list[CsvFile], list[RejectedRow], TypeSample | None]:
-    """Scan files; gives them, their first rows with a quote that is not closed, and a sample.
-
-    Raises:
-        DataError: One is cut while it is read, or has a line that is too long.
-    """
+    """Scan files; gives them, their first rows with a quote that is not closed, and a sample."""
     tasks = [
         RangeTask(header, part, None if part.start else header.data_start)
         for header in headers

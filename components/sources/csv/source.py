@@ -86,11 +86,7 @@ def _batches(
 
 
 def open_csv(inputs: Sequence[str], options: SourceOptions, spread: Spread = here) -> CsvSource:
-    """Check, scan and type files of delimited text.
-
-    Raises:
-        DataError: A file is not readable as such; names it, and the place in it.
-    """
+    """Check, scan and type files of delimited text."""
     listing = list_files(inputs, "csv")
     if options.delimiter is None:
         options = replace(options, delimiter=found_delimiter(listing.files[0]))

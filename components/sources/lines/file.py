@@ -151,9 +151,6 @@ def scan_lines(
         spread: Does the tasks.
         max_row_bytes: Longest line that is allowed; None for any.
         new_sample: Makes an empty sample of a part; picklable, as is `check_head`.
-
-    Raises:
-        DataError: One is something else than lines of text, or a line is too long.
     """
     looks = [look(path) for path in paths]
     ranges = map(byte_ranges, paths, (size for size, _ in looks))
@@ -252,11 +249,7 @@ def _tail(path: str, start: int) -> bytes:
 
 
 def read_blocks(stream: BinaryIO, piece: Piece, max_row_bytes: int) -> Iterator[LineBlock]:
-    """The lines of a piece of an open file, in order; no more than `max_row_bytes` of one is held.
-
-    Raises:
-        DataError: The file ends before the piece.
-    """
+    """The lines of a piece of an open file; no more than `max_row_bytes` of one is held."""
     byte, line = piece.start, piece.first_line
     stream.seek(byte)
     while byte < piece.end:

@@ -117,9 +117,6 @@ def scan_part(part: ByteRange) -> tuple[ParquetFile | None, tuple[bytes, ...]]:
 
     Returns:
         The file, without its digest, of the first part; the digests of the part's cells.
-
-    Raises:
-        DataError: It is empty, truncated, damaged or not Parquet, or has two columns of a name.
     """
     file = None if part.start else _inspect(part.path)
     with open_data(part.path) as stream:

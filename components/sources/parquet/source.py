@@ -200,11 +200,7 @@ def _row_start(file: ParquetFile, row: int, snap_rows: float) -> RowStart:
 def open_parquet(
     inputs: Sequence[str], options: SourceOptions, spread: Spread = here
 ) -> ParquetSource:
-    """Check, hash and type Parquet files.
-
-    Raises:
-        DataError: A file or a column of it cannot be read; names both.
-    """
+    """Check, hash and type Parquet files."""
     listing = list_files(inputs, "parquet")
     files = _scan(listing.files, spread)
     columns = _columns(files, options)

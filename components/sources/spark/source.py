@@ -27,7 +27,6 @@ class SparkOptions(KindOptions):
     """A folder of part files that Spark wrote.
 
     Attributes:
-        kind: `spark`.
         columns: Name and Spark type of each column of TFRecords, as `fare double`; where none is
             given, they come from `schema_from`, or else from a sample of the records.
         schema_from: A folder of Parquet that Spark wrote of the same table: gives TFRecords the
@@ -54,12 +53,7 @@ class SparkOptions(KindOptions):
 
 
 def open_spark(inputs: Sequence[str], options: SparkOptions, spread: Spread = here) -> Source:
-    """Open folders that Spark wrote.
-
-    Raises:
-        DataError: A folder is not complete, is partitioned, or a file of it is damaged.
-        UsageError: Columns are given for Parquet, which has its own.
-    """
+    """Open folders that Spark wrote."""
     parts = [part for folder in inputs for part in part_files(folder, options)]
     paths = [path for path in parts if _size(path)]
     empty = [path for path in parts if not _size(path)]
@@ -76,12 +70,7 @@ def open_spark(inputs: Sequence[str], options: SparkOptions, spread: Spread = he
 
 
 def part_files(folder: str, options: SparkOptions) -> list[str]:
-    """The part files of one folder, a path or an address, checked.
-
-    Raises:
-        DataError: There are none, the folder is not complete or is partitioned, or a file differs
-            from its checksums.
-    """
+    """The part files of one folder, a path or an address, checked."""
     files, folders = _list(folder)
     partitions = sorted(name for name in folders if "=" in name)
     if partitions:

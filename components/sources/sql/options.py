@@ -14,7 +14,6 @@ class SqlOptions(ColumnOptions):
     `credentials_file`, and from nowhere else.
 
     Attributes:
-        kind: `sql`.
         query: A SELECT; `:name` stands for a parameter, `\:` for a colon before a word. Or:
         table: A table or view, `schema.name` too.
         params: Values of the query's parameters, each `name=value`. They are bound as text, never

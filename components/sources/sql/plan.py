@@ -86,12 +86,7 @@ def user_query(database: Database, options: SqlOptions) -> TextClause:
 
 
 def make_plan(database: Database, options: SqlOptions, connection: Connection) -> SqlPlan:
-    """Look at a query.
-
-    Raises:
-        DataError: The database refuses it, or its columns or rows cannot be read as features.
-        UsageError: It has no such key.
-    """
+    """Look at a query."""
     query = user_query(database, options)
     try:
         with database.errors_named():

@@ -119,12 +119,7 @@ class SqlSource(Source):
 
 
 def open_sql(inputs: Sequence[str], options: SqlOptions) -> SqlSource:
-    """Count, digest and type the rows of a query.
-
-    Raises:
-        DataError: The database cannot be read; names it and the reason.
-        UsageError: The address or the query is none.
-    """
+    """Count, digest and type the rows of a query."""
     if len(inputs) != 1:
         raise UsageError(f"kind 'sql' takes one address of a database, got {len(inputs)}")
     return open_rows(open_database(inputs[0], options.credentials_file), options)
@@ -156,12 +151,7 @@ def open_rows(database: Database, options: SqlOptions) -> SqlSource:
 
 
 def open_database(address: str, credentials_file: str | None) -> Database:
-    """The database at an address.
-
-    Raises:
-        DataError: It is a file that cannot be read.
-        UsageError: It is no address, or one with a password.
-    """
+    """The database at an address."""
     url = parse_address(address)
     name = url.get_backend_name()
     if name == "sqlite":

@@ -13,7 +13,6 @@ class TFRecordOptions(KindOptions):
     Records are taken over byte by byte unless `keep_features` chooses among their features.
 
     Attributes:
-        kind: `tfrecord`.
         schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the features;
             None infers them from a sample of the records.
         keep_features: Features to take over; none takes all.

@@ -43,11 +43,7 @@ class TFRecordFile(OpenedFile):
         return RowStart(at, at + 1, 0)
 
     def read(self, start: int, end: int) -> Iterator[Record]:
-        """The records from `start` up to `end`, counted from 0.
-
-        Raises:
-            DataError: The file has changed since the scan, or is damaged; names it.
-        """
+        """The records from `start` up to `end`, counted from 0."""
         number = offset = 0
         if self.checkpoints:
             at = start // _RECORDS_A_CHECKPOINT
@@ -65,9 +61,6 @@ def scan_file(path: str, wanted: int) -> tuple[TFRecordFile, list[RejectedRow], 
     """Scan one file; gives it, its first records that are no Examples, and a sample of the others.
 
     The sample is of the first `wanted` Examples.
-
-    Raises:
-        DataError: A frame or a checksum is wrong, or the file is cut; names record and offset.
     """
     rejected, sample = list[RejectedRow](), FeatureSample(wanted)
     checkpoints: list[int] = []

@@ -106,12 +106,7 @@ def _batch(
 def open_tfrecords(
     inputs: Sequence[str], options: TFRecordOptions, spread: Spread = here
 ) -> TFRecordSource:
-    """Check every checksum of TFRecord files, count their records and type their features.
-
-    Raises:
-        DataError: A file is damaged, cut or no TFRecord; names it, the record and its offset. A
-            shard differs from the manifest that speaks for it, or a member of a set is missing.
-    """
+    """Check every checksum of TFRecord files, count their records and type their features."""
     listing = list_files(inputs, "tfrecord")
     shards = listed_shards(inputs, listing.files)
     scan = partial(

@@ -28,7 +28,6 @@ class TFDSOptions(KindOptions):
     """A prepared builder's folder: `.../mnist/3.0.1`, with `dataset_info.json`.
 
     Attributes:
-        kind: `tfds`.
         dataset_splits: Splits of the dataset to take; none takes the only one, or the files that
             the input's pattern names.
         keep_features: Features to take over, nested ones as `box/x`; none takes all.
@@ -40,12 +39,7 @@ class TFDSOptions(KindOptions):
 
 
 def open_tfds(inputs: Sequence[str], options: TFDSOptions, spread: Spread = here) -> TFRecordSource:
-    """Open some splits of a prepared dataset.
-
-    Raises:
-        DataError: The folder is no builder's, or a file has not the records that it should.
-        UsageError: Several inputs, no such split, or several splits and none chosen.
-    """
+    """Open some splits of a prepared dataset."""
     if len(inputs) != 1:
         raise UsageError(f"TFDS reads one builder's folder, got {len(inputs)} inputs")
     if scheme_of(inputs[0]) is not None:

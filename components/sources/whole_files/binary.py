@@ -21,11 +21,7 @@ CONTENT = Column("content", FeatureKind.BYTES)
 
 
 def open_binary(inputs: Sequence[str], options: BinaryOptions, spread: Spread = here) -> FileSource:
-    """List and hash files; rows hold `content`, `filename` and `size`.
-
-    Raises:
-        DataError: There are none, or a folder cannot be listed.
-    """
+    """List and hash files; rows hold `content`, `filename` and `size`."""
     return open_whole_files(
         "binary",
         inputs,

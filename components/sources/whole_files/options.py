@@ -30,7 +30,6 @@ class BinaryOptions(WholeFileOptions):
     """A file a row, its bytes as they are.
 
     Attributes:
-        kind: `binary`.
         max_mib: A file of more MiB is a bad row; it is not read. At most 1024.
     """
 

@@ -55,11 +55,7 @@ def _size(path: str) -> int:
 
 
 def scan_file(path: str, max_bytes: int) -> Content:
-    """What a file holds; of one of more than `max_bytes` nothing is read.
-
-    Raises:
-        DataError: It cannot be opened or read; names it.
-    """
+    """What a file holds; of one of more than `max_bytes` nothing is read."""
     with open_data(path) as file:
         size, stream = file_size(file), HashingStream(file)
         try:

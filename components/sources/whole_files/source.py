@@ -235,9 +235,6 @@ def open_whole_files(
 
     `columns` are that of the content, and which of `FILENAME` and `SIZE` follow. `convert` makes a
     file's content a row's, and must be picklable.
-
-    Raises:
-        DataError: There are none, or a folder cannot be listed.
     """
     tree = find_tree(inputs, STRAY, "file")
     names = [os.fsencode(file.name) for file in tree.files]

@@ -11,7 +11,6 @@ class JsonLinesOptions(RowFileOptions):
     """One JSON object a line.
 
     Attributes:
-        kind: `jsonl`.
         sample_rows: Rows from the beginnings of the files that columns are inferred from.
         max_row_bytes: Longest line; bounds the memory that a row takes.
     """

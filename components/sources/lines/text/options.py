@@ -21,7 +21,6 @@ class TextOptions(WholeFileOptions):
     """Text, a row a line or a row a file.
 
     Attributes:
-        kind: `text`.
         unit: What a row holds: a `line`, or a `document`, which is a whole file.
         encoding: Of the files, as Python calls it; one in which ASCII is ASCII. A line or document
             that is not in it is a bad row. Rows hold UTF-8.

@@ -68,11 +68,7 @@ def _repeated(value: bytes, times: int) -> pa.BinaryArray:
 
 
 def open_text(inputs: Sequence[str], options: TextOptions, spread: Spread = here) -> Source:
-    """List and hash text; rows hold `text` and `filename`, of lines also `line`, from 1.
-
-    Raises:
-        DataError: There is none; or a file of lines is no text, or has none. Names it.
-    """
+    """List and hash text; rows hold `text` and `filename`, of lines also `line`, from 1."""
     if options.unit == "line":
         return _open_lines(inputs, options, spread)
     convert = partial(document_text, encoding=options.encoding, allow_empty=options.allow_empty)
