@@ -7,8 +7,8 @@ A few numbers that are padded are no codes, and are read as the numbers that the
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -108,9 +108,12 @@ class TypeSample:
             self._count(name)
         return self._tallies
 
-    def merge(self, tallies: Mapping[str, Tally]) -> None:
-        """Add up the `tallies` of another part of the sample."""
-        for name, tally in tallies.items():
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_tallies": self.tallies(), "_waiting": {}}
+
+    def merge(self, other: "TypeSample") -> None:
+        """Add up what was counted in another part of the sample."""
+        for name, tally in other.tallies().items():
             self._tallies.setdefault(name, Counter()).update(tally)
 
     def kind(self, name: str) -> FeatureKind:

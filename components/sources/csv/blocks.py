@@ -8,8 +8,8 @@ physical line on which that field begins, and is `broken`.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
@@ -34,8 +34,10 @@ class RowBlock:
         ends: int64 [rows], where each row ends in `data`, its line end included; None where
             every line is a row and nobody has had to look yet.
         by_parity: Whether the parity of quotes tells what is inside quotes.
-        broken_at: Where in `data` a quote opens that is not closed properly; the block then
-            is that one row. None for all other blocks.
+        broken_at: Where in `data` a quote opens that is not closed properly, or a line goes on
+            that is too long; the block then is that one row. None for all other blocks.
+        left_out: Bytes of that row after `data`.
+        find_ends: Finds where the line ends of text end, one past each.
     """
 
     offset: int
@@ -45,11 +47,13 @@ class RowBlock:
     ends: np.ndarray | None = None
     by_parity: bool = True
     broken_at: int | None = None
+    left_out: int = 0
+    find_ends: Callable[[bytes], np.ndarray] = field(default_factory=lambda: line_ends)
 
     @property
     def end(self) -> int:
         """One past the last byte, in the file."""
-        return self.offset + len(self.data)
+        return self.offset + len(self.data) + self.left_out
 
     @property
     def lines(self) -> int:
@@ -58,14 +62,16 @@ class RowBlock:
 
     def row_ends(self) -> np.ndarray:
         """`ends`, found now if nobody has looked yet."""
-        return self.ends if self.ends is not None else with_end(line_ends(self.data), self.data)
+        return (
+            self.ends if self.ends is not None else with_end(self.find_ends(self.data), self.data)
+        )
 
     def head(self, rows: int) -> "RowBlock":
         """The first `rows` rows, or all, without a look at all the others."""
         size = 2 * (rows + 1) * len(self.data) // self.rows
         if self.ends is not None or size >= len(self.data):
             return self.slice_rows(0, min(rows, self.rows))
-        ends = line_ends(self.data[:size])
+        ends = self.find_ends(self.data[:size])
         if len(ends) <= rows:  # the last is perhaps the first half of CRLF
             return self.slice_rows(0, rows)
         return RowBlock(self.offset, self.data[: int(ends[rows - 1])], rows, ends=ends[:rows])

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import file_size, file_state, open_data
@@ -11,6 +10,7 @@ from penstock.components.sources.csv.blocks import line_breaks
 from penstock.components.sources.csv.rows import RowSplitter
 from penstock.components.sources.layout import shown
 from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.text_files import Header
 from penstock.components.sources.tokens import is_plain_number
 
 BOM = b"\xef\xbb\xbf"
@@ -19,18 +19,6 @@ BOM = b"\xef\xbb\xbf"
 _HEAD_BYTES = 2**20
 _TABLE_EXTENSIONS = (".csv", ".tsv", ".psv", ".tab")
 _DELIMITERS = ",;\t|"
-
-
-@dataclass(frozen=True)
-class Header:
-    """A file's columns, none where it is empty, and the byte and line (from 1) of its data."""
-
-    path: str
-    names: tuple[str, ...]
-    data_start: int
-    first_line: int
-    size: int
-    state: int
 
 
 def read_header(

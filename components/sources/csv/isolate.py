@@ -13,32 +13,12 @@ import pyarrow.compute as pc
 
 from penstock.components.sources.base import Batch, Column, RejectedRow
 from penstock.components.sources.batches import batch_of, empty_batch, take_rows
-from penstock.components.sources.csv.blocks import RowBlock, line_breaks, line_ends
+from penstock.components.sources.csv.blocks import RowBlock, line_ends
 from penstock.components.sources.csv.parse import Misfit, RowParser, null_texts
 from penstock.components.sources.csv.rows import RowSplitter
+from penstock.components.sources.text_files import RowPlace
 from penstock.components.sources.tokens import SPACES, to_float32, to_int64
 from penstock.components.tfrecord.feature_kind import FeatureKind
-
-BROKEN_QUOTE = (
-    "unbalanced quote: the field that opens here is not closed by a quote that a delimiter or a "
-    "line end follows; a quote within a quoted field must be doubled"
-)
-
-
-@dataclass(frozen=True)
-class RowPlace:
-    """Where a block's first row stands: file, row number and physical line, counted from 1."""
-
-    file: str
-    row: int
-    line: int
-
-
-def broken_row(block: RowBlock, place: RowPlace) -> RejectedRow:
-    """The one row of a block in which a quote opens that is not closed properly."""
-    line = place.line + line_breaks(block.data[: block.broken_at])
-    raw = block.data.rstrip(b"\r\n")
-    return RejectedRow(place.file, place.row, line, None, BROKEN_QUOTE, raw)
 
 
 def isolate(block: RowBlock, place: RowPlace, parser: RowParser, splitter: RowSplitter) -> Batch:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from penstock.components.errors import DataError
+from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.csv.blocks import (
     CR,
     LF,
@@ -21,20 +22,28 @@ from penstock.components.sources.csv.blocks import (
     RowBlock,
     RowWalker,
     count_lines,
+    line_breaks,
     line_ends,
     with_end,
 )
+from penstock.components.sources.text_files import RowPlace, Splitter, first_window
 from penstock.components.tfrecord.compression import Readable
 
 # First stretch that is walked row by row after a failed check, doubled while checks go on
 # failing: one odd quote costs little, and a file full of them is not checked over and over.
 _FIRST_WALK_BYTES = 4096
-# What is read of the row that goes on beyond a cell, at first.
-_TAIL_BYTES = 64 * 1024
+# Quotes in so much tell whether it begins within them.
+_GUESS_BYTES = 256 * 1024
+_BROKEN_QUOTE = (
+    "unbalanced quote: the field that opens here is not closed by a quote that a delimiter or a "
+    "line end follows; a quote within a quoted field must be doubled"
+)
 
 
-class RowSplitter:
+class RowSplitter(Splitter):
     """Splits streams of delimited text into blocks of `block_bytes`, larger where one row is."""
+
+    blank = b"\r\n"
 
     def __init__(self, delimiter: str, *, block_bytes: int, max_row_bytes: int) -> None:
         self._walker = RowWalker(delimiter)
@@ -48,21 +57,13 @@ class RowSplitter:
     def split(
         self, stream: Readable, start: int, end: int, path: str, *, cell: int | None = None
     ) -> Iterator[RowBlock]:
-        """Yield the rows of a file between two row starts, in bytes; `stream` stands at the first.
-
-        Where `cell` is given, little is read beyond a multiple of it before the rows that begin
-        before it are given.
+        """See `Splitter`.
 
         Raises:
             DataError: The file ends before `end`, or a line is longer than `max_row_bytes`.
         """
-
-        def first_window() -> int:
-            left = max(_TAIL_BYTES, cell - offset % cell) if cell else self._block_bytes
-            return min(left, self._block_bytes)
-
         offset, buffer, stretch = start, b"", 0
-        window = first_window()
+        window = first_window(offset, cell, self._block_bytes)
         while offset < end:
             buffer += _read(stream, min(window, end - offset) - len(buffer), path)
             last = offset + len(buffer) == end
@@ -79,7 +80,7 @@ class RowSplitter:
             if blocks:
                 used = blocks[-1].end - offset
                 offset, buffer = offset + used, buffer[used:]
-                window = first_window()
+                window = first_window(offset, cell, self._block_bytes)
             else:
                 window = min(2 * window, self._max_row_bytes)
 
@@ -88,12 +89,14 @@ class RowSplitter:
         blocks = self._walker.walk(data, 0, offset=0, stretch=1, last=last)
         return blocks[0] if blocks else None
 
-    def guess_row_start(self, head: bytes) -> int | None:
-        """Where the first row begins in `head` after its first byte; None where no line ends.
+    def guess_row_start(self, stream: Readable, most: int) -> int | None:
+        """See `Splitter`.
 
-        A row may begin anywhere before `head`, and that may stand within quotes: the one of both is
-        taken for which all quotes open and close where they may.
+        The stream may begin within quotes or not: the one of both is taken for which all quotes
+        open and close where they may.
         """
+        del most  # what is read tells of quotes, too
+        head = stream.read(_GUESS_BYTES)
         values = np.frombuffer(head, np.uint8)
         quotes = np.flatnonzero(values[1:] == QUOTE) + 1
         ends = line_ends(head[:-1] if head.endswith(b"\r") else head)
@@ -104,6 +107,12 @@ class RowSplitter:
         within = odd[0] is not None and (odd[1] is None or odd[1] > odd[0])
         starts = ends[np.searchsorted(quotes, ends) % 2 == within]
         return int(starts[0]) if len(starts) else None
+
+    def rejected(self, block: RowBlock, place: RowPlace) -> RejectedRow:
+        """The one row of a block in which a quote opens that is not closed properly."""
+        line = place.line + line_breaks(block.data[: block.broken_at])
+        raw = block.data.rstrip(b"\r\n")
+        return RejectedRow(place.file, place.row, line, None, _BROKEN_QUOTE, raw)
 
     def fields(self, row: bytes) -> list[bytes]:
         """The fields of one row that is not broken, without quotes and without the line end."""

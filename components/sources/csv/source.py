@@ -7,26 +7,27 @@ exactly, the content is hashed, types are fixed and quotes that never close are 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from penstock.components.errors import DataError
-from penstock.components.files.content import EMPTY_ADVICE, open_unchanged
+from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.files.listing import list_files
-from penstock.components.sources.base import Batch, Column, Piece
-from penstock.components.sources.batches import MAX_BATCH_ROWS, empty_batch
+from penstock.components.sources.base import Batch, Column
+from penstock.components.sources.batches import MAX_BATCH_ROWS
 from penstock.components.sources.csv.blocks import RowBlock
-from penstock.components.sources.csv.file import CsvFile
 from penstock.components.sources.csv.header import found_delimiter, read_header
-from penstock.components.sources.csv.isolate import RowPlace, broken_row, isolate
+from penstock.components.sources.csv.isolate import isolate
 from penstock.components.sources.csv.parse import Misfit, RowParser
 from penstock.components.sources.csv.rows import RowSplitter
-from penstock.components.sources.csv.sampler import CsvSampler
-from penstock.components.sources.csv.scan import scan_files
-from penstock.components.sources.cutting import SNAP_SHARE, cut_files
+from penstock.components.sources.infer import TypeSample
 from penstock.components.sources.layout import check_layouts
-from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.schema import SchemaColumn, read_schema
 from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.text_files import Header, RowPlace, TextFile, TextFiles
+from penstock.components.sources.text_scan import Sampler, scan_files
 from penstock.components.sources.whole_files.scan import for_each_file
+from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
 # Large enough that the few hundred microseconds that a block costs do not show, small
@@ -36,53 +37,34 @@ READ_BLOCK_BYTES = 4 * MIB
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CsvSource(OpenedFiles[CsvFile]):
+class CsvSource(TextFiles):
     """Files of delimited text, opened, checked and typed."""
 
     options: SourceOptions
 
-    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        """The whole input as `parts` runs of byte ranges of about equal size, in order."""
-        splitter = _splitter(self.options, READ_BLOCK_BYTES)
-        files, snap_bytes = list(self.scanned.values()), SNAP_SHARE * self.input_bytes / parts
-        return cut_files(files, parts, lambda file, *at: file.find_row(*at, splitter, snap_bytes))
+    @property
+    def splitter(self) -> RowSplitter:
+        """See `TextFiles`."""
+        return _splitter(self.options, READ_BLOCK_BYTES)
 
-    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The rows of the pieces, at most `MAX_BATCH_ROWS` good ones in a batch."""
-        splitter = _splitter(self.options, READ_BLOCK_BYTES)
-        for piece in pieces:
-            file = self.scanned[piece.file]
-            parser = RowParser(file.names, self.columns, self.options)
-            row, line = piece.first_row, piece.first_line
-            with open_unchanged(piece.file, file.content) as stream:
-                stream.seek(piece.start)
-                for block in splitter.split(stream, piece.start, piece.end, piece.file):
-                    yield from _batches(block, RowPlace(piece.file, row, line), parser, splitter)
-                    row, line = row + block.rows, line + block.lines
-
-
-def _batches(
-    block: RowBlock, place: RowPlace, parser: RowParser, splitter: RowSplitter
-) -> Iterator[Batch]:
-    """The rows of one block."""
-    if block.broken_at is not None:
-        yield Batch(empty_batch(parser.columns), (broken_row(block, place),))
-        return
-    try:
-        table = parser.parse(block.data, block.rows, quoted=block.quoted)
-    except Misfit:
-        if block.rows <= MAX_BATCH_ROWS:
-            yield isolate(block, place, parser, splitter)
+    def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
+        """See `TextFiles`."""
+        parser = RowParser(self.scanned[place.file].names, self.columns, self.options)
+        try:
+            table = parser.parse(block.data, block.rows, quoted=block.quoted)
+        except Misfit:
+            if block.rows <= MAX_BATCH_ROWS:
+                yield isolate(block, place, parser, self.splitter)
+                return
+        else:
+            for start in range(0, table.num_rows, MAX_BATCH_ROWS):
+                yield Batch(table.slice(start, MAX_BATCH_ROWS))
             return
-    else:
-        for start in range(0, table.num_rows, MAX_BATCH_ROWS):
-            yield Batch(table.slice(start, MAX_BATCH_ROWS))
-        return
-    # Only the parts in which something does not fit are looked at closely.
-    for start in range(0, block.rows, MAX_BATCH_ROWS):
-        part = block.slice_rows(start, min(start + MAX_BATCH_ROWS, block.rows))
-        yield from _batches(part, place, parser, splitter)
-        place = RowPlace(place.file, place.row + part.rows, place.line + part.lines)
+        # Only the parts in which something does not fit are looked at closely.
+        for start in range(0, block.rows, MAX_BATCH_ROWS):
+            part = block.slice_rows(start, min(start + MAX_BATCH_ROWS, block.rows))
+            yield from self.batches(part, place)
+            place = RowPlace(place.file, place.row + part.rows, place.line + part.lines)
 
 
 def open_csv(inputs: Sequence[str], options: SourceOptions, spread: Spread = here) -> CsvSource:
@@ -99,7 +81,7 @@ def open_csv(inputs: Sequence[str], options: SourceOptions, spread: Spread = her
     check_layouts(filled, schema, options)
     sampler = None
     if not schema and filled:
-        sampler = CsvSampler(filled[0].names, len(filled), options, splitter)
+        sampler = _Sampler(len(filled), options.sample_rows, filled[0].names, options, splitter)
     scanned, rejected, sample = scan_files(headers, splitter, sampler, spread)
     _check_rows(scanned, options)
     if sampler and sample:
@@ -133,7 +115,7 @@ def _schema_columns(schema: Sequence[SchemaColumn], options: SourceOptions) -> t
     return tuple(Column(column.name, column.kind, is_text=True) for column in schema)
 
 
-def _check_rows(files: Sequence[CsvFile], options: SourceOptions) -> None:
+def _check_rows(files: Sequence[TextFile], options: SourceOptions) -> None:
     """Refuse files without rows, unless they are allowed."""
     if options.allow_empty:
         return
@@ -142,3 +124,30 @@ def _check_rows(files: Sequence[CsvFile], options: SourceOptions) -> None:
             what = "has a header and no rows" if file.names else "holds only blank lines"
             what = what if file.content.size else "is empty (0 bytes)"
             raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
+
+
+@dataclass(frozen=True)
+class _Sampler(Sampler[TypeSample]):
+    """Counts what the values of the columns `names` look like; `splitter` counts fields."""
+
+    names: tuple[str, ...]
+    options: SourceOptions
+    splitter: RowSplitter
+
+    def new_sample(self) -> TypeSample:
+        """See `Sampler`."""
+        return TypeSample((*self.options.null_tokens, *self.options.text_null_tokens))
+
+    def add(self, block: RowBlock, header: Header, sample: TypeSample) -> None:
+        """See `Sampler`."""
+        columns = tuple(Column(name, FeatureKind.BYTES) for name in self.names)
+        parser = RowParser(header.names, columns, self.options)
+        ends = block.row_ends()
+        starts = np.concatenate([[0], ends[:-1]])
+        right = self.splitter.field_counts(block) == len(header.names)
+        kept = [block.data[s:e] for s, e in zip(starts[right], ends[right], strict=True)]
+        data = b"".join(kept)
+        if not data.strip(b"\r\n"):
+            return
+        for name, values in parser.parse_raw(data, quoted=block.quoted).items():
+            sample.add(name, values)

@@ -2,43 +2,43 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from penstock.components.errors import DataError
-from penstock.components.files.cells import ByteRange
-from penstock.components.files.content import EMPTY_ADVICE, open_unchanged
+from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.files.listing import list_files
-from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
+from penstock.components.sources.base import Batch, Column, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, rows_without
-from penstock.components.sources.lines.file import LineFile, read_blocks, scan_lines
+from penstock.components.sources.csv.blocks import RowBlock
 from penstock.components.sources.lines.json.options import JsonLinesOptions
 from penstock.components.sources.lines.json.scan import check_head, parse_line
-from penstock.components.sources.opened_files import OpenedFiles
+from penstock.components.sources.lines.rows import LineSplitter, read_header
 from penstock.components.sources.python_values import Row, RowConverter
 from penstock.components.sources.schema import read_schema
 from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.text_files import Header, RowPlace, TextFiles
+from penstock.components.sources.text_scan import MIN_SAMPLED_ROWS, Sampler, scan_files
 from penstock.components.sources.value_sample import ValueSample
-
-# At least as many rows from the beginning of each of many files, and from each later block.
-_MIN_SAMPLED_ROWS = 64
+from penstock.components.sources.whole_files.scan import for_each_file
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class JsonLinesSource(OpenedFiles[LineFile]):
+class JsonLinesSource(TextFiles):
     """Files of JSON Lines, scanned and typed; a row is parsed when it is read."""
 
     options: JsonLinesOptions
 
-    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The rows of the pieces, at most `MAX_BATCH_ROWS` in a batch."""
+    @property
+    def splitter(self) -> LineSplitter:
+        """See `TextFiles`."""
+        return LineSplitter(self.options.max_row_bytes)
+
+    def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
+        """See `TextFiles`."""
         converter = RowConverter(self.columns, self.options)
-        for piece in pieces:
-            with open_unchanged(piece.file, self.scanned[piece.file].content) as stream:
-                for block in read_blocks(stream, piece, self.options.max_row_bytes):
-                    lines = block.data.removesuffix(b"\n").split(b"\n")
-                    for at in range(0, len(lines), MAX_BATCH_ROWS):
-                        some = lines[at : at + MAX_BATCH_ROWS]
-                        yield _batch(some, piece.file, block.first_line + at, converter)
+        lines = block.data.removesuffix(b"\n").split(b"\n")
+        for at in range(0, len(lines), MAX_BATCH_ROWS):
+            some = lines[at : at + MAX_BATCH_ROWS]
+            yield _batch(some, place.file, place.line + at, converter)
 
 
 def _batch(lines: Sequence[bytes], path: str, first_line: int, converter: RowConverter) -> Batch:
@@ -72,24 +72,18 @@ def open_json_lines(
 ) -> JsonLinesSource:
     """Check, scan and type JSON Lines; DataError names a file or column that cannot be read."""
     listing = list_files(inputs, "jsonl")
-    first_rows = max(_MIN_SAMPLED_ROWS, options.sample_rows // len(listing.files))
-    scanned, samples = scan_lines(
-        listing.files,
-        check_head,
-        spread,
-        max_row_bytes=options.max_row_bytes,
-        new_sample=partial(_Sample, first_rows=first_rows),
-    )
+    headers = for_each_file(lambda path: read_header(path, check_head), listing.files)
+    sampler = None if options.schema_file else _Sampler(len(headers), options.sample_rows)
+    splitter = LineSplitter(options.max_row_bytes)
+    scanned, rejected, sample = scan_files(headers, splitter, sampler, spread)
+    for row in rejected:
+        raise DataError(str(row))
     for file in scanned:
         if not file.has_data and not options.allow_empty:
             raise DataError(f"{file.path}: has no rows; {EMPTY_ADVICE}")
-    if options.schema_file:
-        schema = read_schema(options.schema_file)
-        columns = tuple(Column(c.name, c.kind, bool(c.is_list), is_text=True) for c in schema)
-    else:
-        sample = ValueSample()
-        for part in samples:
-            sample.merge(part.values)
+    schema = read_schema(options.schema_file)
+    columns = tuple(Column(c.name, c.kind, bool(c.is_list), is_text=True) for c in schema)
+    if sample:
         columns = sample.columns(options.nested)
     if not columns:
         raise DataError(
@@ -99,22 +93,22 @@ def open_json_lines(
     return JsonLinesSource.of("jsonl", scanned, listing, columns=columns, options=options)
 
 
-class _Sample:
-    """The first rows of a part of a file, and a few of each later cell of it."""
+class _Sampler(Sampler[ValueSample]):
+    """Counts what the values of rows are."""
 
-    def __init__(self, part: ByteRange, first_rows: int) -> None:
-        self.values = ValueSample()
-        self._path = part.path
-        self._wanted = 0 if part.start else first_rows
+    def wanted(self, header: Header, cell: int) -> int:
+        """See `Sampler`; few of each later cell, as to parse a line costs as much as to read it."""
+        return MIN_SAMPLED_ROWS if cell else super().wanted(header, cell)
 
-    def add(self, lines: bytes) -> None:
-        """See `LineSample`."""
-        wanted = max(_MIN_SAMPLED_ROWS, self._wanted)
-        some = lines.split(b"\n", wanted)[:wanted]
-        self._wanted -= len(some)
-        for line in some:
+    def new_sample(self) -> ValueSample:
+        """See `Sampler`."""
+        return ValueSample()
+
+    def add(self, block: RowBlock, header: Header, sample: ValueSample) -> None:
+        """See `Sampler`."""
+        for line in block.data.split(b"\n"):
             if line.strip():
                 try:
-                    self.values.add(parse_line(line), self._path)
+                    sample.add(parse_line(line), header.path)
                 except ValueError:
                     continue  # Rejected by line when it is read.

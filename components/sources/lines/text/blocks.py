@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.components.sources.base import RejectedRow
-from penstock.components.sources.lines.file import LineBlock
+from penstock.components.sources.csv.blocks import RowBlock
+from penstock.components.sources.lines.rows import too_long
 from penstock.components.sources.lines.text.decoding import fault_in, to_utf8
-
-# What quarantine keeps of a line that is too long.
-_KEPT_BYTES = 4096
+from penstock.components.sources.text_files import RowPlace
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +35,9 @@ class Lines:
 
 
 def parse_lines(
-    block: LineBlock, path: str, encoding: str, *, max_row_bytes: int, skip_blank: bool
+    block: RowBlock, place: RowPlace, encoding: str, *, max_row_bytes: int, skip_blank: bool
 ) -> Lines:
     """The lines of a block as text; those longer than `max_row_bytes`, bare, are rejected."""
-    if block.is_cut:
-        row = _too_long(block.data, path, block.first_line, max_row_bytes)
-        return Lines(pa.array([], pa.binary()), np.array([], np.int64), (row,))
     # What is said of a line's end then holds for a file's last line, too.
     data = block.data if block.data.endswith(b"\n") else block.data + b"\n"
     rejected: dict[int, RejectedRow] = {}
@@ -53,7 +49,7 @@ def parse_lines(
     except UnicodeError:
         is_odd = True
     if is_odd:
-        text, rejected = _isolate(data, block, path, encoding, max_row_bytes)
+        text, rejected = _isolate(data, block.offset, place, encoding, max_row_bytes)
     lines = pc.split_pattern(pa.array([text[:-1]], pa.binary()), b"\n").flatten()
     if b"\r" in text:
         lines = pc.replace_substring_regex(lines, r"\r\z", "")
@@ -64,31 +60,25 @@ def parse_lines(
     keep[list(rejected)] = False
     return Lines(
         lines.filter(pa.array(keep)),
-        block.first_line + np.flatnonzero(keep),
+        place.line + np.flatnonzero(keep),
         tuple(rejected.values()),
         blank=len(keep) - int(keep.sum()) - len(rejected),
     )
 
 
 def _isolate(
-    data: bytes, block: LineBlock, path: str, encoding: str, max_row_bytes: int
+    data: bytes, offset: int, place: RowPlace, encoding: str, max_row_bytes: int
 ) -> tuple[bytes, dict[int, RejectedRow]]:
     """The lines in UTF-8, those that are no good made empty, and these by their place."""
     lines: list[bytes] = []
     rejected: dict[int, RejectedRow] = {}
-    offset = block.offset
     for at, line in enumerate(data[:-1].split(b"\n")):
         raw = line.removesuffix(b"\r")
-        number = block.first_line + at
+        number = place.line + at
         if len(raw) > max_row_bytes:
-            rejected[at] = _too_long(raw, path, number, max_row_bytes)
+            rejected[at] = too_long(raw, place.file, number, max_row_bytes)
         elif fault := fault_in(raw, encoding, what="line", offset=offset):
-            rejected[at] = RejectedRow(path, number, number, None, fault, raw)
+            rejected[at] = RejectedRow(place.file, number, number, None, fault, raw)
         lines.append(b"" if at in rejected else to_utf8(line, encoding))
         offset += len(line) + 1
     return b"\n".join(lines) + b"\n", rejected
-
-
-def _too_long(data: bytes, path: str, line: int, max_row_bytes: int) -> RejectedRow:
-    reason = f"is longer than `max_row_bytes` {max_row_bytes}; set that higher if the line is right"
-    return RejectedRow(path, line, line, None, reason, data[:_KEPT_BYTES])

@@ -3,22 +3,25 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import EMPTY_ADVICE, open_data, open_unchanged
+from penstock.components.files.content import EMPTY_ADVICE, open_data
 from penstock.components.files.listing import Listing
-from penstock.components.sources.base import Batch, Column, Piece, Source
+from penstock.components.sources.base import Batch, Column, Source
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
-from penstock.components.sources.lines.file import LineFile, read_blocks, scan_lines
-from penstock.components.sources.lines.text.blocks import Lines, parse_lines
+from penstock.components.sources.csv.blocks import RowBlock
+from penstock.components.sources.lines.rows import LineSplitter, read_header
+from penstock.components.sources.lines.text.blocks import parse_lines
 from penstock.components.sources.lines.text.decoding import check_head, document_text
 from penstock.components.sources.lines.text.options import TextOptions
-from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.text_files import RowPlace, TextFile, TextFiles
+from penstock.components.sources.text_scan import scan_files
+from penstock.components.sources.whole_files.scan import for_each_file
 from penstock.components.sources.whole_files.source import FILENAME, as_named, open_whole_files
 from penstock.components.sources.whole_files.tree import STRAY, find_tree
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -29,29 +32,28 @@ LINE = Column("line", FeatureKind.INT)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LineSource(OpenedFiles[LineFile]):
+class LineSource(TextFiles):
     """Files of lines, scanned, with names below the input; a line is looked at when it is read."""
 
     options: TextOptions
     names: Mapping[str, str]
 
-    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The lines of the pieces, at most `MAX_BATCH_ROWS` in a batch."""
-        options = self.options
-        for piece in pieces:
-            name = _repeated(os.fsencode(self.names[piece.file]), MAX_BATCH_ROWS)
-            with open_unchanged(piece.file, self.scanned[piece.file].content) as stream:
-                for block in read_blocks(stream, piece, options.max_row_bytes):
-                    lines = parse_lines(
-                        block,
-                        piece.file,
-                        options.encoding,
-                        max_row_bytes=options.max_row_bytes,
-                        skip_blank=options.skip_blank,
-                    )
-                    yield from self._batches(lines, name)
+    @property
+    def splitter(self) -> LineSplitter:
+        """See `TextFiles`."""
+        return LineSplitter(self.options.max_row_bytes)
 
-    def _batches(self, lines: Lines, name: pa.BinaryArray) -> Iterator[Batch]:
+    def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
+        """See `TextFiles`."""
+        options = self.options
+        lines = parse_lines(
+            block,
+            place,
+            options.encoding,
+            max_row_bytes=options.max_row_bytes,
+            skip_blank=options.skip_blank,
+        )
+        name = _repeated(os.fsencode(self.names[place.file]), MAX_BATCH_ROWS)
         rejected, blank = lines.rejected, lines.blank
         for start in range(0, max(1, len(lines.text)), MAX_BATCH_ROWS):
             text = lines.text.slice(start, MAX_BATCH_ROWS)
@@ -61,6 +63,7 @@ class LineSource(OpenedFiles[LineFile]):
             rejected, blank = (), 0
 
 
+@lru_cache(maxsize=1)
 def _repeated(value: bytes, times: int) -> pa.BinaryArray:
     offsets = np.arange(times + 1, dtype=np.int32) * len(value)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(value * times)]
@@ -88,7 +91,8 @@ def _open_lines(inputs: Sequence[str], options: TextOptions, spread: Spread) -> 
     for path, reason in sorted(tree.refused.items()):
         raise DataError(f"{path}: {reason}")
     check = partial(check_head, encoding=options.encoding)
-    scanned, _ = scan_lines([file.path for file in tree.files], check, spread)
+    headers = for_each_file(lambda path: read_header(path, check), [f.path for f in tree.files])
+    scanned, _, _ = scan_files(headers, LineSplitter(options.max_row_bytes), None, spread)
     for file in scanned:
         _check(file, options)
     return LineSource.of(
@@ -101,7 +105,7 @@ def _open_lines(inputs: Sequence[str], options: TextOptions, spread: Spread) -> 
     )
 
 
-def _check(file: LineFile, options: TextOptions) -> None:
+def _check(file: TextFile, options: TextOptions) -> None:
     if not file.has_data and not options.allow_empty:
         what = "holds only blank lines" if file.content.size else "is empty (0 bytes)"
         raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")

@@ -6,7 +6,7 @@ import pytest
 from penstock.components.errors import DataError
 from penstock.components.files import cells
 from penstock.components.sources.base import Column
-from penstock.components.sources.lines import file as line_file
+from penstock.components.sources.lines import rows as line_rows
 from penstock.components.sources.lines.json.options import JsonLinesOptions
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
@@ -157,7 +157,7 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
 
 
 def test_a_file_cut_while_it_is_read_ends_the_read(write, monkeypatch):
-    monkeypatch.setattr(line_file, "_BLOCK_BYTES", 1000)
+    monkeypatch.setattr(line_rows, "_BLOCK_BYTES", 1000)
     path = write(*[{"id": i, "name": "x" * 1000} for i in range(2000)])
     source = open_source(path)
     batches = source.read(source.cut(1)[0])

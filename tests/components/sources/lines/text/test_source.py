@@ -10,7 +10,7 @@ import pytest
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files import cells
 from penstock.components.sources.base import Column
-from penstock.components.sources.lines import file as line_file
+from penstock.components.sources.lines import rows as line_rows
 from penstock.components.sources.lines.text.decoding import fault_in
 from penstock.components.sources.lines.text.options import TextOptions
 from penstock.components.sources.open import open_source
@@ -110,7 +110,7 @@ def test_other_encodings_become_utf8(write, read_out):
 
 
 def test_a_line_that_is_too_long_is_a_bad_row_and_takes_no_memory(write, read_out, monkeypatch):
-    monkeypatch.setattr(line_file, "_BLOCK_BYTES", 64)
+    monkeypatch.setattr(line_rows, "_BLOCK_BYTES", 64)
     fits = b"f" * 100
     path = write(
         b"a\n" + b"x" * 101 + b"\nb\n" + fits + b"\r\n" + b"y" * 9999 + b"\nc\n" + b"z" * 500
@@ -124,7 +124,7 @@ def test_a_line_that_is_too_long_is_a_bad_row_and_takes_no_memory(write, read_ou
             for line in (2, 5, 7)
         ]
     path = write(b"x" * 101 + b"\nb\n")
-    monkeypatch.setattr(line_file, "_BLOCK_BYTES", 1000)
+    monkeypatch.setattr(line_rows, "_BLOCK_BYTES", 1000)
     assert len(read_out(open_text(path, max_row_bytes=100)).rejected) == 1
 
 
@@ -147,7 +147,7 @@ def test_memory_is_bounded_whatever_the_line(tmp_path, read_out):
 def test_any_cut_gives_every_line_once(write, read_out, monkeypatch):
     monkeypatch.setattr(cells, "CELL_BYTES", 50)
     monkeypatch.setattr(cells, "_RANGE_CELLS", 3)
-    monkeypatch.setattr(line_file, "_BLOCK_BYTES", 37)
+    monkeypatch.setattr(line_rows, "_BLOCK_BYTES", 37)
     rng = random.Random(0)
     pool = ["", " ", "a", "\u00e9" * 9, "word " * 20, "\tx", "\ufeff"]
     for _ in range(30):

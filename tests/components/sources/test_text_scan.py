@@ -1,11 +1,12 @@
 """A scan in ranges: where it takes a row to begin, and what that costs where it is mistaken."""
 
 import hashlib
+import io
 
 import pytest
 
 from penstock.components.files import cells
-from penstock.components.sources.csv import scan
+from penstock.components.sources import text_scan as scan
 from penstock.components.sources.csv.rows import RowSplitter
 from penstock.components.sources.open import open_source
 
@@ -27,7 +28,7 @@ from penstock.components.sources.open import open_source
 )
 def test_quotes_tell_where_a_row_begins(head, at):
     splitter = RowSplitter(",", block_bytes=100, max_row_bytes=100)
-    assert splitter.guess_row_start(head) == at
+    assert splitter.guess_row_start(io.BytesIO(head), 100) == at
 
 
 @pytest.fixture
