@@ -7,16 +7,21 @@ from functools import lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import EMPTY_ADVICE, open_data
 from penstock.components.files.listing import Listing
-from penstock.components.sources.base import Batch, Column, Source
+from penstock.components.sources.base import Batch, Column, RejectedRow, Source
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
 from penstock.components.sources.csv.blocks import RowBlock
-from penstock.components.sources.lines.rows import LineSplitter, read_header
-from penstock.components.sources.lines.text.blocks import parse_lines
-from penstock.components.sources.lines.text.decoding import check_head, document_text
+from penstock.components.sources.lines.rows import LineSplitter, read_header, too_long
+from penstock.components.sources.lines.text.decoding import (
+    check_head,
+    document_text,
+    fault_in,
+    to_utf8,
+)
 from penstock.components.sources.lines.text.options import TextOptions
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.text_files import RowPlace, TextFile, TextFiles
@@ -45,22 +50,60 @@ class LineSource(TextFiles):
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
         """See `TextFiles`."""
-        options = self.options
-        lines = parse_lines(
-            block,
-            place,
-            options.encoding,
-            max_row_bytes=options.max_row_bytes,
-            skip_blank=options.skip_blank,
-        )
+        text, rejected = self._as_utf8(block, place)
+        lines = pc.split_pattern(pa.array([text[:-1]], pa.binary()), b"\n").flatten()
+        if b"\r" in text:
+            lines = pc.replace_substring_regex(lines, r"\r\z", "")
+        keep = np.ones(len(lines), np.bool_)
+        if self.options.skip_blank:
+            bare = pc.ascii_trim_whitespace(lines.cast(pa.string()))
+            keep = pc.binary_length(bare).to_numpy(zero_copy_only=False) > 0
+        keep[list(rejected)] = False
+        lines, numbers = lines.filter(pa.array(keep)), place.line + np.flatnonzero(keep)
+        account = (tuple(rejected.values()), len(keep) - len(lines) - len(rejected))
         name = _repeated(os.fsencode(self.names[place.file]), MAX_BATCH_ROWS)
-        rejected, blank = lines.rejected, lines.blank
-        for start in range(0, max(1, len(lines.text)), MAX_BATCH_ROWS):
-            text = lines.text.slice(start, MAX_BATCH_ROWS)
-            numbers = pa.array(lines.numbers[start : start + MAX_BATCH_ROWS], pa.int64())
-            table = batch_of(self.columns, [text, name.slice(0, len(text)), numbers])
-            yield Batch(table, rejected, blank)
-            rejected, blank = (), 0
+        for start in range(0, max(1, len(lines)), MAX_BATCH_ROWS):
+            some = lines.slice(start, MAX_BATCH_ROWS)
+            numbered = pa.array(numbers[start : start + MAX_BATCH_ROWS], pa.int64())
+            columns = [some, name.slice(0, len(some)), numbered]
+            yield Batch(batch_of(self.columns, columns), *account)
+            account = ((), 0)
+
+    def _as_utf8(self, block: RowBlock, place: RowPlace) -> tuple[bytes, dict[int, RejectedRow]]:
+        """The lines of a block, those that are no good made empty, and these by their place.
+
+        Almost all blocks are text throughout: one check of all bytes proves it, and no line is
+        looked at. Only where the check fails, they are.
+        """
+        most = self.options.max_row_bytes
+        # What is said of a line's end then holds for a file's last line, too.
+        data = block.data if block.data.endswith(b"\n") else block.data + b"\n"
+        try:
+            text = to_utf8(data, self.options.encoding)
+            is_long = len(data) > most and max(map(len, data.split(b"\n"))) > most
+            if b"\0" not in data and not is_long:
+                return text, {}
+        except UnicodeError:
+            pass
+        return _isolate(data, block.offset, place, self.options)
+
+
+def _isolate(
+    data: bytes, offset: int, place: RowPlace, options: TextOptions
+) -> tuple[bytes, dict[int, RejectedRow]]:
+    """As `_as_utf8`, every line looked at."""
+    lines: list[bytes] = []
+    rejected: dict[int, RejectedRow] = {}
+    for at, line in enumerate(data[:-1].split(b"\n")):
+        raw = line.removesuffix(b"\r")
+        number = place.line + at
+        if len(raw) > options.max_row_bytes:
+            rejected[at] = too_long(raw, place.file, number, options.max_row_bytes)
+        elif fault := fault_in(raw, options.encoding, what="line", offset=offset):
+            rejected[at] = RejectedRow(place.file, number, number, None, fault, raw)
+        lines.append(b"" if at in rejected else to_utf8(line, options.encoding))
+        offset += len(line) + 1
+    return b"\n".join(lines) + b"\n", rejected
 
 
 @lru_cache(maxsize=1)
