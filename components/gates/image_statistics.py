@@ -67,11 +67,7 @@ class ImageStatistics:
 
 
 def image_statistics(uri: str, splits: Sequence[str]) -> ImageStatistics:
-    """Read all images of the splits in the folder of an Examples artifact.
-
-    Raises:
-        DataError: A shard cannot be read, or a record is none of an image.
-    """
+    """Read all images of the splits of an Examples artifact; DataError if a record is none."""
     found = {split: SplitImages() for split in splits}
     pairs = {s: np.fromiter(_read(uri, s, images), _PAIR) for s, images in found.items()}
     # Sorted by class within equal images, so a change between neighbours is a contradiction.

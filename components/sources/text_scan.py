@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, BinaryIO, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from penstock.components.files.cells import ByteRange, CellStream, byte_ranges
 from penstock.components.files.content import open_data, scanned_content
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.csv.blocks import RowBlock
+from penstock.components.sources.infer import TypeSample
 from penstock.components.sources.spread import Spread
 from penstock.components.sources.text_files import Header, RowPlace, Splitter, TextFile
+from penstock.components.sources.value_sample import ValueSample
 
 # Rejected rows that a scan keeps: enough to show, and bounded.
 MAX_SCAN_REJECTED = 100
@@ -31,15 +33,7 @@ MAX_SCAN_REJECTED = 100
 MIN_SAMPLED_ROWS = 64
 
 
-class Sample(Protocol):
-    """What is known of the types of some rows; picklable."""
-
-    def merge(self, other: Any) -> None:
-        """Add what another sample of the kind knows, of rows that follow."""
-        ...
-
-
-SampleT = TypeVar("SampleT", bound=Sample)
+SampleT = TypeVar("SampleT", TypeSample, ValueSample)
 
 
 @dataclass(frozen=True)

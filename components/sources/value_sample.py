@@ -58,11 +58,7 @@ class ValueSample:
         self._nested_in = other._nested_in | self._nested_in
 
     def columns(self, nested: str) -> tuple[Column, ...]:
-        """The columns in the order in which they were met first.
-
-        Raises:
-            DataError: A column holds nested values, and `nested` is not `json`; names it.
-        """
+        """The columns as they were met; DataError for a nested one where `nested` is not `json`."""
         return tuple(self._column(name, nested) for name in self._shapes)
 
     def _column(self, name: str, nested: str) -> Column:

@@ -165,11 +165,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str, path: str) -> "Manifest":
-        """Parse the text of the manifest that stands at `path`.
-
-        Raises:
-            DataError: It is not a manifest, or of a version that is not known here.
-        """
+        """Parse the text of the manifest that stands at `path`; DataError if it is none."""
         try:
             raw = json.loads(text)
             version = raw.pop("version")

@@ -244,11 +244,7 @@ class RecordReader:
 
 
 def read_records(path: str | os.PathLike[str]) -> Iterator[Record]:
-    """The records of a TFRecord file, uncompressed, GZIP or ZLIB, in order.
-
-    Raises:
-        DataError: The file cannot be read or is damaged; names file, record and offset.
-    """
+    """The records of a file, compressed or not, in order; DataError names what is damaged."""
     with open_file(path) as file:
         yield from RecordReader(file, str(path)).records()
 

@@ -61,11 +61,7 @@ def clear(folder: Path) -> None:
 
 
 def locked(path: Path) -> TextIO:
-    """A new lock file, open and locked until it is closed; a process that dies lets it go.
-
-    Raises:
-        FileNotFoundError: Its folder is gone.
-    """
+    """A new lock file, open and locked until it is closed; a process that dies lets it go."""
     while True:
         held = path.open("w")
         fcntl.flock(held, fcntl.LOCK_EX)

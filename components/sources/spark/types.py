@@ -76,11 +76,7 @@ def spark_steps(name: str, type_name: str) -> Steps:
 
 
 def parse_columns(texts: Iterable[str]) -> tuple[Column, ...]:
-    """Columns from texts of a name and a type, `fare double`.
-
-    Raises:
-        UsageError: A text is not of that form, a type is not known, or a name stands twice.
-    """
+    """Columns from texts as `fare double`; UsageError for another text, type, or name twice."""
     columns = [_parse(text) for text in texts]
     _check_names([column.name for column in columns])
     return tuple(columns)

@@ -157,11 +157,7 @@ def _as_column(decoded: pa.RecordBatch, column: Column) -> tuple[pa.Array, dict[
 def require_columns(
     columns: Sequence[Column], names: Sequence[str], where: str
 ) -> tuple[Column, ...]:
-    """The columns of these names.
-
-    Raises:
-        DataError: There is none of a name; lists them.
-    """
+    """The columns of these names; DataError, which lists all, if there is none of a name."""
     by_name = {column.name: column for column in columns}
     for name in names:
         if name not in by_name:
