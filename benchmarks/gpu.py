@@ -24,7 +24,7 @@ from penstock.benchmarks.gpu_networks import (
 )
 from penstock.benchmarks.outcome import Comparison, Contender, FactTable, Outcome
 from penstock.benchmarks.trained import TrainedOptions, in_turn, train_for
-from penstock.components.errors import UsageError
+from penstock.components.errors import UsageError, counted
 
 
 @dataclass(frozen=True)
@@ -179,8 +179,8 @@ def _setting(options: GpuOptions, device: str) -> list[str]:
         where,
         f"{options.rows:,} made rows of 40 columns in batches of {TABLE_BATCH}, {options.images:,} "
         f"made JPEG photos of 375 x 500 in batches of {IMAGE_BATCH}",
-        f"{options.rounds} round(s) of {options.seconds:g} s of steady steps, each training a "
-        "process of its own, in turn; files are in the page cache",
+        f"{counted(options.rounds, 'round')} of {options.seconds:g} s of steady steps, each "
+        "training a process of its own, in turn; files are in the page cache",
         "each training is held against its own steps on one batch that already lies on the device",
     ]
 

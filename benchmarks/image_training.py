@@ -20,7 +20,7 @@ from penstock.benchmarks.outcome import (
     Outcome,
     Track,
 )
-from penstock.components.errors import UsageError
+from penstock.components.errors import UsageError, counted
 
 BATCH_SIZE = packed_images.BATCH_SIZE
 GENERATOR, ROWS, PACKED, ONE_BATCH = (
@@ -66,8 +66,9 @@ class ImageTrainingOptions:
         steps = self.epochs * self.images // BATCH_SIZE
         if steps < _LEAST_STEPS:
             raise UsageError(
-                f"{self.epochs} epoch(s) of {self.images} images are {steps} step(s); expected at "
-                f"least {_LEAST_STEPS}, for the first is not measured: give more epochs"
+                f"{counted(self.epochs, 'epoch')} of {self.images} images are "
+                f"{counted(steps, 'step')}; expected at least {_LEAST_STEPS}, "
+                "for the first is not measured: give more epochs"
             )
 
 

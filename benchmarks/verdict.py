@@ -25,7 +25,7 @@ from penstock.benchmarks.verdict_cases import (
     open_input,
     shards_of,
 )
-from penstock.components.errors import UsageError
+from penstock.components.errors import UsageError, counted
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,8 @@ def _table(results: Sequence[Result]) -> FactTable:
 def _setting(options: VerdictOptions) -> list[str]:
     return [
         f"{options.rows:,} made rows of 40 columns, two layers over 32 numbers",
-        f"{options.rounds} round(s) of {options.seconds:g} s of steady steps, each training a "
-        "process of its own, in turn",
+        f"{counted(options.rounds, 'round')} of {options.seconds:g} s of steady steps, each "
+        "training a process of its own, in turn",
         "a gain is told from one training alone; measured, it is the rate of another that gets its "
         "first batch for ever, or has the knob turned",
     ]

@@ -58,3 +58,9 @@ def nearest(name: str, names: Iterable[str]) -> str:
 def short_error(error: BaseException, limit: int = 200) -> str:
     """The error's own words on one line, cut to `limit` characters; its class where it has none."""
     return " ".join(str(error).split())[:limit] or type(error).__name__
+
+
+def counted(number: float, noun: str) -> str:
+    """`no faults`, `1 fault`, `1,234 faults`, `1.5 cores`."""
+    amount = f"{number:,}".removesuffix(".0") if number else "no"
+    return f"{amount} {noun}" if number == 1 else f"{amount} {noun}s"

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.sources.base import Column
 from penstock.components.tfrecord.encoder import encode_features
@@ -79,7 +79,7 @@ def _partition_keys(table: pa.RecordBatch, name: str) -> pa.BinaryArray:
     column = table.column(table.schema.get_field_index(name))
     if column.null_count:
         raise DataError(
-            f"partition feature {name!r} has no value in {column.null_count} row(s); "
+            f"partition feature {name!r} has no value in {counted(column.null_count, 'row')}; "
             "fill it in or split by another feature"
         )
     return encode_features(column)

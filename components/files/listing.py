@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.files.patience import patiently
 from penstock.components.files.remote import RemoteFile, find_files, has_glob, is_remote
 from penstock.components.tfrecord.recovery import recover
@@ -65,7 +65,9 @@ def list_files(pattern: str | Sequence[str], kind: str | None) -> Listing:
     ignored = _once(path for listing in listings for path in listing.ignored)
     ignored = {place: path for place, path in ignored.items() if place not in files}
     if ignored:
-        _LOG.info("ignored %d stray file(s): %s", len(ignored), ", ".join(ignored.values()))
+        _LOG.info(
+            "ignored %s: %s", counted(len(ignored), "stray file"), ", ".join(ignored.values())
+        )
     return Listing(tuple(files.values()), tuple(ignored.values()))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.gates.anomalies import DATA_SET, list_anomalies
 from penstock.components.gates.drift import (
     Statistics,
@@ -99,7 +99,9 @@ def raise_unfit(what: str, problems: Sequence[str]) -> None:
     """Stop a run, by a DataError that lists problems of `what` ("the data is"), if it has any."""
     if problems:
         lines = "\n  - ".join(problems)
-        raise DataError(f"{what} unfit to train on, {len(problems)} problem(s):\n  - {lines}")
+        raise DataError(
+            f"{what} unfit to train on, {counted(len(problems), 'problem')}:\n  - {lines}"
+        )
 
 
 def _far(split: str, now: Statistics, before: Statistics, most: float, where: str) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from penstock.components.errors import UsageError
+from penstock.components.errors import UsageError, counted
 
 MIB = 2**20
 SHARD_PREFIX = "data_tfrecord"
@@ -98,7 +98,7 @@ def plan_shards(estimated_bytes: int, options: ShardOptions, *, rows: int) -> Sh
         why = f"{TARGET_SHARD_BYTES / MIB:.0f} MiB a shard"
     else:
         why = (
-            f"{SHARDS_PER_HOST} for each of {options.reading_hosts} reading host(s), "
+            f"{SHARDS_PER_HOST} for each of {counted(options.reading_hosts, 'reading host')}, "
             f"at least {MIN_SHARD_BYTES / MIB:.0f} MiB a shard"
         )
     return ShardPlan(shards, f"{shards} for about {mebibytes:.1f} MiB: {why}")

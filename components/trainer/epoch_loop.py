@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.activity import tell
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, counted
 from penstock.components.trainer.checkpoints import Checkpoints, Saved
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.interrupt import InterruptFlag, TrainingInterruptedError
@@ -116,7 +116,7 @@ class EpochLoop:
         for epoch in range(done + 1, options.total_epochs + 1):
             if options.early_stop and self.epochs and should_stop(self.epochs, options.early_stop):
                 rule = options.early_stop
-                return f"{rule.metric} no better for {rule.patience_epochs} epoch(s)"
+                return f"{rule.metric} no better for {counted(rule.patience_epochs, 'epoch')}"
             record = self._run_epoch(epoch, on_live)
             self.epochs.append(record)
             if self.best is record and options.early_stop:

@@ -42,12 +42,11 @@ def command(
 
     Example: penstock compile taxi --image registry/penstock@sha256:... --out taxi.yaml
     """
-    from penstock.components.errors import UsageError
+    from penstock.components.errors import UsageError, counted
     from penstock.components.files.commit import check_file
     from penstock.pipelines.config.overrides import load_overrides
     from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
     from penstock.pipelines.kubeflow.placement import read_placement
-    from penstock.pipelines.terminal.tables import counted
 
     check_image(image, allow_mutable_tag)
     check_yaml(out)

@@ -44,9 +44,10 @@ def command(
 
 def _show(report: "VerifyReport") -> None:
     """Print a report on stdout, its faults left to stderr."""
+    from penstock.components.errors import counted
     from penstock.pipelines.terminal import tables
 
-    out, counted = tables.console(), tables.counted
+    out = tables.console()
     rows = [
         (
             tables.short_path(file.file, report.path),

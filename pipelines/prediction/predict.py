@@ -19,7 +19,7 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from penstock.components import image_features
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.files.commit import attempt_file, check_file
 from penstock.components.sources.base import Batch, Source
 from penstock.components.sources.images.options import ImageOptions
@@ -133,8 +133,9 @@ def _names(model: PushedModel, source: Source) -> dict[str, str]:
     missing = [name for name in model.columns if name not in there]
     if missing:
         raise DataError(
-            f"{source.files[0]}: the model's column(s) {', '.join(missing)} are missing; the file "
-            f"has {', '.join(column.name for column in source.columns)}"
+            f"{source.files[0]}: {counted(len(missing), 'column')} of the model missing: "
+            f"{', '.join(missing)}; the file has "
+            f"{', '.join(column.name for column in source.columns)}"
         )
     return {name: there[name] for name in model.columns}
 

@@ -11,6 +11,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from penstock.components.errors import counted
 from penstock.components.trainer.record import EpochRecord
 from penstock.pipelines.reporting import numbers, plots
 from penstock.pipelines.reporting.compare import Comparison
@@ -23,7 +24,7 @@ from penstock.pipelines.reporting.graph import view_graph
 from penstock.pipelines.reporting.histograms import Bar
 from penstock.pipelines.reporting.training_facts import TrainingFacts
 from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, MIN_SLICE_EXAMPLES, OVERALL
-from penstock.pipelines.terminal.tables import counted, human_bytes
+from penstock.pipelines.terminal.tables import human_bytes
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAMED_SLICES = 3

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from penstock.components.errors import counted
 from penstock.components.trainer.record import TrainingRecord
 from penstock.pipelines.runs.evaluation_result import (
     EXAMPLE_COUNT,
@@ -14,7 +15,7 @@ from penstock.pipelines.runs.evaluation_result import (
 )
 from penstock.pipelines.runs.slices import MISSING
 from penstock.pipelines.runs.summary import RunSummary
-from penstock.pipelines.terminal.tables import console, counted, print_table
+from penstock.pipelines.terminal.tables import console, print_table
 
 _BARS = "▁▂▃▄▅▆▇█"
 _INDENT = 12  # what a line says begins there, after its name

@@ -131,8 +131,8 @@ def _look_at_images(data: str, targets: Sequence[str], labels_file: str | None) 
         raise DataError(f"{data}: none of the first images can be read; see penstock ingest")
     if len(counts) < 2:
         raise DataError(
-            f"{data}: images of {len(counts)} class(es); expected at least two, a folder each or "
-            "by a label file"
+            f"{data}: images of {len(counts) or 'no'} class; expected at least two, a folder each "
+            "or by a label file"
         )
     middle = sorted(sides)[len(sides) // 2]
     side = min(max(_MIN_SIDE, middle // 8 * 8), _MAX_SIDE)

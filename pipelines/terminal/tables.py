@@ -42,13 +42,6 @@ def print_table(
         out.print(f"  {'  '.join(cells).rstrip()}")
 
 
-def counted(number: int, noun: str) -> str:
-    """`no faults`, `1 fault`, `1,234 faults`."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number:,} {noun}s" if number else f"no {noun}s"
-
-
 def human_bytes(count: int) -> str:
     """`999 B`, `1.4 KiB`, `150.0 MiB`."""
     size = float(count)

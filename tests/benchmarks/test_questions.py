@@ -103,7 +103,7 @@ def test_a_note_is_the_first_line_of_the_docstring_without_marks():
         (lambda: ImageTrainingOptions(images=31), "images must be a multiple of 32, got 31"),
         (
             lambda: ImageTrainingOptions(images=32, epochs=1),
-            "1 epoch(s) of 32 images are 1 step(s); expected at least 4, for the first is not "
+            "1 epoch of 32 images are 1 step; expected at least 4, for the first is not "
             "measured: give more epochs",
         ),
         (

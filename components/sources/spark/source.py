@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.files.content import open_data
 from penstock.components.files.remote import RemoteFile, is_remote, list_folder
 from penstock.components.files.sniff import PARQUET_MAGIC
@@ -62,7 +62,7 @@ def open_spark(inputs: Sequence[str], options: SparkOptions, spread: Spread = he
         raise DataError(f"{inputs[0]}: holds Parquet and other part files; ingest them apart")
     if True not in is_parquet:
         # A task without rows writes no byte; whether it had none cannot be known.
-        note = f"{len(empty)} part file(s) of 0 bytes have no rows: {shown(empty)}"
+        note = f"{counted(len(empty), 'part file')} of 0 bytes, without rows: {shown(empty)}"
         return replace(_open_tfrecords(paths, options, spread), notes=(note,) if empty else ())
     if empty:
         raise DataError(f"{empty[0]}: is empty (0 bytes), expected Parquet; copy it again")

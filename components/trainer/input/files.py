@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.files.address import scheme_of
 from penstock.components.files.spool import local_folder
 from penstock.components.tfrecord.checked import check_listed, checked_manifest
@@ -66,8 +66,8 @@ class InputFiles:
         """
         if len(self.files) < workers:
             raise DataError(
-                f"{self.files[0]} and its like are {len(self.files)} file(s) for {workers} "
-                f"workers: write at least {workers} shards, or use fewer workers"
+                f"{self.files[0]} and its like are {counted(len(self.files), 'file')} for "
+                f"{workers} workers: write at least {workers} shards, or use fewer workers"
             )
         rows = None if self.shard_rows is None else self.shard_rows[worker::workers]
         return InputFiles(self.files[worker::workers], rows)

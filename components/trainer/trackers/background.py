@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.components.errors import DataError, PenstockError
+from penstock.components.errors import DataError, PenstockError, counted
 from penstock.components.trainer.trackers.tracker import State, Tracker, redacted
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class BackgroundTracker:
         if self._thread.is_alive():
             self._fail(
                 f"no answer within {self._patience_seconds:g} s at the end, "
-                f"{self._calls.qsize()} call(s) not sent"
+                f"{counted(self._calls.qsize(), 'call')} not sent"
             )
 
     def _pass_on(self, method: str, *arguments: Any) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.components.errors import counted
 from penstock.components.trainer.record import TrainingRecord
 from penstock.components.trainer.utilisation.record import InputFacts, Utilisation
 
@@ -38,7 +39,7 @@ class _Evidence:
 
     @property
     def busy(self) -> str:
-        return f"{100 * self.cpu_share:.0f} % of {self.used.cores:g} core(s) are busy"
+        return f"{100 * self.cpu_share:.0f} % of {counted(self.used.cores, 'core')} are busy"
 
 
 def input_advice(training: TrainingRecord, used: Utilisation) -> tuple[str, ...]:
@@ -105,7 +106,7 @@ def _shards(e: _Evidence) -> str | None:
     if not few or e.cpu_share > CPU_IDLE_BELOW:
         return None
     return (
-        f"more shards: {e.input.files} file(s) are read at a time, up to "
+        f"more shards: {counted(e.input.files, 'file')} read at a time, up to "
         f"{e.input.interleave_files} could be, and {e.busy}"
     )
 
@@ -151,14 +152,14 @@ def _storage(e: _Evidence) -> str:
         return f"no option of the input holds it up, and {e.busy}"
     if e.cpu_share < CPU_IDLE_BELOW:
         return (
-            f"a nearer or faster disk for the {e.input.files} file(s): {e.busy}, and no option "
-            "holds the input up"
+            f"a nearer or faster disk for {counted(e.input.files, 'file')}: {e.busy}, and no "
+            "option holds the input up"
         )
     return f"more cores, or an accelerator for the step: {e.busy}{_cpu_a_row(e)}"
 
 
 def _of_unknown_input(cpu_share: float, cores: float) -> str:
-    busy = f"{100 * cpu_share:.0f} % of {cores:g} core(s) are busy"
+    busy = f"{100 * cpu_share:.0f} % of {counted(cores, 'core')} are busy"
     if cpu_share < CPU_SATURATED_ABOVE:
         return (
             "let the input work in parallel and ahead (map with num_parallel_calls, prefetch): "

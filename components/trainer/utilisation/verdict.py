@@ -2,6 +2,7 @@
 
 import math
 
+from penstock.components.errors import counted
 from penstock.components.trainer.record import TrainingRecord
 from penstock.components.trainer.utilisation.advice import CPU_IDLE_BELOW, input_advice
 from penstock.components.trainer.utilisation.gain import InputGain, input_gain
@@ -65,7 +66,7 @@ def _waits(training: TrainingRecord) -> str:
     """What is known without a measured limit: waiting alone, which on a GPU says nothing."""
     share, seconds = training.input_wait_share, training.seconds_per_step
     if seconds is None:
-        return f"{training.steps} step(s) are too few to time"
+        return f"{counted(training.steps, 'step')} measured, too few to time"
     said = "steps were not held against the same without an input"
     if share is None:
         return said
@@ -80,11 +81,11 @@ def _step_advice(used: Utilisation) -> tuple[str, ...]:
     if used.gpu_idle_share is not None:
         busy = 1 - used.gpu_idle_share
     if busy is not None:
-        said = f"the GPU(s) are {100 * busy:.0f} % busy"
+        said = f"the GPU is {100 * busy:.0f} % busy"
         if busy < CPU_IDLE_BELOW:
-            return (f"{said}, their steps too short: larger batches help",)
+            return (f"{said}, its steps too short: larger batches help",)
         return (f"{said}: mixed_precision or a smaller model would help",)
     return (
-        f"the step keeps {100 * used.cpu_share:.0f} % of {used.cores:g} core(s) busy: "
+        f"the step keeps {100 * used.cpu_share:.0f} % of {counted(used.cores, 'core')} busy: "
         "an accelerator, or a smaller model would help",
     )

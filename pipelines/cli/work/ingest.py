@@ -9,6 +9,7 @@ from glob import glob
 
 from penstock.components.engine.options import EngineOptions
 from penstock.components.engine.pipeline import engine_pipeline
+from penstock.components.errors import counted
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
@@ -23,7 +24,7 @@ from penstock.components.sources.spread import processes
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.pipelines.cli.work.inspect import show_columns, show_splits
 from penstock.pipelines.terminal.interrupts import whole_or_nothing
-from penstock.pipelines.terminal.tables import console, counted
+from penstock.pipelines.terminal.tables import console
 from penstock.pipelines.terminal.work_progress import watched_rows
 
 
@@ -55,11 +56,10 @@ def run_ingest(
         for inputs, splits in parts:
             source = open_source(_as_workers_see(inputs, engine), source_options, spread)
             jobs.append(plan_job(source, splits, options))
-            inputs_are = "file(s)" if find_kind(source.kind).of_files else "input"
+            noun = "file" if find_kind(source.kind).of_files else "input"
+            inputs_are = counted(len(source.files), f"{source.kind} {noun}")
             plan = "" if packing else f"; shards of each split: {jobs[-1].plan.reason}"
-            told.print(
-                f"{source.rows:,} rows in {len(source.files)} {source.kind} {inputs_are}{plan}"
-            )
+            told.print(f"{counted(source.rows, 'row')} in {inputs_are}{plan}")
             for note in source.notes:
                 told.print(note)
         rows = sum(job.source.rows for job in jobs)

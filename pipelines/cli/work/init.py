@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from penstock.components.errors import counted
 from penstock.components.files.remote import is_remote
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.starter.look import ImagesLook, TableLook, look_at
@@ -60,7 +61,9 @@ def show_starter(starter: Starter, out: Console | None = None) -> None:
         by = look.labels_file or "a folder a class"
         out.print(f"data        {look.rows:,} images, {by}")
         out.print(f"target      {_classes(tuple(look.classes))}")
-        out.print(f"input       {look.side} x {look.side} pixels, {look.channels} channel(s)")
+        out.print(
+            f"input       {look.side} x {look.side} pixels, {counted(look.channels, 'channel')}"
+        )
     else:
         roles = look.roles
         out.print(f"data        {look.rows:,} rows of {len(look.columns)} columns, {look.kind}")

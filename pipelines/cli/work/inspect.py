@@ -6,7 +6,7 @@ from rich.console import Console
 
 from penstock.components.doctor.feature_summary import MAX_DISTINCT, FeatureSummary
 from penstock.components.doctor.inspect import InspectReport
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, counted
 from penstock.components.packing.layout import EMPTY_COLUMNS, PackedLayout
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
@@ -14,7 +14,6 @@ from penstock.components.tfrecord.records import Frame
 from penstock.pipelines.terminal.tables import (
     as_html,
     console,
-    counted,
     human_bytes,
     print_table,
     short_path,

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
+from penstock.components.errors import counted
 from penstock.pipelines.reporting.numbers import duration
 from penstock.pipelines.reporting.pipeline_facts import gather_pipeline
 from penstock.pipelines.reporting.verdict import judge
@@ -21,7 +22,7 @@ from penstock.pipelines.runs.prune import (
 from penstock.pipelines.runs.run_note import read_note
 from penstock.pipelines.runs.run_record import all_runs
 from penstock.pipelines.runs.stores import find_stores, locate
-from penstock.pipelines.terminal.tables import console, counted, human_bytes, print_table
+from penstock.pipelines.terminal.tables import console, human_bytes, print_table
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from penstock.components.errors import UsageError
+from penstock.components.errors import UsageError, counted
 from penstock.pipelines.kubeflow.server import connect, server_errors
 from penstock.pipelines.kubeflow.submitted_file import read_kubeflow_file
-from penstock.pipelines.terminal.tables import console, counted, print_table
+from penstock.pipelines.terminal.tables import console, print_table
 
 _FIELDS = re.compile(r"[\w*/,?-]+( [\w*/,?-]+){4}")
 _PAGE = 100

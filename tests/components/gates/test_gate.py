@@ -177,7 +177,7 @@ def test_the_node_lists_all_problems(artifacts, tmp_path):
     with pytest.raises(DataError) as error:
         run_gate(made, label="tips")
     assert str(error.value) == (
-        "the data is unfit to train on, 3 problem(s):\n"
+        "the data is unfit to train on, 3 problems:\n"
         "  - 10 of 100 rows were quarantined (10.00%); expected at most 0.00%\n"
         "  - split 'train', feature 'x': gone\n"
         "  - split 'train', label 'tips': has one value in all rows; "

@@ -200,7 +200,7 @@ def test_the_gate_stops_a_run_and_lists_why(tmp_path):
     with pytest.raises(DataError) as error:
         gate(uri, '{"channels": [3], "max_duplicate_share": 1.0}')
     assert str(error.value) == (
-        "the images are unfit to train on, 2 problem(s):\n"
+        "the images are unfit to train on, 2 problems:\n"
         "  - split 'train': 1 images have 1 channels; expected 3\n"
         "  - 1 images are in split 'train' and in split 'eval', so that evaluation would see what "
         "was trained on; split by `partition_feature` 'image/encoded'"

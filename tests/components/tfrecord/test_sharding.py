@@ -33,7 +33,7 @@ ROWS = 10**9
             1,
             ShardPlan(
                 10,
-                "10 for about 100.0 MiB: 10 for each of 1 reading host(s), at least 10 MiB a shard",
+                "10 for about 100.0 MiB: 10 for each of 1 reading host, at least 10 MiB a shard",
             ),
         ),
         (
@@ -41,8 +41,7 @@ ROWS = 10**9
             16,
             ShardPlan(
                 40,
-                "40 for about 400.0 MiB: 10 for each of 16 reading host(s), at least "
-                "10 MiB a shard",
+                "40 for about 400.0 MiB: 10 for each of 16 reading hosts, at least 10 MiB a shard",
             ),
         ),
         (3000, 1, ShardPlan(20, "20 for about 3000.0 MiB: 150 MiB a shard")),

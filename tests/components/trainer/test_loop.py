@@ -220,7 +220,7 @@ def test_an_early_stop_keeps_the_best_weights(run, toy):
     best = run(epochs=1, eval_data=worse).model.get_weights()
     trained = run(epochs=9, eval_data=worse, early_stop=stop)
     record = trained.record
-    assert record.stopped == "val_loss no better for 2 epoch(s)"
+    assert record.stopped == "val_loss no better for 2 epochs"
     assert (len(record.epochs), record.steps) == (3, 12)
     assert (record.best_epoch, record.exported_epoch) == (1, 1)
     np.testing.assert_array_equal(trained.model.get_weights()[0], best[0])

@@ -35,7 +35,7 @@ def test_what_a_user_sees(csv, tmp_path):
     command = [PENSTOCK, "ingest", "trips.csv", "out", "--delimiter", ";", "--shards", "2"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0
-    assert done.stderr == "60 rows in 1 csv file(s); shards of each split: 2 as asked for\n"
+    assert done.stderr == "60 rows in 1 csv file; shards of each split: 2 as asked for\n"
     lines = done.stdout.splitlines()
     assert lines[0] == "out: 4 shards"
     assert lines[1].split() == ["split", "rows", "shards", "size"]
@@ -197,7 +197,7 @@ def test_packed_records_are_written_instead(csv, tmp_path):
     options = ("--delimiter", ";", "--packed", "--shards", "1")
     done = ingest(csv, tmp_path / "out", *options)
     assert done.exit_code == 0, done.output
-    assert "60 rows in 1 csv file(s)\n" in done.stderr
+    assert "60 rows in 1 csv file\n" in done.stderr
     manifest = read_manifest(tmp_path / "out")
     assert [column["storage"] for column in manifest.packed["columns"]] == ["float32", "int64"]
     assert manifest.account.read == sum(manifest.account.written.values()) == 60

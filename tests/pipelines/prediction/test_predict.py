@@ -76,7 +76,7 @@ def test_parquet_and_a_version_of_the_model(tmp_path, runs):
         (
             "id,age,plan",
             "a,1,b",
-            r"the model's column\(s\) monthly_fee are missing; the file has id, age, plan",
+            r"1 column of the model missing: monthly_fee; the file has id, age, plan",
         ),
         (
             "id,age,monthly fee,plan",

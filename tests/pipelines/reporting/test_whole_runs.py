@@ -91,7 +91,7 @@ def test_a_blocked_run(tmp_path, taxi_csv, penstock):
     assert done.returncode == 1
     assert f"\n  report: {root}/report.html\n" in done.stderr
     page = words((root / "report.html").read_text())
-    assert "Blocked ValidationGate: the data is unfit to train on, 1 problem(s):" in page
+    assert "Blocked ValidationGate: the data is unfit to train on, 1 problem:" in page
     assert "feature &#39;trip_start_hour&#39;: Unexpectedly large value: 27." in page
     assert "3,000 rows read = 2,999 written + 1 quarantined + 0 blank." in page
     assert f"{tmp_path}/data/trips.csv 61 60 fare &#39;abc&#39; is not a number" in page

@@ -166,7 +166,7 @@ def test_unfit_data_stops_at_the_gate(tmp_path, taxi_csv, penstock):
     done = penstock("run", "taxi", "--root", root, "--set", f"data={tmp_path / 'data'}")
     assert (done.returncode, done.stdout) == (1, "")
     assert (
-        "penstock: node 'ValidationGate' failed: the data is unfit to train on, 4 problem(s):"
+        "penstock: node 'ValidationGate' failed: the data is unfit to train on, 4 problems:"
         in done.stderr
     )
     assert "  - split 'train', feature 'fare': Unexpectedly high value: " in done.stderr

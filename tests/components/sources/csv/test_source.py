@@ -442,7 +442,7 @@ def test_stray_files_of_a_folder_are_ignored_and_logged(write, tmp_path, read_ou
         source = open_source(str(tmp_path / "d"))
     names = [Path(path).name for path in source.ignored]
     assert names == [".DS_Store", ".hidden.csv", "1.csv.crc", "README.txt", "_SUCCESS", "notes.doc"]
-    assert "ignored 6 stray file(s): " in caplog.text
+    assert "ignored 6 stray files: " in caplog.text
     assert "_SUCCESS" in caplog.text
     assert read_out(source).rows == [[1]]
 

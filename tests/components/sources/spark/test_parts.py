@@ -44,7 +44,7 @@ def test_a_part_of_no_bytes_is_told(folder):
     source = open_source(str(folder), SparkOptions())
     assert source.rows == 10
     assert source.notes == (
-        f"1 part file(s) of 0 bytes have no rows: '{folder}/part-00001.tfrecord'",
+        f"1 part file of 0 bytes, without rows: '{folder}/part-00001.tfrecord'",
     )
 
 

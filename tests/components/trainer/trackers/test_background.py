@@ -83,7 +83,7 @@ def test_a_tracker_that_hangs_holds_up_nothing_but_its_patience_at_the_end():
     assert time.perf_counter() - begin < 0.2
     tracker.end("finished")
     assert 0.25 < time.perf_counter() - begin < 2.0
-    assert tracker.failure == "no answer within 0.3 s at the end, 500 call(s) not sent"
+    assert tracker.failure == "no answer within 0.3 s at the end, 500 calls not sent"
     told.released.set()
 
 

@@ -129,7 +129,7 @@ def test_waits_of_the_host_decide_nothing():
             "without an input",
         ),
         (training(None), "unknown: steps were not held against the same without an input"),
-        (training(None, None), "unknown: 100 step(s) are too few to time"),
+        (training(None, None), "unknown: 100 steps measured, too few to time"),
     ],
 )
 def test_without_a_measured_limit_there_is_no_verdict(record, sentence):
@@ -146,8 +146,8 @@ def test_a_gpu_is_told_by_its_own_batch_and_by_its_profile():
     )
 
 
-IDLE = "20 % of 2 core(s) are busy"
-FULL = "95 % of 2 core(s) are busy"
+IDLE = "20 % of 2 cores are busy"
+FULL = "95 % of 2 cores are busy"
 A_ROW = "(1,900.0 us of CPU a row, its share of the step included)"
 
 
@@ -170,7 +170,7 @@ A_ROW = "(1,900.0 us of CPU a row, its share of the step included)"
         ),
         pytest.param(
             used(cpu=0.2),
-            "more shards: 8 file(s) are read at a time, up to 16 could be, and " + IDLE,
+            "more shards: 8 files read at a time, up to 16 could be, and " + IDLE,
             id="fewer shards than could be read, and idle cores",
         ),
         pytest.param(
@@ -180,21 +180,21 @@ A_ROW = "(1,900.0 us of CPU a row, its share of the step included)"
         ),
         pytest.param(
             used(replace(ROWS, files=16), cpu=0.2),
-            f"a nearer or faster disk for the 16 file(s): {IDLE}, and no option holds the input up",
+            f"a nearer or faster disk for 16 files: {IDLE}, and no option holds the input up",
             id="idle cores and nothing that holds them up",
         ),
         pytest.param(
             used(replace(ROWS, files=1), cpu=0.69),
             "pack the rows, which costs about 2 passes over them once, or train on fewer columns: "
-            "40 are parsed of each row, and 69 % of 2 core(s) are busy (1,380.0 us of CPU a row, "
+            "40 are parsed of each row, and 69 % of 2 cores are busy (1,380.0 us of CPU a row, "
             "its share of the step included)",
             id="one shard that keeps most of the cores busy",
         ),
         pytest.param(
             used(replace(ROWS, files=16, kind="images", compressed=True), cpu=0.6),
-            "pack the images as pixels: each pass decodes them again, and 60 % of 2 core(s) are "
+            "pack the images as pixels: each pass decodes them again, and 60 % of 2 cores are "
             "busy (1,200.0 us of CPU a row, its share of the step included); shards without "
-            "compression: each pass inflates them again, and 60 % of 2 core(s) are busy",
+            "compression: each pass inflates them again, and 60 % of 2 cores are busy",
             id="compressed shards on cores that are more than half busy",
         ),
         pytest.param(
@@ -256,19 +256,19 @@ def test_short_steps_want_larger_batches():
     [
         (
             {"cpu": 0.95},
-            "the step keeps 95 % of 2 core(s) busy: an accelerator, or a smaller model would help",
+            "the step keeps 95 % of 2 cores busy: an accelerator, or a smaller model would help",
         ),
         (
             {"cpu": 0.2, "gpu": 0.98},
-            "the GPU(s) are 98 % busy: mixed_precision or a smaller model would help",
+            "the GPU is 98 % busy: mixed_precision or a smaller model would help",
         ),
         (
             {"cpu": 0.2, "gpu": 0.3},
-            "the GPU(s) are 30 % busy, their steps too short: larger batches help",
+            "the GPU is 30 % busy, its steps too short: larger batches help",
         ),
         (
             {"cpu": 0.2, "gpu": 0.98, "gpu_idle_share": 0.75},
-            "the GPU(s) are 25 % busy, their steps too short: larger batches help",
+            "the GPU is 25 % busy, its steps too short: larger batches help",
         ),
     ],
 )
@@ -325,9 +325,9 @@ def test_real_shards_that_are_read_often_are_told_to_be_cached(data, tmp_path, t
     sentence = verdict_of(tmp_path / "run", toy.build_model, slow, facts)
     assert sentence.startswith("input-bound: ")
     assert "; keep the rows in memory (cache=memory): 0.0 MiB of shards, read 5.8 times" in sentence
-    assert "; more shards: 3 file(s) are read at a time, up to 8 could be, and " in sentence
+    assert "; more shards: 3 files read at a time, up to 8 could be, and " in sentence
 
 
 def test_too_few_steps_have_no_verdict(tmp_path, toy):
     sentence = verdict_of(tmp_path, toy.build_model, toy.dataset().repeat(), steps=1)
-    assert sentence == "unknown: 1 step(s) are too few to time"
+    assert sentence == "unknown: 1 step measured, too few to time"
