@@ -49,15 +49,21 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
 
 
 @contextmanager
-def attempt_file(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path to write to; the file becomes `target`, in place of what is there, if all goes well.
+def attempt_file(target: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
+    """A path to write to; the file becomes `target` if all goes well.
 
     Args:
         target: The output file.
+        overwrite: Replace what is there by then.
+
+    Raises:
+        UsageError: Something came there meanwhile, and `overwrite` is off.
     """
     with beside(Path(os.path.abspath(target))) as folder:
         file = folder / os.path.basename(target)
         yield file
+        if os.path.lexists(target) and not overwrite:
+            raise _occupied(target)
         os.replace(file, target)
 
 
@@ -65,7 +71,8 @@ def check_file(target: str | os.PathLike[str], *, overwrite: bool = False) -> No
     """Refuse an output file that cannot be made, before work is done for it.
 
     Raises:
-        UsageError: It is an address, a folder or a device, or is there and `overwrite` is off.
+        UsageError: It is an address, a folder or a device, its folder cannot be written to, or it
+            is there and `overwrite` is off.
     """
     _refuse_address(target)
     if os.path.isdir(target):
@@ -74,6 +81,7 @@ def check_file(target: str | os.PathLike[str], *, overwrite: bool = False) -> No
         raise UsageError(f"{target}: is no file, and is not to be replaced by one; name another")
     if os.path.lexists(target) and not overwrite:
         raise _occupied(target)
+    _refuse_place(target)
 
 
 @contextmanager
@@ -99,6 +107,7 @@ def check_target(target: str | os.PathLike[str], *, overwrite: bool = False) -> 
         UsageError: As of `attempt`.
     """
     _refuse_address(target)
+    _refuse_place(target)
     path = Path(os.path.abspath(target))
     recover(path)
     _refuse_occupied(path, overwrite=overwrite)
@@ -117,6 +126,14 @@ def _refuse_address(target: str | os.PathLike[str]) -> None:
             f"{target}: output must be a local or mounted path; mount the bucket "
             "(gcsfuse, a CSI driver) and name the mount point"
         )
+
+
+def _refuse_place(target: str | os.PathLike[str]) -> None:
+    # Not `Path.exists`, which raises in a folder that may not be looked into.
+    above = next(one for one in Path(os.path.abspath(target)).parents if os.path.exists(one))
+    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        problem = "you may not write there" if above.is_dir() else "is a file"
+        raise UsageError(f"{target}: {above}: {problem}; name another output")
 
 
 def _refuse_occupied(target: Path, *, overwrite: bool) -> None:

@@ -40,13 +40,15 @@ def _add(name: str, place: str) -> None:
         **values: Any,
     ) -> None:
         from penstock.benchmarks.page import render
+        from penstock.components.files.commit import attempt_file, check_file
 
         options = options_type(**given(values))
-        out.mkdir(parents=True, exist_ok=True)  # before minutes are spent
-        outcome = module.run(options)
         page, data = out / f"{name}.html", out / f"{name}.json"
-        page.write_text(render(outcome), encoding="utf-8")
-        data.write_text(outcome.to_json(), encoding="utf-8")
+        check_file(page, overwrite=True)  # before minutes are spent
+        outcome = module.run(options)
+        for file, text in ((page, render(outcome)), (data, outcome.to_json())):
+            with attempt_file(file) as new:
+                new.write_text(text, encoding="utf-8")
         if as_json:
             typer.echo(outcome.to_json(), nl=False)
             return

@@ -55,7 +55,7 @@ def predict(
         data: The table, a file, a glob or a folder; or the folder of images.
         output: The Parquet file to make; appears whole, by rename.
         source: How the table is read; by default NaN counts as missing.
-        overwrite: Replace what stands at `output`.
+        overwrite: Replace what stands at `output`, or came there meanwhile.
         on_rows: Told how many rows are done, of how many.
 
     Returns:
@@ -79,7 +79,7 @@ def predict(
         tables, rows = _table(opened, data, source or SourceOptions(non_finite="null"))
     done = 0
     writer = None
-    with attempt_file(target) as file:
+    with attempt_file(target, overwrite=overwrite) as file:
         for table in tables:
             writer = writer or pq.ParquetWriter(file, table.schema)
             writer.write_table(table)

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.files.commit import attempt
 from penstock.pipelines.kubeflow.user_packages import find_package
 
 # A copy keeps the modes of its files, which may let nobody but their owner read them.
@@ -30,19 +31,18 @@ def write_context(package: str, base: str, folder: Path) -> None:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     found = find_package(package)
-    try:
-        folder.mkdir()
-    except OSError as error:
-        raise UsageError(f"{folder}: cannot be made: {error.strerror}; name a new one") from error
-    copy = folder / found.name
-    if found.is_dir():
-        shutil.copytree(found, copy, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    else:
-        shutil.copy(found, copy)
-    text = _DOCKERFILE.format(
-        base=base, name=copy.name, folder=_FOLDER, module=package.partition(":")[0]
-    )
-    (folder / "Dockerfile").write_text(text, encoding="utf-8")
+    if folder.exists():
+        raise UsageError(f"{folder} exists already; name another output")
+    with attempt(folder) as made:
+        if found.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", ".*")
+            shutil.copytree(found, made / found.name, ignore=ignored)
+        else:
+            shutil.copy(found, made)
+        text = _DOCKERFILE.format(
+            base=base, name=found.name, folder=_FOLDER, module=package.partition(":")[0]
+        )
+        (made / "Dockerfile").write_text(text, encoding="utf-8")
 
 
 def build_image(package: str, base: str, tag: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.components.errors import UsageError
-from penstock.components.files.commit import attempt, check_file
+from penstock.components.files.commit import attempt, attempt_file, check_file, check_target
 
 
 def names(folder):
@@ -68,6 +68,43 @@ def test_a_file_that_is_there_is_refused(tmp_path):
     (tmp_path / "link").symlink_to("nowhere")
     with pytest.raises(UsageError, match="exists already"):
         check_file(tmp_path / "link")
+
+
+def test_a_file_that_came_meanwhile_is_refused(tmp_path):
+    page = tmp_path / "page.html"
+    with (
+        pytest.raises(UsageError, match="exists already"),
+        attempt_file(page, overwrite=False) as new,
+    ):
+        new.write_text("mine")
+        page.write_text("theirs")
+    assert page.read_text() == "theirs"
+    assert names(tmp_path) == ["page.html"]
+
+
+@pytest.mark.parametrize("check", [check_file, check_target])
+def test_an_output_below_a_file_is_refused(tmp_path, check):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError) as error:
+        check(tmp_path / "file/a/b")
+    assert str(error.value) == (
+        f"{tmp_path}/file/a/b: {tmp_path}/file: is a file; name another output"
+    )
+
+
+@pytest.mark.parametrize("check", [check_file, check_target])
+def test_an_output_in_a_folder_of_others_is_refused(tmp_path, check):
+    def told_of():
+        if os.getuid() == 0:
+            os.setuid(65534)
+        with pytest.raises(UsageError, match=r"/.*: you may not write there; name another output"):
+            check(tmp_path / "a/b")
+
+    tmp_path.chmod(0o500)
+    child = multiprocessing.get_context("fork").Process(target=told_of)
+    child.start()
+    child.join()
+    assert child.exitcode == 0
 
 
 def test_overwrite_replaces_the_old_output_at_the_end(tmp_path):

@@ -5,6 +5,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from penstock.benchmarks.outcome import Outcome
 from penstock.components.errors import UsageError
 from penstock.pipelines.cli.bench import QUESTIONS, app
 
@@ -43,6 +44,24 @@ def test_wrong_options_are_refused_before_anything_is_made(tmp_path):
     assert isinstance(result.exception, UsageError)
     assert str(result.exception) == "images must be a multiple of 32, got 33"
     assert not (tmp_path / "out").exists()
+
+
+def test_pages_appear_whole(tmp_path, monkeypatch):
+    """A page that cannot be rendered leaves the one of last week as it was."""
+    page = tmp_path / "images.html"
+    page.write_text("of last week")
+    outcome = Outcome("images", "\ud800", [], [], [])
+    monkeypatch.setattr("penstock.benchmarks.image_training.run", lambda _: outcome)
+    with pytest.raises(UnicodeEncodeError):
+        app(["images", "--out", str(tmp_path)], standalone_mode=False)
+    assert page.read_text() == "of last week"
+    assert [path.name for path in tmp_path.iterdir()] == ["images.html"]
+
+
+def test_an_output_below_a_file_is_refused_before_minutes_are_spent(tmp_path):
+    (tmp_path / "file").touch()
+    result = run("images", "--out", tmp_path / "file")
+    assert str(result.exception).endswith(f"{tmp_path}/file: is a file; name another output")
 
 
 @pytest.fixture

@@ -118,6 +118,9 @@ def test_a_file_that_is_there_is_kept_unless_it_may_be_replaced(tmp_path, runs):
     data = rows_of(tmp_path, "a,1,1,b")
     with pytest.raises(UsageError, match=r"p.parquet exists already; .* or pass --overwrite"):
         predict(str(tmp_path / "no-model"), data, out)
+    out.unlink()
+    with pytest.raises(UsageError, match=r"p.parquet exists already"):
+        predict(str(runs), data, out, on_rows=lambda *_: out.write_text("of last week"))
     assert out.read_text() == "of last week"
     assert predict(str(runs), data, out, overwrite=True) == 1
     assert pq.read_table(out)["id"].to_pylist() == ["a"]
