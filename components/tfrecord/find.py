@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.components.errors import DataError
+from penstock.components.tfrecord.manifest import MANIFEST_NAME
 from penstock.components.tfrecord.recovery import recover
 
 # How names begin that are no shards: hidden ones, markers, and the folder of half-written files
@@ -24,7 +25,7 @@ class FoundFiles:
     Attributes:
         files: The TFRecord files by name, sorted by path; not looked into.
         skipped: The files passed over by their names: hidden ones, `_SUCCESS` and others
-            that begin with `_`, and those with the ending of another kind of file.
+            that begin with `_`, and those with the ending of another kind of file; not manifests.
     """
 
     files: tuple[Path, ...]
@@ -43,8 +44,8 @@ def find_tfrecords(path: str) -> FoundFiles:
     if os.path.exists(path) and not os.path.isdir(path):
         return FoundFiles((Path(path),), ())
     below = sorted(_walk(path) if os.path.isdir(path) else _expand(path))
-    skipped = tuple(file for file in below if _is_other(file.name))
     files = tuple(file for file in below if not _is_other(file.name))
+    skipped = tuple(f for f in below if _is_other(f.name) and f.name != MANIFEST_NAME)
     if not files:
         beside = f" (passed over: {', '.join(p.name for p in skipped)})" if skipped else ""
         raise DataError(f"{path}: no TFRecord file in there{beside}")

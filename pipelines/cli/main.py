@@ -104,8 +104,10 @@ def main() -> None:
             interrupts.end(_complain("interrupted", EXIT_CODE))
         if isinstance(error, PenstockError):
             sys.exit(_complain(str(error), error.exit_code))
-        if isinstance(error, OSError):
-            sys.exit(_complain(one_line(error), 1))
+        # Data that is cut short, of which Typer makes an Abort.
+        seen = error.__cause__ if isinstance(error.__cause__, EOFError) else error
+        if isinstance(seen, OSError | EOFError):
+            sys.exit(_complain(one_line(seen) or "unexpected end of a file", 1))
         if (told := wrong_use(error)) is not None:
             sys.exit(_complain(told, 2) if told else 2)
         raise

@@ -227,7 +227,8 @@ def open_reading(store: MetadataStore, *, writable: bool = False) -> Iterator[An
     from ml_metadata.proto import metadata_store_pb2
 
     if isinstance(store, SqliteStore) and not is_metadata(store.path):
-        raise DataError(f"{store}: is no metadata store of runs")
+        with open(store.path, "rb"):  # or says why it cannot be read
+            raise DataError(f"{store}: is no metadata store of runs")
     connection = store.connection_config()
     if connection.HasField("sqlite") and not writable:
         connection.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, one_line
 from penstock.pipelines.runs.metadata_store import (
     MetadataStore,
     SqliteStore,
@@ -67,6 +67,11 @@ def find_stores(where: str) -> Sequence[MetadataStore]:
     path = Path(where)
     if path.is_file() or is_address(where):
         return [store_of(where)]
+    advice = "name the folder of a run or its metadata file"
+    try:
+        os.listdir(path)  # where `os.walk` is silent
+    except OSError as error:
+        raise DataError(f"{one_line(error)}; {advice}") from error
     found: list[SqliteStore] = []
     for folder, below, files in os.walk(path):
         paths = [os.path.join(folder, name) for name in files if name.endswith(_ENDINGS)]
@@ -81,8 +86,7 @@ def find_stores(where: str) -> Sequence[MetadataStore]:
             below.clear()
     if not found:
         raise DataError(
-            f"{where}: no metadata of runs (an MLMD store, *{' or *'.join(_ENDINGS)}); name the "
-            "folder of a run, its metadata file, or another --root"
+            f"{where}: no metadata of runs (an MLMD store, *{' or *'.join(_ENDINGS)}); {advice}"
         )
     return sorted(found, key=lambda store: store.path)
 
@@ -135,4 +139,5 @@ def locate(what: str | None, root: str) -> Place:
     try:
         return find_run(what, find_stores(root))
     except DataError as error:
-        raise DataError(f"run {what!r}: {error}" if what else str(error)) from error
+        run = f"run {what!r}: " if what else ""
+        raise DataError(f"{run}{error}, or another --root") from error

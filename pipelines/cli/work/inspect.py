@@ -1,7 +1,5 @@
 """The tables that `penstock inspect` prints."""
 
-import os
-
 from rich.console import Console
 
 from penstock.components.doctor.feature_summary import MAX_DISTINCT, FeatureSummary
@@ -51,9 +49,8 @@ def show_inspection(report: InspectReport, out: Console | None = None) -> None:
     print_table(out, _headline(report), _FILE_COLUMNS, _files(report))
     if len(report.files) > _MAX_FILES:
         out.print(f"  and {len(report.files) - _MAX_FILES} more files")
-    skipped = [path for path in report.skipped if os.path.basename(path) != MANIFEST_NAME]
-    if skipped:
-        out.print(f"passed over: {short_paths(skipped[:_MAX_FILES], report.path)}")
+    if report.skipped:
+        out.print(f"passed over: {short_paths(report.skipped[:_MAX_FILES], report.path)}")
     for folder, manifest in report.manifests.items():
         try:
             _show_manifest(out, folder, manifest)

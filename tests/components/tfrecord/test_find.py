@@ -29,6 +29,11 @@ def test_a_folder_gives_its_tfrecords_and_says_what_it_passed_over(spark_output)
     ]  # fmt: skip
 
 
+def test_manifests_are_not_passed_over_but_read_elsewhere(artifact):
+    assert (artifact / "manifest.json").exists()
+    assert find_tfrecords(str(artifact)).skipped == ()
+
+
 def test_subfolders_are_entered(artifact):
     assert names(find_tfrecords(str(artifact)).files) == [
         "data_tfrecord-00000-of-00001", "data_tfrecord-00000-of-00002",

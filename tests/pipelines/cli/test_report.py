@@ -81,12 +81,15 @@ def test_several_runs(two, runs):
          "{two}/nope: no such folder or file; RUN is a run's folder or its id"),
         (("nope", "--root", "{two}/statistics"), DataError,
          "run 'nope': {two}/statistics: no metadata of runs (an MLMD store, *.sqlite or *.db); "
-         "name the folder of a run, its metadata file, or another --root"),
+         "name the folder of a run or its metadata file, or another --root"),
+        (("nope", "--root", "{two}/none"), DataError,
+         "run 'nope': {two}/none: No such file or directory; name the folder of a run or its "
+         "metadata file, or another --root"),
         (("{two}/statistics",), DataError,
          "{two}/statistics: no metadata of runs (an MLMD store, *.sqlite or *.db); name the folder "
-         "of a run, its metadata file, or another --root"),
-        (("{two}", "--out", "{two}/metadata.sqlite/a"), DataError,
-         "{two}/metadata.sqlite/a: the report cannot be written (File exists)"),
+         "of a run or its metadata file"),
+        (("{two}", "--out", "{two}/metadata.sqlite/a"), UsageError,
+         "{two}/metadata.sqlite/a: {two}/metadata.sqlite: is a file; name another output"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_reported_is_one_line(two, arguments, kind, text):

@@ -83,5 +83,5 @@ def test_no_metadata(tmp_path):
         find_stores(str(tmp_path))
     assert str(caught.value) == (
         f"{tmp_path}: no metadata of runs (an MLMD store, *.sqlite or *.db); name the folder of a "
-        "run, its metadata file, or another --root"
+        "run or its metadata file"
     )
