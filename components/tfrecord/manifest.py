@@ -204,9 +204,10 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
     recover(path)
     try:
         text = path.read_text(encoding="utf-8") if path.is_file() or not path.exists() else ""
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
+        lack = f"no {MANIFEST_NAME}; the shards were never finished or are not Penstock's"
         raise DataError(
-            f"{directory}: no {MANIFEST_NAME}; the shards were never finished or are not Penstock's"
+            f"{directory}: {lack if path.parent.is_dir() else 'no such folder of shards'}"
         ) from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not a Penstock manifest ({error})") from error

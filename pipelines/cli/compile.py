@@ -1,11 +1,12 @@
 """`penstock compile`: a TFX pipeline, or a plain component, as a file for Kubeflow Pipelines."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
 
-from penstock.pipelines.cli.option_flags import Overwrite
+from penstock.pipelines.cli.option_flags import AllowMutableTag, Assignments, Config, Overwrite
 from penstock.pipelines.config.registry import PIPELINES
 from penstock.pipelines.kubeflow.plain.run import COMPONENTS
 
@@ -26,14 +27,9 @@ def command(
         Path | None,
         typer.Option(help="YAML file: resources, GPU, volume, metadata store, retries."),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="YAML file with pipeline options.")] = None,
-    assignment: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change one pipeline option."),
-    ] = None,
-    allow_mutable_tag: Annotated[
-        bool, typer.Option("--allow-mutable-tag", help="Take an image by tag, which may change.")
-    ] = False,
+    config: Config = None,
+    assignment: Assignments = None,
+    allow_mutable_tag: AllowMutableTag = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Compile a TFX pipeline to a Kubeflow Pipelines v2 file, one container task a node.
@@ -83,4 +79,4 @@ def command(
             f"the image must have your package {package}: penstock image {package} makes one",
             err=True,
         )
-    typer.echo(f"{out}: {len(plan.tasks)} tasks; next: penstock submit {out}")
+    typer.echo(f"{out}: {len(plan.tasks)} tasks; next: penstock submit {quote(str(out))}")

@@ -1,11 +1,13 @@
 """`penstock image`: an image with the user's package in it, for pipelines of one's own."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
 
 from penstock.components.errors import UsageError
+from penstock.pipelines.cli.option_flags import AllowMutableTag
 
 
 def command(
@@ -20,9 +22,7 @@ def command(
         Path | None,
         typer.Option(help="Or write the folder to build it from, Dockerfile included; new."),
     ] = None,
-    allow_mutable_tag: Annotated[
-        bool, typer.Option("--allow-mutable-tag", help="Take a base by tag, which may change.")
-    ] = False,
+    allow_mutable_tag: AllowMutableTag = False,
 ) -> None:
     """Put a package of your own into an image, so that pods can run your pipeline.
 
@@ -36,7 +36,7 @@ def command(
     check_image(base, allow_mutable_tag)
     if out is not None:
         write_context(package, base, out)
-        typer.echo(f"{out}: next: docker build --tag NAME {out}")
+        typer.echo(f"{out}: next: docker build --tag NAME {quote(str(out))}")
     if tag is not None:
         build_image(package, base, tag)
         typer.echo(f"{tag}: next: docker push {tag}, and compile with the digest that it prints")

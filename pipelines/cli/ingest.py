@@ -33,7 +33,7 @@ _OWN_FLAGS = {
 }
 
 
-class IngestCommand(TyperCommand):
+class Command(TyperCommand):
     """`ingest` with the flags of the kind of source that `--kind` names."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

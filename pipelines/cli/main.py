@@ -46,21 +46,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=True,
 )
-app.command("init")(init.command)
-app.command("run")(run.command)
-app.command("predict")(predict.command)
-app.command("report")(report.command)
+for _one in (
+    *(init, run, predict, report, ingest, pack, export, inspect, verify, compile_, image, submit),
+    node,
+):
+    app.command(_one.__name__.rpartition(".")[2], cls=getattr(_one, "Command", None))(_one.command)
 app.add_typer(runs.app, name="runs", help="List runs, show one, remove what old ones left.")
-app.command("ingest", cls=ingest.IngestCommand)(ingest.command)
-app.command("pack")(pack.command)
-app.command("export")(export.command)
-app.command("inspect")(inspect.command)
-app.command("verify")(verify.command)
-app.command("compile")(compile_.command)
-app.command("image")(image.command)
-app.command("submit")(submit.command)
 app.add_typer(schedules.app, name="schedules", help="List, pause, resume and delete schedules.")
-app.command("node")(node.command)
 app.add_typer(bench.app, name="bench", help="Measure what it gains on this machine; a page each.")
 app.command("worker", hidden=True)(containers.worker)
 app.command("component", hidden=True)(containers.component)

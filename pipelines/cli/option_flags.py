@@ -10,13 +10,33 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+# Flags that several commands have, each declared once.
+AllowMutableTag = Annotated[
+    bool, typer.Option("--allow-mutable-tag", help="Take an image by tag, which may change.")
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change an option, as train.max_steps=500."),
+]
+Config = Annotated[Path | None, typer.Option(help="YAML file of options to change.")]
+Host = Annotated[
+    str, typer.Option(help="Address of the server; PENSTOCK_KFP_TOKEN holds a bearer token.")
+]
+Namespace = Annotated[
+    str | None, typer.Option(help="Your namespace, where a server has several users.")
+]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace what is there, once the new is complete.")
 ]
+Root = Annotated[
+    str, typer.Option(help="Folder, or mysql:// address, in which run ids are looked for.")
+]
+LOCAL = "http://localhost:8080"
 
 _PLAIN = re.compile(r"[\w.]+")
 _OPTION = re.compile(r"`(\w+(?:=[^`]+)?)`")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.pipelines.cli.option_flags import Overwrite
+from penstock.pipelines.cli.option_flags import Overwrite, Root
 
 
 def command(
@@ -21,9 +21,7 @@ def command(
         Path | None, typer.Option(help="The page. [report.html beside the metadata]")
     ] = None,
     overwrite: Overwrite = False,
-    root: Annotated[
-        str, typer.Option(help="Folder, or mysql:// address, in which run ids are looked for.")
-    ] = "runs",
+    root: Root = "runs",
 ) -> None:
     """Write one self-contained HTML page about a run of any TFX pipeline, or several compared.
 

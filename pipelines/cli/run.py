@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.pipelines.cli.option_flags import Assignments, Config
 from penstock.pipelines.config.registry import HERE, PIPELINES
 
 
@@ -16,13 +17,8 @@ def command(
             "of the package in the working directory."
         ),
     ] = HERE,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Change an option, as train.max_steps=500."
-        ),
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="YAML file of options to change.")] = None,
+    assignments: Assignments = None,
+    config: Config = None,
     root: Annotated[
         Path | None, typer.Option(help="Folder of the runs; the option 'root'. [runs/PIPELINE]")
     ] = None,

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from penstock.pipelines.cli.option_flags import Root
+
 app = typer.Typer(no_args_is_help=True)
 
 Where = Annotated[
@@ -41,9 +43,7 @@ def show_command(
             metavar="[RUN]", help="A run's folder, metadata file or id; the newest run without."
         ),
     ] = None,
-    root: Annotated[
-        str, typer.Option(help="Folder, or mysql:// address, in which run ids are looked for.")
-    ] = "runs",
+    root: Root = "runs",
 ) -> None:
     """Show the nodes of a run, and the artifacts that each gave.
 

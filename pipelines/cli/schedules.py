@@ -4,22 +4,16 @@ from typing import Annotated, Literal
 
 import typer
 
+from penstock.pipelines.cli.option_flags import LOCAL, Host, Namespace
 from penstock.pipelines.kubeflow.extra import needs_kubeflow
 
 app = typer.Typer(no_args_is_help=True)
 
 Schedule = Annotated[str, typer.Argument(help="Its id or its name.")]
-Host = Annotated[
-    str, typer.Option(help="Address of the server; PENSTOCK_KFP_TOKEN holds a bearer token.")
-]
-Namespace = Annotated[
-    str | None, typer.Option(help="Your namespace, where a server has several users.")
-]
-_LOCAL = "http://localhost:8080"
 
 
 @app.command("list")
-def list_command(host: Host = _LOCAL, namespace: Namespace = None) -> None:
+def list_command(host: Host = LOCAL, namespace: Namespace = None) -> None:
     """List the schedules of a Kubeflow Pipelines server.
 
     Example: penstock schedules list --host http://localhost:8080
@@ -31,7 +25,7 @@ def list_command(host: Host = _LOCAL, namespace: Namespace = None) -> None:
 
 
 @app.command("pause")
-def pause_command(schedule: Schedule, host: Host = _LOCAL, namespace: Namespace = None) -> None:
+def pause_command(schedule: Schedule, host: Host = LOCAL, namespace: Namespace = None) -> None:
     """Start no more runs until it is resumed.
 
     Example: penstock schedules pause taxi
@@ -40,7 +34,7 @@ def pause_command(schedule: Schedule, host: Host = _LOCAL, namespace: Namespace 
 
 
 @app.command("resume")
-def resume_command(schedule: Schedule, host: Host = _LOCAL, namespace: Namespace = None) -> None:
+def resume_command(schedule: Schedule, host: Host = LOCAL, namespace: Namespace = None) -> None:
     """Start runs again.
 
     Example: penstock schedules resume taxi
@@ -49,7 +43,7 @@ def resume_command(schedule: Schedule, host: Host = _LOCAL, namespace: Namespace
 
 
 @app.command("delete")
-def delete_command(schedule: Schedule, host: Host = _LOCAL, namespace: Namespace = None) -> None:
+def delete_command(schedule: Schedule, host: Host = LOCAL, namespace: Namespace = None) -> None:
     """Delete a schedule; the runs that it started stay.
 
     Example: penstock schedules delete taxi

@@ -6,14 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from penstock.components.errors import UsageError
+from penstock.pipelines.cli.option_flags import LOCAL, Host, Namespace
 from penstock.pipelines.kubeflow.extra import needs_kubeflow
 
 
 def command(
     file: Annotated[Path, typer.Argument(help="File that penstock compile wrote.")],
-    host: Annotated[
-        str, typer.Option(help="Address of the server; PENSTOCK_KFP_TOKEN holds a bearer token.")
-    ] = "http://localhost:8080",
+    host: Host = LOCAL,
     experiment: Annotated[
         str, typer.Option(help="Experiment that the run belongs to; made where there is none.")
     ] = "penstock",
@@ -23,9 +22,7 @@ def command(
     parameter: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Once a pipeline parameter.")
     ] = None,
-    namespace: Annotated[
-        str | None, typer.Option(help="Your namespace, where a server has several users.")
-    ] = None,
+    namespace: Namespace = None,
     service_account: Annotated[
         str | None,
         typer.Option(help="Kubernetes account of the run's pods; else the server's default."),

@@ -32,10 +32,6 @@ def check_image(image: str, allow_mutable_tag: bool) -> None:
 
 
 def check_yaml(out: Path) -> None:
-    """Refuse, by UsageError, a file that Kubeflow would not read, or that cannot be made."""
+    """Refuse, by UsageError, a file that Kubeflow would not read."""
     if out.suffix not in (".yaml", ".yml"):
         raise UsageError(f"{out}: Kubeflow reads files that end in .yaml")
-    if not out.parent.is_dir():
-        raise UsageError(f"{out}: there is no folder {out.parent}; make it first")
-    if out.is_dir():
-        raise UsageError(f"{out}: is a folder; name a file")

@@ -81,11 +81,13 @@ def open_model(place: str) -> PushedModel:
         DataError: There is no model there, or it cannot be read.
         UsageError: It has no signature of columns or images.
     """
-    path = _find(place)
+    path = place
     try:
+        path = _find(place)
         module = tf.saved_model.load(path)
     except (OSError, tf.errors.OpError, ValueError) as error:
-        raise DataError(f"{path}: the model cannot be read ({error})") from error
+        said = getattr(error, "message", error)
+        raise DataError(f"{path}: the model cannot be read ({said})") from error
     for signature in (SERVE_COLUMNS, SERVE_IMAGES):
         if signature in module.signatures:
             function = module.signatures[signature]

@@ -89,12 +89,8 @@ class _Lines(Progress):
         print(line, file=self._screen, flush=True)
 
 
-class _JsonLines(Progress):
+class _JsonLines(_Lines):
     """An event a line: `run`, `log`, `plan`, `start`, `activity`, `end`."""
-
-    def __init__(self, screen: TextIO, title: str) -> None:
-        self._screen = screen
-        self._title = title
 
     def __enter__(self) -> "_JsonLines":
         self._event("run", command=self._title)
@@ -110,15 +106,11 @@ class _JsonLines(Progress):
         self._told = paced(lambda text: self._event("activity", node=node, text=text))
         self._event("start", node=node)
 
-    def tell(self, activity: Activity) -> None:
-        self._told(activity)
-
     def end(self, node: str, state: str) -> None:
         self._event("end", node=node, state=state)
 
     def _event(self, event: str, **what: object) -> None:
-        line = json.dumps({"event": event, "time": round(time.time(), 3), **what})
-        print(line, file=self._screen, flush=True)
+        self._print(json.dumps({"event": event, "time": round(time.time(), 3), **what}))
 
 
 @dataclass

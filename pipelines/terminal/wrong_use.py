@@ -9,6 +9,7 @@ _REWORDED = (
     (r"^No such option: (-\S+)$", r"no such option \1"),
     (r"\.? Did you mean ('[^']*').*\?$", r"; did you mean \1?"),
     (r"^'(-[^']*)'(?: / '-[^']*')*: ", r"\1: "),
+    (r": Input should be a valid integer.*$", ": expected a whole number"),
     (r": Input should be ([^,]*).*$", r": expected \1"),
     (": expected greater than or equal to ", ": expected at least "),
 )

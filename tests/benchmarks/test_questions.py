@@ -63,18 +63,13 @@ def test_what_a_child_refuses_is_one_line(child):
     )
     with pytest.raises(DataError) as caught:
         prepare(str(child), LadderOptions(rows=0, images=0, examples="nosuch"))
-    assert str(caught.value) == (
-        "making the data failed: nosuch: no manifest.json; the shards were never finished or are "
-        "not Penstock's"
-    )
+    assert str(caught.value) == ("making the data failed: nosuch: no such folder of shards")
 
 
 def test_own_examples_are_looked_for_before_any_data_is_made():
     with pytest.raises(DataError) as caught:
         run(LadderOptions(examples="nosuch"))
-    assert str(caught.value) == (
-        "nosuch: no manifest.json; the shards were never finished or are not Penstock's"
-    )
+    assert str(caught.value) == "nosuch: no such folder of shards"
 
 
 def test_a_note_is_the_first_line_of_the_docstring_without_marks():

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from glob import glob
+from shlex import quote
 
 from penstock.components.engine.options import EngineOptions
 from penstock.components.engine.pipeline import engine_pipeline
@@ -107,4 +108,4 @@ def _report(manifest: Manifest, jobs: Sequence[Job], output: str, seconds: float
     ignored = [path for job in jobs for path in job.source.ignored]
     if ignored:
         out.print(f"ignored: {', '.join(ignored)}")
-    out.print(f"look closer: penstock inspect {output}")
+    out.print(f"look closer: penstock inspect {quote(output)}")

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from rich.console import Console
 
@@ -86,7 +87,7 @@ def show_starter(starter: Starter, out: Console | None = None) -> None:
         if file.parent == Path(package) and file.suffix == ".py"
     )
     out.print(f"wrote       {folder}/{package}: {lines} lines, yours to change")
-    out.print(f"next        cd {folder} && penstock run")
+    out.print(f"next        cd {quote(str(folder))} && penstock run")
 
 
 def _task(target: Target) -> str:

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from shlex import quote
 
 from penstock.components.engine.options import EngineOptions
 from penstock.components.engine.pipeline import engine_pipeline
@@ -74,4 +75,4 @@ def _report(manifest: Manifest, output: str, seconds: float, passes: float) -> N
         f"cost about as much CPU as {passes:.1f} passes over the row Examples; training that makes "
         "more of them gains"
     )
-    out.print(f"check: penstock verify {output}")
+    out.print(f"check: penstock verify {quote(output)}")

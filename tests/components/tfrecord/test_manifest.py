@@ -53,6 +53,10 @@ def test_no_manifest_is_named(tmp_path):
     assert str(caught.value) == (
         f"{tmp_path}: no manifest.json; the shards were never finished or are not Penstock's"
     )
+    (tmp_path / "file").touch()
+    for name in ("file", "none"):
+        with pytest.raises(DataError, match=f"{name}: no such folder of shards$"):
+            read_manifest(tmp_path / name)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", "null", '"text"', "{}"])

@@ -32,16 +32,16 @@ def csv(tmp_path):
 
 
 def test_what_a_user_sees(csv, tmp_path):
-    command = [PENSTOCK, "ingest", "trips.csv", "out", "--delimiter", ";", "--shards", "2"]
+    command = [PENSTOCK, "ingest", "trips.csv", "my out", "--delimiter", ";", "--shards", "2"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stderr == "60 rows in 1 csv file; shards of each split: 2 as asked for\n"
     lines = done.stdout.splitlines()
-    assert lines[0] == "out: 4 shards"
+    assert lines[0] == "my out: 4 shards"
     assert lines[1].split() == ["split", "rows", "shards", "size"]
     assert lines[4].startswith("60 rows read = 60 written + 0 quarantined + 0 blank, in ")
-    assert lines[5] == "look closer: penstock inspect out"
-    assert read_manifest(tmp_path / "out").account.read == 60
+    assert lines[5] == "look closer: penstock inspect 'my out'"
+    assert read_manifest(tmp_path / "my out").account.read == 60
 
 
 def test_bad_data_is_one_line_and_exit_1(csv, tmp_path, penstock):

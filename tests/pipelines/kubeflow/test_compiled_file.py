@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -22,23 +24,13 @@ def test_images_that_are_taken():
     check_image("foo:1", allow_mutable_tag=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("m.txt", "{out}: Kubeflow reads files that end in .yaml"),
-        ("no/m.yaml", "{out}: there is no folder {folder}/no; make it first"),
-        ("here.yaml", "{out}: is a folder; name a file"),
-    ],
-)
-def test_files_that_cannot_be_written(tmp_path, name, said):
-    (tmp_path / "here.yaml").mkdir()
-    with pytest.raises(UsageError) as caught:
-        check_yaml(tmp_path / name)
-    assert str(caught.value) == said.format(out=tmp_path / name, folder=tmp_path)
+def test_files_that_kubeflow_does_not_read():
+    with pytest.raises(UsageError, match=r"^m\.txt: Kubeflow reads files that end in \.yaml$"):
+        check_yaml(Path("m.txt"))
 
 
 def test_a_component_replaces_a_file_where_it_may(tmp_path):
-    out = tmp_path / "pack.yaml"
+    out = tmp_path / "new/ü b/pack.yaml"
     arguments = ["compile", "pack", "--image", "foo@sha256:" + "0" * 64, "--out", str(out)]
     last = f"next: kfp.components.load_component_from_file({str(out)!r})\n"
     assert CliRunner().invoke(app, arguments).stdout == f"{out}: {last}"

@@ -143,6 +143,11 @@ def test_a_model_without_a_signature_of_columns_is_refused(tmp_path):
         predict(str(tmp_path / "model"), "rows.csv", tmp_path / "p.parquet")
 
 
+def test_a_model_at_an_address_that_tensorflow_cannot_read_is_one_line(tmp_path):
+    with pytest.raises(DataError, match=r"^zz://b/m: the model cannot be read \(.*'zz' not impl"):
+        predict("zz://b/m", "rows.csv", tmp_path / "p.parquet")
+
+
 def test_a_model_of_lists_takes_lists(tmp_path):
     ids = keras.Input((None,), name="ids", dtype="int64")
     model = keras.Model({"ids": ids}, keras.ops.sum(ids, axis=1, keepdims=True))

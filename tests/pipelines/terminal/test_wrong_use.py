@@ -25,7 +25,7 @@ def told(*words):
         ("predict m", "predict: missing DATA; see penstock predict --help"),
         ("init x", "init: missing option '--data'; see penstock init --help"),
         ("pack a b --seed x",
-         "pack: --seed: expected a valid integer, got 'x'; see penstock pack --help"),
+         "pack: --seed: expected a whole number, got 'x'; see penstock pack --help"),
         ("runs prune --keep 0",
          "runs prune: --keep: expected at least 1, got '0'; see penstock runs prune --help"),
         ("run --set", "option '--set' requires an argument"),
