@@ -81,7 +81,7 @@ class SourceOptions(ColumnOptions):
                 raise UsageError(f"`{name}` must be a list of strings, got None")
         if self.kind is not None:
             check_one_of(self, "kind", TABLE_KINDS)
-        delimiter = _TAB.get(self.delimiter or ",", self.delimiter or ",")
+        delimiter = "," if self.delimiter is None else _TAB.get(self.delimiter, self.delimiter)
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
             raise UsageError(
                 f"delimiter must be one ASCII character other than a quote, a line end or NUL, "

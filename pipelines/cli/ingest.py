@@ -206,7 +206,7 @@ def _errors_in_flags(kind: str | None) -> Iterator[None]:
 
 def _flags_of(kind: str | None, text: str) -> dict[str, str]:
     """The flag of each option: the command's own, and those of the kind."""
-    flags = _OWN_FLAGS | flag_names(options_type(kind))
+    flags = _OWN_FLAGS | flag_names(EngineOptions) | flag_names(options_type(kind))
     # Without --kind the file that an error begins with tells it, whose own flags then need it.
     path = text.split(": ", 1)[0].lower()
     found = next((k for k, ends in EXTENSIONS.items() if k in KINDS and path.endswith(ends)), None)

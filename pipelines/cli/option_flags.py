@@ -99,6 +99,8 @@ def in_flags(text: str, flags: Mapping[str, str]) -> str:
         if name not in flags:
             return match[0]
         plain = value.strip("'").replace(r"\t", "tab")
+        if value == "False":
+            return "--no-".join(flags[name].rsplit("--", 1))
         if not equals:
             return flags[name]
         return f"{flags[name]} {plain if _PLAIN.fullmatch(plain) else value}"

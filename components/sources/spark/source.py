@@ -81,7 +81,7 @@ def part_files(folder: str, options: SparkOptions) -> list[str]:
     if options.need_success and SUCCESS not in files:
         raise DataError(
             f"{folder}: has no {SUCCESS}, so Spark's job did not finish or failed; run it "
-            "again, or set `need_success` to false if your committer writes none"
+            "again, or set `need_success=False` if your committer writes none"
         )
     if options.check_sums:
         _check_none_lost(folder, files)

@@ -11,6 +11,10 @@ from penstock.components.sources.options import SourceOptions
         ({"non_finite": "drop"}, "`non_finite` must be one of reject, null, keep, got 'drop'"),
         ({"extra_columns": "keep"}, "`extra_columns` must be one of reject, drop, got 'keep'"),
         (
+            {"delimiter": ""},
+            "delimiter must be one ASCII character other than a quote, a line end or NUL, got ''",
+        ),
+        (
             {"delimiter": "||"},
             "delimiter must be one ASCII character other than a quote, a line end or NUL, got '||'",
         ),

@@ -59,6 +59,8 @@ def test_wrong_use_is_exit_2(csv, tmp_path, penstock):
     done = penstock("ingest", "trips.csv", "out", "--split", "train", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "penstock: --split takes NAME=N, N a whole number; got 'train'\n"
+    done = penstock("ingest", "trips.csv", "out", "--workers", "0", cwd=tmp_path)
+    assert done.stderr == "penstock: --workers must be at least 1, got 0\n"
     done = penstock("ingest", "trips.csv", "--shrads", "2", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == ("penstock: ingest: no such option --shrads; did you mean --shards?\n")

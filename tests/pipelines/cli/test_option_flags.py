@@ -99,6 +99,7 @@ FLAGS = flag_names(options_type("jsonl")) | {"delimiter": "--delimiter", "kind":
         ("did you mean `delimiter=';'`?", "did you mean --delimiter ';'?"),
         (r"did you mean `delimiter='\t'`?", "did you mean --delimiter tab?"),
         ("read it with `kind='binary'`", "read it with --kind binary"),
+        ("set `allow_empty=False`", "set --no-allow-empty"),
         ("`extra_columns` must be one of reject", "--extra-columns must be one of reject"),
         # What is the user's own stays.
         ("/in/allow_empty/a.csv: bad", "/in/allow_empty/a.csv: bad"),
