@@ -28,12 +28,13 @@ _ADDRESS = re.compile(r"^[a-z][a-z0-9+.-]+:/", re.I)
 
 
 @contextmanager
-def attempt(target: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
+def attempt(target: str | os.PathLike[str], *, overwrite: bool | None = False) -> Iterator[Path]:
     """A new, empty folder beside `target`; it becomes `target` if the block succeeds.
 
     Args:
         target: The output folder; must not exist yet, or be empty.
-        overwrite: Replace what stands there, once the new output is complete.
+        overwrite: Replace what stands there, once the new output is complete; None where the
+            user cannot ask for it.
 
     Yields:
         The folder to write to.
@@ -100,7 +101,7 @@ def beside(target: Path) -> Iterator[Path]:
             lock.unlink(missing_ok=True)
 
 
-def check_target(target: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+def check_target(target: str | os.PathLike[str], *, overwrite: bool | None = False) -> Path:
     """The output folder's absolute path, if an attempt at it may begin.
 
     Raises:
@@ -136,11 +137,11 @@ def _refuse_place(target: str | os.PathLike[str]) -> None:
         raise UsageError(f"{target}: {above}: {problem}; name another output")
 
 
-def _refuse_occupied(target: Path, *, overwrite: bool) -> None:
+def _refuse_occupied(target: Path, *, overwrite: bool | None) -> None:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not overwrite:
-        raise _occupied(target)
+        raise _occupied(target, overwrite)
     if not (target / MANIFEST_NAME).is_file():
         raise UsageError(
             f"{target}: not written by penstock ingest (no {MANIFEST_NAME}); refusing to "
@@ -148,11 +149,12 @@ def _refuse_occupied(target: Path, *, overwrite: bool) -> None:
         )
 
 
-def _occupied(target: str | os.PathLike[str]) -> UsageError:
-    return UsageError(f"{target} exists already; name another output or pass --overwrite")
+def _occupied(target: str | os.PathLike[str], overwrite: bool | None = False) -> UsageError:
+    way = "" if overwrite is None else " or pass --overwrite"
+    return UsageError(f"{target} exists already; name another output{way}")
 
 
-def _publish(folder: Path, target: Path, *, overwrite: bool) -> None:
+def _publish(folder: Path, target: Path, *, overwrite: bool | None) -> None:
     _refuse_occupied(target, overwrite=overwrite)
     if overwrite and target.exists():
         # A folder that is not empty cannot be renamed over; the old one steps aside first,

@@ -61,13 +61,11 @@ def export_shards(
     """
     if to not in ENDINGS:
         raise UsageError(f"no format {to!r}; choices: {', '.join(ENDINGS)}")
-    if os.path.exists(output):
-        raise UsageError(f"{output} exists already; name another output")
     manifest = checked_manifest(folder)
     found = {split: Rows(folder, split=split) for split in splits or manifest.splits}
     total = sum(map(len, found.values()))
     done: dict[str, int] = {}
-    with attempt(output) as folder_made:
+    with attempt(output, overwrite=None) as folder_made:
         for split, rows in found.items():
             done[split] = 0
             open_file = _opener(to, rows)

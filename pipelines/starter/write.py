@@ -39,12 +39,6 @@ def package_name(folder: Path) -> str:
     return name
 
 
-def check_folder(folder: Path) -> None:
-    """Refuse, by UsageError, a folder that has something in it."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder}: is there already; choose another name, or remove it")
-
-
 def write_starter(
     folder: Path, look: TableLook | ImagesLook, data: str, *, package: str
 ) -> list[Path]:
@@ -53,7 +47,7 @@ def write_starter(
     Gives the files, relative to `folder`.
     """
     texts = _render(folder.name, package, look, data)
-    with attempt(folder) as made:
+    with attempt(folder, overwrite=None) as made:
         for name, text in texts.items():
             (made / name).parent.mkdir(parents=True, exist_ok=True)
             (made / name).write_text(text, encoding="utf-8")

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError
 from penstock.components.files.commit import attempt
 from penstock.pipelines.kubeflow.user_packages import find_package
 
@@ -26,14 +26,12 @@ def write_context(package: str, base: str, folder: Path) -> None:
     """Write what an image is built from: a Dockerfile, and the package, also of the working folder.
 
     Raises:
-        UsageError: There is no such package, or the folder exists.
+        UsageError: There is no such package, or the folder has something in it.
     """
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     found = find_package(package)
-    if folder.exists():
-        raise UsageError(f"{folder} exists already; name another output")
-    with attempt(folder) as made:
+    with attempt(folder, overwrite=None) as made:
         if found.is_dir():
             ignored = shutil.ignore_patterns("__pycache__", ".*")
             shutil.copytree(found, made / found.name, ignore=ignored)

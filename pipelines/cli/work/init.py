@@ -9,10 +9,11 @@ from shlex import quote
 from rich.console import Console
 
 from penstock.components.errors import counted
+from penstock.components.files.commit import check_target
 from penstock.components.files.remote import is_remote
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.starter.look import ImagesLook, TableLook, look_at
-from penstock.pipelines.starter.write import check_folder, package_name, write_starter
+from penstock.pipelines.starter.write import package_name, write_starter
 from penstock.pipelines.terminal.tables import as_html, console
 
 _SHOWN_CLASSES, _SHOWN_COLUMNS = 8, 20
@@ -47,7 +48,7 @@ def run_init(
         DataError: There is nothing that a pipeline could learn from; says why.
         UsageError: The folder is there, its name is taken, or a target is none of the columns.
     """
-    check_folder(folder)
+    check_target(folder, overwrite=None)
     package = package_name(folder)
     place = data if is_remote(data) else os.path.abspath(data)
     look = look_at(place, targets, os.path.abspath(labels_file) if labels_file else None)

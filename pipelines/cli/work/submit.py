@@ -13,6 +13,7 @@ from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.kubeflow.plan import SPAN_FROM
 from penstock.pipelines.kubeflow.server import connect, server_errors
 from penstock.pipelines.kubeflow.submitted_file import KubeflowFile, read_kubeflow_file
+from penstock.pipelines.terminal.tables import console
 
 _FINAL = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
 # A server may restart while a run goes on for hours.
@@ -39,7 +40,7 @@ def submit(
         DataError: There is no server, it refuses, or the run that is waited for failed.
         UsageError: A parameter does not fit.
     """
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    told = console(stderr=True)
     file = read_kubeflow_file(path)
     arguments = file.arguments(parameters)
     client = connect(host, namespace)
@@ -51,9 +52,9 @@ def submit(
             params=arguments,
             service_account=service_account,
         )
-    console.print(f"run {run.run_id}: {host.rstrip('/')}/#/runs/details/{run.run_id}")
+    told.print(f"run {run.run_id}: {host.rstrip('/')}/#/runs/details/{run.run_id}")
     if wait:
-        _follow(client, host, str(run.run_id), file, console, seconds_between_polls)
+        _follow(client, host, str(run.run_id), file, told, seconds_between_polls)
     return str(run.run_id)
 
 
@@ -83,7 +84,7 @@ def _follow(
     host: str,
     run_id: str,
     file: KubeflowFile,
-    console: Console,
+    told: Console,
     seconds_between_polls: float,
 ) -> None:
     """Print what each node does until the run ends; DataError names nodes that failed."""
@@ -105,14 +106,14 @@ def _follow(
         states = {file.tasks[d.display_name]: str(d.state) for d in details if d.state}
         for node, state in states.items():
             if shown.get(node) != state:
-                console.print(f"{datetime.now():%H:%M:%S} {node}: {state.lower()}")
+                told.print(f"{datetime.now():%H:%M:%S} {node}: {state.lower()}")
         shown = states
         if run.state in _FINAL:
             break
         time.sleep(seconds_between_polls)
     if run.state != "SUCCEEDED":
         raise DataError(f"run {run_id} {str(run.state).lower()}{_why(run, file)}")
-    console.print(f"run {run_id} succeeded")
+    told.print(f"run {run_id} succeeded")
 
 
 def _why(run: Any, file: KubeflowFile) -> str:

@@ -6,4 +6,6 @@ def test_the_account(tmp_path, penstock):
     assert done.stdout.startswith("90 rows written (train ")
     again = penstock("export", "shards", "out", "--to", "parquet", cwd=tmp_path)
     assert again.returncode == 2
-    assert again.stderr.splitlines()[-1] == ("penstock: out exists already; name another output")
+    assert again.stderr.splitlines()[-1] == (
+        f"penstock: {tmp_path}/out exists already; name another output"
+    )
