@@ -14,9 +14,9 @@ def card_facts(report: Report) -> dict[str, Any]:
     """The card of a model's run as what JSON holds; a part that the run did not come to is None."""
     card = report.card or ModelCard()
     return {
-        "pipeline": report.pipeline_name,
-        "run": report.run_id,
-        "trained": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(report.began)),
+        "pipeline": report.run.pipeline,
+        "run": report.run.run_id,
+        "trained": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(report.run.began)),
         "verdict": report.verdict.sentence,
         "words": card.words,
         "drafts": card.drafts,

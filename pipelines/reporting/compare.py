@@ -107,7 +107,7 @@ def _last_epoch(report: Report) -> dict[str, float]:
 
 
 def _seconds(report: Report) -> dict[str, float]:
-    return {n.name: n.seconds for n in report.pipeline.nodes if n.seconds is not None}
+    return {n.node: n.seconds for n in report.pipeline.nodes if n.tries}
 
 
 def _slices(runs: Sequence[Report]) -> list[MetricChange]:

@@ -10,10 +10,7 @@ from penstock.components.gates.anomalies import read_anomalies
 from penstock.pipelines.reporting.anomaly_facts import AnomalyFacts, gather_anomalies
 from penstock.pipelines.reporting.data_facts import DataFacts, gather_data
 from penstock.pipelines.reporting.evaluation_facts import EvaluationFacts, gather_evaluation
-from penstock.pipelines.reporting.feature_facts import (
-    StatisticsFacts,
-    gather_statistics,
-)
+from penstock.pipelines.reporting.feature_facts import StatisticsFacts, gather_statistics
 from penstock.pipelines.reporting.image_facts import ImageFacts, gather_images
 from penstock.pipelines.reporting.lineage_facts import LineageFacts, gather_lineage
 from penstock.pipelines.reporting.model_card import ModelCard, read_model_card
@@ -36,19 +33,13 @@ class Report:
     """A run, as far as it came: None stands where a node did not run, or could not be read.
 
     Attributes:
-        pipeline_name: The pipeline.
-        run_id: The run's id in the metadata store.
-        began: When, in seconds since the epoch.
-        seconds: From the beginning of its first node to the end of its last.
+        run: As the metadata store has it.
         verdict: What came of it.
         labels: What the gate and the Evaluator are told is a label.
         missing: What should be there and cannot be read, a line each.
     """
 
-    pipeline_name: str
-    run_id: str
-    began: float
-    seconds: float
+    run: RunRecord
     verdict: Verdict
     pipeline: PipelineFacts
     data: DataFacts | None
@@ -90,16 +81,8 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
     model = reader.read("Model", "the model", gather_model)
     examples = reader.uri("Examples") if data else None
     return Report(
-        pipeline_name=run.pipeline,
-        run_id=run.run_id,
-        began=run.began,
-        seconds=run.seconds,
-        verdict=judge(
-            run,
-            pipeline,
-            note,
-            evaluation.result if evaluation else None,
-        ),
+        run=run,
+        verdict=judge(run, pipeline, note, evaluation.result if evaluation else None),
         pipeline=pipeline,
         data=data,
         statistics=statistics,

@@ -42,8 +42,8 @@ class GraphView:
 
 def view_graph(nodes: Sequence[NodeFacts]) -> GraphView:
     """Place a pipeline's nodes and draw its edges."""
-    rows = {node.name: row for row, node in enumerate(nodes)}
-    edges = [(rows[up], rows[n.name]) for n in nodes for up in n.upstream if up in rows]
+    rows = {node.node: row for row, node in enumerate(nodes)}
+    edges = [(rows[up], rows[n.node]) for n in nodes for up in n.upstream if up in rows]
     return GraphView(
         _WIDTH + 2 * _MARGIN + max((_bend(*edge) for edge in edges), default=0),
         _ROW * len(nodes) - _ROW + _HEIGHT + 2 * _MARGIN,
@@ -53,12 +53,12 @@ def view_graph(nodes: Sequence[NodeFacts]) -> GraphView:
 
 
 def _box(node: NodeFacts, y: int) -> NodeBox:
-    label = node.name
+    label = node.node
     if len(label) > _LONGEST_NAME:
         label = f"{label[: _LONGEST_NAME - 1]}…"
     took = f" in {duration(node.seconds)}" if node.state in ("done", "failed") else ""
     css = "idle" if node.state in (NOT_REACHED, SKIPPED) else node.state
-    return NodeBox(node.name, label, f"{node.state}{took}", css, y)
+    return NodeBox(node.node, label, f"{node.state}{took}", css, y)
 
 
 def _top(row: int) -> int:

@@ -66,11 +66,11 @@ def gather_lineage(
         note.command,
         origins,
         note.code,
-        {n.name: digest for n in pipeline.nodes if (digest := _code_digest(n.options))},
+        {n.node: digest for n in pipeline.nodes if (digest := _code_digest(n.options))},
         note.versions or _versions_of_artifacts(run),
         note.machine,
         {
-            n.name: {k: _shown(k, v) for k, v in n.options.items()}
+            n.node: {k: _shown(k, v) for k, v in n.options.items()}
             for n in pipeline.nodes
             if n.options
         },

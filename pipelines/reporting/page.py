@@ -15,10 +15,7 @@ from penstock.components.errors import counted
 from penstock.components.trainer.record import EpochRecord
 from penstock.pipelines.reporting import numbers, plots
 from penstock.pipelines.reporting.compare import Comparison
-from penstock.pipelines.reporting.evaluation_facts import (
-    DECIDES_AT,
-    EvaluationFacts,
-)
+from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT, EvaluationFacts
 from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.reporting.graph import view_graph
 from penstock.pipelines.reporting.histograms import Bar

@@ -1,8 +1,7 @@
 """States and times of a run's nodes: run records in, plain facts out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.pipelines.runs.run_note import RunNote
 from penstock.pipelines.runs.run_record import NodeRun, RunRecord
@@ -10,32 +9,22 @@ from penstock.pipelines.runs.run_record import NodeRun, RunRecord
 NOT_REACHED = "not reached"
 SKIPPED = "skipped"
 _STOPPED = ("failed", "running", "cancelled")
+_NOTHING = (None, "", "null", "{}", "[]")
 
 
 @dataclass(frozen=True)
-class NodeFacts:
-    """A node of the pipeline in this run.
+class NodeFacts(NodeRun):
+    """A node of the pipeline in this run, by its last try; options that say nothing are left out.
+
+    Where there was none, it is `skipped` by its condition or `not reached`.
 
     Attributes:
-        name: Its id.
-        state: `done`, `cached`, `failed`, `running`, `cancelled`, `skipped` by its condition, or
-            `not reached`.
-        seconds: How long its last try took; None where it did not run.
         tries: How often it was tried.
         upstream: The nodes that it waits for.
-        inputs: The artifacts that it was given.
-        outputs: Those that it gave.
-        options: Its exec properties, those that say nothing left out.
     """
 
-    name: str
-    state: str
-    seconds: float | None
-    tries: int
-    upstream: Sequence[str]
-    inputs: Sequence[Any]
-    outputs: Sequence[Any]
-    options: Mapping[str, Any]
+    tries: int = 0
+    upstream: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -62,21 +51,13 @@ def gather_pipeline(run: RunRecord, note: RunNote, earlier: Sequence[RunRecord])
     facts = [_ran(node, tries.count(name), upstream.get(name, ())) for name, node in last.items()]
     state = NOT_REACHED if stopped else SKIPPED
     missing = [name for name in upstream if name not in last]
-    facts += [NodeFacts(name, state, None, 0, upstream[name], (), (), {}) for name in missing]
+    facts += [NodeFacts(name, state, 0.0, (), upstream=upstream[name]) for name in missing]
     return PipelineFacts(facts, is_whole=bool(note.upstream) or not stopped)
 
 
 def _ran(node: NodeRun, tries: int, upstream: Sequence[str]) -> NodeFacts:
-    return NodeFacts(
-        node.node,
-        node.state,
-        node.seconds,
-        tries,
-        upstream,
-        node.inputs,
-        node.outputs,
-        {n: v for n, v in sorted(node.options.items()) if v not in (None, "", "null", "{}", "[]")},
-    )
+    said = {n: v for n, v in sorted(node.options.items()) if v not in _NOTHING}
+    return NodeFacts(**{**vars(node), "options": said}, tries=tries, upstream=upstream)
 
 
 def _upstream_by_artifacts(runs: Sequence[RunRecord]) -> dict[str, list[str]]:

@@ -61,17 +61,17 @@ def _stopped(node: NodeFacts, note: RunNote) -> Verdict:
     if note.error.startswith("interrupted in node "):
         return Verdict(NEUTRAL, "Interrupted", f"{note.error[:1].upper()}{note.error[1:]}.")
     if node.state == "running":
-        return Verdict(NEUTRAL, "Running", f"{node.name} has begun and not ended.")
+        return Verdict(NEUTRAL, "Running", f"{node.node} has begun and not ended.")
     if node.state == "cancelled":
-        return Verdict(BAD, "Cancelled", f"{node.name} was cancelled.")
-    word = "Blocked" if node.name.startswith(GATE) else "Failed"
-    reason = note.error.removeprefix(f"node {node.name!r} failed: ").strip()
+        return Verdict(BAD, "Cancelled", f"{node.node} was cancelled.")
+    word = "Blocked" if node.node.startswith(GATE) else "Failed"
+    reason = note.error.removeprefix(f"node {node.node!r} failed: ").strip()
     if not reason:
         return Verdict(
-            BAD, word, f"{node.name} failed; why is not in the metadata store, see its log."
+            BAD, word, f"{node.node} failed; why is not in the metadata store, see its log."
         )
     first, *rest = [line.strip().removeprefix("- ") for line in reason.splitlines()]
-    return Verdict(BAD, word, f"{node.name}: {first}", rest)
+    return Verdict(BAD, word, f"{node.node}: {first}", rest)
 
 
 def _not_blessed(failures: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from penstock.pipelines.reporting.pipeline_facts import NodeFacts
 
 def view(upstream):
     return view_graph(
-        [NodeFacts(name, "done", 1.0, 1, ups, (), (), {}) for name, ups in upstream.items()]
+        [NodeFacts(name, "done", 1.0, (), tries=1, upstream=ups) for name, ups in upstream.items()]
     )
 
 

@@ -263,7 +263,7 @@ def test_an_anomaly_names_rows_that_caused_it(whole):
 
 def test_states_of_nodes(whole):
     report, page = whole
-    states = {node.name: node.state for node in report.pipeline.nodes}
+    states = {node.node: node.state for node in report.pipeline.nodes}
     assert states == {
         "Gen": "cached",
         "Schema": "done",

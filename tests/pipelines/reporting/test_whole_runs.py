@@ -139,7 +139,7 @@ def test_a_pipeline_of_tfx_alone(tmp_path, penstock):
     done = penstock.run_code(PENGUIN, tmp_path, tmp_path / "data", env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     report = report_of(tmp_path)
-    assert report.pipeline_name == "penguin"
+    assert report.run.pipeline == "penguin"
     assert report.verdict.word == "Pushed"
     assert sum(report.statistics.rows.values()) == 334
     assert [f.name for f in report.statistics.features][-1] == "species"
@@ -149,6 +149,6 @@ def test_a_pipeline_of_tfx_alone(tmp_path, penstock):
     assert confusion.classes == ["0", "1", "2"]
     assert sum(map(sum, confusion.counts)) == report.statistics.rows["eval"]
     assert report.model.parameters == 15  # 4 x 3 weights, 3 biases
-    upstream = {node.name: list(node.upstream) for node in report.pipeline.nodes}
+    upstream = {node.node: list(node.upstream) for node in report.pipeline.nodes}
     assert upstream["ExampleValidator"] == ["StatisticsGen", "SchemaGen"]
     assert upstream["Pusher"] == ["Trainer", "Evaluator"]
