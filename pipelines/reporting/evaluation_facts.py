@@ -2,7 +2,7 @@
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -19,7 +19,6 @@ from penstock.pipelines.runs.evaluation_result import (
     read_plots,
 )
 
-_WORST = 5
 _MOST_CLASSES = 40
 DECIDES_AT = 0.5
 _CALIBRATION_GROUPS = 20
@@ -90,9 +89,6 @@ class EvaluationFacts:
 
     Attributes:
         result: Metrics by slice, of candidate and baseline.
-        slices: Names of all slices, the worst first; those without the deciding metric last.
-        worst: Names of the worst that have enough examples.
-        small: Names of those that have not, the worst first.
         confusion: Of all examples; None where neither plots nor metrics give it.
         calibration: Likewise, by rising prediction; empty where it was not plotted.
         decisions: Of a binary model, by falling threshold; empty where calibration was not plotted.
@@ -102,9 +98,6 @@ class EvaluationFacts:
     """
 
     result: EvaluationResult
-    slices: Sequence[str]
-    worst: Sequence[str]
-    small: Sequence[str]
     confusion: Confusion | None
     calibration: Sequence[CalibrationPoint]
     decisions: Sequence[Decision] = ()
@@ -117,11 +110,13 @@ class EvaluationFacts:
         reached = [one for one in self.decisions if one.threshold >= threshold]
         if reached:
             return reached[-1]
-        return Decision(threshold, 0.0, 0.0, *self._totals)
+        return replace(self.decisions[0], threshold=threshold, hits=0.0, alarms=0.0)
 
     @property
-    def _totals(self) -> tuple[float, float]:
-        return self.decisions[0].positives, self.decisions[0].negatives
+    def slices(self) -> list[str]:
+        """Names of all slices, the worst first; those without the deciding metric last."""
+        ordered = self.result.worst_slices(len(self.result.metrics), min_examples=0)
+        return [*ordered, *sorted(self.result.metrics.keys() - {*ordered, OVERALL})]
 
     @property
     def metrics(self) -> list[str]:
@@ -149,9 +144,6 @@ def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFa
     words = baseline[0].classes if len(baseline) == 1 else ()
     return EvaluationFacts(
         result,
-        _slices(result),
-        result.worst_slices(_WORST),
-        result.small_slices(),
         _plotted_confusion(plots, words)
         or _computed_confusion(result.metrics.get(OVERALL, {}), words),
         _calibration(buckets),
@@ -172,12 +164,6 @@ def _intervals(
 
 def _is_weighted(uri: str) -> bool:
     return b"exampleWeightKey" in read_bytes(posixpath.join(uri, "eval_config.json"))
-
-
-def _slices(result: EvaluationResult) -> list[str]:
-    ordered = result.worst_slices(len(result.metrics), min_examples=0)
-    others = result.metrics.keys() - {*ordered, OVERALL}
-    return [*ordered, *sorted(others)]
 
 
 def _plotted_confusion(plots: Sequence[Any], words: Sequence[str]) -> Confusion | None:

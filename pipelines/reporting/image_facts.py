@@ -57,7 +57,6 @@ class ImageFacts:
     """Images of a run.
 
     Attributes:
-        looked_at: Images that these facts are of, by split.
         samples: Some of them, from all classes in turn.
         sizes: How many have which format and size, the most frequent first.
         classes: How many have which label, by split.
@@ -66,13 +65,17 @@ class ImageFacts:
         across_splits: How many different images are in more than one split.
     """
 
-    looked_at: dict[str, int]
     samples: Sequence[Sample]
     sizes: Sequence[Bar]
     classes: dict[str, Sequence[Bar]]
     duplicates: Sequence[Duplicate]
     duplicated: int
     across_splits: int
+
+    @property
+    def looked_at(self) -> dict[str, float]:
+        """Images that these facts are of, by split."""
+        return {split: sum(bar.count for bar in bars) for split, bars in self.classes.items()}
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,6 @@ def gather_images(examples: str) -> ImageFacts | None:
     if is_remote(examples):
         return None
     seen: dict[bytes, list[tuple[str, str, str]]] = {}
-    looked_at: dict[str, int] = {}
     sizes: Counter[str] = Counter()
     classes: dict[str, Counter[str]] = {}
     by_label: dict[str, list[_Image]] = {}
@@ -101,7 +103,6 @@ def gather_images(examples: str) -> ImageFacts | None:
     for split in splits_in(examples):
         for image in _images(split_folder(examples, split), split):
             digest = hashlib.blake2b(image.data, digest_size=16).digest()
-            looked_at[split] = looked_at.get(split, 0) + 1
             seen.setdefault(digest, []).append((image.split, image.label, image.place))
             header = image_header(image.data)
             sizes[str(header) if header else "no image that is known here"] += 1
@@ -110,12 +111,11 @@ def gather_images(examples: str) -> ImageFacts | None:
             if len(own) < _SAMPLES and kept < _KEPT:
                 own.append(image)
                 kept += 1
-    if not looked_at:
+    if not classes:
         return None
     copies = [same for same in seen.values() if len(same) > 1]
     labels = sorted({label for counts in classes.values() for label in counts}, key=_natural)
     return ImageFacts(
-        looked_at,
         [_sample(image) for image in _in_turn([by_label[label] for label in labels])],
         [Bar(size, count) for size, count in sizes.most_common(8)],
         {s: [Bar(label, c[label]) for label in labels] for s, c in classes.items()},

@@ -159,7 +159,7 @@ def _slices(evaluation: EvaluationFacts) -> Markup | None:
     }
     if len(points) < 2:
         return None
-    named = [name for name in evaluation.worst[:_NAMED_SLICES] if name in points]
+    named = [name for name in result.worst_slices(_NAMED_SLICES) if name in points]
     known = {name: evaluation.intervals.get(name, {}).get(metric) for name in points}
     within = {name: ends for name, ends in known.items() if ends is not None}
     return plots.slice_plot("slices", metric, points, overall=overall, named=named, within=within)
