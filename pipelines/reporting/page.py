@@ -17,7 +17,6 @@ from penstock.pipelines.reporting import numbers, plots
 from penstock.pipelines.reporting.compare import Comparison
 from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT, EvaluationFacts
 from penstock.pipelines.reporting.gather import Report
-from penstock.pipelines.reporting.graph import view_graph
 from penstock.pipelines.reporting.histograms import Bar
 from penstock.pipelines.reporting.training_facts import TrainingFacts
 from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, MIN_SLICE_EXAMPLES, OVERALL
@@ -33,7 +32,6 @@ def render_report(report: Report) -> str:
     return _render(
         "report.html",
         r=report,
-        graph=view_graph(report.pipeline.nodes),
         curves=_curves(report.training) if report.training else [],
         slices=_slices(report.evaluation) if report.evaluation else None,
         decisions=_decisions(report.evaluation) if report.evaluation else [],

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from penstock.pipelines.runs.run_note import RunNote
 from penstock.pipelines.runs.run_record import NodeRun, RunRecord
 
-NOT_REACHED = "not reached"
-SKIPPED = "skipped"
 _STOPPED = ("failed", "running", "cancelled")
 _NOTHING = (None, "", "null", "{}", "[]")
 
@@ -49,7 +47,7 @@ def gather_pipeline(run: RunRecord, note: RunNote, earlier: Sequence[RunRecord])
     upstream = note.upstream or _upstream_by_artifacts([run, *earlier])
     stopped = any(node.state in _STOPPED for node in last.values())
     facts = [_ran(node, tries.count(name), upstream.get(name, ())) for name, node in last.items()]
-    state = NOT_REACHED if stopped else SKIPPED
+    state = "not reached" if stopped else "skipped"
     missing = [name for name in upstream if name not in last]
     facts += [NodeFacts(name, state, 0.0, (), upstream=upstream[name]) for name in missing]
     return PipelineFacts(facts, is_whole=bool(note.upstream) or not stopped)
