@@ -8,6 +8,7 @@ for `kfp.components.load_component_from_file`.
 # kfp 2.5 knows the typing module's types only, copies defaults, and documents outputs as returns.
 # ruff: noqa: UP006, UP035, UP045, B006, D417
 
+import functools
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -37,7 +38,9 @@ def make_component(name: str, image: str) -> Any:
     container = dsl.ContainerSpec(
         image=image, command=["penstock", "component", name], args=[EXECUTOR_INPUT]
     )
-    return DEFINITIONS[name](container)
+    definition: Any = DEFINITIONS[name]
+    component: Any = functools.wraps(definition)(lambda *_, **__: container)
+    return dsl.container_component(component)
 
 
 def write_component(name: str, out: Path, *, image: str, allow_mutable_tag: bool = False) -> None:
@@ -52,119 +55,104 @@ def write_component(name: str, out: Path, *, image: str, allow_mutable_tag: bool
         compiler.Compiler().compile(make_component(name, image), str(file))
 
 
-def _ingest(container: dsl.ContainerSpec) -> Any:
-    @dsl.container_component
-    def ingest(
-        examples: Output[Dataset],
-        metrics: Output[Metrics],
-        data: Input[Dataset] = None,
-        inputs: List[str] = [],
-        splits: Dict[str, int] = _SPLITS,
-        kind: str = "",
-        source: Dict[str, Any] = {},
-        schema: str = "",
-        on_bad_row: str = IngestOptions.on_bad_row,
-        max_quarantined_share: float = IngestOptions.max_quarantined_share,
-        shards: Optional[int] = None,
-        workers: int = 1,
-    ) -> dsl.ContainerSpec:
-        """Turn outside data into sharded, checked TFRecords.
+def ingest(
+    examples: Output[Dataset],
+    metrics: Output[Metrics],
+    data: Input[Dataset] = None,
+    inputs: List[str] = [],
+    splits: Dict[str, int] = _SPLITS,
+    kind: str = "",
+    source: Dict[str, Any] = {},
+    schema: str = "",
+    on_bad_row: str = IngestOptions.on_bad_row,
+    max_quarantined_share: float = IngestOptions.max_quarantined_share,
+    shards: Optional[int] = None,
+    workers: int = 1,
+) -> dsl.ContainerSpec:
+    """Turn outside data into sharded, checked TFRecords.
 
-        Args:
-            data: A file or a folder; or give `inputs`.
-            inputs: Paths or globs on a volume that the task mounts, or addresses.
-            splits: The share of each split.
-            kind: Kind of the data, as csv or parquet; else by name and content.
-            source: Options of that kind, by the names of `penstock ingest --kind KIND --help`.
-            schema: Text of a schema.pbtxt that decides the types; else a sample does.
-            on_bad_row: `strict` stops at it, `quarantine` keeps it apart with its reason.
-            max_quarantined_share: Stop when more of the rows than this are quarantined.
-            shards: Shards of each split; else planned.
-            workers: Processes that work at the same time.
+    Args:
+        data: A file or a folder; or give `inputs`.
+        inputs: Paths or globs on a volume that the task mounts, or addresses.
+        splits: The share of each split.
+        kind: Kind of the data, as csv or parquet; else by name and content.
+        source: Options of that kind, by the names of `penstock ingest --kind KIND --help`.
+        schema: Text of a schema.pbtxt that decides the types; else a sample does.
+        on_bad_row: `strict` stops at it, `quarantine` keeps it apart with its reason.
+        max_quarantined_share: Stop when more of the rows than this are quarantined.
+        shards: Shards of each split; else planned.
+        workers: Processes that work at the same time.
 
-        Returns:
-            examples: Folder of `Split-*/` and manifest.json.
-            metrics: Rows read, written and quarantined; shards.
-        """
-        return container
-
-    return ingest
+    Returns:
+        examples: Folder of `Split-*/` and manifest.json.
+        metrics: Rows read, written and quarantined; shards.
+    """
 
 
-def _validate(container: dsl.ContainerSpec) -> Any:
-    @dsl.container_component
-    def validate(
-        examples: Input[Dataset],
-        statistics: Output[Artifact],
-        schema_used: Output[Artifact],
-        report: Output[HTML],
-        metrics: Output[Metrics],
-        fit: OutputPath(bool),  # type: ignore[valid-type]
-        schema: str = "",
-        label: str = GateOptions.label,
-        max_quarantined_share: float = GateOptions.max_quarantined_share,
-        stop_if_unfit: bool = True,
-        workers: int = 1,
-    ) -> dsl.ContainerSpec:
-        """Check shards before they are trained on: bytes, statistics, schema, label.
+def validate(
+    examples: Input[Dataset],
+    statistics: Output[Artifact],
+    schema_used: Output[Artifact],
+    report: Output[HTML],
+    metrics: Output[Metrics],
+    fit: OutputPath(bool),  # type: ignore[valid-type]
+    schema: str = "",
+    label: str = GateOptions.label,
+    max_quarantined_share: float = GateOptions.max_quarantined_share,
+    stop_if_unfit: bool = True,
+    workers: int = 1,
+) -> dsl.ContainerSpec:
+    """Check shards before they are trained on: bytes, statistics, schema, label.
 
-        Args:
-            examples: What `ingest` gives, or the Examples of any ExampleGen.
-            schema: Text of a schema.pbtxt to hold them against; else one is inferred.
-            label: Feature that must be in every row and have two values or more.
-            max_quarantined_share: Most rows that may have been quarantined, as a share.
-            stop_if_unfit: Fail and list all that is wrong; else `fit` says it.
-            workers: Processes that work at the same time.
+    Args:
+        examples: What `ingest` gives, or the Examples of any ExampleGen.
+        schema: Text of a schema.pbtxt to hold them against; else one is inferred.
+        label: Feature that must be in every row and have two values or more.
+        max_quarantined_share: Most rows that may have been quarantined, as a share.
+        stop_if_unfit: Fail and list all that is wrong; else `fit` says it.
+        workers: Processes that work at the same time.
 
-        Returns:
-            statistics: Folder of `Split-*/FeatureStats.pb` and `SchemaDiff.pb`.
-            schema_used: The schema as text.
-            report: All that was found, for a person.
-            metrics: Rows of each split, number of problems.
-            fit: Whether there are none.
-        """
-        return container
-
-    return validate
+    Returns:
+        statistics: Folder of `Split-*/FeatureStats.pb` and `SchemaDiff.pb`.
+        schema_used: The schema as text.
+        report: All that was found, for a person.
+        metrics: Rows of each split, number of problems.
+        fit: Whether there are none.
+    """
 
 
-def _pack(container: dsl.ContainerSpec) -> Any:
-    @dsl.container_component
-    def pack(
-        examples: Input[Dataset],
-        packed: Output[Dataset],
-        metrics: Output[Metrics],
-        splits: List[str] = [],
-        columns: List[str] = [],
-        ids: List[str] = [],
-        images: List[str] = [],
-        schema: str = "",
-        on_missing: str = PackOptions.on_missing,
-        block_rows: Optional[int] = PackOptions.block_rows,
-        seed: int = PackOptions.seed,
-        shards: Optional[int] = None,
-    ) -> dsl.ContainerSpec:
-        """Turn row Examples into packed, shuffled records that training reads many times as fast.
+def pack(
+    examples: Input[Dataset],
+    packed: Output[Dataset],
+    metrics: Output[Metrics],
+    splits: List[str] = [],
+    columns: List[str] = [],
+    ids: List[str] = [],
+    images: List[str] = [],
+    schema: str = "",
+    on_missing: str = PackOptions.on_missing,
+    block_rows: Optional[int] = PackOptions.block_rows,
+    seed: int = PackOptions.seed,
+    shards: Optional[int] = None,
+) -> dsl.ContainerSpec:
+    """Turn row Examples into packed, shuffled records that training reads many times as fast.
 
-        Args:
-            examples: What `ingest` gives, or the Examples of any ExampleGen.
-            splits: The splits to pack; else all.
-            columns: The features to keep; else all.
-            ids: Text features to store as vocabulary ids.
-            images: Image features to store as decoded pixels, each as NAME or NAME=HxW.
-            schema: Text of a schema.pbtxt that decides columns and shapes; else the rows do.
-            on_missing: A row without a value: `fill`, `list` or `fail`, as of `penstock pack`.
-            block_rows: Rows of a record; else planned.
-            seed: Of the shuffle.
-            shards: Shards of each split; else planned.
+    Args:
+        examples: What `ingest` gives, or the Examples of any ExampleGen.
+        splits: The splits to pack; else all.
+        columns: The features to keep; else all.
+        ids: Text features to store as vocabulary ids.
+        images: Image features to store as decoded pixels, each as NAME or NAME=HxW.
+        schema: Text of a schema.pbtxt that decides columns and shapes; else the rows do.
+        on_missing: A row without a value: `fill`, `list` or `fail`, as of `penstock pack`.
+        block_rows: Rows of a record; else planned.
+        seed: Of the shuffle.
+        shards: Shards of each split; else planned.
 
-        Returns:
-            packed: Folder of `Split-*/` and manifest.json.
-            metrics: Rows of each split; shards.
-        """
-        return container
-
-    return pack
+    Returns:
+        packed: Folder of `Split-*/` and manifest.json.
+        metrics: Rows of each split; shards.
+    """
 
 
-DEFINITIONS = {"ingest": _ingest, "validate": _validate, "pack": _pack}
+DEFINITIONS = {"ingest": ingest, "validate": validate, "pack": pack}
