@@ -5,6 +5,7 @@ A config is a tree of frozen dataclasses. Keys are dotted paths into it
 """
 
 import dataclasses
+import functools
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -26,23 +27,14 @@ def override(config: Config, changes: Mapping[str, Any], *, where: str = "") -> 
     Raises:
         UsageError: A field does not exist, a value has the wrong type or is refused.
     """
-    hints = typing.get_type_hints(type(config))
-    converted = {}
-    for name, value in changes.items():
-        path = _join(where, name)
-        hint = _hint(hints, name, path)
-        converted[name] = _convert(value, hint, getattr(config, name), path)
-    try:
-        return dataclasses.replace(config, **converted)  # type: ignore[type-var]
-    except (UsageError, ValueError) as error:
-        raise UsageError(f"{where}: {error}" if where else str(error)) from error
+    return _build(type(config), changes, where, current=config)
 
 
 def from_mapping(
     config_type: type[Config], values: Mapping[str, Any], *, where: str = ""
 ) -> Config:
     """A config of that type; what `values` does not say has its default."""
-    return _build(config_type, values, where)
+    return _build(config_type, values, where, current=None)
 
 
 def load_overrides(file: Path | None, assignments: Sequence[str]) -> dict[str, Any]:
@@ -142,27 +134,25 @@ def _convert_dataclass(value: Any, hint: type, current: Any, path: str) -> Any:
         return value
     if not isinstance(value, Mapping):
         raise UsageError(f"{path}: expected a group of options, got {value!r}; set {path}.OPTION")
-    return (
-        override(current, value, where=path) if current is not None else _build(hint, value, path)
-    )
+    return _build(type(current) if current is not None else hint, value, path, current=current)
 
 
-def _build(hint: type[Config], values: Mapping[str, Any], where: str) -> Config:
+def _build(
+    hint: type[Config], values: Mapping[str, Any], where: str, *, current: Config | None
+) -> Config:
+    """A new one, or `current` with these values in place of its own."""
     hints = typing.get_type_hints(hint)
-    converted = {
-        name: _convert(value, _hint(hints, name, _join(where, name)), None, _join(where, name))
-        for name, value in values.items()
-    }
+    converted = {}
+    for name, value in values.items():
+        path = _join(where, name)
+        if name not in hints:
+            raise UsageError(f"{path}: no such option; {nearest(name, hints)}")
+        converted[name] = _convert(value, hints[name], getattr(current, name, None), path)
+    make: Any = hint if current is None else functools.partial(dataclasses.replace, current)
     try:
-        return hint(**converted)
+        return typing.cast(Config, make(**converted))
     except (TypeError, ValueError) as error:
         raise UsageError(f"{where}: {error}" if where else str(error)) from error
-
-
-def _hint(hints: Mapping[str, Any], name: str, path: str) -> Any:
-    if name not in hints:
-        raise UsageError(f"{path}: no such option; {nearest(name, hints)}")
-    return hints[name]
 
 
 def _join(where: str, name: str) -> str:
