@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from tfx.dsl.compiler import constants
-from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
 from tfx.orchestration.portable import runtime_parameter_utils
 from tfx.orchestration.portable.mlmd import execution_lib
@@ -119,18 +118,8 @@ def clean_up(ir: pipeline_pb2.Pipeline, connection: Any) -> None:
     )
     with open_store(SqliteStore(str(metadata_file(connection)))) as handle:
         for node in bound.nodes:
-            abandoned = _abandoned(handle, ir.pipeline_info.id, node.pipeline_node)
+            contexts = [constants.NODE_CONTEXT_TYPE_NAME]
+            executions = attempts.executions_of(handle, node.pipeline_node, contexts)
+            abandoned = [e for e in executions if execution_lib.is_execution_active(e)]
             attempts.close_attempts(handle, abandoned, node.pipeline_node, bound.runtime_spec)
             attempts.remove_stateful(node.pipeline_node, bound.runtime_spec)
-
-
-def _abandoned(
-    handle: metadata.Metadata, pipeline: str, node: pipeline_pb2.PipelineNode
-) -> list[Any]:
-    context = handle.store.get_context_by_type_and_name(
-        constants.NODE_CONTEXT_TYPE_NAME, f"{pipeline}.{node.node_info.id}"
-    )
-    if context is None:
-        return []
-    executions = handle.store.get_executions_by_context(context.id)
-    return [e for e in executions if execution_lib.is_execution_active(e)]

@@ -25,16 +25,18 @@ _ATTEMPT_CONTEXT_TYPE = "node_attempt"
 
 
 def executions_of(
-    handle: metadata.Metadata, node: pipeline_pb2.PipelineNode
+    handle: metadata.Metadata,
+    node: pipeline_pb2.PipelineNode,
+    contexts: Sequence[str] = (
+        constants.PIPELINE_RUN_CONTEXT_TYPE_NAME,
+        constants.NODE_CONTEXT_TYPE_NAME,
+    ),
 ) -> list[metadata_store_pb2.Execution]:
-    """The executions of a node, parameters filled in, in its run, oldest first."""
+    """The executions of a node, parameters filled in, in these of its contexts, oldest first."""
     # Filtered here: MLMD 1.21 has no filter queries.
     by_context = []
     for spec in node.contexts.contexts:
-        if spec.type.name not in (
-            constants.PIPELINE_RUN_CONTEXT_TYPE_NAME,
-            constants.NODE_CONTEXT_TYPE_NAME,
-        ):
+        if spec.type.name not in contexts:
             continue
         context = handle.store.get_context_by_type_and_name(
             spec.type.name, spec.name.field_value.string_value

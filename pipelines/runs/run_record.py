@@ -110,11 +110,12 @@ def latest_run(store: Any, pipeline: str) -> RunRecord:
 
 def all_runs(store: Any) -> Iterator[RunRecord]:
     """All runs of all pipelines in an open `ml_metadata.MetadataStore`, the newest first."""
-    for context in sorted(_run_contexts(store), key=lambda run: run.id, reverse=True):
+    contexts = store.get_contexts_by_type(_RUN_CONTEXT)
+    for context in sorted(contexts, key=lambda run: run.id, reverse=True):
         by_pipeline: dict[str, list[NodeRun]] = {}
         executions = store.get_executions_by_context(context.id)
         for execution in sorted(executions, key=lambda e: e.id):
-            names = {c.type: c.name for c in _contexts(store, execution)}
+            names = {c.type: c.name for c in store.get_contexts_by_execution(execution.id)}
             if "pipeline" in names and "node" in names:
                 pipeline = names["pipeline"]
                 node = names["node"].removeprefix(f"{pipeline}.")
@@ -130,7 +131,8 @@ def note_of_run(store: Any, run_id: str, name: str, text: str) -> None:
     Raises:
         DataError: The store does not know the run.
     """
-    context = next((c for c in _run_contexts(store) if c.name == run_id), None)
+    contexts = store.get_contexts_by_type(_RUN_CONTEXT)
+    context = next((c for c in contexts if c.name == run_id), None)
     if context is None:
         raise DataError(f"the metadata store has no run {run_id!r}")
     context.custom_properties[name].string_value = text
@@ -153,11 +155,6 @@ def _plain(value: mlmd.Value) -> Any:
     return getattr(value, kind) if kind else None
 
 
-def _run_contexts(store: Any) -> Sequence[mlmd.Context]:
-    contexts: Sequence[mlmd.Context] = store.get_contexts_by_type(_RUN_CONTEXT)
-    return contexts
-
-
 def _node(store: Any, execution: mlmd.Execution, node: str) -> NodeRun:
     began = execution.create_time_since_epoch
     ended = execution.last_update_time_since_epoch or began
@@ -175,11 +172,6 @@ def _node(store: Any, execution: mlmd.Execution, node: str) -> NodeRun:
         error,
         execution.id,
     )
-
-
-def _contexts(store: Any, execution: mlmd.Execution) -> Sequence[mlmd.Context]:
-    contexts: Sequence[mlmd.Context] = store.get_contexts_by_execution(execution.id)
-    return contexts
 
 
 def _artifacts(
