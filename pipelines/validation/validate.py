@@ -26,8 +26,6 @@ from penstock.pipelines.reporting.anomaly_facts import gather_anomalies
 from penstock.pipelines.reporting.feature_facts import statistics_facts
 from penstock.pipelines.reporting.page import render_parts, render_section
 
-SCHEMA_FILE, PAGE_FILE = "schema.pbtxt", "report.html"
-
 
 @dataclass(frozen=True)
 class Validation:
@@ -96,11 +94,10 @@ def validate_examples(
     )
 
 
-def keep_validation(validation: Validation, folder: Path) -> None:
-    """Write all that was found into a new folder.
+def keep_validation(validation: Validation, folder: Path, *, schema: Path, page: Path) -> None:
+    """Write statistics and anomalies into a new folder, the schema and a page into files.
 
-    Statistics and anomalies lie as TFX's own artifacts do, `Split-*/FeatureStats.pb` and
-    `Split-*/SchemaDiff.pb`.
+    The folder is as TFX's own artifacts are: `Split-*/FeatureStats.pb`, `Split-*/SchemaDiff.pb`.
     """
     for split, statistics in validation.statistics.items():
         below = folder / split_dir(split)
@@ -109,8 +106,8 @@ def keep_validation(validation: Validation, folder: Path) -> None:
         if split in validation.anomalies:
             anomalies = validation.anomalies[split].SerializeToString()
             (below / ANOMALIES_FILE).write_bytes(anomalies)
-    tfdv.write_schema_text(validation.schema, str(folder / SCHEMA_FILE))
-    (folder / PAGE_FILE).write_text(_page(validation), encoding="utf-8")
+    tfdv.write_schema_text(validation.schema, str(schema))
+    page.write_text(_page(validation), encoding="utf-8")
 
 
 def _shards(folder: Path, manifest: Manifest | None) -> dict[str, list[str]]:

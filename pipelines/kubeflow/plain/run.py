@@ -88,14 +88,14 @@ def _validate(task: ExecutorInput) -> None:
         workers=given.get("workers", 1),
         tell=print,
     )
-    with tempfile.TemporaryDirectory() as folder:
-        kept = Path(folder, "validation")
-        validate.keep_validation(validation, kept)
-        shutil.move(kept / validate.SCHEMA_FILE, task.output_path("schema_used"))
-        shutil.move(kept / validate.PAGE_FILE, task.output_path("report"))
-        statistics = task.output_path("statistics")
-        shutil.rmtree(statistics, ignore_errors=True)
-        shutil.move(kept, statistics)
+    statistics = task.output_path("statistics")
+    shutil.rmtree(statistics, ignore_errors=True)
+    validate.keep_validation(
+        validation,
+        statistics,
+        schema=task.output_path("schema_used"),
+        page=task.output_path("report"),
+    )
     task.write_parameter("fit", "false" if validation.problems else "true")
     figures = {**_by_split(validation.rows), "problems": len(validation.problems)}
     task.write_metrics("metrics", figures)

@@ -64,24 +64,23 @@ def test_it_is_held_against_a_given_schema(unfit):
 
 
 def test_all_of_it_is_kept_as_tfx_keeps_it(unfit, tmp_path):
-    keep_validation(unfit, tmp_path / "deep" / "kept")
+    kept = tmp_path / "deep" / "kept"
+    keep_validation(unfit, kept, schema=tmp_path / "schema.pbtxt", page=tmp_path / "report.html")
 
-    (kept,) = (tmp_path / "deep").iterdir()
     assert sorted(str(p.relative_to(kept)) for p in kept.rglob("*") if p.is_file()) == [
         "Split-eval/FeatureStats.pb",
         "Split-eval/SchemaDiff.pb",
         "Split-train/FeatureStats.pb",
         "Split-train/SchemaDiff.pb",
-        "report.html",
-        "schema.pbtxt",
     ]
+    assert 'name: "fare"' in (tmp_path / "schema.pbtxt").read_text()
     statistics = statistics_pb2.DatasetFeatureStatisticsList.FromString(
         (kept / "Split-train/FeatureStats.pb").read_bytes()
     )
     assert statistics.datasets[0].num_examples == unfit.rows["train"]
     anomalies = anomalies_pb2.Anomalies.FromString((kept / "Split-eval/SchemaDiff.pb").read_bytes())
     assert list(anomalies.anomaly_info) == ["fare"]
-    page = (kept / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text()
     assert "Unfit to train on: 2 problems" in page
     assert '<td>eval</td><td class="bad-text">error</td>' in page
 
