@@ -6,9 +6,11 @@ must see all of them.
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from google.protobuf import any_pb2
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from tfx.proto.orchestration import pipeline_pb2
 
@@ -16,15 +18,18 @@ from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.proto_texts import is_map, unpack_any
 
 # Fields of the IR that say nothing to who wrote the pipeline.
-_PASSED_THROUGH = frozenset(
-    (
-        "parameters",
-        "field_value",
-        "string_value",
-        "proto_value",
-        "runtime_parameter",
-        "default_value",
-    )
+_PASSED_THROUGH = (
+    "parameters",
+    "field_value",
+    "string_value",
+    "proto_value",
+    "runtime_parameter",
+    "default_value",
+)
+_WITH_TEXTS = (
+    FieldDescriptor.TYPE_STRING,
+    FieldDescriptor.TYPE_BYTES,
+    FieldDescriptor.TYPE_MESSAGE,
 )
 
 
@@ -51,73 +56,48 @@ def node_texts(ir: pipeline_pb2.Pipeline) -> Iterator[Text]:
 def _of_message(message: Message, path: str) -> Iterator[tuple[str, str]]:
     """Field and value of each text."""
     if isinstance(message, any_pb2.Any):
-        yield from _of_any(message, path)
+        # Of a type that is not known here, the bytes.
+        yield from _of_value(unpack_any(message) or message.value, path)
         return
     if isinstance(message, pipeline_pb2.RuntimeParameter):
         path = _join(path, message.name)
     for field, value in message.ListFields():
-        place = path if field.name in _PASSED_THROUGH else _join(path, field.name)
         if is_map(field):
             for key, item in value.items():
                 yield from _of_value(item, _join(path, str(key)))
-        elif isinstance(value, (str, bytes, Message)):
+        elif field.type in _WITH_TEXTS:
+            place = path if field.name in _PASSED_THROUGH else _join(path, field.name)
             yield from _of_value(value, place)
-        elif isinstance(value, Sequence):
-            yield from _of_list(value, place)
-
-
-def _of_list(values: Any, path: str) -> Iterator[tuple[str, str]]:
-    previous = ""
-    for value in values:
-        if isinstance(value, str) and previous.startswith("-"):
-            # An argument and its value as two items.
-            yield from _of_value(value, _join(path, previous))
-        else:
-            yield from _of_value(value, path)
-        previous = value if isinstance(value, str) and "=" not in value else ""
 
 
 def _of_value(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Message):
-        yield from _of_message(value, path)
-    elif isinstance(value, bytes):
-        yield path, value.decode("latin-1")
-    elif isinstance(value, str):
-        yield from _of_json(_loads(value), value, path)
-
-
-def _of_json(loaded: Any, raw: str, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(loaded, dict):
+    """The same of what a field holds, or of what JSON says."""
+    loaded = _loads(value) if isinstance(value, str) else value
+    if isinstance(loaded, Message):
+        yield from _of_message(loaded, path)
+    elif isinstance(loaded, bytes):
+        yield path, loaded.decode("latin-1")
+    elif isinstance(loaded, dict):
         for key, item in loaded.items():
             yield path, str(key)
-            yield from _of_json(_inner(item), str(item), _join(path, str(key)))
-    elif isinstance(loaded, list):
+            yield from _of_value(item, _join(path, str(key)))
+    elif isinstance(loaded, Sequence) and not isinstance(loaded, str):
+        previous = ""
         for item in loaded:
-            yield from _of_json(_inner(item), str(item), path)
+            # An argument and its value may be two items.
+            is_value = isinstance(item, str) and previous.startswith("-")
+            yield from _of_value(item, _join(path, previous) if is_value else path)
+            previous = item if isinstance(item, str) and "=" not in item else ""
     elif not isinstance(loaded, bool):
-        yield path, raw
-
-
-def _inner(item: Any) -> Any:
-    return _loads(item) if isinstance(item, str) else item
+        yield path, str(loaded)
 
 
 def _loads(text: str) -> Any:
     """What a JSON object or list says; any other text as it is."""
-    if text.lstrip()[:1] in ("{", "["):
-        try:
+    with suppress(ValueError):
+        if text.lstrip()[:1] in ("{", "["):
             return json.loads(text)
-        except ValueError:
-            pass
     return text
-
-
-def _of_any(message: any_pb2.Any, path: str) -> Iterator[tuple[str, str]]:
-    inner = unpack_any(message)
-    if inner is None:
-        yield path, message.value.decode("latin-1")
-    else:
-        yield from _of_message(inner, path)
 
 
 def _join(path: str, name: str) -> str:
