@@ -6,12 +6,13 @@ artifacts. Out: the files that it names. The artifacts themselves stay where TFX
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from penstock.components.errors import DataError
 from penstock.pipelines.kubeflow.executor import ExecutorInput, write_text
 
+View = TypeVar("View")
 METRICS, MODEL_URI, HTML = "metrics", "model_uri", "html"
 # By the type of a TFX artifact, what to show of it.
 VIEWS = {
@@ -44,14 +45,8 @@ def write_kubeflow_outputs(executor_input: str, artifacts: Mapping[str, Iterable
 
 def _metrics(artifacts: Iterable[Any]) -> dict[str, float]:
     """The metrics of a training or an evaluation; no NaN, which KFP's JSON cannot hold."""
-    values: dict[str, float] = {}
-    for artifact in artifacts:
-        if VIEWS.get(artifact.type_name) == METRICS:
-            try:
-                values.update(_metrics_of(artifact))
-            except Exception as error:
-                _tell(METRICS, artifact, error)
-    return {name: value for name, value in values.items() if math.isfinite(value)}
+    found = _views(METRICS, artifacts, _metrics_of)
+    return {n: value for of in found for n, value in of.items() if math.isfinite(value)}
 
 
 def _metrics_of(artifact: Any) -> Mapping[str, float]:
@@ -86,15 +81,14 @@ def _page(artifacts: Iterable[Any]) -> str:
         return render_section("features.html", statistics=gather_statistics(uri))
 
     tables = {"ExampleStatistics": statistics, "ExampleAnomalies": anomalies}
-    parts = []
+    return render_parts([*_views(HTML, artifacts, lambda a: tables[a.type_name](a.uri))])
+
+
+def _views(view: str, artifacts: Iterable[Any], make: Callable[[Any], View]) -> Iterator[View]:
+    """What `make` makes of each artifact that has the view, as far as it can."""
     for artifact in artifacts:
-        if artifact.type_name in tables:
+        if VIEWS.get(artifact.type_name) == view:
             try:
-                parts.append(tables[artifact.type_name](artifact.uri))
+                yield make(artifact)
             except Exception as error:
-                _tell(HTML, artifact, error)
-    return render_parts(parts)
-
-
-def _tell(view: str, artifact: Any, error: Exception) -> None:
-    print(f"penstock: no {view} of {artifact.uri}: {error}", file=sys.stderr)
+                print(f"penstock: no {view} of {artifact.uri}: {error}", file=sys.stderr)
