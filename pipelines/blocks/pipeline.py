@@ -6,13 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 import tensorflow_model_analysis as tfma
-from tfx.components import (
-    ExampleValidator,
-    SchemaGen,
-    StatisticsGen,
-    Trainer,
-    Transform,
-)
+from tfx.components import ExampleValidator, SchemaGen, StatisticsGen, Trainer, Transform
 from tfx.dsl.components.base.base_node import BaseNode
 from tfx.orchestration.metadata import sqlite_metadata_connection_config
 from tfx.orchestration.pipeline import Pipeline
@@ -28,7 +22,7 @@ from penstock.components.gates.serving_check import ServingCheck
 from penstock.components.packing.component import Pack
 from penstock.components.packing.options import PackOptions
 from penstock.components.trainer.base_model import weights_digest
-from penstock.pipelines.blocks.config import ImageConfig, PipelineConfig, TableConfig
+from penstock.pipelines.blocks.config import PipelineConfig
 from penstock.pipelines.blocks.history import base_model, baseline, last_spans
 from penstock.pipelines.config.code_digest import code_digest
 
@@ -213,11 +207,8 @@ def _in_full(place: str) -> str:
 
 def _training_options(config: PipelineConfig) -> dict[str, Any]:
     """The options that change what the Trainer does, as what JSON holds."""
-    names = ["train", "track"]
-    names += ["input"] if isinstance(config, (TableConfig, ImageConfig)) else []
-    names += ["augment"] if isinstance(config, ImageConfig) else []
-    names += ["model"] if hasattr(config, "model") else []
-    options: dict[str, Any] = {name: asdict(getattr(config, name)) for name in names}
+    names = ("train", "track", "input", "augment", "model")
+    options: dict[str, Any] = {n: asdict(getattr(config, n)) for n in names if hasattr(config, n)}
     options["must_beat_baseline"] = config.must_beat_baseline
     base = None if config.start_from == _BLESSED else config.start_from
     # Other weights at the same path are another training.
