@@ -19,10 +19,10 @@ from penstock.pipelines.reporting.pipeline_facts import PipelineFacts, gather_pi
 from penstock.pipelines.reporting.request import Request, make_request
 from penstock.pipelines.reporting.schema_facts import SchemaRow, gather_schema, schema_of
 from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_training
-from penstock.pipelines.reporting.verdict import Verdict, is_blessed, judge
+from penstock.pipelines.reporting.verdict import Verdict, judge
 from penstock.pipelines.runs.baseline import read_baseline
 from penstock.pipelines.runs.run_note import read_note
-from penstock.pipelines.runs.run_record import RunRecord
+from penstock.pipelines.runs.run_record import RunRecord, is_set
 from penstock.pipelines.terminal.failures import reason
 
 Facts = TypeVar("Facts")
@@ -139,7 +139,9 @@ class _Reader:
 def _previous_statistics(run: RunRecord, earlier: Sequence[RunRecord]) -> tuple[str, str] | None:
     """Run id and place of other statistics: of the last blessed run, else of the newest."""
     own = run.artifact("ExampleStatistics")
-    for other in sorted(earlier, key=lambda one: not is_blessed(one)):
+    for other in sorted(
+        earlier, key=lambda one: not is_set(one.artifact("ModelBlessing"), "blessed")
+    ):
         artifact = other.artifact("ExampleStatistics")
         if own is not None and artifact is not None and artifact.id != own.id:
             return other.run_id, artifact.uri

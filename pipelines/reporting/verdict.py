@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.pipelines.reporting.pipeline_facts import NodeFacts, PipelineFacts
 from penstock.pipelines.runs.evaluation_result import EvaluationResult
 from penstock.pipelines.runs.run_note import RunNote
-from penstock.pipelines.runs.run_record import RunRecord, plain_properties, serving_problems
+from penstock.pipelines.runs.run_record import (
+    RunRecord,
+    is_set,
+    plain_properties,
+    serving_problems,
+)
 
 GOOD, BAD, NEUTRAL = "good", "bad", "neutral"
 GATE = "ValidationGate"
@@ -38,7 +42,7 @@ def judge(
     if stopped is not None:
         return _stopped(stopped, note)
     pushed, blessing = run.artifact("PushedModel"), run.artifact("ModelBlessing")
-    if blessing is not None and not _is(blessing, "blessed"):
+    if blessing is not None and not is_set(blessing, "blessed"):
         failures = evaluation.failures if evaluation else ()
         return Verdict(BAD, "Not pushed", _not_blessed(failures), failures[1:])
     if problems := serving_problems(run):
@@ -46,7 +50,7 @@ def judge(
             BAD, "Not pushed", f"The model cannot be served: {problems[0]}.", problems[1:]
         )
     reached = "every threshold is reached" if blessing is not None else "no Evaluator was asked"
-    if pushed is not None and _is(pushed, "pushed"):
+    if pushed is not None and is_set(pushed, "pushed"):
         where = plain_properties(pushed).get("pushed_destination") or pushed.uri
         return Verdict(GOOD, "Pushed", f"The model is at {where}: {reached}.")
     if blessing is not None:
@@ -79,13 +83,3 @@ def _not_blessed(failures: Sequence[str]) -> str:
         return "The model is not blessed; the Evaluator gave no reason."
     more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
     return f"{failures[0]}{more}."
-
-
-def is_blessed(run: RunRecord) -> bool:
-    """Whether the model of a run was blessed."""
-    blessing = run.artifact("ModelBlessing")
-    return blessing is not None and _is(blessing, "blessed")
-
-
-def _is(artifact: Any, name: str) -> bool:
-    return plain_properties(artifact).get(name) == 1

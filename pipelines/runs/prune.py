@@ -14,7 +14,7 @@ from ml_metadata.proto import metadata_store_pb2 as mlmd
 from tfx.dsl.io import fileio
 
 from penstock.components.files.remote import find_below, is_remote
-from penstock.pipelines.runs.run_record import NodeRun, RunRecord, all_runs, plain_properties
+from penstock.pipelines.runs.run_record import NodeRun, RunRecord, all_runs, is_set
 
 # What a run that was cut short in a removal left is removed by the next one.
 _PRESENT = (mlmd.Artifact.LIVE, mlmd.Artifact.MARKED_FOR_DELETION)
@@ -120,20 +120,17 @@ def _kept(runs: Sequence[RunRecord], keep: int, interrupted: bool) -> list[RunRe
 
 
 def _roots(runs: Sequence[RunRecord], kept: Sequence[RunRecord]) -> Iterator[int]:
-    for run in kept:
-        for node in run.nodes:
-            yield from (artifact.id for artifact in (*node.inputs, *node.outputs))
     seen: set[str] = set()
     for run in runs:
+        is_kept = run in kept
         for node in run.nodes:
-            if run.pipeline not in seen and any(map(_is_blessing, node.outputs)):
+            blessings = [a for a in node.outputs if a.type == "ModelBlessing"]
+            blesses = any(is_set(artifact, "blessed") for artifact in blessings)
+            is_newest_blessed = blesses and run.pipeline not in seen
+            if is_newest_blessed:
                 seen.add(run.pipeline)
+            if is_kept or is_newest_blessed:
                 yield from (artifact.id for artifact in (*node.inputs, *node.outputs))
-
-
-def _is_blessing(artifact: mlmd.Artifact) -> bool:
-    of_model = artifact.type == "ModelBlessing"
-    return of_model and plain_properties(artifact).get("blessed") == 1
 
 
 def _with_origins(roots: Iterable[int], runs: Sequence[RunRecord]) -> set[int]:

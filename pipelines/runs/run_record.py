@@ -82,12 +82,17 @@ class RunRecord:
         return next((a for node in self.nodes for a in node.outputs if a.type == type_name), None)
 
 
+def is_set(artifact: mlmd.Artifact | None, name: str) -> bool:
+    """Whether a node said yes under that name, as `blessed`, of what it gave."""
+    return artifact is not None and plain_properties(artifact).get(name) == 1
+
+
 def serving_problems(run: RunRecord) -> tuple[str, ...]:
     """Why its model cannot be served, by its ServingCheck or InfraValidator, a line each."""
     from tfx.dsl.io import fileio
 
     blessing = run.artifact("InfraBlessing")
-    if blessing is None or plain_properties(blessing).get("blessed") == 1:
+    if blessing is None or is_set(blessing, "blessed"):
         return ()
     path = f"{blessing.uri}/serving_check.json"
     if not fileio.exists(path):

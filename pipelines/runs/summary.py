@@ -15,7 +15,12 @@ from penstock.components.trainer.utilisation.record import read_utilisation
 from penstock.components.trainer.utilisation.verdict import bottleneck
 from penstock.pipelines.runs.baseline import Beaten, read_baseline
 from penstock.pipelines.runs.evaluation_result import EvaluationResult, read_evaluation
-from penstock.pipelines.runs.run_record import latest_run, plain_properties, serving_problems
+from penstock.pipelines.runs.run_record import (
+    is_set,
+    latest_run,
+    plain_properties,
+    serving_problems,
+)
 from penstock.pipelines.terminal.tables import as_html
 
 Read = TypeVar("Read")
@@ -108,7 +113,7 @@ def collect(store: Any, pipeline: str) -> RunSummary:
         bottleneck=bottleneck(training, used) if training else None,
         baseline=read_baseline(uris["ModelRun"]),
         evaluation=read_evaluation(uris["ModelEvaluation"]) if uris["ModelEvaluation"] else None,
-        blessed=blessing.custom_properties["blessed"].int_value == 1 if blessing else None,
+        blessed=is_set(blessing, "blessed") if blessing else None,
         model=uris["Model"],
         pushed=plain_properties(pushed).get("pushed_destination") or None if pushed else None,
         serving_problems=serving_problems(run),
