@@ -46,7 +46,6 @@ class NodeResult:
     """What became of a node.
 
     Attributes:
-        state: How it ended.
         outputs: Its TFX artifacts by output key; none where it was skipped.
     """
 

@@ -53,8 +53,6 @@ class Plan:
 
     Attributes:
         name: The pipeline's name in Kubeflow.
-        parameters: Its parameters.
-        tasks: One a node.
         packages: The user's own packages that the image must have.
         ir: The IR of all of them, see `ir.encode`.
         parts: `ir` in pieces, where it is carried as `carried.py` says; else the tasks have theirs.

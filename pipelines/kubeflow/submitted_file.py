@@ -25,8 +25,6 @@ class KubeflowFile:
     """What a compiled pipeline file says.
 
     Attributes:
-        path: The file.
-        name: The pipeline's name.
         parameters: KFP's definition of each parameter, by name.
         tasks: The name to show of each task, by its name in KFP.
         retries: Whether a task asks to be tried again when it fails.

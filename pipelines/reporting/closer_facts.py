@@ -25,7 +25,6 @@ class WrongRow:
 
     Attributes:
         label: Its label in words.
-        prediction: What the model said.
         features: Its values as text, the most important features first.
         image: A data URI; the empty string where it has none.
     """
@@ -50,7 +49,6 @@ class CloserFacts:
     """A closer look at one target.
 
     Attributes:
-        target: The label's name.
         task: `binary`, `classes` or `regression`.
         sampled: Rows of the random sample.
         balance: How many rows have which label; empty of a quantity.

@@ -51,7 +51,6 @@ class Comparison:
     """Two to ten runs, in the order in which they were named.
 
     Attributes:
-        runs: The runs.
         names: What their columns are called.
         changes: What is not the same: data, code, options, versions.
         metrics: Of the evaluation over all examples.

@@ -46,7 +46,6 @@ class DataFacts:
     """The examples of a run.
 
     Attributes:
-        uri: Their folder.
         manifest: The account of rows; None where another ExampleGen wrote them.
         files: Shards by split where there is no manifest.
         reasons: Why rows were quarantined, the most frequent first.

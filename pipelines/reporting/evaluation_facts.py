@@ -29,7 +29,6 @@ class Confusion:
     """How often each class was taken for which.
 
     Attributes:
-        classes: Their names.
         counts: Examples by actual class, then by predicted class.
         origin: Where the counts are from, in words.
     """

@@ -31,8 +31,6 @@ class SplitFeature:
     """One feature in one split.
 
     Attributes:
-        rows: Rows of the split.
-        missing: Rows without a value.
         distinct: Different values; None of a number.
         top: The most frequent values, of a text.
         numbers: Mean, deviation, minimum, median, maximum, zeros and NaN by name, of a number.
@@ -57,7 +55,6 @@ class FeatureFacts:
     """One feature in all splits.
 
     Attributes:
-        name: Its name.
         kind: `int`, `float`, `string`, `bytes` or `struct`.
         splits: The feature by split; None where the split lacks it.
         skew: How far the first two splits are apart, 0..1.
@@ -81,8 +78,6 @@ class StatisticsFacts:
     """All features.
 
     Attributes:
-        rows: Rows by split.
-        features: The features, in the order of the data.
         compared_with: The run whose statistics `drift` is against; None where there are none.
     """
 

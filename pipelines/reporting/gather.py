@@ -33,8 +33,6 @@ class Report:
     """A run, as far as it came: None stands where a node did not run, or could not be read.
 
     Attributes:
-        run: As the metadata store has it.
-        verdict: What came of it.
         labels: What the gate and the Evaluator are told is a label.
         missing: What should be there and cannot be read, a line each.
     """

@@ -35,8 +35,6 @@ class LineageFacts:
         origins: Data and schema from outside.
         code: Commit of the user's code; the empty string where it was not noted.
         code_digests: Digest of the code behind a node, by node.
-        versions: Of packages, by name.
-        machine: What it ran on.
         options: Exec properties by name, by node, JSON parsed, secrets hidden.
     """
 

@@ -41,7 +41,6 @@ class ModelFacts:
     """A SavedModel.
 
     Attributes:
-        folder: Where it lies.
         size: Its bytes on disk.
         parameters: Numbers in the variables that training changes; None without any.
         signatures: Its functions, `serving_default` first.

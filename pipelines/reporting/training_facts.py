@@ -22,10 +22,8 @@ class Track:
     """Something over time.
 
     Attributes:
-        name: What it is.
         unit: Its unit, `share of the time`, `GiB`.
         seconds: Time since the run began.
-        values: As measured.
         limit: What there is of it in all; None where there is no limit.
     """
 

@@ -22,7 +22,6 @@ class Threshold:
     """What one metric must reach for a model to be blessed.
 
     Attributes:
-        metric: Its name.
         where: The slices that it is for, in words.
         lower: Least value; None without one.
         upper: Largest value; None without one.
@@ -50,7 +49,6 @@ class EvaluationResult:
         deciding_metric: A metric with a threshold, else one of `metrics`; None without any.
         higher_is_better: Whether more of it is better.
         baseline: The same values of the model that it was compared with; empty without one.
-        thresholds: What the metrics must reach.
     """
 
     metrics: Mapping[str, Mapping[str, float]]

@@ -26,7 +26,6 @@ class PrunePlan:
 
     Attributes:
         runs: Ids of the runs that lose something, the newest first.
-        artifacts: Artifacts whose folders go.
         leftovers: Folders that tries which did not succeed left.
         size: Bytes of both.
         kept: Ids of the runs that are kept whole.

@@ -48,7 +48,6 @@ class RunNote:
         versions: Of Python and the packages that count, by name.
         code: The commit of the user's code, `-dirty` after it where there were changes; the
             empty string where it is not under git.
-        machine: What it ran on.
     """
 
     command: str = ""

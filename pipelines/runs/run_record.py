@@ -29,12 +29,9 @@ class NodeRun:
     """One node of the run.
 
     Attributes:
-        node: Its id.
         state: `done`, `cached`, `failed`, `running` or `cancelled`.
         seconds: From its start to its last change.
         outputs: The artifacts that it gave, from the cache or new.
-        inputs: The artifacts that it was given.
-        options: Its exec properties.
         began: When, in seconds since the epoch.
         error: Why it failed, where that was noted.
         execution_id: Its execution's id in the store, which its folders are named after.
@@ -56,8 +53,6 @@ class RunRecord:
     """A run of a pipeline, its nodes in the order in which they began.
 
     Attributes:
-        pipeline: Its name.
-        run_id: The run's id.
         nodes: Its nodes; one that was tried again is there once a try.
         properties: What was noted of the run itself.
     """

@@ -40,17 +40,12 @@ class RunSummary:
     """A run, as far as it came: None stands where a node did not run, or is not there.
 
     Attributes:
-        pipeline: Its name.
-        run_id: The run's id in the metadata store.
-        nodes: Its nodes in the order in which they began.
         examples: Folder of the Examples.
         data: Their manifest; None where another ExampleGen wrote them.
         anomalies: What the ExampleValidator found, a line each.
-        training: The Trainer's record.
         bottleneck: What limits the training, in one sentence.
         evaluation: Metrics and what failed.
         blessed: Whether the model may be pushed.
-        model: Folder of the trained model.
         pushed: Folder of the pushed model; None where it was not pushed.
         serving_problems: Why a model server could not serve it, a line each.
         report: The page that says all of this and more, or why there is none; None where none
