@@ -17,7 +17,6 @@ from penstock.pipelines.reporting import numbers, plots
 from penstock.pipelines.reporting.compare import Comparison
 from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT, EvaluationFacts
 from penstock.pipelines.reporting.gather import Report
-from penstock.pipelines.reporting.histograms import Bar
 from penstock.pipelines.reporting.training_facts import TrainingFacts
 from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, MIN_SLICE_EXAMPLES, OVERALL
 from penstock.pipelines.terminal.tables import human_bytes
@@ -90,7 +89,6 @@ def _environment() -> jinja2.Environment:
         bytes=human_bytes,
         shell=shlex.quote,
         clock=lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)),
-        spark=_spark,
         pretty=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
     )
     environment.globals.update(counted=counted, plots=plots)
@@ -187,20 +185,3 @@ def _decisions(evaluation: EvaluationFacts) -> list[Markup]:
         y_label="precision",
     )
     return [roc, curve]
-
-
-def _spark(bars: Sequence[Bar]) -> Markup:
-    """A histogram as small as a word; its numbers stand in a table of the page."""
-    most = max((bar.count for bar in bars), default=0)
-    if not most:
-        return Markup("")
-    width = 100 / len(bars)
-    parts = [
-        f"M{i * width:.4g} 24v-{24 * bar.count / most:.3g}h{width - 1:.3g}V24z"
-        for i, bar in enumerate(bars)
-        if bar.count
-    ]
-    return Markup(
-        '<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true">'
-        f'<path d="{"".join(parts)}"/></svg>'
-    )
