@@ -2,17 +2,12 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.components.files.remote import is_remote
 from penstock.components.gates.anomalies import Anomaly, list_anomalies
-from penstock.pipelines.reporting.artifact_files import (
-    as_text,
-    rows_in,
-    split_folder,
-    values_of,
-)
+from penstock.pipelines.reporting.artifact_files import as_text, rows_in, split_folder, values_of
 
 _ROWS_OF_EACH = 3
 # A look at the data, not a pass over it: whoever wants all asks `penstock inspect --all`.
@@ -42,23 +37,18 @@ def gather_anomalies(
     by_split: Mapping[str, Any], schema: Any | None, examples: str | None
 ) -> list[AnomalyFacts]:
     """The anomalies of each split; rows are looked for where there are a schema and Examples."""
-    facts = [AnomalyFacts(anomaly) for anomaly in list_anomalies(by_split)]
+    anomalies = list_anomalies(by_split)
     if schema is None or examples is None or is_remote(examples):
-        return facts
+        return [AnomalyFacts(anomaly) for anomaly in anomalies]
     domains = {domain.name: list(domain.value) for domain in schema.string_domain}
     checks = {feature.name: _check(feature, domains) for feature in schema.feature}
     deadline = time.monotonic() + _SECONDS
-    found: list[AnomalyFacts] = []
+    rows = {}
     for split in by_split:
-        ours = [fact for fact in facts if fact.anomaly.split == split]
-        wanted = {
-            f.anomaly.feature: checks[f.anomaly.feature]
-            for f in ours
-            if f.anomaly.feature in checks
-        }
-        rows = _bad_rows(split_folder(examples, split), wanted, deadline)
-        found += [replace(fact, rows=rows.get(fact.anomaly.feature, ())) for fact in ours]
-    return found
+        features = [a.feature for a in anomalies if a.split == split and a.feature in checks]
+        wanted = {feature: checks[feature] for feature in features}
+        rows[split] = _bad_rows(split_folder(examples, split), wanted, deadline)
+    return [AnomalyFacts(a, rows[a.split].get(a.feature, ())) for a in anomalies]
 
 
 def _check(feature: Any, domains: Mapping[str, Sequence[str]]) -> IsWrong:

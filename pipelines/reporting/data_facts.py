@@ -75,9 +75,7 @@ def gather_data(uri: str) -> DataFacts:
         return DataFacts(uri, None, files, preview=preview)
     path = posixpath.join(uri, MANIFEST_NAME)
     manifest = Manifest.from_json(read_bytes(path).decode(), path)
-    if not manifest.quarantine:
-        return DataFacts(uri, manifest, preview=preview)
-    rows = _set_aside(posixpath.join(uri, manifest.quarantine))
+    rows = _set_aside(posixpath.join(uri, manifest.quarantine)) if manifest.quarantine else []
     return DataFacts(uri, manifest, {}, _reasons(rows), rows[:_SAMPLES], preview)
 
 

@@ -1,5 +1,6 @@
 """Features by split, side by side: the ExampleStatistics artifact in, plain facts out."""
 
+import contextlib
 import math
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -108,9 +109,12 @@ def gather_statistics(uri: str, *, previous: tuple[str, str] | None = None) -> S
     Raises:
         DataError: The statistics cannot be read.
     """
-    before = next(iter(read_statistics(previous[1]).values())) if previous else None
-    name = previous[0] if previous else None
-    return statistics_facts(read_statistics(uri), before=before, compared_with=name)
+    found, before = read_statistics(uri), None
+    if previous:
+        with contextlib.suppress(DataError):  # the earlier run's may have been removed
+            before = next(iter(read_statistics(previous[1]).values()))
+    name = previous[0] if previous and before is not None else None
+    return statistics_facts(found, before=before, compared_with=name)
 
 
 def statistics_facts(

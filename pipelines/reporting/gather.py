@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from penstock.components.errors import DataError, one_line
+from penstock.components.errors import one_line
 from penstock.components.gates.anomalies import read_anomalies
 from penstock.pipelines.reporting.anomaly_facts import AnomalyFacts, gather_anomalies
 from penstock.pipelines.reporting.data_facts import DataFacts, gather_data
@@ -17,7 +17,7 @@ from penstock.pipelines.reporting.model_card import ModelCard, read_model_card
 from penstock.pipelines.reporting.model_facts import ModelFacts, gather_model
 from penstock.pipelines.reporting.pipeline_facts import PipelineFacts, gather_pipeline
 from penstock.pipelines.reporting.request import Request, make_request
-from penstock.pipelines.reporting.schema_facts import SchemaRow, gather_schema, schema_of
+from penstock.pipelines.reporting.schema_facts import SchemaRow, schema_of, schema_rows
 from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_training
 from penstock.pipelines.reporting.verdict import Verdict, judge
 from penstock.pipelines.runs.baseline import read_baseline
@@ -68,7 +68,7 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
     manifest = data.manifest if data else None
     previous = _previous_statistics(run, earlier)
     statistics = reader.read(
-        "ExampleStatistics", "statistics", lambda uri: _statistics(uri, previous)
+        "ExampleStatistics", "statistics", lambda uri: gather_statistics(uri, previous=previous)
     )
     schema = reader.read("Schema", "the schema", schema_of)
     found = reader.read("ExampleAnomalies", "anomalies", read_anomalies)
@@ -84,7 +84,7 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
         pipeline=pipeline,
         data=data,
         statistics=statistics,
-        schema=reader.read("Schema", "", gather_schema) if schema is not None else None,
+        schema=schema_rows(schema) if schema is not None else None,
         anomalies=None
         if found is None
         else reader.attempt(
@@ -144,15 +144,6 @@ def _previous_statistics(run: RunRecord, earlier: Sequence[RunRecord]) -> tuple[
         if own is not None and artifact is not None and artifact.id != own.id:
             return other.run_id, artifact.uri
     return None
-
-
-def _statistics(uri: str, previous: tuple[str, str] | None) -> StatisticsFacts:
-    try:
-        return gather_statistics(uri, previous=previous)
-    except DataError:
-        if previous is None:
-            raise
-        return gather_statistics(uri)  # the earlier run's were removed
 
 
 def _request(model: ModelFacts | None, examples: str | None) -> Request | None:

@@ -22,9 +22,8 @@ class SchemaRow:
     domain: str
 
 
-def gather_schema(uri: str) -> list[SchemaRow]:
-    """The rows of a `Schema` artifact; DataError if it cannot be read."""
-    schema = schema_of(uri)
+def schema_rows(schema: Any) -> list[SchemaRow]:
+    """The rows of a `Schema` proto."""
     domains = {domain.name: domain for domain in schema.string_domain}
     return [_row(feature, domains) for feature in schema.feature]
 
