@@ -87,25 +87,11 @@ def line_plot(
             if len(lines) > 1:
                 # Above its end or below it, so that the names of close lines do not overlap.
                 up = 5 if line.y[-1] == highest else -5
-                axes.annotate(
-                    line.name,
-                    (line.x[-1], line.y[-1]),
-                    xytext=(5, up),
-                    textcoords="offset points",
-                    va="center",
-                    color=colour,
-                )
+                _note(axes, line.name, (line.x[-1], line.y[-1]), (5, up), color=colour, va="center")
         for at, name in (marks or {}).items():
             axes.axvline(at, color=_MUTED, linewidth=0.9, linestyle=(0, (3, 3)))
-            axes.annotate(
-                name,
-                (at, 1),
-                xycoords=("data", "axes fraction"),
-                xytext=(3, -3),
-                textcoords="offset points",
-                va="top",
-                color=_MUTED,
-            )
+            of_height = {"xycoords": ("data", "axes fraction")}
+            _note(axes, name, (at, 1), (3, -3), color=_MUTED, va="top", **of_height)
         axes.xaxis.get_major_locator().set_params(integer=True)
         described = "; ".join(
             f"{line.name}: from {compact(line.y[0])} to {compact(line.y[-1])}" for line in lines
@@ -158,14 +144,8 @@ def slice_plot(
                 axes.plot([slices[name][0]] * 2, ends, color=_ONE, linewidth=1, alpha=0.45)
         axes.axhline(overall, color=_TWO, linewidth=1.1, linestyle=(0, (4, 3)))
         for name in named:
-            axes.annotate(
-                name if len(name) < 40 else f"{name[:37]}...",
-                slices[name],
-                xytext=(6, 0),
-                textcoords="offset points",
-                va="center",
-                color=_MUTED,
-            )
+            short = name if len(name) < 40 else f"{name[:37]}..."
+            _note(axes, short, slices[name], (6, 0), color=_MUTED, va="center")
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
         axes.xaxis.set_major_formatter(lambda value, _: compact(value))
@@ -190,6 +170,13 @@ def residual_plot(key: str, predicted: Sequence[float], residuals: Sequence[floa
         _points(axes, predicted, residuals)
         mean = sum(residuals) / len(residuals)
         return _svg(figure, key, "Residuals", f"{len(residuals)} rows, mean {compact(mean)}")
+
+
+def _note(
+    axes: Any, text: str, at: tuple[float, float], offset: tuple[float, float], **how: Any
+) -> None:
+    """A text beside a point, so many points of type to the right and up."""
+    axes.annotate(text, at, xytext=offset, textcoords="offset points", **how)
 
 
 def _points(axes: Any, x: Sequence[float], y: Sequence[float]) -> None:
@@ -226,9 +213,7 @@ def decision_plot(
     with _axes(x_label, y_label, inches=_SQUARE) as (figure, axes):
         axes.plot(*zip(*points, strict=True), color=_ONE, linewidth=1.8)
         axes.plot(*mark, color=_TWO, marker="o", markersize=7)
-        axes.annotate(
-            f"at {DECIDES_AT}", mark, xytext=(8, -12), textcoords="offset points", color=_TWO
-        )
+        _note(axes, f"at {DECIDES_AT}", mark, (8, -12), color=_TWO)
         axes.set_xlim(-0.02, 1.02)
         axes.set_ylim(-0.02, 1.02)
         return _svg(figure, key, title, f"at {DECIDES_AT}: {mark[0]:.3f}, {mark[1]:.3f}")
