@@ -15,7 +15,7 @@ from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.names import parameter_names, pipeline_name, task_names
 from penstock.pipelines.kubeflow.outputs import VIEWS
 from penstock.pipelines.kubeflow.plan import SPAN_FROM, Parameter, Plan, Task
-from penstock.pipelines.kubeflow.secrets_check import check_no_secrets
+from penstock.pipelines.kubeflow.refusals import check_no_secrets
 from penstock.pipelines.kubeflow.spans import reads_files
 from penstock.pipelines.kubeflow.user_packages import needed_packages
 

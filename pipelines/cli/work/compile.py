@@ -14,13 +14,13 @@ from tfx.proto.orchestration import pipeline_pb2
 from penstock.pipelines.config.registry import find_pipeline
 from penstock.pipelines.kubeflow.extra import needs_kubeflow
 from penstock.pipelines.kubeflow.ir import compile_ir
-from penstock.pipelines.kubeflow.machine_paths import check_paths
 from penstock.pipelines.kubeflow.names import pipeline_name
 from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import Plan
 from penstock.pipelines.kubeflow.planner import plan_ir
 from penstock.pipelines.kubeflow.proto_texts import change_texts
+from penstock.pipelines.kubeflow.refusals import check_paths
 from penstock.pipelines.kubeflow.user_packages import find_package
 
 _ROOT = "root"

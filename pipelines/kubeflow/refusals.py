@@ -1,4 +1,8 @@
-"""Paths that only the machine which compiles a pipeline has: found before a container fails."""
+"""What a compiled pipeline must not hold: secrets in clear text, paths of this machine alone.
+
+A compiled pipeline is stored by Kubeflow, shown in its UI and kept in git. Passwords belong in a
+Kubernetes secret or an environment variable of the container; the pipeline names them only.
+"""
 
 import os
 import re
@@ -7,6 +11,7 @@ from collections.abc import Iterator
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import UsageError
+from penstock.components.files.secrets import secret_kind
 from penstock.pipelines.kubeflow.ir_texts import node_texts
 from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.placement import Placement
@@ -16,6 +21,23 @@ _PATH = re.compile(r"(?:^|file://|[\s=,@'\"])(/[^\s,'\"@]+)")
 _GLOB = re.compile(r"[*?\[{]")
 # Every container has its own.
 _EVERYWHERE = ("/", "/tmp", "/dev/null", "/dev/shm")
+
+
+def check_no_secrets(ir: pipeline_pb2.Pipeline) -> None:
+    """Refuse a pipeline that holds a secret in clear text.
+
+    All options of all nodes are looked at: queries, custom_config, Beam arguments, addresses.
+
+    Raises:
+        UsageError: There is one; says in which node and field and what it looks like, but not
+            its value.
+    """
+    for text in node_texts(ir):
+        if kind := secret_kind(text.field, text.value):
+            raise UsageError(
+                f"node {text.node_id!r}, {text.field}: looks like {kind} in clear text; "
+                "take it from an environment variable that a Kubernetes secret fills"
+            )
 
 
 def check_paths(ir: pipeline_pb2.Pipeline, placement: Placement) -> None:
