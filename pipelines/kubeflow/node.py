@@ -28,7 +28,7 @@ from penstock.components.errors import PenstockError
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.runs import attempts
 from penstock.pipelines.runs.artifact_check import artifacts_checked
-from penstock.pipelines.runs.metadata_store import MetadataStore, store_errors
+from penstock.pipelines.runs.metadata_store import MetadataStore, hide_password, store_errors
 from penstock.pipelines.terminal.failures import NodeFailedError, brief
 
 
@@ -94,7 +94,7 @@ def launch_node(
         attempts.close_attempts(handle, earlier, node, ir.runtime_spec)
     attempts.set_apart(node, run_id, len(earlier) + 1)
     try:
-        execution_id = _launch(ir, node, connection, store, worker_job)
+        execution_id = _launch(ir, node, connection, worker_job)
         if execution_id is None:
             return NodeResult(State.SKIPPED)
         with store_errors(store), connection as handle:
@@ -129,7 +129,6 @@ def _launch(
     ir: pipeline_pb2.Pipeline,
     node: pipeline_pb2.PipelineNode,
     connection: metadata.Metadata,
-    store: MetadataStore,
     worker_job: Mapping[str, Any] | None,
 ) -> int | None:
     """Run the node; the id of its execution, or None where its condition does not hold."""
@@ -159,8 +158,8 @@ def _launch(
         raise NodeFailedError(f"node {node_id!r} failed: {error}") from error
     except Exception as error:
         # The user's code, or TFX's: the log needs the place, stderr the one line.
-        print(store.hide_secrets(traceback.format_exc()), flush=True)
-        reason = store.hide_secrets(f"{type(error).__name__}: {error}")
+        print(hide_password(traceback.format_exc()), flush=True)
+        reason = hide_password(f"{type(error).__name__}: {error}")
         raise NodeFailedError(f"node {node_id!r} failed: {brief(reason)}") from error
     return info.execution_id if info else None
 

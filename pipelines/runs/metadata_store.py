@@ -46,10 +46,6 @@ class SqliteStore:
         sqlite = mlmd.SqliteMetadataSourceConfig(filename_uri=path, connection_mode=mode)
         return mlmd.ConnectionConfig(sqlite=sqlite)
 
-    def hide_secrets(self, text: str) -> str:
-        """`text`: there are none."""
-        return text
-
     def __str__(self) -> str:
         return self.path
 
@@ -106,11 +102,6 @@ class MySqlStore:
         if self.tls is not None:
             mysql.ssl_options.CopyFrom(mlmd.MySQLDatabaseConfig.SSLOptions(**_tls(self.tls)))
         return mlmd.ConnectionConfig(mysql=mysql)
-
-    def hide_secrets(self, text: str) -> str:
-        """`text` without the password, which a client library may quote in its errors."""
-        password = os.environ.get(MYSQL_PASSWORD)
-        return text.replace(password, "***") if password else text
 
     @property
     def address(self) -> str:
@@ -185,6 +176,12 @@ def is_metadata(file: str) -> bool:
         return False
 
 
+def hide_password(text: str) -> str:
+    """`text` without the password to MySQL, which a client library may quote in its errors."""
+    password = os.environ.get(MYSQL_PASSWORD)
+    return text.replace(password, "***") if password else text
+
+
 @contextmanager
 def store_errors(store: MetadataStore) -> Iterator[None]:
     """Errors of MLMD while the block runs, as one line that names the store.
@@ -197,7 +194,7 @@ def store_errors(store: MetadataStore) -> Iterator[None]:
     try:
         yield
     except (errors.StatusError, RuntimeError) as error:
-        reason = store.hide_secrets(brief(str(error)))
+        reason = hide_password(brief(str(error)))
         raise DataError(
             f"{store}: the metadata store cannot be used: {reason}; {store.advice}"
         ) from error
