@@ -77,10 +77,7 @@ def check_file(
                 f"{compression or 'none'}"
             )
     elif not held.size:
-        faults.append(
-            f"{path}: zero bytes; a shard that holds no rows is not to be told from one that was "
-            "lost"
-        )
+        faults.append(f"{path}: zero bytes; an empty shard cannot be told from a lost one")
     return FileReport(
         str(path), held.size, reader.compression, found.records, found.rows, tuple(faults)
     )

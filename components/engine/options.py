@@ -77,7 +77,7 @@ class EngineOptions:
         if self.workers < 1:
             raise UsageError(f"`workers` must be at least 1, got {self.workers}")
         if self.runner != "local" and self.workers != 1:
-            raise UsageError("`workers` are processes of the runner local, not of an engine")
+            raise UsageError(f"`workers` needs runner 'local', got {self.runner!r}")
         for runner, (field, _) in _ADDRESSES.items():
             address = getattr(self, field)
             if runner == self.runner and not address:
@@ -94,7 +94,7 @@ class EngineOptions:
 
     def _check_dataflow(self) -> None:
         if self.runner != "dataflow":
-            raise UsageError(f"`dataflow` is of runner 'dataflow', got {self.runner!r}")
+            raise UsageError(f"`dataflow` needs runner 'dataflow', got {self.runner!r}")
         told = dict(one.partition("=")[::2] for one in self.dataflow)
         for name in told:
             if name not in DATAFLOW_OPTIONS:

@@ -21,7 +21,7 @@ from apache_beam.runners.portability.fn_api_runner.worker_handlers import (
 from apache_beam.runners.portability.local_job_service import SubprocessSdkWorker
 
 WORKER_LOST = "Beam worker lost:"
-_ADVICE = "the system kills a process where memory runs out; use fewer workers, or give more memory"
+_ADVICE = "it may have run out of memory; use fewer workers, or add memory"
 # Long enough for a process to be started on a busy machine.
 _START_SECONDS = 10.0
 _LOOK_SECONDS = 0.02

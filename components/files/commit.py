@@ -79,7 +79,7 @@ def check_file(target: str | os.PathLike[str], *, overwrite: bool = False) -> No
     if os.path.isdir(target):
         raise UsageError(f"{target}: is a folder; name a file")
     if os.path.exists(target) and not os.path.isfile(target):
-        raise UsageError(f"{target}: is no file, and is not to be replaced by one; name another")
+        raise UsageError(f"{target}: not a regular file; refusing to replace it; name another")
     if os.path.lexists(target) and not overwrite:
         raise _occupied(target)
     _refuse_place(target)

@@ -19,7 +19,7 @@ from penstock.components.tfrecord.sharding import MIB
 _HASH_BLOCK_BYTES = 8 * MIB
 
 # What a user may do about a file without rows; all kinds have the option.
-EMPTY_ADVICE = "take it away, or set `allow_empty` to pass over such files"
+EMPTY_ADVICE = "remove it, or set `allow_empty` to skip such files"
 
 
 def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:

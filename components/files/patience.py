@@ -47,7 +47,7 @@ def wait_or_give_up(path: str, error: OSError, left: Iterator[float]) -> None:
     if wait is None:
         raise TriesFailedError(
             f"{path}: cannot be read, {len(WAIT_SECONDS) + 1} tries failed ({error.strerror}); "
-            "look after the disk or the mount, then start again"
+            "check the disk or the mount, then start again"
         ) from error
     _LOG.warning("%s: %s; trying again in %.1f s", path, error.strerror, wait)
     time.sleep(wait)

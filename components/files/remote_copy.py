@@ -55,7 +55,7 @@ async def _stream(system: Any, file: RemoteFile, out: BinaryIO) -> None:
     async with session.get(system.encode_url(str(file)), headers=headers) as answer:
         if answer.status == _RANGE_NOT_SATISFIABLE:
             out.seek(0)
-            raise OSError("the server does not go on where it broke off")
+            raise OSError("the server cannot resume the download")
         answer.raise_for_status()
         if file.size is None and not _tells_its_end(answer):
             raise DataError(

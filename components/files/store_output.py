@@ -111,7 +111,7 @@ def check_prefix(address: str, *, overwrite: bool) -> dict[str, RemoteFile]:
     """
     check_no_secret(address, LOGIN_ADVICE)
     if not address.partition("://")[2].partition("/")[2]:
-        raise UsageError(f"{address}: a bucket is no output; name a folder in it")
+        raise UsageError(f"{address}: a bucket cannot be an output; name a folder in it")
     names = _names(address)
     if MANIFEST_NAME in names and not overwrite:
         raise UsageError(f"{address} exists already; name another output or pass --overwrite")
@@ -225,7 +225,7 @@ def _claim(address: str, names: dict[str, RemoteFile]) -> StoreOutput:
 def _wait_until_dead(claim: RemoteFile) -> None:
     address = claim.partition(f"/{WORK_DIR}/")[0]
     _LOG.warning(
-        "%s: an ingest began here and did not finish; waiting %.0f s to see whether it is at work",
+        "%s: an ingest began here and did not finish; waiting %.0f s to see whether it still runs",
         address,
         LEASE_SECONDS,
     )

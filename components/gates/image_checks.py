@@ -75,7 +75,7 @@ def _split_problems(images: SplitImages, rules: ImageRules) -> Iterator[str]:
             allowed = " or ".join(map(str, rules.channels))
             yield f"{count} images have {channels} channels; expected {allowed}"
     if unlabelled := images.classes.get(-1):
-        yield f"{unlabelled} images have no class; expected one of each"
+        yield f"{unlabelled} images have no class; expected one for each"
 
 
 def _class_problems(statistics: ImageStatistics, rules: ImageRules) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _class_problems(statistics: ImageStatistics, rules: ImageRules) -> Iterator[
         if len(texts) > 1:
             yield f"class {label} has several names: {', '.join(map(repr, sorted(texts)))}"
     if len(called) == 1:
-        yield f"all images are of class {_named(called, next(iter(called)))}; expected two at least"
+        yield f"all images are of class {_named(called, next(iter(called)))}; expected at least two"
     for split, images in statistics.splits.items():
         if not images.images:
             continue
@@ -110,8 +110,8 @@ def _duplicate_problems(statistics: ImageStatistics, rules: ImageRules) -> Itera
     total = sum(images.images for images in statistics.splits.values())
     if statistics.contradicting:
         yield (
-            f"{statistics.contradicting} images are equal to others of another class; correct the "
-            "labels"
+            f"{statistics.contradicting} images are identical to others of another class; "
+            "correct the labels"
         )
     for (a, b), count in statistics.shared.items():
         if count > rules.max_shared_images:

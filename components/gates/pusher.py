@@ -100,7 +100,7 @@ def publish(model: str, serving: str) -> tuple[Path, str]:
                 raise DataError(f"{version}: the model was not written as it is at {model}")
     except (OSError, shutil.Error) as error:
         raise DataError(
-            f"{version}: the model cannot be pushed ({_reason(error)}); nothing of it is there"
+            f"{version}: the model cannot be pushed ({_reason(error)}); nothing of it remains"
         ) from error
     return version, digest
 
@@ -120,7 +120,7 @@ def check_served(pushed: types.Artifact) -> None:
     if not version.isdecimal() or os.path.basename(place) != version:
         return
     if not fileio.isdir(place):
-        raise DataError(f"{place}: the pushed model is not there any more")
+        raise DataError(f"{place}: the pushed model is gone")
     newest = newest_version(os.path.dirname(place))
     if newest is not None and newest.name != version:
         raise DataError(f"{place}: was pushed, but {newest.name} is the newest version there")

@@ -188,7 +188,7 @@ def _require_examples(payloads: Sequence[bytes], where: str, first: int) -> None
             continue
         if not is_example(payload):
             raise DataError(
-                f"{where} {number} is no tf.train.Example; `penstock inspect` shows what it is"
+                f"{where} {number} is not a tf.train.Example; `penstock inspect` shows what it is"
             )
         if has_sequences(payload):
             raise DataError(

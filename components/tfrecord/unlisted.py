@@ -68,8 +68,8 @@ def _count(file: str) -> int:
     if key not in _counted:
         if not found.st_size:
             raise DataError(
-                f"{file}: zero bytes; a shard that holds no rows is not to be told from one that "
-                "was lost, take it away or write it again"
+                f"{file}: zero bytes; an empty shard cannot be told from a lost one; remove it or "
+                "write it again"
             )
         with open_file(file) as content:
             _counted[key] = RecordReader(content, file).count()

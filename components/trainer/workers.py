@@ -121,7 +121,7 @@ def join_workers(*, timeout_seconds: float = 600) -> Workers | None:
         addresses, index, lead = found
         if context.context()._context_handle is not None:
             raise UsageError(
-                "TF_CONFIG names several workers, and TensorFlow has been used before they met: "
+                "TF_CONFIG names several workers, but TensorFlow was used before they connected: "
                 "call penstock.join_workers() first, before any other TensorFlow call"
             )
         _meet(addresses, index, timeout_seconds)
@@ -212,7 +212,7 @@ def _strategy(addresses: Sequence[str], tasks: dict[str, int]) -> tf.distribute.
         return tf.distribute.MultiWorkerMirroredStrategy()
     except tf.errors.OpError as error:
         raise WorkerLostError(
-            f"one of the workers {', '.join(addresses)} left while they met; start all again "
+            f"one of the workers {', '.join(addresses)} left while they connected; restart all "
             f"({error.message.splitlines()[0]})"
         ) from error
     finally:

@@ -20,7 +20,7 @@ def component(
     name: Annotated[str, typer.Argument(help="ingest, validate or pack.")],
     executor_input: Annotated[str, typer.Argument(help="What Kubeflow says of the task, JSON.")],
 ) -> None:
-    """Run a plain component as its container does; penstock compile writes the call."""
+    """Run a plain component inside its container; penstock compile writes the call."""
     from penstock.pipelines.kubeflow.plain.run import run_component
 
     run_component(name, executor_input)

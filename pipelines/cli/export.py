@@ -14,12 +14,12 @@ def command(
     output: Annotated[Path, typer.Argument(help="Folder to make.")],
     to: Annotated[str, typer.Option(help="parquet, arrayrecord (for grain), webdataset or mds.")],
     split: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Once a split to export. [all]")
+        list[str] | None, typer.Option(metavar="NAME", help="Split to export; repeatable. [all]")
     ] = None,
 ) -> None:
     """Write the rows of shards as Parquet, ArrayRecord, WebDataset or MDS.
 
-    All of OUTPUT appears at once when every row is written, or nothing of it does.
+    OUTPUT appears complete when every row is written, or not at all.
 
     Example: penstock export shards as-parquet --to parquet
     """

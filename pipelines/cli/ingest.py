@@ -76,27 +76,31 @@ def _ingest(
     input_split: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=INPUT", help="Instead of INPUTS, once a split that has its own input."
+            metavar="NAME=INPUT",
+            help="Instead of INPUTS: one for each split that has its own input.",
         ),
     ] = None,
     split: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=N", help="Once a split; N is its share. (default: train=2 eval=1)"
+            metavar="NAME=N", help="One for each split; N is its share. (default: train=2 eval=1)"
         ),
     ] = None,
     partition_feature: Annotated[
-        str | None, typer.Option(help="Rows with the same value of it share their split.")
+        str | None, typer.Option(help="Rows with the same value go to the same split.")
     ] = SplitOptions.partition_feature,
     kind: Annotated[
         str | None,
         typer.Option(help=f"{', '.join(KINDS)}; else by name and content. Brings its own flags."),
     ] = None,
     on_bad_row: Annotated[
-        str, typer.Option(help="strict stops at it; quarantine keeps it apart with its reason.")
+        str,
+        typer.Option(
+            help="A row that does not fit: strict stops, quarantine keeps it apart with its reason."
+        ),
     ] = IngestOptions.on_bad_row,
     max_quarantined_share: Annotated[
-        float, typer.Option(help="Stop when more of the rows than this are quarantined.")
+        float, typer.Option(help="Stop if a larger share of the rows is quarantined.")
     ] = IngestOptions.max_quarantined_share,
     shards: Annotated[
         int | None, typer.Option(help="Shards of each split; else planned.")
@@ -113,16 +117,21 @@ def _ingest(
     ] = False,
     ids: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Of --packed: once a text to store as vocabulary ids."),
+        typer.Option(
+            metavar="NAME",
+            help="With --packed: a text feature to store as vocabulary ids; repeatable.",
+        ),
     ] = None,
     image: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME[=HxW[xC]]", help="Of --packed: once an image to decode."),
+        typer.Option(
+            metavar="NAME[=HxW[xC]]", help="With --packed: an image feature to decode; repeatable."
+        ),
     ] = None,
     on_missing: Annotated[
         str | None,
         typer.Option(
-            help="Of --packed: a row without a value gets 0 or the empty text (fill), makes the "
+            help="With --packed: a row without a value gets 0 or the empty text (fill), makes the "
             "column a list (list), or stops (fail). [fill]"
         ),
     ] = None,
@@ -132,7 +141,7 @@ def _ingest(
 ) -> None:
     """Turn outside data into sharded TFRecords with a manifest.
 
-    All of OUTPUT appears at once when the work is done, or nothing of it does.
+    OUTPUT appears complete when the work is done, or not at all.
 
     Example: penstock ingest trips.csv shards --split train=9 --split eval=1
     """

@@ -13,7 +13,7 @@ def command(
     ],
     target: Annotated[
         list[str] | None,
-        typer.Option(help="Column to predict, once for each; not for a folder a class."),
+        typer.Option(help="Column to predict; repeatable. Not for one folder per class."),
     ] = None,
     labels: Annotated[
         Path | None, typer.Option(help="Label file of the images; else the one beside them.")

@@ -40,7 +40,7 @@ from penstock.pipelines.terminal.wrong_use import wrong_use
 
 app = typer.Typer(
     name="penstock",
-    help="Outside data to sharded TFRecords, checked, trained from at full speed, and pushed.",
+    help="Turn outside data into sharded, checked TFRecords; train and push models from them.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -51,9 +51,13 @@ for _one in (
     node,
 ):
     app.command(_one.__name__.rpartition(".")[2], cls=getattr(_one, "Command", None))(_one.command)
-app.add_typer(runs.app, name="runs", help="List runs, show one, remove what old ones left.")
+app.add_typer(runs.app, name="runs", help="List runs, show one, remove what old runs left.")
 app.add_typer(schedules.app, name="schedules", help="List, pause, resume and delete schedules.")
-app.add_typer(bench.app, name="bench", help="Measure what it gains on this machine; a page each.")
+app.add_typer(
+    bench.app,
+    name="bench",
+    help="Measure Penstock against its peers on this machine; one HTML page each.",
+)
 app.command("worker", hidden=True)(containers.worker)
 app.command("component", hidden=True)(containers.component)
 app.command("carry", hidden=True)(containers.carry)

@@ -33,7 +33,7 @@ def command(
         str | None, typer.Option(hidden=True, help="Folder that penstock carry wrote it to.")
     ] = None,
     parameter: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Once a runtime parameter.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Runtime parameter; repeatable.")
     ] = None,
     span_from: Annotated[
         str | None,

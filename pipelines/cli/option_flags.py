@@ -21,7 +21,11 @@ AllowMutableTag = Annotated[
 ]
 Assignments = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change an option, as train.max_steps=500."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change an option, such as train.max_steps=500; repeatable.",
+    ),
 ]
 Config = Annotated[Path | None, typer.Option(help="YAML file of options to change.")]
 Host = Annotated[
@@ -31,11 +35,10 @@ Namespace = Annotated[
     str | None, typer.Option(help="Your namespace, where a server has several users.")
 ]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace what is there, once the new is complete.")
+    bool,
+    typer.Option("--overwrite", help="Replace what is there, once the new output is complete."),
 ]
-Root = Annotated[
-    str, typer.Option(help="Folder, or mysql:// address, in which run ids are looked for.")
-]
+Root = Annotated[str, typer.Option(help="Folder or mysql:// address to look up run ids in.")]
 LOCAL = "http://localhost:8080"
 
 _PLAIN = re.compile(r"[\w.]+")

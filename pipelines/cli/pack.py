@@ -19,7 +19,7 @@ def _pack(
     ],
     output: Annotated[str, typer.Argument(help="Folder to make, or an address, s3:// or gs://.")],
     split: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Once a split to pack. [all]")
+        list[str] | None, typer.Option(metavar="NAME", help="Split to pack; repeatable. [all]")
     ] = None,
     columns: Annotated[str, typer.Option(metavar="NAME,...", help="Features to keep. [all]")] = "",
     schema: Annotated[
@@ -28,12 +28,12 @@ def _pack(
     ] = None,
     ids: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Once a text feature to store as vocabulary ids."),
+        typer.Option(metavar="NAME", help="Text feature to store as vocabulary ids; repeatable."),
     ] = None,
     image: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME[=HxW[xC]]", help="Once an image feature to store as decoded pixels."
+            metavar="NAME[=HxW[xC]]", help="Image feature to store as decoded pixels; repeatable."
         ),
     ] = None,
     on_missing: Annotated[
@@ -59,7 +59,7 @@ def _pack(
 ) -> None:
     """Turn row Examples into packed, shuffled records that training reads many times as fast.
 
-    All of OUTPUT appears at once when the work is done, or nothing of it does. Statistics,
+    OUTPUT appears complete when the work is done, or not at all. Statistics,
     Transform and Evaluator keep reading row Examples; packed records are for training.
 
     Example: penstock pack shards packed --split train --seed 1

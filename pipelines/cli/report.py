@@ -13,7 +13,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="[RUN]...",
-            help="A run's folder, metadata file, id, or mysql://HOST[:PORT]/DATABASE[?tls=FOLDER]; "
+            help="A run's folder, metadata file, id or mysql://HOST[:PORT]/DATABASE[?tls=FOLDER]; "
             "the newest without. Two to ten: compared.",
         ),
     ] = None,

@@ -28,7 +28,7 @@ def command(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the summary alone.")] = False,
 ) -> None:
-    """Run a pipeline, and say what came of it.
+    """Run a pipeline and print a summary.
 
     What is unchanged since the last run comes from the cache, where enable_cache is True.
 

@@ -20,7 +20,7 @@ def command(
         str | None, typer.Option(help="Name of the run or schedule; else the pipeline's.")
     ] = None,
     parameter: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Once a pipeline parameter.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Pipeline parameter; repeatable.")
     ] = None,
     namespace: Namespace = None,
     service_account: Annotated[
@@ -31,7 +31,7 @@ def command(
         str | None,
         typer.Option(
             metavar="CRON",
-            help='Start it again and again: five fields of cron, as "0 3 * * *", in UTC unless '
+            help='Start it on a schedule: five fields of cron, as "0 3 * * *", in UTC unless '
             "the server says another zone. See penstock schedules.",
         ),
     ] = None,

@@ -82,7 +82,7 @@ def _health(host: str) -> dict[str, Any]:
             raise DataError(f"{host} answers {error.code} {error.reason}") from error
     except ValueError as error:
         raise DataError(
-            f"{host} answers with something else than JSON, a log-in page perhaps; "
+            f"{host} answers with something other than JSON, perhaps a login page; "
             f"put a token into {TOKEN}, or give the address of the API itself"
         ) from error
     except OSError as error:
@@ -98,7 +98,7 @@ def _health(host: str) -> dict[str, Any]:
 
 def _refused(host: str, status: int) -> DataError:
     state = "is not accepted" if os.environ.get(TOKEN) else "is not set"
-    return DataError(f"{host} refuses the log-in ({status}); the token in {TOKEN} {state}")
+    return DataError(f"{host} refuses the login ({status}); the token in {TOKEN} {state}")
 
 
 def _wrong_version(host: str) -> DataError:

@@ -20,7 +20,7 @@ from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
 
 # A reader such as a notebook holds the lock for milliseconds.
 _LOCK_WAIT_SECONDS = 2.0
-_LOST = "put a copy of it back, or begin anew with another --root"
+_LOST = "put a copy of it back, or start over with another --root"
 
 
 def metadata_file(connection: Any) -> Path:

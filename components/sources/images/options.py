@@ -84,7 +84,7 @@ class ImageOptions(KindOptions):
         if self.labels_file is None:
             for name in ("file_column", "label_column", "text_column", "labels_variable"):
                 if getattr(self, name) is not None:
-                    raise UsageError(f"`{name}` is about a label file; give `labels_file` as well")
+                    raise UsageError(f"`{name}` needs a label file; give `labels_file` as well")
 
     def _check_size(self) -> None:
         if self.size is not None:

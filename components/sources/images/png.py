@@ -100,7 +100,7 @@ def _check_header(header: _Chunk) -> int:
         raise PngError("its header is not one")
     bits, colour, compression, filtering, interlace = header.data[8:]
     if bits not in _BITS.get(colour, ()) or compression or filtering or interlace > 1:
-        raise PngError("its header says what no PNG has")
+        raise PngError("its header has invalid values")
     if not header.is_sound:
         raise PngError("the checksum of its header is wrong")
     return colour
@@ -111,7 +111,7 @@ def _check_order(
 ) -> None:
     if kind == b"PLTE":
         if kind in seen or (has_palette and b"IDAT" in seen):
-            raise PngError("its palette stands twice, or behind the pixels")
+            raise PngError("its palette appears twice, or after the pixels")
         if has_palette and (len(body) % 3 or not 3 <= len(body) <= 768):
             raise PngError(f"its palette has {len(body)} bytes")
     elif kind == b"IDAT":

@@ -154,10 +154,10 @@ def _inspect(path: str) -> ParquetFile:
 def _check_ends(stream: BinaryIO, size: int, path: str) -> None:
     """Refuse what does not begin and end as Parquet does."""
     if not size:
-        raise DataError(f"{path}: is empty (0 bytes), expected Parquet; take it away")
+        raise DataError(f"{path}: is empty (0 bytes), expected Parquet; remove it")
     head = stream.read(512)
     if not head.startswith(PARQUET_MAGIC):
-        looks_like = not_text(head) or "begins with no mark of it"
+        looks_like = not_text(head) or "it does not begin with PAR1"
         raise DataError(f"{path}: not Parquet: {looks_like}")
     stream.seek(max(0, size - len(PARQUET_MAGIC)))
     if size < 12 or stream.read() != PARQUET_MAGIC:

@@ -97,7 +97,7 @@ class ParquetSource(OpenedFiles[ParquetFile]):
                 reader.set_batch_rows(rows)
         if row < piece.end:
             raise DataError(
-                f"{piece.file}: rows end at {row}, the footer promises {piece.end}; copy it again"
+                f"{piece.file}: rows end at {row}, the footer says {piece.end}; copy it again"
             )
 
 

@@ -32,7 +32,7 @@ def check_crc(path: str, beside: str) -> None:
     with open_data(beside) as file:
         sums = file.read()
     if sums[:4] != _MAGIC or len(sums) < _HEADER_BYTES or (len(sums) - _HEADER_BYTES) % 4:
-        raise DataError(f"{beside}: is no checksum file of Hadoop; remove it, or copy it again")
+        raise DataError(f"{beside}: not a Hadoop checksum file; remove it, or copy it again")
     size = struct.unpack(">i", sums[4:_HEADER_BYTES])[0]
     if size < 1:
         raise DataError(f"{beside}: says a checksum is of {size} bytes; copy it again")

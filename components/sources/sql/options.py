@@ -37,7 +37,7 @@ class SqlOptions(ColumnOptions):
         if self.query is not None and self.table is not None:
             raise UsageError("query and table are both given; give one of them")
         if self.params and self.table is not None:
-            raise UsageError("params are of a query, and a table is given; give a query instead")
+            raise UsageError("params need a query, but a table is given; give a query instead")
         self.bound_params()
 
     def bound_params(self) -> dict[str, str]:

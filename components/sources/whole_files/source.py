@@ -277,5 +277,5 @@ def _look(path: str, max_bytes: int) -> Content | str:
         # A failing disk or a server's refusal is not the file's fault.
         if isinstance(path, RemoteFile) or not isinstance(error.__cause__, PermissionError):
             raise
-        return "cannot be opened (Permission denied); give yourself the right to read it"
+        return "cannot be opened (Permission denied); grant read permission"
     return too_large(found.size, max_bytes) if found.size > max_bytes else found

@@ -50,7 +50,7 @@ from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.utilisation.record import InputFacts
 
 _NAMED = (
-    "is none of an image with a label ({reason}); name their features, as in image='image' and "
+    "is not an image with a label ({reason}); name their features, as in image='image' and "
     "label='label', or write it with `penstock ingest --kind images`"
 )
 

@@ -35,8 +35,8 @@ class InputStart:
                 if self.order.get(name) != order.get(name)
             ]
             raise UsageError(
-                f"the input is not the one that was read up to step {self.step}: "
-                f"{'; '.join(changed)}; train with what was, or remove the checkpoints"
+                f"the input differs from what was read up to step {self.step}: "
+                f"{'; '.join(changed)}; restore it, or remove the checkpoints"
             )
         self.order = dict(order)
 

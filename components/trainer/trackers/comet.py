@@ -44,7 +44,9 @@ class CometTracker:
         self._experiment = _open(project, run, offline_dir)
         self.run = str(self._experiment.get_key())
         if offline_dir is None and not self._experiment.alive:
-            raise OSError("Comet takes no data: is COMET_API_KEY right, and its server reached?")
+            raise OSError(
+                "Comet does not accept data: is COMET_API_KEY right, and its server reached?"
+            )
         self.url = None if offline_dir is not None else str(self._experiment.url)
 
     def params(self, values: Mapping[str, str]) -> None:

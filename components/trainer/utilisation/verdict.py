@@ -67,7 +67,7 @@ def _waits(training: TrainingRecord) -> str:
     share, seconds = training.input_wait_share, training.seconds_per_step
     if seconds is None:
         return f"{counted(training.steps, 'step')} measured, too few to time"
-    said = "steps were not held against the same without an input"
+    said = "steps were not compared with the same steps without an input"
     if share is None:
         return said
     return f"{100 * share:.0f} % of each {1000 * seconds:.2f} ms step waits, {said}"

@@ -79,7 +79,7 @@ def ingest(
         source: Options of that kind, by the names of `penstock ingest --kind KIND --help`.
         schema: Text of a schema.pbtxt that decides the types; else a sample does.
         on_bad_row: `strict` stops at it, `quarantine` keeps it apart with its reason.
-        max_quarantined_share: Stop when more of the rows than this are quarantined.
+        max_quarantined_share: Stop if a larger share of the rows is quarantined.
         shards: Shards of each split; else planned.
         workers: Processes that work at the same time.
 

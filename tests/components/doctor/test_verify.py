@@ -256,8 +256,7 @@ def test_spark_output_is_read_without_its_markers(tfrecord, row, tmp_path):
 def test_zero_bytes_without_a_manifest_are_a_fault(tmp_path):
     (tmp_path / "a").touch()
     assert verify(str(tmp_path / "a")).faults == (
-        f"{tmp_path}/a: zero bytes; a shard that holds no rows is not to be told from one that "
-        "was lost",
+        f"{tmp_path}/a: zero bytes; an empty shard cannot be told from a lost one",
     )
 
 

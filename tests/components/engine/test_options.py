@@ -78,9 +78,9 @@ def test_what_beam_is_told(options, args):
         ({"workers": 0}, "`workers` must be at least 1, got 0"),
         (
             {"runner": "dask", "dask_scheduler": "d:1", "workers": 2},
-            "`workers` are processes of the runner local, not of an engine",
+            "`workers` needs runner 'local', got 'dask'",
         ),
-        ({"dataflow": NEEDED}, "`dataflow` is of runner 'dataflow', got 'local'"),
+        ({"dataflow": NEEDED}, "`dataflow` needs runner 'dataflow', got 'local'"),
         ({"runner": "dataflow"}, "runner 'dataflow' needs `dataflow=project=...`"),
         (
             {"runner": "dataflow", "dataflow": NEEDED[:-1]},

@@ -61,7 +61,7 @@ def test_a_file_that_is_there_is_refused(tmp_path):
     check_file(tmp_path / "new.html")
     with pytest.raises(UsageError, match="is a folder; name a file"):
         check_file(tmp_path, overwrite=True)
-    with pytest.raises(UsageError, match=r"^/dev/null: is no file, and is not to be replaced"):
+    with pytest.raises(UsageError, match=r"^/dev/null: not a regular file; refusing to replace"):
         check_file("/dev/null", overwrite=True)
     with pytest.raises(UsageError, match=r"^s3://b/page\.html: output must be a local"):
         check_file("s3://b/page.html")

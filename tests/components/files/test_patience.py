@@ -64,8 +64,8 @@ def test_after_some_patience_the_file_is_named(tmp_path, faulty, waited):
     with pytest.raises(DataError) as error:
         hash_file(str(tmp_path / "a"))
     assert str(error.value) == (
-        f"{tmp_path}/a: cannot be read, 5 tries failed (Input/output error); look after the disk "
-        "or the mount, then start again"
+        f"{tmp_path}/a: cannot be read, 5 tries failed (Input/output error); check the disk or "
+        "the mount, then start again"
     )
     assert len(waited) == 4
 

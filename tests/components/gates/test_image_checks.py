@@ -89,7 +89,7 @@ def test_equal_images_are_found_within_and_between_splits(tmp_path):
     assert (found.surplus, found.contradicting) == (5, 3)
     assert found.shared == {("train", "eval"): 2}
     assert find_image_problems(found, ImageRules()) == [
-        "3 images are equal to others of another class; correct the labels",
+        "3 images are identical to others of another class; correct the labels",
         "2 images are in split 'train' and in split 'eval', so that evaluation would see what "
         "was trained on; split by `partition_feature` 'image/encoded'",
         "5 of 10 images are copies of others (50.0%); expected at most 5.0%",
@@ -128,7 +128,7 @@ def test_classes(tmp_path):
     ]
     rules = ImageRules(max_class_imbalance=1.5)
     assert problems(tmp_path, odd, rules) == [
-        "split 'train': 1 images have no class; expected one of each",
+        "split 'train': 1 images have no class; expected one for each",
         "class 1 has several names: 'dog', 'wolf'",
         "split 'train': the largest class has 4 images, the smallest 2; expected at most 1.5 "
         "times as many",
@@ -141,7 +141,7 @@ def test_one_class_and_an_empty_split(tmp_path):
     found = image_statistics(uri, ["train", "eval"])
     assert find_image_problems(found, ImageRules()) == [
         "split 'eval': no images; expected at least one",
-        "all images are of class 0 'cat'; expected two at least",
+        "all images are of class 0 'cat'; expected at least two",
     ]
 
 

@@ -64,7 +64,7 @@ def test_pushed_means_served(tmp_path, serving):
     with pytest.raises(DataError, match=f"{version}: the pushed model was altered"):
         check_served(pushed(version, digest))
     shutil.rmtree(version)
-    with pytest.raises(DataError, match=f"{version}: the pushed model is not there any more"):
+    with pytest.raises(DataError, match=f"{version}: the pushed model is gone"):
         check_served(pushed(version, digest))
     check_served(PushedModel())  # was not pushed
 

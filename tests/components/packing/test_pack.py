@@ -378,7 +378,7 @@ def test_a_sequence_example_among_examples_is_refused(tmp_path, write_rows):
     [
         (lambda file: file.unlink(), r"of the 2 shards of 'data', data-00001-of-00002\.gz is miss"),
         (lambda file: file.write_bytes(file.read_bytes()[:-8]), "GZIP data is cut: it ends"),
-        (lambda file: file.write_bytes(b""), "zero bytes; a shard that holds no rows"),
+        (lambda file: file.write_bytes(b""), "zero bytes; an empty shard"),
         (
             lambda file: file.write_bytes(
                 gzip.compress(gzip.decompress(file.read_bytes()).replace(b"row", b"own"))

@@ -33,7 +33,7 @@ def test_a_missing_member_is_named(tfrecord, row, tmp_path):
 
 def test_a_file_of_zero_bytes_is_named(tfrecord, row):
     files = write(tfrecord, row, (10, 0))
-    with pytest.raises(DataError, match="a-00001-of-00002: zero bytes; a shard that holds no rows"):
+    with pytest.raises(DataError, match="a-00001-of-00002: zero bytes; an empty shard"):
         check_unlisted(files)
     assert check_unlisted(write(tfrecord, row, (10, 0), ".gz")) == (10, 0)
 

@@ -149,10 +149,13 @@ def test_a_run_that_is_cancelled_or_fails_as_a_whole_is_an_error(server, file):
 @pytest.mark.parametrize(
     ("health", "message"),
     [
-        ((401, {}), "refuses the log-in (401); the token in PENSTOCK_KFP_TOKEN is not set"),
-        ((403, {}), "refuses the log-in (403); the token in PENSTOCK_KFP_TOKEN is not set"),
+        ((401, {}), "refuses the login (401); the token in PENSTOCK_KFP_TOKEN is not set"),
+        ((403, {}), "refuses the login (403); the token in PENSTOCK_KFP_TOKEN is not set"),
         ((404, {}), "has no /apis/v2beta1/healthz: not Kubeflow Pipelines, or older than ver"),
-        ((200, "<html>log in</html>"), "answers with something else than JSON, a log-in page"),
+        (
+            (200, "<html>log in</html>"),
+            "answers with something other than JSON, perhaps a login page",
+        ),
         ((500, {}), "answers 500 Internal Server Error"),
     ],
 )
@@ -172,7 +175,7 @@ def test_says_what_the_server_has_against_the_run(server, file, monkeypatch):
 
     monkeypatch.setenv("PENSTOCK_KFP_TOKEN", "a-token")
     server.create_run = (403, {"message": "no"})
-    with pytest.raises(DataError, match=r"refuses the log-in \(403\); .* is not accepted"):
+    with pytest.raises(DataError, match=r"refuses the login \(403\); .* is not accepted"):
         _submit(file, server.host)
 
 

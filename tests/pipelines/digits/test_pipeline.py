@@ -117,7 +117,7 @@ def test_images_in_two_splits_or_of_two_classes_stop_the_run(tmp_path, penstock)
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert "node 'ImageGate' failed: the images are unfit to train on, 2 problems:" in done.stderr
-    assert "40 images are equal to others of another class; correct the labels" in done.stderr
+    assert "40 images are identical to others of another class; correct the labels" in done.stderr
     assert "20 of 60 images are copies of others (33.3%); expected at most 5.0%" in done.stderr
     assert not (tmp_path / "runs/serving_model").exists()
 

@@ -221,7 +221,7 @@ def test_a_metadata_store_that_is_gone_is_named_with_the_outputs_that_it_knew(tm
         run(tmp_path)
     assert str(error.value) == (
         f"{tmp_path}/metadata.sqlite: the metadata store is gone, and nothing else knows the "
-        f"outputs in {tmp_path}/pipeline/MakeNumbers; put a copy of it back, or begin anew with "
+        f"outputs in {tmp_path}/pipeline/MakeNumbers; put a copy of it back, or start over with "
         "another --root"
     )
     assert run(tmp_path / "other").ended["Publish"] == "done"

@@ -196,7 +196,7 @@ def test_the_page_says_what_the_artifacts_say(whole):
     assert "2 features; 4 rows of train, 2 rows of eval." in text
     assert page.row("1")[:4] == ["1", "10", "0.7000", "0.6000"]
     assert "20 steps in 4.0 s; all 20 steps done. Resumed at step 10." in text
-    assert "unknown: 30 % of each 2.00 ms step waits, steps were not held against the same" in text
+    assert "unknown: 30 % of each 2.00 ms step waits, steps were not compared with the same" in text
     assert "Utilisation over time was not recorded." in text
     accuracy = [row for row in page.rows if row and row[0] == "binary_accuracy"]
     assert accuracy[0] == [

@@ -157,6 +157,6 @@ def _check(file: TextFile, options: TextOptions) -> None:
             start = stream.read(MIB)
         if b"\r" in start.rstrip() and b"\n" not in start:
             raise DataError(
-                f"{file.path}: its lines end in CR alone, as those of old Macs; convert it: "
+                f"{file.path}: its lines end in CR alone, as on classic Mac OS; convert it: "
                 "tr '\\r' '\\n'"
             )

@@ -178,7 +178,9 @@ def test_a_folder_that_spark_wrote(s3, read_out, tmp_path):
     assert read_out(open_source("s3a://bucket/t", SparkOptions())).rows == [[1], [2], [3]]
     s3.put_object(Bucket="bucket", Key="t/.part-00000.snappy.parquet.crc", Body=b"no")
     message = data_error(lambda: open_source("s3://bucket/t", SparkOptions()))
-    assert message.startswith("s3://bucket/t/.part-00000.snappy.parquet.crc: is no checksum file")
+    assert message.startswith(
+        "s3://bucket/t/.part-00000.snappy.parquet.crc: not a Hadoop checksum file"
+    )
     s3.put_object(Bucket="bucket", Key="t/year=2024/part-00000", Body=data)
     message = data_error(lambda: open_source("s3://bucket/t", SparkOptions()))
     assert message.startswith("s3://bucket/t: is partitioned by folder (year=2024)")

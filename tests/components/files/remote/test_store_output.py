@@ -224,5 +224,7 @@ def test_google_too(google, tmp_path):
 
 
 def test_a_bucket_is_no_output(s3, tmp_path):
-    with pytest.raises(UsageError, match="s3://bucket: a bucket is no output; name a folder"):
+    with pytest.raises(
+        UsageError, match="s3://bucket: a bucket cannot be an output; name a folder"
+    ):
         run(table(tmp_path / "a.csv"), "s3://bucket/")

@@ -277,7 +277,7 @@ def test_empty_files_and_headers_without_rows_are_named_or_allowed(write, tmp_pa
     write("a,b\n1,2\n", "d/1.csv")
     write("", "d/2.csv")
     folder = str(tmp_path / "d")
-    advice = "take it away, or set `allow_empty` to pass over such files"
+    advice = "remove it, or set `allow_empty` to skip such files"
     assert refusal(folder) == f"2.csv: is empty (0 bytes); {advice}"
     write("a,b\n", "d/2.csv")
     assert refusal(folder) == f"2.csv: has a header and no rows; {advice}"

@@ -28,7 +28,7 @@ def test_options_travel_as_json():
         ({"alpha": "red"}, "`alpha` must be one of white, black, drop, got 'red'"),
         ({"fit": "zoom"}, "`fit` must be one of crop, pad, stretch, shortest, got 'zoom'"),
         ({"verify": "all"}, "`verify` must be one of header, decode, got 'all'"),
-        ({"text_column": "x"}, "`text_column` is about a label file; give `labels_file` as well"),
+        ({"text_column": "x"}, "`text_column` needs a label file; give `labels_file` as well"),
         ({"shuffle_seed": -1}, "`shuffle_seed` must be a whole number of at least 0, got -1"),
     ],
 )

@@ -101,7 +101,7 @@ def test_a_bomb_is_refused_by_its_header():
 
 
 def test_headers_that_no_decoder_reads(encoded):
-    assert reason(png_header(2, 2, bits=3)).startswith("damaged PNG: its header says what")
+    assert reason(png_header(2, 2, bits=3)).startswith("damaged PNG: its header has invalid")
     twelve_bits = encoded().replace(b"\xff\xc0\x00\x11\x08", b"\xff\xc0\x00\x11\x0c")
     assert reason(twelve_bits) == (
         "JPEG of 3 x 12 bits a pixel, which is not read; convert it to 8 bits of gray or RGB"
@@ -176,7 +176,7 @@ def png(*chunks, header=(8, 2, 0, 0, 0)):
 WHY = {
     "the checksum of IDAT is wrong": png(chunk(b"IDAT", PIXELS, 1), IEND),
     "the checksum of IEND is wrong": png(IDAT, chunk(b"IEND", crc=1)),
-    "its header says what no PNG has": png(IDAT, IEND, header=(8, 2, 1, 0, 0)),
+    "its header has invalid values": png(IDAT, IEND, header=(8, 2, 1, 0, 0)),
     "it has a second header or the unknown chunk ABCD": png(chunk(b"ABCD"), IDAT, IEND),
     "it has a second header or the unknown chunk IHDR": png(chunk(b"IHDR"), IDAT, IEND),
     "its pixels are in parts with something between them": png(

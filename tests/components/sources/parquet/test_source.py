@@ -196,11 +196,11 @@ def test_pickled_extension_type_runs_no_code(tmp_path):
 def test_damaged_files_are_named(write, tmp_path):
     whole = Path(write({"a": pa.array(range(1000))})).read_bytes()
     cases = {
-        b"": "is empty (0 bytes), expected Parquet; take it away",
+        b"": "is empty (0 bytes), expected Parquet; remove it",
         whole[:-1]: f"truncated: {len(whole) - 1} bytes that do not end as Parquet does; "
         "copy it again",
         b"PAR1": "truncated: 4 bytes that do not end as Parquet does; copy it again",
-        b"a,b\n1,2\n": "not Parquet: begins with no mark of it",
+        b"a,b\n1,2\n": "not Parquet: it does not begin with PAR1",
         b"\x1f\x8b123": "not Parquet: looks like gzip; decompress it first (gunzip): compressed "
         "text cannot be read in parts",
     }
@@ -228,7 +228,7 @@ def test_file_without_rows_is_named_or_allowed(write, tmp_path, read_out):
     write({"a": pa.array([], pa.int64())}, "d/2.parquet")
     folder = str(tmp_path / "d")
     assert refusal(folder) == (
-        "2.parquet: has no rows; take it away, or set `allow_empty` to pass over such files"
+        "2.parquet: has no rows; remove it, or set `allow_empty` to skip such files"
     )
     assert read_out(open_source(folder, SourceOptions(allow_empty=True)), 2).rows == [[1]]
 

@@ -92,7 +92,7 @@ def test_checksums(tmp_path):
     with pytest.raises(DataError, match="at offset 512 to 1024"):
         check_crc(str(path), str(beside))
     beside.write_bytes(b"no")
-    with pytest.raises(DataError, match="is no checksum file of Hadoop"):
+    with pytest.raises(DataError, match="not a Hadoop checksum file"):
         check_crc(str(path), str(beside))
 
 

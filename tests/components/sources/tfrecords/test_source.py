@@ -110,7 +110,7 @@ def test_damage_stops_before_work_starts(tmp_path):
         open_source(str(path))
     path.write_bytes(data[:-3])
     path.write_bytes(b"")
-    with pytest.raises(DataError, match="has no records; take it away, or set `allow_empty`"):
+    with pytest.raises(DataError, match="has no records; remove it, or set `allow_empty`"):
         open_source(str(path))
 
 

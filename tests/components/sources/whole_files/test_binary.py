@@ -111,7 +111,7 @@ def test_empty_files_are_bad_rows_or_counted_as_blank(put, read_out):
     out = read_out(open_binary(root), 2)
     assert names(out) == ["a"]
     assert out.errors == [
-        "b: is empty (0 bytes); take it away, or set `allow_empty` to pass over such files"
+        "b: is empty (0 bytes); remove it, or set `allow_empty` to skip such files"
     ]
     out = read_out(open_binary(root, allow_empty=True), 2)
     assert (names(out), out.errors, out.blank) == (["a"], [], 1)
@@ -164,9 +164,7 @@ def test_a_file_that_may_not_be_read_is_a_bad_row(as_nobody, read_out):
         os.seteuid(65534)
     out = read_out(open_binary(as_nobody), 2)
     assert names(out) == ["a"]
-    assert out.errors == [
-        "b: cannot be opened (Permission denied); give yourself the right to read it"
-    ]
+    assert out.errors == ["b: cannot be opened (Permission denied); grant read permission"]
 
 
 def test_a_file_that_changes_meanwhile_is_named(put, read_out):

@@ -53,10 +53,10 @@ def test_what_is_no_text_is_a_bad_row(put, read_out):
     root = put("g", b"x" * 101)
     out = read_out(open_documents(root, max_row_bytes=100), 2)
     assert [row[0] for row in out.rows] == [b"good"]
-    advice = "take it away, or set `allow_empty` to pass over such files"
+    advice = "remove it, or set `allow_empty` to skip such files"
     assert sorted(out.errors) == [
         "b: byte 6 of the file is not utf-8; set encoding to the file's",
-        "c: byte 11 of the file is NUL, which no text has",
+        "c: byte 11 of the file is NUL, which text cannot have",
         f"d: is empty (0 bytes); {advice}",
         f"e: holds only white space; {advice}",
         "f: looks like a PNG image; read it with --kind images",

@@ -63,7 +63,7 @@ def test_another_input_than_at_the_start_is_refused(make_input, kind):
     begun = InputStart(seed=1)
     window = "shuffle_window_images" if kind == "images" else "shuffle_window_rows"
     make_input(kind, start=begun, **{window: 16})
-    message = "the input is not the one that was read up to step 4: batch was 10, is 5; train with"
+    message = "the input differs from what was read up to step 4: batch was 10, is 5; restore it"
     with pytest.raises(UsageError, match=message):
         make_input(kind, batch_size=5, start=InputStart(4, 1, begun.order), **{window: 16})
     with pytest.raises(UsageError, match=r"step 4: .*window was "):

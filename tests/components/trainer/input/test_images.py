@@ -336,7 +336,7 @@ def test_images_of_others_are_read_by_the_names_of_their_features(tmp_path, firs
 def test_a_record_without_the_named_features_is_refused(tmp_path, named, reason):
     source = write(tmp_path, [foreign(0, b"no image")], shards=1)
     expected = (
-        rf"-00000-of-00001: the first record is none of an image with a label {reason}; name "
+        rf"-00000-of-00001: the first record is not an image with a label {reason}; name "
         "their features, as in image='image' and label='label', or write it with "
     )
     with pytest.raises(DataError, match=expected):
@@ -438,12 +438,12 @@ def test_floats_are_not_augmented_in_the_input(tmp_path):
 def test_records_of_something_else_are_refused(tmp_path):
     example = tf.train.Example(features=tf.train.Features(feature={"fare": ints(1)}))
     source = write(tmp_path, [example.SerializeToString()], shards=1)
-    with pytest.raises(DataError, match="the first record is none of an image with a label"):
+    with pytest.raises(DataError, match="the first record is not an image with a label"):
         train_image_input_fn(source, options=options())
 
 
 def test_shards_without_records_are_refused(tmp_path):
-    with pytest.raises(DataError, match="zero bytes; a shard that holds no rows"):
+    with pytest.raises(DataError, match="zero bytes; an empty shard"):
         train_image_input_fn(write(tmp_path, []), options=options())
 
 

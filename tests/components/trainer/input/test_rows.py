@@ -224,7 +224,7 @@ def test_what_does_not_fit_is_said_at_once(shards, data, options, arguments, err
 @pytest.mark.parametrize("input_fn", [train_input_fn, eval_input_fn])
 def test_an_empty_input_is_an_error(tmp_path, data, input_fn):
     data.write_shards(tmp_path, (0, 0))
-    with pytest.raises(DataError, match=r"-00000-of-00002: zero bytes; a shard that holds no rows"):
+    with pytest.raises(DataError, match=r"-00000-of-00002: zero bytes; an empty shard"):
         input_fn(
             [str(tmp_path / "Split-train" / "*")], data.spec, options=InputOptions(batch_size=4)
         )

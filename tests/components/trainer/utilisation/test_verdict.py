@@ -125,10 +125,10 @@ def test_waits_of_the_host_decide_nothing():
     [
         (
             training(0.2),
-            "unknown: 20 % of each 100.00 ms step waits, steps were not held against the same "
-            "without an input",
+            "unknown: 20 % of each 100.00 ms step waits, steps were not compared with the "
+            "same steps without an input",
         ),
-        (training(None), "unknown: steps were not held against the same without an input"),
+        (training(None), "unknown: steps were not compared with the same steps without an input"),
         (training(None, None), "unknown: 100 steps measured, too few to time"),
     ],
 )

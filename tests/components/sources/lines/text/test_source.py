@@ -91,7 +91,8 @@ def test_what_is_no_utf8_is_named_by_line_and_byte(write, read_out):
     assert out.errors == [
         "a.txt: line 2 (row 2): byte 2 of the line (byte 10 of the file) is not utf-8; "
         "set encoding to the file's",
-        "a.txt: line 4 (row 4): byte 2 of the line (byte 15 of the file) is NUL, which no text has",
+        "a.txt: line 4 (row 4): byte 2 of the line (byte 15 of the file) is NUL, which text "
+        "cannot have",
     ]
     assert [row.raw for row in out.rejected] == [b"b\xffd", b"n\x00l"]
     assert out.blank == 1
@@ -174,16 +175,15 @@ def test_batches_are_bounded(write, read_out):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "is empty (0 bytes); take it away, or set `allow_empty` to pass over such files"),
-        (b"\n \r\n", "holds only blank lines; take it away, or set `allow_empty` to pass over such "
-         "files"),
+        (b"", "is empty (0 bytes); remove it, or set `allow_empty` to skip such files"),
+        (b"\n \r\n", "holds only blank lines; remove it, or set `allow_empty` to skip such files"),
         (gzip.compress(b"a\n", mtime=0), "looks like gzip; decompress it first (gunzip): "
          "compressed text cannot be read in parts"),
         ("a\n".encode("utf-16"), "looks like UTF-16; convert it: iconv -f UTF-16 -t UTF-8"),
         ("abc\n".encode("utf-16-le"), "looks like UTF-16 without a mark; convert it: iconv -f "
          "UTF-16LE -t UTF-8"),
         (bytes(range(256)), "looks like binary data; read it with `kind='binary'`"),
-        (b"one\rtwo\r", "its lines end in CR alone, as those of old Macs; convert it: "
+        (b"one\rtwo\r", "its lines end in CR alone, as on classic Mac OS; convert it: "
          "tr '\\r' '\\n'"),
     ],
 )  # fmt: skip
@@ -259,4 +259,4 @@ def test_an_encoding_with_escapes_is_refused(encoding):
 
 def test_a_lone_surrogate_is_a_fault():
     fault = fault_in(rb"\ud800", "unicode_escape", what="line")
-    assert fault == "the line holds a lone surrogate, which no UTF-8 has"
+    assert fault == "the line holds a lone surrogate, which UTF-8 cannot encode"
