@@ -30,7 +30,7 @@ def ingest(
     workers: int = 1,
     overwrite: bool = False,
 ) -> Manifest:
-    """Turn outside data into an Examples folder; all of it appears at once, or nothing does.
+    """Turn outside data into an Examples folder, which appears complete or not at all.
 
     Args:
         data: Files, a glob, a folder or an address; one or several.
@@ -70,7 +70,7 @@ def init(
     target: str | Sequence[str] = (),
     labels: str | os.PathLike[str] | None = None,
 ) -> Starter:
-    """Look at data, and write a small package that trains on it.
+    """Look at data and write a small package that trains on it.
 
     Args:
         folder: To make; its name is the pipeline's.
@@ -82,8 +82,8 @@ def init(
         What was written, and what was decided.
 
     Raises:
-        DataError: There is nothing that a pipeline could learn from; says why.
-        UsageError: The folder is there, its name is taken, or a target is none of the columns.
+        DataError: There is nothing to learn from; says why.
+        UsageError: The folder is there, its name is taken, or a target is not a column.
     """
     from penstock.pipelines.cli.work.init import run_init
 
@@ -92,7 +92,7 @@ def init(
 
 
 def inspect(path: str, *, samples: int = 3, max_records: int | None = 1000) -> Inspection:
-    """Look into a TFRecord file, a folder of them, or those that match a glob.
+    """Inspect a TFRecord file, a folder of them, or those that match a glob.
 
     Args:
         path: What to look into.
@@ -154,7 +154,7 @@ def run(pipeline: str = ".", options: Mapping[str, Any] | None = None) -> RunSum
 
     Raises:
         UsageError: There is no such pipeline or option.
-        DataError: A node failed, and why; or another run is at work in the same root.
+        DataError: A node failed, and why; or another run is active in the same root.
     """
     from penstock.pipelines.cli.work.run import run_quietly
 

@@ -112,7 +112,7 @@ class InspectReport:
 def inspect(
     path: str, *, samples: int = 3, max_records: int | None = DEFAULT_RECORDS
 ) -> InspectReport:
-    """Look into a TFRecord file, a folder of them, or those that match a glob.
+    """Inspect a TFRecord file, a folder of them, or those that match a glob.
 
     Args:
         path: What to look into.

@@ -96,7 +96,7 @@ class _Meter:
 def verify(path: str, *, on_progress: OnProgress | None = None) -> VerifyReport:
     """Check an Examples artifact, a folder of TFRecords, one file, or those that match a glob.
 
-    A split's folder or a shard inside an artifact is held against the artifact's manifest.
+    A split's folder or a shard inside an artifact is checked against the artifact's manifest.
 
     Args:
         path: What to check.
@@ -104,7 +104,7 @@ def verify(path: str, *, on_progress: OnProgress | None = None) -> VerifyReport:
             the bytes of all files.
 
     Raises:
-        DataError: There is nothing to check at all.
+        DataError: There is nothing to check.
     """
     try:
         scopes = find_scopes(path)

@@ -36,14 +36,14 @@ DATAFLOW_OPTIONS = (
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What runs Beam work. Workers elsewhere reach the input and the output under the same names.
+    """What runs Beam work. Remote workers must see input and output under the same names.
 
     Attributes:
         runner: local (processes on this machine), flink, dask, dataflow, or portable: a job server
             of Beam.
         workers: Processes on this machine that work at the same time.
         flink_master: HOST:PORT of the Flink cluster's REST server.
-        flink_version: Of the cluster; Beam's job server is one for each.
+        flink_version: Version of the Flink cluster, which decides Beam's job server.
         job_server_jar: Path of Beam's job server for Flink; else Beam fetches that of its own
             version from Maven Central.
         dask_scheduler: HOST:PORT of the Dask scheduler.
@@ -151,7 +151,7 @@ def _check_beam_parses(args: list[str]) -> None:
 
 
 def local_beam_args(workers: int = 1) -> list[str]:
-    """What Beam is told.
+    """Beam's arguments.
 
     Args:
         workers: Processes that work at the same time; 1 works in this process, which for

@@ -52,7 +52,7 @@ class ContentDriver(driver.FileBasedDriver):
 
 
 class _QueryProcessor(input_processor.QueryBasedInputProcessor):
-    """Fills `@span_begin_timestamp` and its like into queries, as TFX does for BigQuery."""
+    """Fills `@span_begin_timestamp` and similar into queries, as TFX does for BigQuery."""
 
     def get_latest_span(self) -> int:
         """None can be known.

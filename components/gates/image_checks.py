@@ -16,7 +16,7 @@ _MOST_LISTED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class ImageRules:
-    """What images must be like. No image of two classes is let through, and no missing class.
+    """Requirements on images. Copies in two classes and missing classes always fail.
 
     Attributes:
         min_side_pixels: Least height and width.

@@ -53,14 +53,14 @@ class ImageColumn:
 
 @dataclass(frozen=True)
 class PackOptions:
-    """What `pack` does.
+    """Options of `pack`.
 
     Attributes:
         splits: The splits to pack; none takes all.
         columns: The features to keep; none takes all.
         block_rows: Rows of a record; None takes 4,096, or as many as are 1 MiB.
         seed: Of the shuffle; equal rows and seed give equal bytes.
-        ids: BYTES features that become numbers of a vocabulary of all their values.
+        ids: BYTES features stored as ids of a vocabulary of all their values.
         images: BYTES features that become uint8 arrays.
         on_missing: What becomes of a row without a value where others have a fixed number of
             values: `fill` puts 0, 0.0 or the empty string there, and counts them; `list` keeps

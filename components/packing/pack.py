@@ -62,7 +62,7 @@ def pack(
     on_cost: OnCost = lambda passes: None,
     origin: tuple[Manifest, Sequence[RowSplit]] | None = None,
 ) -> Manifest:
-    """Pack the splits of a folder of row Examples; all of the output appears at once, or nothing.
+    """Pack the splits of a folder of row Examples; the output appears complete or not at all.
 
     Args:
         examples: Folder with `Split-*/`, Penstock's or any that TFX wrote.

@@ -44,7 +44,7 @@ def export_shards(
 
     Args:
         folder: A folder with a manifest.
-        output: The folder to make; all of it appears at once, or nothing does.
+        output: The folder to make; appears complete or not at all.
         to: `parquet`, texts as strings where all of a split's are UTF-8; `arrayrecord`, a
             tf.train.Example a record, as grain reads it; `webdataset`, a tar member for the
             image, one for the class and one, `.json`, for the other features, or an `.npz` of

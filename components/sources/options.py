@@ -53,7 +53,7 @@ class SourceOptions(ColumnOptions):
 
     Attributes:
         kind: `csv` or `parquet`; None goes by extension, then by content.
-        delimiter: One ASCII character between the fields of a CSV row; `tab` for a tabulator.
+        delimiter: One ASCII character between the fields of a CSV row; `tab` for a tab.
             None takes a comma, or what else stands in a first row without one: `;`, tab or `|`.
         column_names: Names of a CSV's columns where its files have no header; None takes
             the first row as the header.
@@ -63,7 +63,7 @@ class SourceOptions(ColumnOptions):
             they stand ("NA" is Namibia there).
         sample_rows: CSV rows from the beginnings of the files that types are inferred from.
         max_row_bytes: Longest CSV row. A quote that is not closed within it counts as
-            unbalanced; bounds the memory that a row takes.
+            unbalanced; bounds the memory of a row.
     """
 
     delimiter: str | None = None

@@ -42,7 +42,7 @@ def split_of(folder: str) -> str | None:
 
 @dataclass(frozen=True)
 class ShardOptions:
-    """What the number of shards is planned from.
+    """How the number of shards is planned.
 
     Attributes:
         shards: The number itself; None plans it.

@@ -92,7 +92,7 @@ def train(
     track: TrackOptions | None = None,
     params: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """Train a model; where TF_CONFIG names several workers, with them: see `join_workers`.
+    """Train a model, on all workers if TF_CONFIG names several: see `join_workers`.
 
     Args:
         build_model: Makes and compiles a Keras 3 model. Called once, under the strategy's scope

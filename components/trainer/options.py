@@ -11,7 +11,7 @@ PRECISIONS = ("none", "auto", "bfloat16", "float16")
 
 @dataclass(frozen=True, kw_only=True)
 class EarlyStop:
-    """Stop when a metric gets no better, and keep the weights of its best epoch.
+    """Stop when a metric stops improving, and keep the weights of its best epoch.
 
     Attributes:
         metric: Its name in `EpochRecord.metrics`; those of the evaluation begin with `val_`.
@@ -43,7 +43,7 @@ class EarlyStop:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions:
-    """What `train` is told. An epoch is `steps_per_epoch` steps, whatever the data's size.
+    """Options of `train`. An epoch is `steps_per_epoch` steps, whatever the data's size.
 
     Attributes:
         max_steps: Steps in all; give either this or `epochs`.

@@ -104,13 +104,13 @@ _joined: Workers | None = None
 def join_workers(*, timeout_seconds: float = 600) -> Workers | None:
     """Wait for the other workers that TF_CONFIG names, and join them.
 
-    TensorFlow must not have done anything yet: a script calls this first.
+    Call this first in a script, before any other TensorFlow call.
 
     Args:
         timeout_seconds: How long to wait for all to be there.
 
     Returns:
-        The workers, the same in every call; None where TF_CONFIG names none but this process.
+        The workers, the same in every call; None if TF_CONFIG names only this process.
 
     Raises:
         UsageError: TF_CONFIG is wrong, or TensorFlow is already in use.

@@ -96,9 +96,9 @@ class EvaluationOptions:
 
     Attributes:
         thresholds: Of all rows together, by metric: the least of an accuracy, the most of an error.
-        max_worsening: Most by which a metric may be worse than that of the model blessed before.
+        max_worsening: How much worse a metric may be than that of the last blessed model.
         slice_thresholds: Of every slice, by metric.
-        slices: Raw features by whose values the metrics are given as well.
+        slices: Raw features whose values define slices.
     """
 
     thresholds: dict[str, float] = field(default_factory=dict)

@@ -60,7 +60,7 @@ class LabelTally:
             outside = values[(values < 0) | (values >= len(target.classes))]
             if len(outside):
                 raise DataError(
-                    f"target {target.name!r}: {len(outside)} of {len(values)} labels are none of "
+                    f"target {target.name!r}: {len(outside)} of {len(values)} labels are not among "
                     f"its classes ({', '.join(target.classes)}); add the class, or correct the data"
                 )
             self._counts += np.bincount(values.astype(np.int64), minlength=len(self._counts))

@@ -148,7 +148,7 @@ def target_labels(inputs: Columns, targets: Iterable[Target]) -> dict[str, tf.Te
 
 
 def class_ids(label: Column, classes: Iterable[str]) -> tf.Tensor:
-    """int64 [batch, 1]: the number of the class by its words; -1 where it is none of them."""
+    """int64 [batch, 1]: the number of the class by its name; -1 if unknown."""
     words = list(classes)
     table = tf.lookup.StaticHashTable(
         tf.lookup.KeyValueTensorInitializer(words, list(range(len(words))), tf.string, tf.int64), -1

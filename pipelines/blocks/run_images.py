@@ -50,7 +50,7 @@ from penstock.pipelines.config.overrides import from_mapping
 # Of raw pixels, as `stored_images` looks for them.
 _SIZES = (names.HEIGHT, names.WIDTH, "height", "width")
 CLASSES = "classes"
-"""The vocabulary of classes: number, tabulator, words."""
+"""The vocabulary of classes: number, tab, name."""
 
 # Numbers that no class has cost an output each; labels like 20261121 are no numbers of classes.
 _MOST_UNUSED = 1000

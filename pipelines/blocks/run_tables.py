@@ -45,7 +45,7 @@ _LABEL_ROWS = 200_000
 
 @dataclass(frozen=True)
 class TableData:
-    """What the Trainer was given, opened; packed where the pipeline packs.
+    """The Trainer's inputs, opened; packed if the pipeline packs.
 
     Attributes:
         fn_args: From TFX; `custom_config` has the options as `training_pipeline` puts them there.
@@ -100,7 +100,7 @@ class TableData:
         """Facts of each target's training labels, by the transformed label's name.
 
         Raises:
-            DataError: A label is none of its target's classes, or not finite.
+            DataError: A label is not one of its target's classes, or not finite.
         """
         rows = self._open(packed_eval_input_fn, eval_input_fn, self.fn_args.train_files)
         tallies = {target.label: LabelTally(target) for target in self.targets}

@@ -19,9 +19,9 @@ def command(
         Path | None, typer.Option(help="Label file of the images; else the one beside them.")
     ] = None,
 ) -> None:
-    """Look at data, and write a small package that trains on it.
+    """Look at data and write a small package that trains on it.
 
-    Nothing is asked that the data says: which columns are numbers, dates, categories or ids,
+    Works out from the data which columns are numbers, dates, categories or ids,
     and whether the target is a class or a quantity. What was decided is in NAME/*/features.py.
 
     Example: penstock init churn --data customers.csv --target churned

@@ -32,7 +32,7 @@ from penstock.pipelines.runs.metadata_store import MySqlStore
 
 @dataclass(frozen=True)
 class Placement:
-    """The whole table.
+    """Where a pipeline's nodes run on Kubernetes, and what they may use.
 
     Attributes:
         pipeline_root: Folder on the volume, or a gs:// address, below which each pipeline has

@@ -35,7 +35,7 @@ def connect(host: str, namespace: str | None) -> kfp.Client:
         namespace: The user's namespace, where a server has several users.
 
     Raises:
-        UsageError: The address is none, or the server needs a namespace.
+        UsageError: Not an address, or the server needs a namespace.
         DataError: There is no server, it refuses, or it is of another version.
     """
     if not host.startswith(("http://", "https://")):

@@ -13,7 +13,7 @@ _ABOUT = "of_data"
 class ModelCard:
     """A model card, after Mitchell et al., "Model Cards for Model Reporting".
 
-    A text that begins with `DRAFT` is shown as one that nobody has yet answered for.
+    A text that begins with `DRAFT` is shown as unreviewed.
 
     Attributes:
         summary: What the model predicts, from what.
@@ -44,7 +44,7 @@ class ModelCard:
 
     @property
     def drafts(self) -> list[str]:
-        """Names of the texts that nobody has yet answered for."""
+        """Names of the texts that are still drafts."""
         return [name for name, text in self.words.items() if text.startswith(DRAFT)]
 
 

@@ -128,7 +128,7 @@ def store_of(text: str) -> MetadataStore:
     """The store that a file is, or an address, `mysql://HOST[:PORT]/DATABASE[?tls=FOLDER]`.
 
     Raises:
-        UsageError: The address is none of a server.
+        UsageError: Not the address of a server.
     """
     if not is_address(text):
         return SqliteStore(text)

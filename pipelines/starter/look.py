@@ -67,8 +67,8 @@ def look_at(
     with them unless it is given.
 
     Raises:
-        DataError: There is nothing that a pipeline could learn from; says why.
-        UsageError: A target is missing, or is none of the columns.
+        DataError: There is nothing to learn from; says why.
+        UsageError: A target is missing, or is not a column.
     """
     if os.path.isdir(data) and any(map(format_by_extension, _files(data))):
         if len(targets) > 1:

@@ -67,7 +67,7 @@ def validate_examples(
     from have no anomalies. `tell` is told what is done next.
 
     Raises:
-        DataError: The folder is none, shards are missing or damaged, or the schema is none.
+        DataError: Not an Examples folder, shards are missing or damaged, or not a schema.
     """
     given = parse_schema(schema_text, "the schema") if schema_text else None
     # Another ExampleGen may have written them.

@@ -45,14 +45,14 @@ def label_by_folder(images: Sequence[FoundFile], class_names: Sequence[str] | No
     """The folder right below the input is the class; numbered by `class_names`, or sorted names.
 
     Raises:
-        DataError: A folder is none of `class_names`; names it.
+        DataError: A folder is not among `class_names`; names it.
     """
     folders = [image.folder for image in images]
     names = class_names or sorted({folder for folder in folders if folder is not None})
     numbers = {name: number for number, name in enumerate(names)}
     for image, folder in zip(images, folders, strict=True):
         if folder is not None and folder not in numbers:
-            raise DataError(f"{image.path}: class {folder!r} is none of {shown(names)}")
+            raise DataError(f"{image.path}: class {folder!r} is not one of {shown(names)}")
     labels = [None if folder is None else numbers[folder] for folder in folders]
     texts = [None if folder is None else os.fsencode(folder) for folder in folders]
     unlabelled = tuple(at for at, folder in enumerate(folders) if folder is None)
@@ -211,7 +211,7 @@ def _check_known(texts: Sequence[bytes | None], names: Sequence[str], table: Lab
     for row, text in enumerate(texts):
         if text and text not in known:
             raise DataError(
-                f"{table.path}: row {row + 1}: class {os.fsdecode(text)!r} is none of "
+                f"{table.path}: row {row + 1}: class {os.fsdecode(text)!r} is not one of "
                 f"{shown(names)}"
             )
 

@@ -46,7 +46,7 @@ def format_by_extension(path: str) -> str | None:
 
 
 def refusal(data: bytes) -> str:
-    """Why bytes without the header of a readable image are none; not empty."""
+    """Why bytes without the header of a readable image are not an image; not empty."""
     kind = _unreadable_kind(data)
     if kind:
         return f"is {kind}, which is not read; convert it to {READABLE}"

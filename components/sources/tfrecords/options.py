@@ -17,7 +17,7 @@ class TFRecordOptions(KindOptions):
             None infers them from a sample of the records.
         keep_features: Features to take over; none takes all.
         sample_rows: Records from the beginnings of the files that features are inferred from.
-        allow_empty: Whether a file without records is passed over instead of being an error.
+        allow_empty: Whether to skip a file without records instead of stopping.
     """
 
     kind: str = "tfrecord"

@@ -27,10 +27,10 @@ class WholeFileOptions(KindOptions):
 
 @dataclass(frozen=True)
 class BinaryOptions(WholeFileOptions):
-    """A file a row, its bytes as they are.
+    """One row per file, holding its bytes.
 
     Attributes:
-        max_mib: A file of more MiB is a bad row; it is not read. At most 1024.
+        max_mib: A larger file is rejected unread. At most 1024.
     """
 
     kind: str = "binary"

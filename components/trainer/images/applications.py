@@ -20,7 +20,7 @@ def application_names() -> tuple[str, ...]:
 
 
 def check_application(name: str) -> None:
-    """Refuse a name that is none of `application_names()`.
+    """Refuse a name that is not in `application_names()`.
 
     Raises:
         UsageError: Lists them.
@@ -43,7 +43,7 @@ class ApplicationBase(keras.layers.Layer):
         width: In pixels.
         weights: A file of weights of the network without its top, as `Model.save_weights` and
             the Keras team write them; None begins with random ones.
-        trainable: Whether training changes it; else its batch normalisation stays as it is too.
+        trainable: Whether training changes it; else its batch normalisation is frozen too.
 
     Raises:
         UsageError: There is no such network, it takes no such size, or the file does not fit.

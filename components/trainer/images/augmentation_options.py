@@ -9,7 +9,7 @@ PLACES = ("device", "input")
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentOptions:
-    """What is changed at random in each training image, anew each time; nothing by default.
+    """Random changes to training images, drawn each time; none by default.
 
     Attributes:
         flip_horizontal: Whether left and right are swapped in half of them.

@@ -12,7 +12,7 @@ CROPS = ("none", "random")
 
 @dataclass(frozen=True, kw_only=True)
 class ImageInputOptions(ReadOptions):
-    """What `train_image_input_fn` and `eval_image_input_fn` are tuned by.
+    """Options of `train_image_input_fn` and `eval_image_input_fn`.
 
     Attributes:
         height: Of what the model sees, in pixels.
@@ -21,7 +21,7 @@ class ImageInputOptions(ReadOptions):
         fit: How a whole image comes to that height and width: `crop` cuts what is beyond their
             proportions from both sides, `stretch` resizes all of it. Give what the images were
             ingested with, if they were resized then, so that serving does the same.
-        crop: What training takes of an image, before it is resized: `none`, the whole, or
+        crop: The part of an image that training takes before resizing: `none`, the whole, or
             `random`, another part of it each time; of a JPEG only that part is decoded.
             Evaluation and serving always take the whole.
         min_crop_area: Least share of an image's area that `random` takes, above 0 and at most 1.

@@ -101,7 +101,7 @@ def train_image_input_fn(
         comes in another order and has each image once.
 
     Raises:
-        DataError: There are no images, or the records are none of images.
+        DataError: There are no images, or the records hold no such images.
         UsageError: An option does not go with the data, the cache does not fit, or the input is
             another one than at the start.
     """
@@ -254,7 +254,7 @@ def _stored_images(
     """How the images of the first record are stored.
 
     Raises:
-        DataError: There is no record, or the first is none of such images.
+        DataError: There is no record, or the first holds no such images.
     """
     called = {IMAGE: image} if isinstance(image, str) else {name: name for name in image}
 

@@ -66,7 +66,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class InputOptions(ReadOptions):
-    """What `train_input_fn` and `eval_input_fn` are tuned by.
+    """Options of `train_input_fn` and `eval_input_fn`.
 
     Attributes:
         shuffle_window_rows: Rows that are permuted together; training only. They stay in

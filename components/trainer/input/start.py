@@ -14,7 +14,7 @@ class InputStart:
 
     Attributes:
         step: Batches that were given before; the input goes on after them.
-        seed: Decides the order where the options have no seed.
+        seed: Seed of the order if the options have none.
         order: All that the order of the rows depends on, by name; the input function fills it in.
     """
 

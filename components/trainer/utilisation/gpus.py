@@ -1,4 +1,4 @@
-"""The NVIDIA GPUs of this process, by NVML: how busy, how full. No GPU or no driver is none."""
+"""The NVIDIA GPUs of this process, by NVML: how busy, how full. Empty without a GPU or driver."""
 
 import logging
 import os

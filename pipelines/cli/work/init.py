@@ -45,8 +45,8 @@ def run_init(
     """Write the package of a pipeline; the arguments are those of the command.
 
     Raises:
-        DataError: There is nothing that a pipeline could learn from; says why.
-        UsageError: The folder is there, its name is taken, or a target is none of the columns.
+        DataError: There is nothing to learn from; says why.
+        UsageError: The folder is there, its name is taken, or a target is not a column.
     """
     check_target(folder, overwrite=None)
     package = package_name(folder)

@@ -26,7 +26,7 @@ def test_of_classes_their_counts_and_weights():
 
 def test_a_label_that_is_no_class_is_refused():
     with pytest.raises(
-        DataError, match=r"target 'left': 1 of 2 labels are none of its classes \(no, yes\)"
+        DataError, match=r"target 'left': 1 of 2 labels are not among its classes \(no, yes\)"
     ):
         label_facts([np.array([0, -1])], LEFT)
 

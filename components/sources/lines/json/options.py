@@ -12,7 +12,7 @@ class JsonLinesOptions(RowFileOptions):
 
     Attributes:
         sample_rows: Rows from the beginnings of the files that columns are inferred from.
-        max_row_bytes: Longest line; bounds the memory that a row takes.
+        max_row_bytes: Longest line; bounds the memory of a row.
     """
 
     kind: str = "jsonl"

@@ -23,10 +23,10 @@ class TextOptions(WholeFileOptions):
     Attributes:
         unit: What a row holds: a `line`, or a `document`, which is a whole file.
         encoding: Of the files, as Python calls it; one in which ASCII is ASCII. A line or document
-            that is not in it is a bad row. Rows hold UTF-8.
-        skip_blank: Lines of nothing but white space are counted and left out.
-        max_row_bytes: A line or document of more is a bad row; bounds the memory that a row takes.
-        allow_empty: Whether a file without text is passed over instead of being an error; a
+            that is not in it is rejected. Rows hold UTF-8.
+        skip_blank: Whether to skip (and count) lines of white space.
+        max_row_bytes: A longer line or document is rejected; bounds the memory of a row.
+        allow_empty: Whether to skip a file without text instead of stopping; a
             document is then counted as blank.
         folder_label: Documents: add the feature `label`, the folder right below the input that a
             file is in.

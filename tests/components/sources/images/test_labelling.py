@@ -195,7 +195,7 @@ def test_folders_are_classes_without_a_label_file(photos, encoded, read_images, 
     ]
     rows, _ = read_images(root, class_names_file=labels("c.json", ["ant", "dog", "cat"]))
     assert [row["image/class/label"] for row in rows] == [2, 2, 1]
-    with pytest.raises(DataError, match=r"dog/a.jpg: class 'dog' is none of 'ant', 'cat'"):
+    with pytest.raises(DataError, match=r"dog/a.jpg: class 'dog' is not one of 'ant', 'cat'"):
         read_images(root, class_names_file=labels("d.json", ["ant", "cat"]))
 
 
@@ -343,4 +343,4 @@ def test_texts_beside_numbers_are_among_the_names_of_classes(cars, read_images, 
     names = labels("names.txt", "ant\nbee\n")
     with pytest.raises(DataError) as error:
         read_images(cars, labels_file=file, class_names_file=names)
-    assert str(error.value) == f"{file}: row 2: class 'cow' is none of 'ant', 'bee'"
+    assert str(error.value) == f"{file}: row 2: class 'cow' is not one of 'ant', 'bee'"
