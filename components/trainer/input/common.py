@@ -183,12 +183,20 @@ def parallel_map(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.d
     return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
-def tuned(batches: tf.data.Dataset, options: ReadOptions) -> tf.data.Dataset:
-    """Keep batches ready, within the threads and the memory that the options allow."""
+def tuned(batches: tf.data.Dataset, options: ReadOptions, *, together: int = 1) -> tf.data.Dataset:
+    """Keep batches ready, within the threads and the memory that the options allow.
+
+    Of several batches `together` in an element, [together, rows, ...], all wait in it, and are
+    cut from it where they are taken: each hand-over of one between threads takes 30 us of CPU.
+    """
     tuning = tf.data.Options()
     tuning.deterministic = True
     if options.private_threads is not None:
         tuning.threading.private_threadpool_size = options.private_threads
     if options.ram_budget_mib is not None:
         tuning.autotune.ram_budget = options.ram_budget_mib << 20
-    return batches.prefetch(options.prefetch_batches).with_options(tuning)
+    ready = batches.prefetch(-(-options.prefetch_batches // together))
+    if together > 1:
+        tuning.experimental_optimization.inject_prefetch = False  # else TensorFlow hands them over
+        ready = ready.unbatch()
+    return ready.with_options(tuning)

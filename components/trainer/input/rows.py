@@ -114,12 +114,11 @@ def train_input_fn(
         _check_cache(files, {**spec, **(feature_lists or {})}, parse, options)
         rows = parallel_map(_blocks(files, options), parse).cache()
         batches = _permuted(passes.numbers.flat_map(lambda n: _cached_windows(n, rows, passes)))
-        batches = batches.rebatch(batch_size, drop_remainder=True)
-    else:
-        serialised = _permuted(passes.numbers.flat_map(lambda n: _windows(n, passes)))
-        together = _parsed_together(passes, {**spec, **(feature_lists or {})}) // batch_size
-        batches = _parsed(serialised, parse, batch_size, together)
-    return tuned(batches, options)
+        return tuned(batches.rebatch(batch_size, drop_remainder=True), options)
+    serialised = _permuted(passes.numbers.flat_map(lambda n: _windows(n, passes)))
+    together = max(1, _parsed_together(passes, {**spec, **(feature_lists or {})}) // batch_size)
+    batches = _parsed(serialised, parse, batch_size, together)
+    return tuned(batches, options, together=together)
 
 
 @keeps_source
@@ -197,15 +196,15 @@ def _parsed_together(passes: Passes, spec: Spec) -> int:
 def _parsed(
     serialised: tf.data.Dataset, parse: Parse, batch_size: int, together: int
 ) -> tf.data.Dataset:
-    """Full batches of parsed rows; so many together are parsed and then cut."""
-    groups = serialised.rebatch(max(1, together) * batch_size, drop_remainder=True)
-    if together < 2:
+    """Full batches of parsed rows; of several together [together, rows, ...]."""
+    groups = serialised.rebatch(together * batch_size, drop_remainder=True)
+    if together == 1:
         return parallel_map(groups, parse)
 
     def cut(tensor: tf.Tensor) -> tf.Tensor:
         return tf.reshape(tensor, [together, batch_size, *tensor.shape[1:]])
 
-    return parallel_map(groups, lambda group: tf.nest.map_structure(cut, parse(group))).unbatch()
+    return parallel_map(groups, lambda group: tf.nest.map_structure(cut, parse(group)))
 
 
 def _open(
