@@ -22,7 +22,8 @@ class ReadOptions:
             checkpoints keep.
         cache: `none`, or where training keeps its rows after the first pass.
         prefetch_batches: Batches that wait, ready, for the training step; at least 1.
-        private_threads: Threads for the input alone; None shares TensorFlow's, one a core.
+        private_threads: Threads for the input alone; None shares TensorFlow's, one a
+            core; `train` on CPUs then gives it as many of its own.
         ram_budget_mib: What tf.data may take for buffers whose size it tunes itself; None
             leaves it half of the memory that is free. Windows and the cache are not counted.
 
