@@ -116,6 +116,10 @@ class PipelineConfig:
         pipeline_root: Folder or gs:// address of the artifacts; None is below `root`.
         schema: Path of a curated schema.pbtxt; None infers one from the data.
         ingest: Shards, compression, bad rows.
+        max_label_share: Largest share of its rows that one class may have, 0..1; 1 is no limit.
+        max_drift: Largest distance of a feature to the data of the last blessed run, 0..1; 1 is no
+            limit. Numbers have noise up to 0.1: 0.2 is a sound limit.
+        max_skew: Largest distance of a feature between the splits of a run, likewise.
         engine: What runs the Beam work of all nodes.
         train: How long to train.
         track: The tracker that is told of the training, beside TensorBoard.
@@ -133,6 +137,9 @@ class PipelineConfig:
     pipeline_root: str | None = None
     schema: str | None = None
     ingest: IngestOptions = field(default_factory=IngestOptions)
+    max_label_share: float = 1.0
+    max_drift: float = 1.0
+    max_skew: float = 1.0
     engine: EngineOptions = field(default_factory=EngineOptions)
     train: TrainOptions = field(default_factory=lambda: TrainOptions(max_steps=1000))
     track: TrackOptions = field(default_factory=TrackOptions)

@@ -4,11 +4,12 @@ from tfx.dsl.components.base.base_node import BaseNode
 from tfx.dsl.components.common.resolver import Resolver, ResolverStrategy
 from tfx.proto import range_config_pb2
 from tfx.types import BaseChannel, Channel
-from tfx.types.standard_artifacts import Examples, Model, ModelBlessing
+from tfx.types.standard_artifacts import Examples, ExampleStatistics, Model, ModelBlessing
 
 from penstock.components.example_gen.spans import LatestSpansStrategy
 from penstock.components.gates.baseline import (
     LatestBlessedOfOtherDataStrategy,
+    LatestBlessedStatisticsStrategy,
     LatestOtherBlessedModelStrategy,
 )
 
@@ -33,6 +34,16 @@ def base_model(examples: BaseChannel) -> Resolver:
 def baseline(candidate: BaseChannel) -> Resolver:
     """model, model_blessing: the latest blessed that is not this run's."""
     return _blessed(LatestOtherBlessedModelStrategy, candidate=candidate).with_id("Baseline")
+
+
+def baseline_statistics(candidate: BaseChannel) -> Resolver:
+    """statistics: of the run that blessed a model last; the first run has none."""
+    return Resolver(
+        strategy_class=LatestBlessedStatisticsStrategy,
+        statistics=Channel(type=ExampleStatistics),
+        model_blessing=Channel(type=ModelBlessing),
+        candidate=candidate,
+    ).with_id("BaselineStatistics")
 
 
 def _blessed(strategy: type[ResolverStrategy], **other_than: BaseChannel) -> Resolver:

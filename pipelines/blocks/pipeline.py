@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import tensorflow_model_analysis as tfma
@@ -14,6 +14,7 @@ from tfx.proto import pusher_pb2, trainer_pb2
 
 from penstock.components.errors import UsageError
 from penstock.components.evaluator.component import BatchEvaluator
+from penstock.components.gates.checks import GateOptions
 from penstock.components.gates.curated_schema import CuratedSchema
 from penstock.components.gates.gate import ValidationGate
 from penstock.components.gates.kserve import KServePush
@@ -23,7 +24,7 @@ from penstock.components.packing.component import Pack
 from penstock.components.packing.options import PackOptions
 from penstock.components.trainer.base_model import weights_digest
 from penstock.pipelines.blocks.config import PipelineConfig
-from penstock.pipelines.blocks.history import base_model, baseline, last_spans
+from penstock.pipelines.blocks.history import base_model, baseline, baseline_statistics, last_spans
 from penstock.pipelines.config.code_digest import code_digest
 
 _BLESSED = "blessed"
@@ -73,14 +74,23 @@ def training_pipeline(
     # ExampleAnomalies of each split
     example_validator = ExampleValidator(statistics=statistics, schema=schema)
 
+    # ExampleStatistics of the run that blessed a model last
+    before = [baseline_statistics(statistics)] if config.max_drift < 1 else []
+
     # verdict: String; stops the run where the data is unfit
+    limits = GateOptions(
+        max_quarantined_share=config.ingest.max_quarantined_share,
+        max_label_share=config.max_label_share,
+        max_drift=config.max_drift,
+        max_skew=config.max_skew,
+    )
     all_gates = [
         ValidationGate(
             statistics=statistics,
             anomalies=example_validator.outputs["anomalies"],
             examples=examples,
-            label=label,
-            max_quarantined_share=config.ingest.max_quarantined_share,
+            baseline=before[0].outputs["statistics"] if before else None,
+            **asdict(replace(limits, label=label)),
         ).with_id("ValidationGate" if label == labels[0] else f"ValidationGate.{label}")
         for label in labels
     ]
@@ -167,6 +177,7 @@ def training_pipeline(
             statistics_gen,
             schema_gen,
             example_validator,
+            *before,
             *all_gates,
             *spans,
             transform,

@@ -103,6 +103,22 @@ def test_a_base_model_by_its_path_is_an_option_of_the_trainer_with_its_content(t
     assert options(path) == (path, hashlib.sha256(b"weights").hexdigest())
 
 
+def test_a_limit_of_drift_brings_the_data_blessed_last_to_the_gate(tmp_path):
+    def gate(**limits):
+        pipeline = create_pipeline(replace(TaxiConfig(), root=str(tmp_path), **limits))
+        node = next(node for node in pipeline.components if node.id == "ValidationGate")
+        (task,) = [one for one in plan_pipeline(pipeline).tasks if one.node_id == "ValidationGate"]
+        return node.exec_properties, "baselinestatistics" in task.upstream
+
+    options, has_baseline = gate(max_drift=0.2, max_skew=0.3, max_label_share=0.9)
+    assert has_baseline
+    assert (options["max_drift"], options["max_skew"]) == (0.2, 0.3)
+    assert options["max_label_share"] == 0.9
+    assert not gate(max_skew=0.3)[1]
+    with pytest.raises(UsageError, match=r"^max_skew must be within 0..1, got 2$"):
+        gate(max_skew=2)
+
+
 def test_a_push_to_kserve_needs_to_know_the_folder_as_kserve_does(tmp_path):
     config = replace(TaxiConfig(), root="/penstock/taxi", kserve=KServeOptions(name="taxi"))
     with pytest.raises(UsageError, match=r"^kserve.storage must say what KServe calls the folder"):
