@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from penstock.components.files.spool import local_folder
@@ -43,8 +44,9 @@ class EvaluationResult:
     """An evaluation of one model.
 
     Attributes:
-        metrics: Values by metric name, by slice (`OVERALL`, `trip_start_hour=14`), rows that lack
-            the feature as `trip_start_hour missing`; a metric that means nothing there is left out.
+        metrics: Values by metric name, of several targets `price/auc`, by slice (`OVERALL`,
+            `trip_start_hour=14`), rows that lack the feature as `trip_start_hour missing`; a metric
+            that means nothing there is left out.
         failures: What kept the model from being blessed, one line each.
         deciding_metric: A metric with a threshold, else one of `metrics`; None without any.
         higher_is_better: Whether more of it is better.
@@ -145,6 +147,15 @@ def slice_name(key: Any) -> str:
     return ", ".join(parts) or OVERALL
 
 
+def _name(key: Any) -> str:
+    """A TFMA metric key as text: `auc`, of one of several targets `price/auc`; rows have none."""
+    return key.name if key.name == EXAMPLE_COUNT else _of_output(key.output_name, key.name)
+
+
+def _of_output(output: str, metric: str) -> str:
+    return f"{output.removesuffix('_xf')}/{metric}" if output else metric
+
+
 def _values(message: Any, models: tuple[str, ...]) -> Iterator[tuple[str, float]]:
     """The scalar metrics of one model, differences to another left out."""
     for entry in message.metric_keys_and_values:
@@ -153,7 +164,7 @@ def _values(message: Any, models: tuple[str, ...]) -> Iterator[tuple[str, float]
             continue
         if kind in ("double_value", "bounded_value"):
             value = getattr(entry.value, kind).value
-            yield key.name, value.value if hasattr(value, "value") else value
+            yield _name(key), value.value if hasattr(value, "value") else value
 
 
 def _positives(directory: str) -> dict[str, tuple[float, float]]:
@@ -175,10 +186,8 @@ def _failures(directory: str) -> Iterator[str]:
         for part in message.metric_validations_per_slice:
             where = slice_name(part.slice_key)
             for failure in part.failures:
-                yield (
-                    f"{failure.metric_key.name} of {where} is {_number(failure.metric_value)}; "
-                    f"expected {_expected(failure)}"
-                )
+                name, value = _name(failure.metric_key), _number(failure.metric_value)
+                yield f"{name} of {where} is {value}; expected {_expected(failure)}"
 
 
 def _number(value: Any) -> str:
@@ -215,8 +224,9 @@ def _thresholds(directory: str) -> Iterator[Threshold]:
     with open(os.path.join(directory, "eval_config.json"), encoding="utf-8") as file:
         config = json.load(file)["evalConfig"]
     for spec in config.get("metricsSpecs", ()):
-        for metric in spec.get("metrics", ()):
-            name = _metric_name(metric)
+        outputs = spec.get("outputNames") or [""]
+        for output, metric in product(outputs, spec.get("metrics", ())):
+            name = _of_output(output, _metric_name(metric))
             if "threshold" in metric:
                 yield _threshold(name, OVERALL, metric["threshold"])
             for entry in metric.get("perSliceThresholds", ()):

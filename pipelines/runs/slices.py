@@ -42,18 +42,26 @@ def meaningful(
     kept: dict[str, dict[str, float]] = {}
     for where, values in metrics.items():
         kept[where] = {name: value for name, value in values.items() if not math.isnan(value)}
-        for name in values.keys() & _AREAS:
-            if values[name] == 0:
-                known = positives() if known is None else known
-                if _has_one_class(values, known.get(where)):
-                    del kept[where][name]
+        for name in [name for name in values if _metric(name) in _AREAS and values[name] == 0]:
+            known = positives() if known is None else known
+            target = name[: -len(_metric(name))]
+            recall = values.get(f"{target}recall", 0.0)
+            # The plots' counts are of the only target.
+            counted = None if target else known.get(where)
+            if _has_one_class(recall, values.get(EXAMPLE_COUNT), counted):
+                del kept[where][name]
     return kept
 
 
-def _has_one_class(values: Mapping[str, float], counted: tuple[float, float] | None) -> bool:
+def _metric(name: str) -> str:
+    """`auc` of `price/auc`."""
+    return name.rpartition("/")[2]
+
+
+def _has_one_class(recall: float, rows: float | None, counted: tuple[float, float] | None) -> bool:
     if counted is not None:
         return counted[0] in (0, counted[1])
-    return math.isnan(values.get("recall", 0.0)) or values.get(EXAMPLE_COUNT) == 1
+    return math.isnan(recall) or rows == 1
 
 
 def rows_in_no_slice(
@@ -81,7 +89,7 @@ def rows_in_no_slice(
             continue
         name = ", ".join(by) + MISSING
         found[name] = {EXAMPLE_COUNT: rows}
-        for metric in overall.keys() & _MEANS:
+        for metric in (name for name in overall if _metric(name) in _MEANS):
             if all(metric in values for values in slices):
                 elsewhere = sum(values[metric] * values[EXAMPLE_COUNT] for values in slices)
                 # To nine digits, which is what float sums of so many rows keep.

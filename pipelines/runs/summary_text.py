@@ -100,6 +100,8 @@ def _print_evaluation(out: Console, evaluation: EvaluationResult) -> None:
     worst = evaluation.worst_slices(_WORST_SLICES)
     missing = [name for name in evaluation.metrics if name.endswith(MISSING)]
     names = sorted(evaluation.metrics.get(OVERALL, {}))
+    if "/" in str(evaluation.deciding_metric):  # of several targets, what a threshold is for
+        names = [EXAMPLE_COUNT, *dict.fromkeys(limit.metric for limit in evaluation.thresholds)]
     rows = [
         [name, *(_cell(metric, evaluation.metrics[name].get(metric)) for metric in names)]
         for name in dict.fromkeys((OVERALL, *worst, *missing))

@@ -70,6 +70,29 @@ def test_small_slices_and_rows_in_no_slice_are_there_too(folder):
     assert result.worst_slices(1, min_examples=30) == ["hour missing"]
 
 
+def test_metrics_and_thresholds_of_several_targets_have_their_names(folder):
+    of_both = metrics_for_slice_pb2.MetricsForSlice()
+    for output, accuracy in (("price_xf", 0.4), ("rent_xf", 0.9)):
+        for entry in metrics(accuracy, 100).metric_keys_and_values:
+            entry.key.output_name = output
+            of_both.metric_keys_and_values.append(entry)
+    tfrecord(folder / "metrics-00000-of-00001.tfrecord", [of_both])
+    limit = {"threshold": {"valueThreshold": {"lowerBound": 0.8}}}
+    specs = [
+        {"outputNames": [output], "metrics": [{"className": "BinaryAccuracy", **limit}]}
+        for output in ("price_xf", "rent_xf")
+    ]
+    written = json.dumps({"evalConfig": {"metricsSpecs": specs}})
+    (folder / "eval_config.json").write_text(written)
+    result = read_evaluation(str(folder))
+    assert result.metrics == {
+        OVERALL: {"price/binary_accuracy": 0.4, "rent/binary_accuracy": 0.9, "example_count": 100.0}
+    }
+    assert result.deciding_metric == "price/binary_accuracy"
+    limited = [limit.metric for limit in result.thresholds]
+    assert limited == ["price/binary_accuracy", "rent/binary_accuracy"]
+
+
 def test_worst_means_largest_where_less_is_better():
     values = {OVERALL: {"loss": 1.0}, "a": {"loss": 2.0}, "b": {"loss": 3.0}}
     result = EvaluationResult(values, (), "loss", higher_is_better=False)
