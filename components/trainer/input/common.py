@@ -1,6 +1,7 @@
 """The links that rows, packed rows and images have in common: open, look, interleave, tune."""
 
 import atexit
+import re
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -122,6 +123,10 @@ def share_of_worker(
     return files, rows_of_replica(options, context)
 
 
+# Around TensorFlow's words: {{function_node ...}} Name: <unknown>, ... [Op:ParseExampleV2]
+_OF_THE_OP = re.compile(r"^\{\{.*?\}\} |Name: <unknown>, | \[Op:\w+\]")
+
+
 def first_record(
     files: InputFiles, parse: Callable[[tf.Tensor], T], expected: str, *, has_lists: bool = False
 ) -> T:
@@ -150,7 +155,8 @@ def first_record(
                 f"{file}: not a readable TFRecord ({error.message}); `penstock verify` says more"
             ) from error
         except tf.errors.InvalidArgumentError as error:
-            reason = expected.format(reason=error.message)
+            words = _OF_THE_OP.sub("", error.message)
+            reason = expected.format(reason=" ".join(words.split()))
             raise DataError(f"{file}: the first record {reason}") from error
     raise DataError(
         f"no records in {files.files[0]} and {len(files.files) - 1} other shards; "

@@ -222,7 +222,7 @@ def _open(
         first_record(
             files,
             lambda record: parse(record[tf.newaxis]),
-            "does not fit the schema ({reason})",
+            "does not fit the spec or schema ({reason})",
             has_lists=feature_lists is not None,
         )
     except ValueError as error:  # a kind of feature where TensorFlow has none

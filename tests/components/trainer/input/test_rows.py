@@ -210,7 +210,14 @@ def test_a_cache_that_does_not_fit_is_refused_with_the_numbers(shards, data, mon
             {},
             {"spec": {"absent": tf.io.FixedLenFeature([1], tf.int64)}},
             DataError,
-            "data_tfrecord-00000-of-00003: the first record does not fit the schema",
+            "data_tfrecord-00000-of-00003: the first record does not fit the spec or schema (",
+        ),
+        (
+            {},
+            {"spec": {"row": tf.io.FixedLenFeature([1], tf.float32)}},
+            DataError,
+            "or schema (Key: row, Index: 0. Data types don't match. Data type: int64 but expected "
+            "type: float)",
         ),
     ],
 )
