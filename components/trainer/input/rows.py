@@ -94,6 +94,7 @@ def train_input_fn(
         Dataset of `(features, label)`, or of `features` without a label. `features` maps names
         to tensors whose first dimension is the batch size, ragged ones padded to the longest of
         the batch; each pass over the files comes in another order and has each row once.
+        Put a `prefetch` behind a `map` of your own: TensorFlow adds none.
 
     Raises:
         DataError: There are no rows, or the records do not fit `spec`.
