@@ -113,7 +113,7 @@ def test_a_run_with_nan_loss(taxi_run):
     assert report.verdict.sentence.startswith("Trainer: the loss became nan at step ")
     assert (report.training, report.evaluation, report.model) == (None, None, None)
     assert report.missing == []
-    found = {node.name: node.state for node in report.pipeline.nodes}
+    found = {node.node: node.state for node in report.pipeline.nodes}
     assert (found["Transform"], found["Trainer"], found["Pusher"]) == (
         "cached",
         "failed",

@@ -171,7 +171,7 @@ def test_workers_share_each_pass_whatever_the_number_of_files(tmp_path, data, sh
 
 def test_too_few_files_for_the_workers_of_an_evaluation_are_refused(tmp_path, data):
     data.write_shards(tmp_path, (6, 7))
-    with pytest.raises(DataError, match=r"2 file\(s\) for 4 workers: write at least 4 shards"):
+    with pytest.raises(DataError, match="2 files for 4 workers: write at least 4 shards"):
         eval_input_fn(
             [str(tmp_path / "Split-train" / "*")],
             data.spec,
