@@ -25,6 +25,7 @@ from penstock.pipelines.kubeflow.resources import (
     Retry,
     Volume,
     check_object_name,
+    check_secret,
     check_texts,
 )
 from penstock.pipelines.runs.metadata_store import MySqlStore
@@ -50,6 +51,8 @@ class Placement:
         run_as_user: User and group id of the containers, not 0; the image's own.
         affinity: What the Kubernetes nodes of every pod must have, all of it.
         image_pull_secrets: Names of the secrets that log in to the image's registry.
+        secret_env: By a secret's name, the environment variable that each of its keys becomes in
+            every pod: `{database: {user: PENSTOCK_SQL_USER, password: PENSTOCK_SQL_PASSWORD}}`.
         pod_labels: Labels of every pod.
         pod_annotations: Its annotations, as the GCS FUSE driver wants one.
         image_paths: Folders of the image that a pipeline may name though the volume lacks them.
@@ -68,6 +71,7 @@ class Placement:
     run_as_user: int = 65532
     affinity: tuple[Affinity, ...] = ()
     image_pull_secrets: tuple[str, ...] = ()
+    secret_env: dict = field(default_factory=dict)
     pod_labels: dict = field(default_factory=dict)
     pod_annotations: dict = field(default_factory=dict)
     image_paths: tuple[str, ...] = ()
@@ -88,6 +92,8 @@ class Placement:
             raise UsageError(f"workers must be 1 or more, got {self.workers}")
         for name in self.image_pull_secrets:
             check_object_name("image_pull_secrets", name)
+        for name, variables in self.secret_env.items():
+            check_secret(f"secret_env.{name}", name, variables)
         check_texts("pod_labels", self.pod_labels)
         check_texts("pod_annotations", self.pod_annotations)
         for path in self.image_paths:

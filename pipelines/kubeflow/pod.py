@@ -45,6 +45,8 @@ def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
         )
         if secret.tls_name:
             kubernetes.use_secret_as_volume(step, secret.tls_name, MYSQL_TLS)
+    for name, variables in placement.secret_env.items():
+        kubernetes.use_secret_as_env(step, secret_name=name, secret_key_to_env=variables)
     gpu = placement.gpu
     if leaves_work or (gpu is not None and not gpu.is_for(task.node_id, task.component)):
         gpu = None

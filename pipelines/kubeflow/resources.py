@@ -16,6 +16,7 @@ _MEMORY = re.compile(r"^\d+(Ki|Mi|Gi|Ti|K|M|G|T|)$")
 # What Kubernetes takes for a name of an object, and for the key of a label or an environment.
 _NAME = re.compile(r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$")
 _KEY = re.compile(r"^[-._a-zA-Z0-9/]+$")
+_VARIABLE = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_]*$")
 
 
 @dataclass(frozen=True)
@@ -224,3 +225,13 @@ def check_texts(name: str, texts: dict) -> None:
         _match(_KEY, str(key), name, "labels")
         if not isinstance(value, str):
             raise UsageError(f"{name}: quote the value of {key}, {value!r}")
+
+
+def check_secret(where: str, name: str, variables: dict) -> None:
+    """Refuse what is no secret whose keys become environment variables."""
+    check_object_name(where, name)
+    if not isinstance(variables, dict) or not variables:
+        raise UsageError(f"{where}: expected KEY: VARIABLE for each key, got {variables!r}")
+    for key, variable in variables.items():
+        _match(_KEY, str(key), where, "a key of a secret")
+        _match(_VARIABLE, str(variable), f"{where}.{key}", "an environment variable's name")

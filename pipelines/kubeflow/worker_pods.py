@@ -91,6 +91,12 @@ def _container(placement: Placement, node_id: str, image: str) -> dict[str, Any]
             "capabilities": {"drop": ["ALL"]},
         },
     }
+    if placement.secret_env:
+        container["env"] = [
+            {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+            for secret, variables in placement.secret_env.items()
+            for key, variable in variables.items()
+        ]
     if placement.volume:
         mount = {"name": "penstock", "mountPath": placement.volume.mount_path}
         container["volumeMounts"] = [mount]

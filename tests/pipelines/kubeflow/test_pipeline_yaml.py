@@ -294,6 +294,16 @@ def test_mysql_is_logged_in_to_by_reference(small_plan, tmp_path, host, written)
     ]
 
 
+def test_keys_of_secrets_are_variables_of_every_pod(small_plan, tmp_path):
+    placement = Placement(secret_env={"churn-db": {"user": "PENSTOCK_SQL_USER"}})
+    _, platform = _compiled(small_plan, tmp_path, placement)
+
+    for executor in platform.values():
+        (secret,) = executor["secretAsEnv"]
+        assert secret["secretName"] == "churn-db"
+        assert secret["keyToEnv"] == [{"secretKey": "user", "envVar": "PENSTOCK_SQL_USER"}]
+
+
 def test_a_connection_to_mysql_is_encrypted_by_a_secret(small_plan, tmp_path):
     placement = Placement(
         metadata_mysql=MySqlStore("db.example"), mysql_secret=MySqlSecret(tls_name="db-tls")

@@ -187,6 +187,7 @@ PLACEMENT = Placement(
     image_pull_secrets=("registry",),
     nodes={"Trainer": {"memory_request": "16Gi", "memory_limit": "32Gi"}},
     pod_labels={"team": "mine"},
+    secret_env={"bucket": {"id": "AWS_ACCESS_KEY_ID"}},
 )
 JOB = worker_job(PLACEMENT, "Trainer", IMAGE)
 
@@ -213,6 +214,8 @@ def test_each_worker_gets_what_the_trainer_would_alone():
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["containers"][0]["volumeMounts"] == [{"name": "penstock", "mountPath": "/penstock"}]
     assert template["metadata"]["labels"]["team"] == "mine"
+    reference = {"secretKeyRef": {"name": "bucket", "key": "id"}}
+    assert spec["containers"][0]["env"] == [{"name": "AWS_ACCESS_KEY_ID", "valueFrom": reference}]
 
 
 @pytest.mark.parametrize(
