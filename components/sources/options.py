@@ -35,7 +35,8 @@ class ColumnOptions(KindOptions):
         schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the columns;
             without one the types that the data state do, or a sample where they state none.
         extra_columns: What becomes of a column that the schema, or without one the sample, does
-            not have: `reject` stops and names it, `drop` leaves it out.
+            not have, or in Parquet without a schema that no feature can hold: `reject` stops and
+            names it, `drop` leaves it out.
         non_finite: NaN and infinity in columns of floats: `reject` the row, read as `null`, or
             `keep`. A finite number beyond float32 is always rejected.
         allow_empty: Whether no rows, as of an empty file, are fine instead of an error.

@@ -62,10 +62,14 @@ class ParquetFile(OpenedFile):
         if feature is None:
             raise DataError(
                 f"{self.path}: column {name!r} has type {arrow_type}, which no feature can hold; "
-                "flatten it into columns of numbers, text or lists of those, or leave it out of a "
-                "schema and set `extra_columns='drop'`"
+                "flatten it into columns of numbers, text or lists of those, or set "
+                "`extra_columns='drop'`, which leaves it out if no schema names it"
             )
         return feature
+
+    def can_hold(self, name: str) -> bool:
+        """Whether a feature can hold a column."""
+        return feature_type(self.schema.field(name).type) is not None
 
     def is_text(self, name: str) -> bool:
         """Whether a column's values are UTF-8 text, or there are none."""

@@ -4,6 +4,7 @@ Opening it reads every footer and hashes every file. Nested columns other than l
 values are refused by name, and pickled extension types without running their code.
 """
 
+import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -35,7 +36,7 @@ from penstock.components.sources.batches import (
     next_batch_rows,
 )
 from penstock.components.sources.cutting import SNAP_SHARE, RowStart, cut_files
-from penstock.components.sources.layout import check_layouts
+from penstock.components.sources.layout import check_layouts, shown
 from penstock.components.sources.opened_files import OpenedFiles
 from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.parquet.file import ParquetFile, open_reader, scan_part
@@ -44,6 +45,8 @@ from penstock.components.sources.python_values import row_json
 from penstock.components.sources.schema import read_schema
 from penstock.components.sources.spread import Spread, here
 from penstock.components.tfrecord.feature_kind import FeatureKind
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -232,7 +235,7 @@ def _columns(files: Sequence[ParquetFile], options: SourceOptions) -> tuple[Colu
     check_layouts(files, schema, options)
     columns = []
     wanted = {one.name: one for one in schema}
-    for name in wanted or files[0].names:
+    for name in wanted or _kept(files, options):
         having = [file for file in files if name in file.names]
         typed = next((f for f in having if f.feature(name)[0] is not None), (having or files)[0])
         kind, is_list = typed.feature(name) if having else (None, False)
@@ -247,6 +250,17 @@ def _columns(files: Sequence[ParquetFile], options: SourceOptions) -> tuple[Colu
         _check_units(name, having)
         columns.append(column)
     return tuple(columns)
+
+
+def _kept(files: Sequence[ParquetFile], options: SourceOptions) -> list[str]:
+    names = list(files[0].names)
+    if options.extra_columns == "reject":
+        return names
+    held = [name for name in names if all(file.can_hold(name) for file in files)]
+    if 0 < len(held) < len(names):
+        left_out = shown([name for name in names if name not in held])
+        _LOG.warning("%s: left out %s, which no feature can hold", files[0].path, left_out)
+    return held or names
 
 
 def _check_units(name: str, files: Sequence[ParquetFile]) -> None:

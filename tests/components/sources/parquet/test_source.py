@@ -153,8 +153,17 @@ def test_nested_types_are_named(write, array, shown):
     assert shown.split("<")[0] in message
     assert message.endswith(
         ", which no feature can hold; flatten it into columns of numbers, text or lists of those, "
-        "or leave it out of a schema and set `extra_columns='drop'`"
+        "or set `extra_columns='drop'`, which leaves it out if no schema names it"
     )
+
+
+def test_nested_columns_are_left_out_on_request(write, read_out, caplog):
+    path = write({"a": pa.array([1]), "deep": pa.array([{"b": 1}])})
+    options = SourceOptions(extra_columns="drop")
+    assert read_out(open_source(path, options)).rows == [[1]]
+    assert caplog.messages == [f"{path}: left out 'deep', which no feature can hold"]
+    with pytest.raises(DataError, match="column 'deep' has type struct"):
+        open_source(write({"deep": pa.array([{"b": 1}])}), options)
 
 
 def test_nested_column_that_the_schema_drops_is_no_hindrance(write, tmp_path, read_out):
