@@ -84,7 +84,7 @@ from .components.trainer.input.rows import eval_input_fn, train_input_fn
 from .components.trainer.input.start import InputStart
 from .components.trainer.loop import train
 from .components.trainer.options import EarlyStop, TrainOptions
-from .components.trainer.serving import serve_columns
+from .components.trainer.serving import Served, serve_columns
 from .components.trainer.trackers.options import TrackOptions
 from .components.trainer.utilisation.record import InputFacts
 from .components.trainer.workers import join_workers
@@ -174,6 +174,7 @@ __all__ = [
     "Placement",
     "Pusher",
     "Rows",
+    "Served",
     "ServingCheck",
     "ShardOptions",
     "ShardedExampleGen",
