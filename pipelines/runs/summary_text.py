@@ -101,7 +101,8 @@ def _print_evaluation(out: Console, evaluation: EvaluationResult) -> None:
     missing = [name for name in evaluation.metrics if name.endswith(MISSING)]
     names = sorted(evaluation.metrics.get(OVERALL, {}))
     if "/" in str(evaluation.deciding_metric):  # of several targets, what a threshold is for
-        names = [EXAMPLE_COUNT, *dict.fromkeys(limit.metric for limit in evaluation.thresholds)]
+        limited = (limit.metric for limit in evaluation.thresholds)
+        names = [*dict.fromkeys((EXAMPLE_COUNT, str(evaluation.deciding_metric), *limited))]
     rows = [
         [name, *(_cell(metric, evaluation.metrics[name].get(metric)) for metric in names)]
         for name in dict.fromkeys((OVERALL, *worst, *missing))

@@ -43,6 +43,16 @@ def test_an_evaluation_of_few_rows_is_told(capsys, rows, is_told):
     assert (line in capsys.readouterr().out.splitlines()) == is_told
 
 
+def test_several_targets_without_thresholds_show_the_metric_that_slices_go_by(capsys):
+    metrics = {"overall": {"price/auc": 0.9, "rent/auc": 0.8, "example_count": 200.0}}
+    evaluation = EvaluationResult(metrics, (), "price/auc", higher_is_better=True)
+    none = (None,) * 5
+    show_summary(RunSummary("taxi", "run-1", (), *none, evaluation, True, None, None))
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["example_count", "price/auc"] in lines
+    assert ["overall", "200", "0.9000"] in lines
+
+
 def test_a_model_that_cannot_be_served_is_told(runs, capsys):
     blessing = runs.artifact("InfraBlessing", runs.folder / "check", blessed=0)
     runs.node("run-1", "Trainer", outputs=[runs.artifact("Model", "/model")])
