@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any
 
 from penstock.components.files.spool import local_folder
@@ -149,10 +148,11 @@ def slice_name(key: Any) -> str:
 
 def _name(key: Any) -> str:
     """A TFMA metric key as text: `auc`, of one of several targets `price/auc`; rows have none."""
-    return key.name if key.name == EXAMPLE_COUNT else _of_output(key.output_name, key.name)
+    return key.name if key.name == EXAMPLE_COUNT else of_output(key.output_name, key.name)
 
 
-def _of_output(output: str, metric: str) -> str:
+def of_output(output: str, metric: str) -> str:
+    """`price/auc` of the output `price_xf`; of the only one, the empty text, `auc`."""
     return f"{output.removesuffix('_xf')}/{metric}" if output else metric
 
 
@@ -224,18 +224,19 @@ def _thresholds(directory: str) -> Iterator[Threshold]:
     with open(os.path.join(directory, "eval_config.json"), encoding="utf-8") as file:
         config = json.load(file)["evalConfig"]
     for spec in config.get("metricsSpecs", ()):
-        outputs = spec.get("outputNames") or [""]
-        for output, metric in product(outputs, spec.get("metrics", ())):
-            name = _of_output(output, _metric_name(metric))
-            if "threshold" in metric:
-                yield _threshold(name, OVERALL, metric["threshold"])
-            for entry in metric.get("perSliceThresholds", ()):
-                yield _threshold(name, _where(entry), entry.get("threshold", {}))
-        for name, raw in spec.get("thresholds", {}).items():
-            yield _threshold(name, OVERALL, raw)
-        for name, entries in spec.get("perSliceThresholds", {}).items():
-            for entry in entries.get("thresholds", ()):
-                yield _threshold(name, _where(entry), entry.get("threshold", {}))
+        for output in spec.get("outputNames") or [""]:
+            for metric in spec.get("metrics", ()):
+                name = of_output(output, _metric_name(metric))
+                if "threshold" in metric:
+                    yield _threshold(name, OVERALL, metric["threshold"])
+                for entry in metric.get("perSliceThresholds", ()):
+                    yield _threshold(name, _where(entry), entry.get("threshold", {}))
+            for metric, raw in spec.get("thresholds", {}).items():
+                yield _threshold(of_output(output, metric), OVERALL, raw)
+            for metric, entries in spec.get("perSliceThresholds", {}).items():
+                name = of_output(output, metric)
+                for entry in entries.get("thresholds", ()):
+                    yield _threshold(name, _where(entry), entry.get("threshold", {}))
 
 
 def _metric_name(metric: Mapping[str, Any]) -> str:

@@ -79,8 +79,8 @@ def test_metrics_and_thresholds_of_several_targets_have_their_names(folder):
     tfrecord(folder / "metrics-00000-of-00001.tfrecord", [of_both])
     limit = {"threshold": {"valueThreshold": {"lowerBound": 0.8}}}
     specs = [
-        {"outputNames": [output], "metrics": [{"className": "BinaryAccuracy", **limit}]}
-        for output in ("price_xf", "rent_xf")
+        {"outputNames": ["price_xf"], "metrics": [{"className": "BinaryAccuracy", **limit}]},
+        {"outputNames": ["rent_xf"], "thresholds": {"binary_accuracy": limit["threshold"]}},
     ]
     written = json.dumps({"evalConfig": {"metricsSpecs": specs}})
     (folder / "eval_config.json").write_text(written)
