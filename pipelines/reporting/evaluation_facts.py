@@ -15,6 +15,7 @@ from penstock.pipelines.runs.evaluation_result import (
     EXAMPLE_COUNT,
     OVERALL,
     EvaluationResult,
+    of_output,
     read_evaluation,
     read_plots,
 )
@@ -156,9 +157,24 @@ def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFa
 def _intervals(
     result: EvaluationResult, closer: Sequence[CloserFacts]
 ) -> dict[str, dict[str, Interval]]:
-    # Of several targets the metrics have the same names.
-    errors = closer[0].squares_errors if len(closer) == 1 else {}
-    return {name: intervals(of, errors.get(name, 0.0)) for name, of in result.metrics.items()}
+    """By slice and metric; each of several targets, `price/auc`, by its own metrics alone."""
+    several = len(closer) > 1
+    errors = {of_output(one.target if several else "", ""): one.squares_errors for one in closer}
+    found: dict[str, dict[str, Interval]] = {}
+    for where, metrics in result.metrics.items():
+        of_target: dict[str, dict[str, float]] = {}
+        for name, value in metrics.items():
+            prefix, slash, metric = name.rpartition("/")
+            of_target.setdefault(prefix + slash, {})[metric] = value
+        rows = metrics.get(EXAMPLE_COUNT, 0.0)
+        found[where] = {
+            f"{prefix}{metric}": ends
+            for prefix, of in of_target.items()
+            for metric, ends in intervals(
+                {**of, EXAMPLE_COUNT: rows}, errors.get(prefix, {}).get(where, 0.0)
+            ).items()
+        }
+    return found
 
 
 def _is_weighted(uri: str) -> bool:
