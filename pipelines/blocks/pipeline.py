@@ -79,10 +79,11 @@ def training_pipeline(
 
     # verdict: String; stops the run where the data is unfit
     limits = GateOptions(
-        max_quarantined_share=config.ingest.max_quarantined_share,
-        max_label_share=config.max_label_share,
-        max_drift=config.max_drift,
-        max_skew=config.max_skew,
+        # TFX refuses a whole number for a float
+        max_quarantined_share=float(config.ingest.max_quarantined_share),
+        max_label_share=float(config.max_label_share),
+        max_drift=float(config.max_drift),
+        max_skew=float(config.max_skew),
     )
     all_gates = [
         ValidationGate(

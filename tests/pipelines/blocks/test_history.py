@@ -114,8 +114,8 @@ def test_a_limit_of_drift_brings_the_data_blessed_last_to_the_gate(tmp_path):
     assert has_baseline
     assert (options["max_drift"], options["max_skew"]) == (0.2, 0.3)
     assert options["max_label_share"] == 0.9
-    assert not gate(max_skew=0.3)[1]
-    with pytest.raises(UsageError, match=r"^max_skew must be within 0..1, got 2$"):
+    assert not gate(max_skew=0)[1]
+    with pytest.raises(UsageError, match=r"^max_skew must be within 0..1, got 2.0$"):
         gate(max_skew=2)
 
 
