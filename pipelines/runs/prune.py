@@ -41,8 +41,9 @@ class PrunePlan:
 def plan_prune(store: Any, *, keep: int, interrupted: bool = False) -> PrunePlan:
     """Find what the newest runs of each pipeline, and its newest blessed model, do not need.
 
-    Kept is all that they were given or gave, and all that this was made from. Files that a user
-    imported, and models in a serving folder, are never touched.
+    Kept is all that they were given or gave, all that this was made from, and the statistics of
+    the blessed model's run. Files that a user imported, and models in a serving folder, are never
+    touched.
 
     Args:
         store: An open `ml_metadata.MetadataStore`.
@@ -128,6 +129,9 @@ def _roots(runs: Sequence[RunRecord], kept: Sequence[RunRecord]) -> Iterator[int
             is_newest_blessed = blesses and run.pipeline not in seen
             if is_newest_blessed:
                 seen.add(run.pipeline)
+                # What the gate of the next run measures drift from.
+                given = (artifact for other in run.nodes for artifact in other.outputs)
+                yield from (a.id for a in given if a.type == "ExampleStatistics")
             if is_kept or is_newest_blessed:
                 yield from (artifact.id for artifact in (*node.inputs, *node.outputs))
 

@@ -97,6 +97,18 @@ def test_what_nothing_kept_rests_on_goes(made, tmp_path):
     assert sizes == {"run-4": 2000, "run-3": 1000, "run-2": 2000, "run-1": 1000}
 
 
+def test_statistics_that_drift_is_measured_from_stay(made, tmp_path):
+    for run, blessed in (("run-1", True), ("run-2", True), ("run-3", False), ("run-4", False)):
+        examples = made.ingest(run)
+        found = made._give("StatisticsGen", "ExampleStatistics")
+        made.runs.node(run, "StatisticsGen", inputs=examples, outputs=[found])
+        made.train(run, examples, blessed=blessed)
+    call("runs", "prune", tmp_path, "--keep", 1, "--yes")
+    # Of run-2, blessed last, and of run-4, which is kept.
+    left = {place for place in made.left() if place.startswith("StatisticsGen/")}
+    assert left == {"StatisticsGen/6", "StatisticsGen/14"}
+
+
 def test_a_run_under_way_is_kept_unless_none_is(made, runs, tmp_path):
     old = made.ingest("run-1")
     runs.node("run-1", "Trainer", "running", old)
