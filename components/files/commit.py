@@ -131,7 +131,8 @@ def _refuse_address(target: str | os.PathLike[str]) -> None:
 
 def _refuse_place(target: str | os.PathLike[str]) -> None:
     # Not `Path.exists`, which raises in a folder that may not be looked into.
-    above = next(one for one in Path(os.path.abspath(target)).parents if os.path.exists(one))
+    path = Path(os.path.abspath(target))
+    above = next(one for one in (*path.parents, path) if os.path.exists(one))  # `/` is below none
     if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
         problem = "you may not write there" if above.is_dir() else "is a file"
         raise UsageError(f"{target}: {above}: {problem}; name another output")

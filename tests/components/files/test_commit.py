@@ -35,6 +35,11 @@ def test_a_failed_block_leaves_nothing(tmp_path):
     assert names(tmp_path) == []
 
 
+def test_the_root_of_all_folders_is_refused():
+    with pytest.raises(UsageError, match=r"^/(: /: you may not write there| exists already); name"):
+        check_target("/")
+
+
 def test_an_empty_folder_is_filled(tmp_path):
     (tmp_path / "out").mkdir()
     with attempt(tmp_path / "out") as folder:
