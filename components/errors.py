@@ -62,5 +62,5 @@ def short_error(error: BaseException, limit: int = 200) -> str:
 
 def counted(number: float, noun: str) -> str:
     """`no faults`, `1 fault`, `1,234 faults`, `1.5 cores`."""
-    amount = f"{number:,}".removesuffix(".0") if number else "no"
+    amount = f"{round(number, 2):,}".removesuffix(".0") if number else "no"
     return f"{amount} {noun}" if number == 1 else f"{amount} {noun}s"
