@@ -155,7 +155,8 @@ def _scan_from(
                 break
             if block.offset // size != cell:
                 cell = block.offset // size
-                wanted = sampler.wanted(header, cell) if sampler else 0
+                # Large rows may be fewer in a cell than are wanted of it: the next one makes up.
+                wanted = max(wanted, sampler.wanted(header, cell)) if sampler else 0
                 found.checkpoints.append((block.offset, found.rows, found.lines))
             if sampler and sample and wanted and block.broken_at is None:
                 head = block.head(wanted)

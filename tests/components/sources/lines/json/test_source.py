@@ -144,6 +144,14 @@ def test_a_line_beyond_the_limit_is_refused(write):
         open_source(path, JsonLinesOptions(max_row_bytes=100))
 
 
+def test_rows_that_fill_a_cell_are_sampled_on_in_the_next(write, monkeypatch):
+    monkeypatch.setattr(cells, "CELL_BYTES", 8192)
+    rows = [{"id": i, "text": "x" * 55} for i in range(250)]  # about 100 in a cell
+    path = write(*[*rows[:195], {**rows[195], "late": 1}, *rows[196:]])
+    columns = open_source(path, JsonLinesOptions(sample_rows=250)).columns
+    assert [column.name for column in columns] == ["id", "text", "late"]
+
+
 def test_options_of_tables_carry_over(write):
     path = write('{"a": NaN}', '{"a": 1.0}')
     rows, _ = read(open_source(path, SourceOptions(non_finite="null")))
