@@ -27,8 +27,6 @@ from penstock.pipelines.runs.summary import collect
 from penstock.pipelines.runs.unchanged import find_unchanged
 from penstock.pipelines.terminal.progress import Progress
 
-# TFX 1.21 calls it while ours calls TFX, and protobuf 6 lays it at our door.
-pytestmark = pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning")
 SETTLED = MadeFrom(is_settled=True)
 
 

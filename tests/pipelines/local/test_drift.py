@@ -23,8 +23,6 @@ from penstock.components.gates.gate import ValidationGate
 from penstock.pipelines.local.runner import NodeFailedError, run_locally
 from penstock.pipelines.terminal.progress import Progress
 
-pytestmark = pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning")
-
 
 @component
 def Describe(  # noqa: N802

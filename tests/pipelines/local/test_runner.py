@@ -23,9 +23,6 @@ from penstock.pipelines.local.runner import run_locally
 from penstock.pipelines.terminal.failures import NodeFailedError
 from penstock.pipelines.terminal.progress import Progress
 
-# TFX 1.21 calls it while ours calls TFX, and protobuf 6 lays it at our door.
-pytestmark = pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning")
-
 FAILED = metadata_store_pb2.Execution.FAILED
 RUNNING = metadata_store_pb2.Execution.RUNNING
 

@@ -31,10 +31,7 @@ from penstock.pipelines.local.runner import NodeFailedError, run_locally
 from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
 from penstock.pipelines.runs.run_record import all_runs, latest_run
 
-pytestmark = [
-    pytest.mark.faults,
-    pytest.mark.filterwarnings(r"ignore:label\(\) is deprecated:DeprecationWarning"),
-]
+pytestmark = pytest.mark.faults
 
 DAY_SECONDS = 24 * 3600
 SHARD = "Split-train/data_tfrecord-00001-of-00002"

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 import yaml
 from kfp import components
@@ -70,9 +68,9 @@ def test_refuses_what_may_change_and_what_is_none(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_component_takes_no_options_of_a_pipeline():
-    done = compile_("ingest", "--image", IMAGE, "--out", "c.yaml", "--set", "a=1")
+def test_a_component_takes_no_options_of_a_pipeline(tmp_path):
+    done = compile_("ingest", "--image", IMAGE, "--out", tmp_path / "c.yaml", "--set", "a=1")
 
     assert isinstance(done.exception, UsageError)
     assert str(done.exception).startswith("ingest is a component: the pipeline that calls it says")
-    assert not Path("c.yaml").exists()
+    assert not list(tmp_path.iterdir())
