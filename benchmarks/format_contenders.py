@@ -55,7 +55,7 @@ def _import_for(name: str) -> None:
         import pyarrow  # noqa: F401
         import tensorflow as tf
 
-        from penstock.components.tfrecord import encoder, frame_batch, writer  # noqa: F401
+        from penstock.components.tfrecord import encoder, writer  # noqa: F401
 
         tf.constant(0)
 

@@ -150,8 +150,7 @@ def write_penstock(users: list[User], count: int, path: Path) -> None:
     import pyarrow as pa
 
     from penstock.components.tfrecord.encoder import encode_examples
-    from penstock.components.tfrecord.frame_batch import frame_records
-    from penstock.components.tfrecord.writer import ShardWriter
+    from penstock.components.tfrecord.writer import ShardWriter, frame_records
 
     writer = ShardWriter(path.parent, path.name)
     for start in range(0, count, len(users)):

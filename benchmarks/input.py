@@ -31,9 +31,8 @@ def _write(root: Path, rows: int, count: int) -> None:
     import pyarrow as pa
 
     from penstock.components.tfrecord.encoder import encode_examples
-    from penstock.components.tfrecord.frame_batch import frame_records
     from penstock.components.tfrecord.sharding import shard_name
-    from penstock.components.tfrecord.writer import ShardWriter
+    from penstock.components.tfrecord.writer import ShardWriter, frame_records
 
     writers = [ShardWriter(root, shard_name(i, count)) for i in range(count)]
     for batch in made_table.batches(rows):

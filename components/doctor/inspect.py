@@ -17,10 +17,10 @@ from penstock.components.errors import DataError
 from penstock.components.packing.block import block_rows, is_packed
 from penstock.components.tfrecord.checked import find_scopes, shard_faults
 from penstock.components.tfrecord.example_proto import parse_example
-from penstock.components.tfrecord.find import find_tfrecords
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.records import Frame, RecordReader, open_file
+from penstock.components.tfrecord.unlisted import find_tfrecords
 
 # Parsing and adding up take 50-100 us a record: a tenth of a second.
 DEFAULT_RECORDS = 1000

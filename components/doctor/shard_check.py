@@ -44,7 +44,7 @@ class FileReport:
     faults: tuple[str, ...]
 
 
-def check_file(
+def check_shard(
     path: Path,
     *,
     shard: Shard | None = None,

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from penstock.components.doctor.shard_check import FileReport, check_file
+from penstock.components.doctor.shard_check import FileReport, check_shard
 from penstock.components.errors import DataError
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.tfrecord.checked import Scope, find_scopes, leftover, missing
-from penstock.components.tfrecord.find import find_tfrecords
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
-from penstock.components.tfrecord.unlisted import missing_members
+from penstock.components.tfrecord.unlisted import find_tfrecords, missing_members
 
 OnProgress = Callable[[int, int], None]
 
@@ -135,7 +134,7 @@ def _verify_listed(path: str, scope: Scope, meter: _Meter) -> VerifyReport:
         file = scope.root / shard.file
         if file.is_file():
             files.append(
-                check_file(
+                check_shard(
                     file,
                     shard=shard,
                     compression=scope.manifest.compression,
@@ -177,7 +176,7 @@ def _verify_unlisted(path: str, on_progress: OnProgress | None) -> VerifyReport:
     return VerifyReport(
         path,
         None,
-        tuple(check_file(file, on_bytes=meter.add) for file in found.files),
+        tuple(check_shard(file, on_bytes=meter.add) for file in found.files),
         () if one_file else tuple(missing_members(found.files)),
         (_NO_MANIFEST,),
         tuple(str(file) for file in found.skipped),

@@ -25,16 +25,16 @@ from penstock.components.sources.base import (
     Source,
 )
 from penstock.components.tfrecord.encoder import encode_examples
-from penstock.components.tfrecord.frame_batch import frame_records
-from penstock.components.tfrecord.large_records import (
+from penstock.components.tfrecord.manifest import Shard
+from penstock.components.tfrecord.sharding import shard_name, split_dir
+from penstock.components.tfrecord.writer import (
+    ShardWriter,
     digest_large,
     encode_large,
     frame_large,
+    frame_records,
     has_large_values,
 )
-from penstock.components.tfrecord.manifest import Shard
-from penstock.components.tfrecord.sharding import shard_name, split_dir
-from penstock.components.tfrecord.writer import ShardWriter
 
 # A batch may take some milliseconds; that is how often a person sees a difference.
 _TOLD_EVERY_SECONDS = 0.2

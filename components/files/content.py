@@ -10,9 +10,9 @@ from typing import BinaryIO, NamedTuple
 
 from penstock.components.errors import DataError
 from penstock.components.files.cells import CellStream, tree_digest
-from penstock.components.files.patience import PatientFile
 from penstock.components.files.remote import RemoteFile, is_read_in_parts, remote_file
 from penstock.components.files.remote_range import open_parts
+from penstock.components.files.retry import RetryingFile
 from penstock.components.files.spool import local_path
 from penstock.components.tfrecord.sharding import MIB
 
@@ -114,7 +114,7 @@ def scanned_content(path: str, before: tuple[int, int], cells: Sequence[bytes]) 
 def open_data(path: str) -> BinaryIO:
     """Open a data file for reading: of a store in parts, elsewhere remote its local copy.
 
-    What fails for a moment, opening or reading, is tried again (`patience.py`, `remote_retry.py`).
+    What fails for a moment, opening or reading, is tried again (`retry.py`).
 
     Raises:
         DataError: It cannot be; names it and the reason.
@@ -122,7 +122,7 @@ def open_data(path: str) -> BinaryIO:
     if is_read_in_parts(path):
         return open_parts(path if isinstance(path, RemoteFile) else remote_file(path))
     try:
-        return io.BufferedReader(PatientFile(local_path(path), path))
+        return io.BufferedReader(RetryingFile(local_path(path), path))
     except OSError as error:
         raise DataError(f"{path}: cannot be opened ({error.strerror})") from error
 

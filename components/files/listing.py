@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from penstock.components.errors import DataError, UsageError, counted
-from penstock.components.files.patience import patiently
 from penstock.components.files.remote import RemoteFile, find_files, has_glob, is_remote
+from penstock.components.files.retry import retry_local
 from penstock.components.tfrecord.recovery import recover
 
 _LOG = logging.getLogger(__name__)
@@ -94,7 +94,8 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
         return Listing((pattern,), ())
     elif os.path.isdir(pattern):
         found = (
-            os.path.join(pattern, name) for name in patiently(pattern, lambda: os.listdir(pattern))
+            os.path.join(pattern, name)
+            for name in retry_local(pattern, lambda: os.listdir(pattern))
         )
         listing = _by_extension(_without_stray(filter(os.path.isfile, found)), kind)
     elif glob.has_magic(pattern):

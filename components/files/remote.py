@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.address import FILE_SCHEMES, check_no_secret, masked, scheme_of
-from penstock.components.files.remote_retry import LOGIN_ADVICE, NotThereError, retried
 from penstock.components.files.remote_system import file_system
+from penstock.components.files.retry import LOGIN_ADVICE, NotThereError, retry_remote
 
 # What clients call what changes with the content, the surest first.
 _VERSION_KEYS = ("generation", "ETag", "etag", "Last-Modified", "LastModified", "mtime")
@@ -206,7 +206,7 @@ def ask(address: str, method: str, *arguments: Any, **named: Any) -> Any:
         UsageError: What reads it is not installed.
     """
     call: Callable[..., Any] = getattr(file_system(address), method)
-    return retried(address, lambda: call(str(address), *arguments, **named))
+    return retry_remote(address, lambda: call(str(address), *arguments, **named))
 
 
 def _files(pattern: str, infos: Iterable[dict[str, Any]]) -> list[RemoteFile]:

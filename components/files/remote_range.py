@@ -7,8 +7,8 @@ from typing import Any
 from penstock.components.files import remote_system
 from penstock.components.files.address import scheme_of
 from penstock.components.files.remote import RemoteFile, require_unchanged
-from penstock.components.files.remote_retry import PRECONDITION_FAILED, retried, status_of
 from penstock.components.files.remote_system import file_system
+from penstock.components.files.retry import PRECONDITION_FAILED, retry_remote, status_of
 from penstock.components.tfrecord.sharding import MIB
 
 # What is asked for at a time. Each request costs a round trip, each failed one is repeated whole.
@@ -30,7 +30,7 @@ def read_part(file: RemoteFile, start: int, end: int) -> bytes:
     Raises:
         DataError: They cannot be read, or the file is in another state than when it was listed.
     """
-    return retried(file, partial(_read_once, file, start, end))
+    return retry_remote(file, partial(_read_once, file, start, end))
 
 
 class _Parts(io.RawIOBase):

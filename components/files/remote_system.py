@@ -61,7 +61,7 @@ def _make(scheme: str, place: str, process: int) -> Any:
 
 
 def _try_once(system: Any) -> None:
-    """Let a client try nothing again by itself: `retried` does, and says so."""
+    """Let a client try nothing again by itself: `retry_remote` does, and says so."""
     system.retries = 1  # s3fs: the tries of each call
     request = getattr(type(system), "_request", None)  # gcsfs: six tries, tracebacks in the log
     once = getattr(request, "__wrapped__", None)

@@ -1,7 +1,8 @@
 """Copies of remote files on the local disk, one a machine, removed when the work is done.
 
-All kinds of source read such a copy: seeking costs nothing, Arrow opens it itself, and what is
-parsed is what was scanned, whatever happens to the original meanwhile.
+Readers that want a path open such a copy: seeking costs nothing, and what is parsed is what was
+scanned, whatever happens to the original meanwhile. Stores are copied in blocks, web servers in one
+stream that resumes.
 """
 
 import atexit
@@ -13,9 +14,12 @@ import shutil
 import tempfile
 import threading
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from penstock.components.errors import DataError
+from penstock.components.files.address import scheme_of
 from penstock.components.files.remote import (
     RemoteFile,
     find_below,
@@ -23,21 +27,28 @@ from penstock.components.files.remote import (
     is_remote,
     normal_address,
     remote_file,
+    require_unchanged,
 )
-from penstock.components.files.remote_copy import cannot_copy, copy_to
+from penstock.components.files.remote_range import BLOCK_BYTES, read_part
+from penstock.components.files.remote_system import file_system
+from penstock.components.files.retry import retry_remote
 from penstock.components.tfrecord.recovery import locked
+from penstock.components.tfrecord.sharding import MIB
 
 _LOG = logging.getLogger(__name__)
 
-# Where the process that plans puts copies; its workers on the same machine look there.
+# Folder of the copies, set by the first process that needs one; its workers on the same machine
+# use it, too.
 _VARIABLE = "PENSTOCK_SPOOL"
 _PREFIX = "penstock-spool-"
 _LOCK = "lock"
 _ONE_AT_A_TIME = threading.Lock()
+_STREAM_BYTES = MIB
+_RANGE_NOT_SATISFIABLE = 416
 
 
 def local_path(path: str) -> str:
-    """The path of a file, or of the local copy of a remote one, listed or not.
+    """Returns the path of a local file, or of the local copy of a remote one.
 
     Raises:
         DataError: It cannot be copied, or there is no room for it.
@@ -56,9 +67,9 @@ def local_path(path: str) -> str:
 
 
 def local_folder(path: str) -> str:
-    """A path itself, or a copy of all that is below an address, gone when this process ends.
+    """Returns a local path as it is, or that of a copy of everything below an address.
 
-    For readers of whole outputs; of a file its copy. Globs stay as they are.
+    The copy is removed when this process ends. Globs are returned as they are.
 
     Raises:
         DataError: There is nothing, or it cannot be copied.
@@ -85,13 +96,28 @@ def local_folder(path: str) -> str:
 
 
 def remove_copies() -> None:
-    """Remove this machine's copies, once no more is read; what is read after all is copied anew."""
+    """Removes this machine's copies; a file that is read later is copied again."""
     given = os.environ.get(_VARIABLE)
     for copy in Path(given).iterdir() if given and Path(given).is_dir() else ():
         if copy.is_dir():
             shutil.rmtree(copy, ignore_errors=True)
         elif copy.name != _LOCK:
             copy.unlink(missing_ok=True)
+
+
+def copy_to(file: RemoteFile, out: BinaryIO) -> None:
+    """Copies a file's content, in the version that was listed, to an unbuffered file.
+
+    Raises:
+        DataError: It cannot be read or written, or was changed since it was listed.
+    """
+    if scheme_of(file) in ("http", "https"):
+        retry_remote(file, partial(_receive, file, out))
+    else:
+        size = file.size or 0
+        for start in range(0, size, BLOCK_BYTES):
+            _write(file, out, read_part(file, start, min(start + BLOCK_BYTES, size)))
+    require_unchanged(file)
 
 
 def _copy(file: RemoteFile, copy: Path) -> None:
@@ -102,11 +128,11 @@ def _copy(file: RemoteFile, copy: Path) -> None:
             f"{file}: {file.size} bytes do not fit into the {free} that are free in {folder}; "
             "point TMPDIR at a larger disk, or mount the bucket"
         )
-    # Several workers may copy the same file: each under a name of its own, and the last wins.
+    # Several workers may copy the same file, each under a name of its own; the last one wins.
     try:
         handle, name = tempfile.mkstemp(dir=folder)
     except OSError as error:
-        raise cannot_copy(file, str(folder), error) from error
+        raise _cannot_copy(file, str(folder), error) from error
     os.close(handle)
     try:
         with open(name, "wb", buffering=0) as out:
@@ -117,8 +143,66 @@ def _copy(file: RemoteFile, copy: Path) -> None:
         raise
 
 
+def _receive(file: RemoteFile, out: BinaryIO) -> None:
+    """Receives from a web server the bytes that `out` still lacks."""
+    from fsspec.asyn import sync
+
+    system = file_system(file)
+    sync(system.loop, _stream, system, file, out)
+    size = out.tell()
+    if file.size is not None and size != file.size:
+        out.seek(0)
+        require_unchanged(file)
+        raise OSError(f"{size} bytes came where {file.size} were promised")
+
+
+async def _stream(system: Any, file: RemoteFile, out: BinaryIO) -> None:
+    """Makes one request, from where the last one broke off if the file's version is known."""
+    start = out.tell() if file.version else 0
+    headers = {"Accept-Encoding": "identity"}
+    if start:
+        # A server with another version by now, or without ranges, sends the whole file.
+        headers |= {"Range": f"bytes={start}-", "If-Range": str(file.version)}
+    session = await system.set_session()
+    async with session.get(system.encode_url(str(file)), headers=headers) as answer:
+        if answer.status == _RANGE_NOT_SATISFIABLE:
+            out.seek(0)
+            raise OSError("the server cannot resume the download")
+        answer.raise_for_status()
+        if file.size is None and not _has_length_or_chunks(answer):
+            raise DataError(
+                f"{file}: the server tells neither a length nor the end, so that nothing tells "
+                "whether a copy is whole; copy it by hand"
+            )
+        out.seek(start if answer.status == 206 else 0)
+        out.truncate()
+        async for block in answer.content.iter_chunked(_STREAM_BYTES):
+            _write(file, out, block)
+
+
+def _has_length_or_chunks(answer: Any) -> bool:
+    """Whether an answer that breaks off can be told from a complete one."""
+    is_chunked = "chunked" in answer.headers.get("Transfer-Encoding", "").lower()
+    return is_chunked or answer.content_length is not None
+
+
+def _write(file: RemoteFile, out: BinaryIO, data: bytes) -> None:
+    try:
+        rest = memoryview(data)
+        while rest:  # an unbuffered file may take only a part
+            rest = rest[out.write(rest) :]
+    except OSError as error:
+        raise _cannot_copy(file, os.path.dirname(out.name), error) from error
+
+
+def _cannot_copy(file: RemoteFile, folder: str, error: OSError) -> DataError:
+    return DataError(
+        f"{file}: cannot be copied to {folder} ({error.strerror}); point TMPDIR at another disk"
+    )
+
+
 def _spool() -> Path:
-    """The folder of this machine's copies; removed by the process that made it."""
+    """Folder of this machine's copies; the process that makes it removes it."""
     with _ONE_AT_A_TIME:
         given = os.environ.get(_VARIABLE)
         if given and Path(given).is_dir():
@@ -127,7 +211,7 @@ def _spool() -> Path:
         lock = None
         while lock is None:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-            with suppress(FileNotFoundError):  # another took it for abandoned: once more
+            with suppress(FileNotFoundError):  # another process took it for abandoned
                 lock = locked(folder / _LOCK)
         os.environ[_VARIABLE] = str(folder)
         atexit.register(_remove, folder, os.getpid(), lock)
@@ -141,11 +225,11 @@ def _remove(folder: Path, owner: int, lock: object) -> None:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove folders whose process was killed."""
+    """Removes the folders of processes that were killed."""
     for lock in parent.glob(f"{_PREFIX}*/{_LOCK}"):
         try:
             with lock.open("r+") as held:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(lock.parent, ignore_errors=True)
         except OSError:
-            continue  # At work, gone meanwhile, or another user's.
+            continue  # in use, gone meanwhile, or another user's

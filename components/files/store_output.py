@@ -26,8 +26,8 @@ from penstock.components.files.address import check_no_secret
 from penstock.components.files.content import hash_file
 from penstock.components.files.output import WORK_DIR, Output, check_sizes, files_below
 from penstock.components.files.remote import RemoteFile, ask, find_below, remote_file
-from penstock.components.files.remote_retry import LOGIN_ADVICE, NotThereError, retried
 from penstock.components.files.remote_system import file_system
+from penstock.components.files.retry import LOGIN_ADVICE, NotThereError, retry_remote
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, write_manifest
 from penstock.components.tfrecord.sharding import split_of
 
@@ -172,7 +172,7 @@ def create(address: str, file: Path) -> None:
     """
     try:
         put = file_system(address).put_file
-        retried(address, lambda: put(str(file), address, mode="create"), "written")
+        retry_remote(address, lambda: put(str(file), address, mode="create"), "written")
     except FileExistsError as error:
         # Of a try whose answer was lost, or of another try at the same task.
         if not _is_equal(address, file):

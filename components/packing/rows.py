@@ -19,12 +19,11 @@ from penstock.components.tfrecord.example_proto import (
     is_example,
     is_plain_example,
 )
-from penstock.components.tfrecord.find import find_tfrecords
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard
 from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
-from penstock.components.tfrecord.unlisted import check_unlisted
+from penstock.components.tfrecord.unlisted import check_unlisted, find_tfrecords
 
 # Rows that are decoded at a time: fewer where they have more bytes than that together.
 BATCH_ROWS = 4096

@@ -44,10 +44,9 @@ from penstock.components.packing.shuffle import (
     encode_rows,
     without_lists,
 )
-from penstock.components.tfrecord.large_records import frame_large
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import ShardPlan, plan_shards, shard_name, split_dir
-from penstock.components.tfrecord.writer import ShardWriter
+from penstock.components.tfrecord.writer import ShardWriter, frame_large
 
 # What tfx_bsl's decoder takes, as a multiple of the parser that training uses (21 and 5 us a row).
 _TFX_BSL_TIMES = 4

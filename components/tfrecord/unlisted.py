@@ -1,40 +1,84 @@
-"""Shards that no manifest speaks for: what can be wrong with them, found before they are read.
+"""TFRecord files that no manifest lists: found by path, checked before they are read.
 
-TensorFlow reads on in silence where a member of a set is missing, a file is empty or ends inside
-a header, or a GZIP stream without its end. A file cut exactly between two records looks whole.
+TensorFlow silently reads on if a member of a set is missing, a file is empty or ends inside a
+header, or a GZIP stream lacks its end. A file cut exactly between two records looks complete.
 """
 
+import glob
 import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.example_proto import has_sequences
+from penstock.components.tfrecord.manifest import MANIFEST_NAME
 from penstock.components.tfrecord.records import RecordReader, open_file, read_records
+from penstock.components.tfrecord.recovery import recover
 
+# Beginnings of names that are not shards: hidden files, markers, and the folder of half-written
+# files that Beam leaves if an engine repeats a task.
+NO_SHARDS = (".", "_", "beam-temp-")
+# Files that stand beside TFRecords: Spark's checksums, descriptions of TensorFlow Datasets and TFX,
+# an ingest's rejected rows, notes.
+_OTHER_SUFFIXES = {".crc", ".csv", ".json", ".jsonl", ".md", ".pbtxt", ".txt", ".yaml", ".yml"}
 # Wider than sharding.py's own names: `images.tfrecord-00000-of-00004`,
-# `images-00000-of-00004.tfrecord` and TensorFlow Datasets' all count.
+# `images-00000-of-00004.tfrecord` and TensorFlow Datasets' all match.
 _MEMBER = re.compile(r"^(?P<stem>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>.*)$")
-# A name can claim any count; after this many missing members the search ends.
+# A name can claim any count; the search ends after this many missing members.
 _MAX_NAMED = 10
-# Decompression takes most of the time, and lets other threads work.
+# Decompression takes most of the time and releases the GIL.
 _THREADS = 4
-# Records of files as they were when they were counted, by path, inode, size, mtime and ctime.
+# Records of each file in the state in which it was counted, by path, inode, size, mtime and ctime.
 _counted: dict[tuple[str, int, int, int, int], int] = {}
 
 
-def check_unlisted(files: Sequence[str]) -> tuple[int, ...]:
-    """Count the records of each file; refuse sets with a gap, and local files empty or cut.
+@dataclass(frozen=True)
+class FoundFiles:
+    """TFRecord files below a path.
 
-    Takes about 0.3 us a record, and the decompression of what is compressed; once for each state of
-    a file.
+    Attributes:
+        files: The TFRecord files, chosen by name, sorted by path; not opened.
+        skipped: Files skipped because of their names: hidden ones, `_SUCCESS` and others
+            that begin with `_`, and those with the suffix of another kind of file; not manifests.
+    """
+
+    files: tuple[Path, ...]
+    skipped: tuple[Path, ...]
+
+
+def find_tfrecords(path: str) -> FoundFiles:
+    """Finds the TFRecord files of a folder and its subfolders, or of a glob pattern.
+
+    A path of a file gives that file, whatever its name.
 
     Raises:
-        DataError: Names the set or the file, and where it is cut.
+        DataError: The path does not exist, or has no TFRecord file.
+    """
+    recover(path)
+    if os.path.exists(path) and not os.path.isdir(path):
+        return FoundFiles((Path(path),), ())
+    below = sorted(_walk(path) if os.path.isdir(path) else _expand(path))
+    files = tuple(file for file in below if not _is_other(file.name))
+    skipped = tuple(f for f in below if _is_other(f.name) and f.name != MANIFEST_NAME)
+    if not files:
+        beside = f" (passed over: {', '.join(p.name for p in skipped)})" if skipped else ""
+        raise DataError(f"{path}: no TFRecord file in there{beside}")
+    return FoundFiles(files, skipped)
+
+
+def check_unlisted(files: Sequence[str]) -> tuple[int, ...]:
+    """Counts the records of each file.
+
+    Takes about 0.3 us a record, and the decompression of compressed files; a file that has not
+    changed is not counted again.
+
+    Raises:
+        DataError: A set lacks a member, or a file is empty or cut; names it and the place.
     """
     for fault in missing_members(map(Path, files)):
         raise DataError(f"{fault}; bring back the whole set, and only that")
@@ -43,7 +87,7 @@ def check_unlisted(files: Sequence[str]) -> tuple[int, ...]:
 
 
 def find_damage(files: Iterable[str]) -> str | None:
-    """The first fault of some files, every checksum looked at; None where all is well."""
+    """Returns the first fault found by checking every checksum, or None."""
     for file in files:
         try:
             for _ in read_records(file):
@@ -54,7 +98,7 @@ def find_damage(files: Iterable[str]) -> str | None:
 
 
 def require_examples(payload: bytes, where: str) -> None:
-    """Refuse, by DataError, a SequenceExample, whose lists a parser of Examples drops."""
+    """Raises a DataError for a SequenceExample, whose lists a parser of Examples drops."""
     if has_sequences(payload):
         raise DataError(
             f"{where}: holds SequenceExamples, of which only tf.io.parse_sequence_example reads "
@@ -77,9 +121,9 @@ def _count(file: str) -> int:
 
 
 def missing_members(files: Iterable[Path]) -> Iterator[str]:
-    """One line for each set of `-NNNNN-of-NNNNN` files of which some are not on disk.
+    """Yields one line for each set of `-NNNNN-of-NNNNN` files that lacks members.
 
-    Two sets of one stem but different counts are named too: a retry left both.
+    Two sets with the same stem but different counts are named, too: a retry left both.
     """
     counts: dict[tuple[Path, str, str], set[str]] = defaultdict(set)
     for file in files:
@@ -102,3 +146,22 @@ def missing_members(files: Iterable[Path]) -> Iterator[str]:
 def _list(missing: list[str]) -> str:
     more = " and more" if len(missing) > _MAX_NAMED else ""
     return f"{', '.join(missing[:_MAX_NAMED])}{more} {'is' if len(missing) == 1 else 'are'}"
+
+
+def _walk(folder: str) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(NO_SHARDS)]
+        yield from (Path(parent, name) for name in names)
+
+
+def _expand(pattern: str) -> Iterator[Path]:
+    if "://" in pattern:
+        raise DataError(f"{pattern}: remote files are not read here; mount or copy them first")
+    matches = glob.glob(pattern, recursive=True)
+    if not matches:
+        raise DataError(f"{pattern}: no such file or folder, and no file matches it as a pattern")
+    return (Path(match) for match in matches if not os.path.isdir(match))
+
+
+def _is_other(name: str) -> bool:
+    return name.startswith(NO_SHARDS) or os.path.splitext(name)[1].lower() in _OTHER_SUFFIXES

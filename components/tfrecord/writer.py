@@ -1,16 +1,30 @@
-"""One shard at a time: framed records in, a finished file and its manifest entry out."""
+"""Framing and writing of shards: encoded rows in, a finished file and its manifest entry out.
 
+Batches of short records are framed as one Arrow array, without a Python object a record. Records
+with large values (images) are encoded and framed in pieces that point to where the values are:
+joining an image's bytes to a record, and that to its frame, would copy them twice into memory that
+the system must clear first, which costs more than their checksums. Both give the same bytes.
+"""
+
+import functools
 import hashlib
 import os
+import struct
 import uuid
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import google_crc32c
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.components.errors import naming
-from penstock.components.tfrecord.large_records import Buffer, Pieces
+from penstock.components.tfrecord.encoder import encode_in_pieces
+from penstock.components.tfrecord.framing import MASK_DELTA, masked_crc
 from penstock.components.tfrecord.manifest import Shard
 
 # Level 1 costs 6 us of CPU a row of 40 columns, the default level 26, for files a few
@@ -18,21 +32,79 @@ from penstock.components.tfrecord.manifest import Shard
 GZIP_LEVEL = 1
 _PIECES_AT_ONCE = 1024  # Linux's and macOS's IOV_MAX
 _GZIP_WBITS = 16 + zlib.MAX_WBITS  # a gzip header without time stamp: equal rows, equal bytes
+# A view costs as much as two copies of so many bytes; both take less than a microsecond.
+_LARGE_BYTES = 4096
+
+Buffer = Any  # bytes or pa.Buffer; pyarrow ships no types
+Pieces = Sequence[Buffer]
+
+
+def frame_records(records: pa.BinaryArray) -> pa.BinaryArray:
+    """Returns the records, no nulls and less than 2 GiB in all, each with its frame."""
+    lengths = pc.binary_length(records).to_numpy(zero_copy_only=False).astype("<u8")
+    headers = pa.array([_header(n) for n in lengths.tolist()], pa.binary())
+    # Several times faster than to_pylist, which makes an Arrow scalar of each value first.
+    payloads = records.to_numpy(zero_copy_only=False)
+    crcs = np.fromiter(map(google_crc32c.value, payloads), np.uint32, len(records))
+    footers = ((crcs >> 15 | crcs << 17) + np.uint32(MASK_DELTA)).astype("<u4")
+    return pc.binary_join_element_wise(
+        headers, records, _fixed_width(footers), pa.scalar(b"", pa.binary())
+    )
+
+
+def has_large_values(batch: pa.RecordBatch) -> bool:
+    """Whether a column's values are large enough that encoding in pieces is faster."""
+    return any(map(_is_large, batch.columns))
+
+
+def encode_large(batch: pa.RecordBatch) -> list[Pieces]:
+    """Returns each row's Example as pieces, the large values being views of the batch.
+
+    Joined, the pieces are the bytes that `encode_examples` gives.
+    """
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    large = {name for name, column in columns if _is_large(column)}
+    pieces = map(_buffers, encode_in_pieces(batch, large))
+    return list(zip(*pieces, strict=True))
+
+
+def frame_large(records: Sequence[Pieces]) -> list[Pieces]:
+    """Returns the records in pieces, each with its frame."""
+    framed: list[Pieces] = []
+    for record in records:
+        crc = functools.reduce(google_crc32c.extend, record, 0)
+        masked = ((crc >> 15 | crc << 17) + MASK_DELTA) & 0xFFFFFFFF
+        size = struct.pack("<Q", sum(map(len, record)))
+        header = size + struct.pack("<I", masked_crc(size))
+        framed.append((header, *record, struct.pack("<I", masked)))
+    return framed
+
+
+def digest_large(records: Sequence[Pieces]) -> Iterator[bytes]:
+    """Yields the sha256 of each record, the pieces of which are given."""
+    for record in records:
+        digest = hashlib.sha256()
+        for piece in record:
+            digest.update(piece)
+        yield digest.digest()
 
 
 class ShardWriter:
-    """Writes a shard beside its name and renames it when it is whole.
+    """Writer of one shard under a temporary name, renamed when it is complete.
 
-    A context manager; leaving it by an exception removes what was written. Two writers of
-    the same shard (a retried Beam bundle) do not meet: the last to finish stands.
+    A context manager; leaving it by an exception removes the file. Two writers of the same shard
+    (a retried Beam bundle) use different temporary names: the last to finish stands.
 
-    The manifest will stand in the folder `root` and name the shard `file`, its path within it.
+    Args:
+        root: Folder in which the manifest will stand.
+        file: Path of the shard relative to `root`.
+        compression: `""` or `"GZIP"`.
     """
 
     def __init__(self, root: str | os.PathLike[str], file: str, *, compression: str = "") -> None:
         self._file = file
         self._path = Path(root) / file
-        self._path.parent.mkdir(exist_ok=True)  # the root is there, or is gone for good
+        self._path.parent.mkdir(exist_ok=True)  # not the root: a late try must not recreate it
         self._temporary = self._path.with_name(f".{self._path.name}.{uuid.uuid4().hex}")
         self._out = self._temporary.open("wb", buffering=0)
         self._gzip = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_WBITS) if compression else None
@@ -41,24 +113,24 @@ class ShardWriter:
         self._bytes = 0
 
     def write(self, framed: pa.BinaryArray) -> None:
-        """Append records that `frame_batch.frame_records` framed."""
+        """Appends records that `frame_records` framed."""
         if len(framed) == 0:
             return
         self._rows += len(framed)
         self._append([_contiguous(framed)])
 
     def write_large(self, framed: Sequence[Pieces]) -> None:
-        """Append records that `large_records.frame_large` framed; none is copied."""
+        """Appends records that `frame_large` framed, without copying them."""
         self._rows += len(framed)
         self._append([piece for record in framed for piece in record])
 
     def write_rows(self, rows: int, data: Buffer) -> None:
-        """Append rows that are not records, as their bytes."""
+        """Appends the bytes of rows that are not records."""
         self._rows += rows
         self._append([data])
 
     def finish(self) -> Shard:
-        """Complete the file under its name and say what is in it."""
+        """Completes the file under its name and returns its manifest entry."""
         if self._gzip:
             self._flush([self._gzip.flush()])
         os.fsync(self._out.fileno())
@@ -84,8 +156,34 @@ class ShardWriter:
             _write_all(self._out.fileno(), data)
 
 
+@functools.lru_cache(maxsize=2**16)
+def _header(length: int) -> bytes:
+    size = struct.pack("<Q", length)
+    return size + struct.pack("<I", masked_crc(size))
+
+
+def _fixed_width(words: np.ndarray) -> pa.BinaryArray:
+    offsets = np.arange(0, 4 * len(words) + 1, 4, dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(words)]
+    return pa.Array.from_buffers(pa.binary(), len(words), buffers)
+
+
+def _is_large(column: pa.Array) -> bool:
+    is_binary = pa.types.is_binary(column.type)
+    return is_binary and column.nbytes >= _LARGE_BYTES * max(1, len(column))
+
+
+def _buffers(values: pa.BinaryArray) -> list[Buffer]:
+    """The bytes of each value, no nulls: copies if they are short, else views."""
+    if not _is_large(values):
+        return values.to_numpy(zero_copy_only=False).tolist()
+    _, offsets, data = values.buffers()
+    ends = memoryview(offsets).cast("i")[values.offset : values.offset + len(values) + 1].tolist()
+    return [data.slice(start, end - start) for start, end in pairwise(ends)]
+
+
 def _write_all(file: int, pieces: Sequence[Buffer]) -> None:
-    """Write the pieces one after the other; the system may take only a part of what it is given."""
+    """Writes all pieces; one call of `writev` may write only a part of what it is given."""
     at = skip = 0
     while at < len(pieces):
         run = pieces[at : at + _PIECES_AT_ONCE]
@@ -98,7 +196,7 @@ def _write_all(file: int, pieces: Sequence[Buffer]) -> None:
 
 
 def _contiguous(array: pa.BinaryArray) -> memoryview:
-    """The values' bytes, one after the other, without a copy."""
+    """The concatenated bytes of all values, without a copy."""
     _, offsets, data = array.buffers()
     ends = memoryview(offsets).cast("i")
     return memoryview(data)[ends[array.offset] : ends[array.offset + len(array)]]

@@ -102,7 +102,7 @@ TRAINING = """
     from functools import partial
     from penstock import InputOptions, TrainOptions, train, train_input_fn
     from penstock.components.tfrecord.encoder import encode_examples
-    from penstock.components.tfrecord.frame_batch import frame_records
+    from penstock.components.tfrecord.writer import frame_records
     folder = sys.argv[1]
     numbers = np.random.default_rng(0).normal(size=(50_000, 50)).astype(np.float32)
     x = pa.ListArray.from_arrays(np.arange(0, 2_500_001, 50, dtype=np.int32), numbers.ravel())

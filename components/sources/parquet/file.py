@@ -15,8 +15,8 @@ import pyarrow_hotfix  # noqa: F401 - CVE-2023-47248: Arrow 10 runs pickled code
 from penstock.components.errors import DataError, short_error
 from penstock.components.files.cells import ByteRange, CellStream
 from penstock.components.files.content import Content, file_size, file_state, open_data
-from penstock.components.files.patience import patiently
 from penstock.components.files.remote import is_read_in_parts
+from penstock.components.files.retry import retry_local
 from penstock.components.files.sniff import PARQUET_MAGIC, not_text
 from penstock.components.files.spool import local_path
 from penstock.components.sources.arrow_values import feature_type, fits, holds_text
@@ -104,7 +104,7 @@ def open_reader(path: str, int96_unit: str | None = None) -> pq.ParquetFile:
         return pq.ParquetFile(file, coerce_int96_timestamp_unit=int96_unit)
 
     try:
-        return patiently(path, opened)
+        return retry_local(path, opened)
     except RuntimeError as error:
         if "extension" not in str(error):
             raise

@@ -24,7 +24,7 @@ from penstock.components.files.content import (
     scanned_content,
 )
 from penstock.components.files.listing import list_files
-from penstock.components.files.patience import is_transient, wait_or_give_up, waits
+from penstock.components.files.retry import is_transient, wait_or_give_up, waits
 from penstock.components.sources.arrow_values import number_unit, to_feature
 from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece
 from penstock.components.sources.batches import (

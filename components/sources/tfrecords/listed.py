@@ -13,7 +13,7 @@ from penstock.components.errors import DataError
 from penstock.components.files.content import open_data
 from penstock.components.files.listing import identity
 from penstock.components.files.remote import RemoteFile, is_remote, normal_address, remote_file
-from penstock.components.files.remote_retry import NotThereError
+from penstock.components.files.retry import NotThereError
 from penstock.components.sources.opened_files import OpenedFile
 from penstock.components.tfrecord.checked import altered, find_scopes, missing, shard_faults
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from penstock.components.errors import DataError, one_line
 from penstock.components.files import remote
 from penstock.components.files.listing import identity
-from penstock.components.files.patience import patiently
+from penstock.components.files.retry import retry_local
 from penstock.components.tfrecord.recovery import recover
 
 # What is no data whatever the kind: hidden files, markers, checksums, leftovers of editors and
@@ -199,7 +199,7 @@ class _Folder:
 
 def _entries(folder: str) -> list[os.DirEntry]:
     try:
-        return patiently(folder, lambda: _sorted_entries(folder))
+        return retry_local(folder, lambda: _sorted_entries(folder))
     except OSError as error:
         raise DataError(f"cannot be listed: {one_line(error)}") from error
 

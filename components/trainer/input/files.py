@@ -16,11 +16,10 @@ from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.files.address import scheme_of
 from penstock.components.files.spool import local_folder
 from penstock.components.tfrecord.checked import check_listed, checked_manifest
-from penstock.components.tfrecord.find import NO_SHARDS
 from penstock.components.tfrecord.manifest import MANIFEST_NAME
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_of
-from penstock.components.tfrecord.unlisted import check_unlisted
+from penstock.components.tfrecord.unlisted import NO_SHARDS, check_unlisted
 
 # TensorFlow's own packages read gs:// and hdfs://, and not these.
 _COPIED = ("s3",)

@@ -16,9 +16,8 @@ from penstock.components.packing.block import (
     is_packed,
 )
 from penstock.components.packing.layout import PackedColumn, PackedLayout
-from penstock.components.tfrecord.frame_batch import frame_records
 from penstock.components.tfrecord.manifest import Manifest, RowAccount, write_manifest
-from penstock.components.tfrecord.writer import ShardWriter
+from penstock.components.tfrecord.writer import ShardWriter, frame_records
 
 LAYOUT = PackedLayout(
     (

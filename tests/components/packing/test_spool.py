@@ -12,9 +12,8 @@ from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.packing.spool import pack_source
 from penstock.components.sources.open import open_source
-from penstock.components.tfrecord.frame_batch import frame_records
 from penstock.components.tfrecord.manifest import read_manifest
-from penstock.components.tfrecord.writer import ShardWriter
+from penstock.components.tfrecord.writer import ShardWriter, frame_records
 
 
 def write_json(path, rows):

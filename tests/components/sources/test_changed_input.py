@@ -18,7 +18,7 @@ from penstock.components.sources.options import SourceOptions
 from penstock.components.sources.tfrecords.options import TFRecordOptions
 from penstock.components.sources.whole_files.options import BinaryOptions
 from penstock.components.tfrecord.encoder import encode_examples
-from penstock.components.tfrecord.frame_batch import frame_records
+from penstock.components.tfrecord.writer import frame_records
 
 pytestmark = pytest.mark.faults
 

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from penstock.components.files import patience
+from penstock.components.files import retry
 from penstock.components.sources.base import Piece
 from penstock.components.sources.cutting import RowStart, cut_files
 from penstock.components.sources.open import open_source
@@ -60,8 +60,8 @@ def test_small_parts_are_cut_without_a_look_at_the_file_for_each(tmp_path, monke
     lines = (row.format(at, "x" * (at % 100)) for at in range(40_000))
     (tmp_path / name).write_text(header + "".join(lines))
     source = open_source(str(tmp_path / name))
-    read, readinto = [], patience._readinto
-    monkeypatch.setattr(patience, "_readinto", lambda *a: read.append(readinto(*a)) or read[-1])
+    read, readinto = [], retry._readinto
+    monkeypatch.setattr(retry, "_readinto", lambda *a: read.append(readinto(*a)) or read[-1])
     runs = source.cut(200)
     assert sum(read) < 10 * source.input_bytes
     rows = [batch.rows_read for run in runs for batch in source.read(run)]

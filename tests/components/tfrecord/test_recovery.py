@@ -10,9 +10,9 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.files.commit import attempt
 from penstock.components.files.listing import list_files
 from penstock.components.sources.images.open_images import find_images
-from penstock.components.tfrecord.find import find_tfrecords
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.recovery import locked, recover
+from penstock.components.tfrecord.unlisted import find_tfrecords
 
 pytestmark = pytest.mark.faults
 

@@ -7,14 +7,14 @@ import pytest
 from faulty_server import FaultyHandler, QuietServer
 from google_store import GoogleStore
 
-from penstock.components.files import remote_retry, remote_system
+from penstock.components.files import remote_system, retry
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch, tmp_path):
     """Clients as this test's environment has them, short waits, and a spool of its own."""
     remote_system._make.cache_clear()
-    monkeypatch.setattr(remote_retry, "WAIT_SECONDS", (0.05,) * 4)
+    monkeypatch.setattr(retry, "WAIT_SECONDS", (0.05,) * 4)
     monkeypatch.setattr(remote_system, "DEADLINE_SECONDS", 1.0)
     (tmp_path / "spool").mkdir()
     monkeypatch.setenv("PENSTOCK_SPOOL", str(tmp_path / "spool"))

@@ -20,8 +20,8 @@ from penstock.components.sources.avro.options import AvroOptions
 from penstock.components.sources.open import open_source
 from penstock.components.sources.tfrecords.options import TFRecordOptions
 from penstock.components.tfrecord.encoder import encode_examples
-from penstock.components.tfrecord.frame_batch import frame_records
 from penstock.components.tfrecord.sharding import MIB, ShardOptions
+from penstock.components.tfrecord.writer import frame_records
 
 pytestmark = pytest.mark.slow
 ROWS = 40_000

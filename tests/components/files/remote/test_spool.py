@@ -10,7 +10,7 @@ import pytest
 from penstock.components.errors import DataError
 from penstock.components.files import spool
 from penstock.components.files.remote import RemoteFile, remote_file
-from penstock.components.files.remote_copy import copy_to
+from penstock.components.files.spool import copy_to
 
 
 def data_error(call):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.files import remote_retry
+from penstock.components.files import retry
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import SourceOptions
 
@@ -127,7 +127,7 @@ def test_a_file_that_changes_while_it_is_copied(web):
 
 
 def test_a_server_that_is_not_there(monkeypatch):
-    monkeypatch.setattr(remote_retry, "WAIT_SECONDS", (0.05,))
+    monkeypatch.setattr(retry, "WAIT_SECONDS", (0.05,))
     message = data_error(lambda: open_source("http://127.0.0.1:9/a.csv"))
     assert message.startswith("http://127.0.0.1:9/a.csv: cannot be read, 2 tries failed (")
 

@@ -18,8 +18,7 @@ from penstock.components.sources.spark.types import (
 )
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.feature_kind import FeatureKind
-from penstock.components.tfrecord.frame_batch import frame_records
-from penstock.components.tfrecord.writer import ShardWriter
+from penstock.components.tfrecord.writer import ShardWriter, frame_records
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
 

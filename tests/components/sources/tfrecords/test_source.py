@@ -37,7 +37,7 @@ def examples(ids):
 
 
 def write(folder, name, records, compression=""):
-    from penstock.components.tfrecord.frame_batch import frame_records
+    from penstock.components.tfrecord.writer import frame_records
 
     with ShardWriter(folder, name, compression=compression) as writer:
         writer.write(frame_records(records))

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.components.errors import DataError
-from penstock.components.files import patience
+from penstock.components.files import retry
 from penstock.components.files.content import hash_file, open_data
 from penstock.components.files.listing import list_files
 from penstock.components.sources.open import open_source
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.faults
 def waited(monkeypatch):
     """The seconds that a read waited, without waiting."""
     seconds = []
-    monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=seconds.append))
+    monkeypatch.setattr(retry, "time", SimpleNamespace(sleep=seconds.append))
     return seconds
 
 
@@ -39,7 +39,7 @@ def faulty(monkeypatch):
                 raise OSError(code, os.strerror(code))
             return io.FileIO.readinto(file, buffer)
 
-        monkeypatch.setattr(patience, "_readinto", readinto)
+        monkeypatch.setattr(retry, "_readinto", readinto)
         return state
 
     return make
@@ -78,11 +78,11 @@ def test_what_is_no_fault_of_the_moment_is_not_tried_again(tmp_path, waited):
 
 def test_a_file_read_whole_is_read_anew(tmp_path, monkeypatch, waited):
     (tmp_path / "a").write_bytes(b"abc")
-    file = patience.PatientFile(str(tmp_path / "a"), "a")
+    file = retry.RetryingFile(str(tmp_path / "a"), "a")
     assert file.read(1) == b"a"
     at = file.tell()
     error = OSError(errno.ESTALE, "Stale file handle")
-    assert file._again(error, at, lambda: io.FileIO.readall(file)) == b"bc"
+    assert file._retry(error, at, lambda: io.FileIO.readall(file)) == b"bc"
     assert waited == [0.5]
 
 
@@ -119,7 +119,7 @@ def test_parquet_goes_on_behind_the_rows_that_were_read(tmp_path, monkeypatch, w
     assert [i for table in found for i in table.column(0).to_pylist()] == list(range(20_000))
     assert waited == [0.5]
     batches[0] = 2
-    monkeypatch.setattr(patience, "waits", lambda: iter(()))
+    monkeypatch.setattr(retry, "waits", lambda: iter(()))
     monkeypatch.setattr(parquet_source, "waits", lambda: iter(()))
     with pytest.raises(DataError, match=r"a.parquet: cannot be read, 5 tries failed"):
         list(source.read(source.cut(1)[0]))

@@ -1,0 +1,215 @@
+"""Bounded retries of what a disk, a mount or a server refuses for a moment, then one clear error.
+
+Local reads fail with an `OSError` whose number tells whether to retry; clients of remote stores
+each have errors of their own. A data error is never retried.
+"""
+
+import errno
+import io
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from penstock.components.errors import DataError, PenstockError, TriesFailedError
+
+_LOG = logging.getLogger(__name__)
+
+# Seconds before each retry: 40 s in all, which a restart of a server or a throttled bucket takes.
+WAIT_SECONDS = (0.5, 2.0, 8.0, 30.0)
+LOGIN_ADVICE = "leave it to the provider's own environment variables and files"
+_LOGIN_WANTED = "give credentials in the provider's own environment variables or files"
+# NFS, FUSE and disks report these of a server or a path that may be back in a minute.
+_TRANSIENT = {
+    errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ENOTCONN, errno.ECONNRESET,
+    errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH,
+}  # fmt: skip
+_NOT_THERE = (404, 410)
+PRECONDITION_FAILED = 412
+_DENIED = (401, 403)
+# A 4xx status says that the request is wrong; these of them say "later".
+_LATER = (408, 409, 425, 429)
+_NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError")
+# A redirect may lead to an address with a signature, which clients put into their messages.
+_QUERY = re.compile(r"(https?://[^\s'\"?]*)\?[^\s'\")]*")
+_LOGIN = re.compile(r"(https?://)[^\s'\"/@]*@")
+
+T = TypeVar("T")
+
+
+class NotThereError(DataError):
+    """A server has no file or folder of that name."""
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether a retry of a local read may succeed."""
+    return isinstance(error, OSError) and error.errno in _TRANSIENT
+
+
+def waits() -> Iterator[float]:
+    """Yields the seconds to wait before each retry."""
+    return iter(WAIT_SECONDS)
+
+
+def wait_or_give_up(path: str, error: OSError, left: Iterator[float]) -> None:
+    """Sleeps for the next of the waits that are left.
+
+    Raises:
+        TriesFailedError: No wait is left.
+        OSError: The error itself, if it is not transient.
+    """
+    if not is_transient(error):
+        raise error
+    wait = next(left, None)
+    if wait is None:
+        raise TriesFailedError(
+            f"{path}: cannot be read, {len(WAIT_SECONDS) + 1} tries failed ({error.strerror}); "
+            "check the disk or the mount, then start again"
+        ) from error
+    _log_retry(path, str(error.strerror), wait)
+
+
+def retry_local(path: str, call: Callable[[], T]) -> T:
+    """Returns the result of a local read, retry_remote as `wait_or_give_up` allows."""
+    left = waits()
+    while True:
+        try:
+            return call()
+        except OSError as error:
+            wait_or_give_up(path, error, left)
+
+
+class RetryingFile(io.FileIO):
+    """A local file that is reopened at its position when a read fails with a transient error.
+
+    Error messages name it `shown`.
+    """
+
+    def __init__(self, path: str, shown: str) -> None:
+        self._shown = shown
+        self._path = path
+        try:
+            super().__init__(path, "rb")
+        except OSError as error:
+            self._retry(error, 0, lambda: None)
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        """Reads up to the buffer's length."""
+        try:
+            return _readinto(self, buffer)
+        except OSError as error:
+            return self._retry(error, self.tell(), lambda: _readinto(self, buffer))
+
+    def readall(self) -> bytes:
+        """Reads to the end."""
+        start = self.tell()
+        try:
+            return super().readall()
+        except OSError as error:
+            return self._retry(error, start, super().readall)
+
+    def _retry(self, error: OSError, at: int, read: Callable[[], T]) -> T:
+        def reopened() -> T:
+            super(RetryingFile, self).__init__(self._path, "rb")  # closes the stale one
+            self.seek(at)
+            return read()
+
+        left = waits()
+        wait_or_give_up(self._shown, error, left)
+        while True:
+            try:
+                return reopened()
+            except OSError as again:
+                wait_or_give_up(self._shown, again, left)
+
+
+_readinto = io.FileIO.readinto
+
+
+def retry_remote(address: str, call: Callable[[], T], doing: str = "read") -> T:
+    """Returns the result of a request to a server, retry_remote after each of `WAIT_SECONDS`.
+
+    Args:
+        address: Address that the request is for, for messages.
+        call: Makes the request once.
+        doing: `read` or `written`, for messages.
+
+    Raises:
+        DataError: Nothing has that address, or access is denied.
+        FileExistsError: A put that must create a new object found one there.
+        TriesFailedError: Every try failed.
+    """
+    for wait in (*WAIT_SECONDS, None):
+        try:
+            return call()
+        except (PenstockError, FileExistsError):
+            raise
+        except Exception as error:  # each client has errors of its own
+            if status_of(error) == PRECONDITION_FAILED:
+                raise FileExistsError(address) from error
+            final = _final_error(address, error, doing)
+            if final:
+                raise final from error
+            if wait is None:
+                raise TriesFailedError(
+                    f"{address}: cannot be {doing}, {len(WAIT_SECONDS) + 1} tries failed "
+                    f"({_text(_origin(error))})"
+                ) from error
+            _log_retry(address, _text(_origin(error)), wait)
+    raise AssertionError("the last try returns or raises")
+
+
+def status_of(error: BaseException) -> int | None:
+    """Returns the HTTP status in a client's error, or None if it has none."""
+    error = _origin(error)
+    response = getattr(error, "response", None)  # botocore
+    if isinstance(response, dict):
+        return response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    status = getattr(error, "status", None) or getattr(error, "code", None)  # aiohttp, gcsfs
+    return status if isinstance(status, int) else None
+
+
+def _log_retry(place: str, reason: str, wait: float) -> None:
+    _LOG.warning("%s: %s; trying again in %.1f s", place, reason, wait)
+    time.sleep(wait)
+
+
+def _origin(error: BaseException) -> BaseException:
+    """The client's first error: fsspec turns every answer of a web server into "not found"."""
+    cause = error.__cause__
+    return cause if cause is not None and isinstance(error, OSError) else error
+
+
+def _final_error(address: str, error: Exception, doing: str) -> DataError | None:
+    """The error to raise if a retry cannot succeed, else None."""
+    status, origin = status_of(error), _origin(error)
+    text = _text(origin)
+    if status in _NOT_THERE or isinstance(origin, FileNotFoundError):
+        detail = f" ({text})" if "bucket" in text.lower() and not address.endswith(text) else ""
+        return NotThereError(f"{address}: no such file or folder{detail}")
+    is_denied = isinstance(error, PermissionError) or text.startswith("Forbidden")
+    if status in _DENIED or is_denied:
+        return DataError(f"{address}: permission denied ({text}); {_LOGIN_WANTED}")
+    if type(origin).__name__ in _NO_CREDENTIALS:
+        return DataError(f"{address}: {text}; {_LOGIN_WANTED}")
+    is_wrong = status is not None and 400 <= status < 500 and status not in _LATER
+    if is_wrong or isinstance(error, (ValueError, TypeError, NotImplementedError)):
+        return DataError(f"{address}: cannot be {doing} ({text})")
+    return None
+
+
+def _botocore_text(error: BaseException) -> str | None:
+    response = getattr(error, "response", None)
+    said = response.get("Error", {}) if isinstance(response, dict) else {}
+    return f"{said['Code']}: {said['Message']}" if said.keys() >= {"Code", "Message"} else None
+
+
+def _text(error: BaseException) -> str:
+    """Formats an error as one line with credentials redacted."""
+    text = getattr(error, "strerror", None) or _botocore_text(error) or str(error)
+    line = next(iter(str(text).strip().splitlines()), "")
+    if not line:
+        name = type(error).__name__
+        line = "no answer in time" if "Timeout" in name else name
+    return _LOGIN.sub(r"\1***@", _QUERY.sub(r"\1?***", line))[:200]
