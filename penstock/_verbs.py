@@ -121,7 +121,7 @@ def report(
     """Write one self-contained HTML page about a run of any TFX pipeline, or several compared.
 
     Args:
-        *runs: Each a run's folder, metadata file or id; by default the newest. Two to ten are
+        *runs: Each a run's folder, metadata file or id; by default the newest. Two to four are
             compared: what changed, and what it did.
         out: The page; by default `report.html` beside the metadata.
         root: Folder in which run ids are looked for.
@@ -131,7 +131,7 @@ def report(
         The page, a path that a notebook shows.
 
     Raises:
-        UsageError: There is no such run, they are more than ten, or `out` is taken.
+        UsageError: There is no such run, they are more than four, or `out` is taken.
         DataError: The metadata cannot be read, or the page not be written.
     """
     from penstock.pipelines.cli.work.report import ReportPage

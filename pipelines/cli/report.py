@@ -14,7 +14,7 @@ def command(
         typer.Argument(
             metavar="[RUN]...",
             help="A run's folder, metadata file, id or mysql://HOST[:PORT]/DATABASE[?tls=FOLDER]; "
-            "the newest without. Two to ten: compared.",
+            "the newest without. Two to four: compared.",
         ),
     ] = None,
     out: Annotated[

@@ -48,7 +48,7 @@ class MetricChange:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two to ten runs, in the order in which they were named.
+    """Two to four runs, in the order in which they were named.
 
     Attributes:
         names: What their columns are called.

@@ -10,7 +10,7 @@ from penstock.components.files.commit import check_file
 from penstock.pipelines.runs.stores import locate
 from penstock.pipelines.terminal.noise import noise_to_log
 
-MOST_RUNS = 10
+MOST_RUNS = 4
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.components.errors import DataError
-from penstock.pipelines.config.made_from import watch_making
 from penstock.pipelines.config.overrides import load_overrides
 from penstock.pipelines.config.registry import PipelineFactory, find_pipeline
-from penstock.pipelines.runs.unchanged import FILE, Unchanged, command_digest, find_unchanged
 from penstock.pipelines.terminal.failures import NodeFailedError
 from penstock.pipelines.terminal.noise import Noise, noise_to_log
 from penstock.pipelines.terminal.progress import Progress, make_progress
@@ -44,11 +42,7 @@ def run_pipeline(
     changes = load_overrides(config_file, assignments)
     if root is not None:
         changes["root"] = str(root)
-    command = command_digest(name, changes)
-    if kept := find_unchanged(command, changes.get("root")):
-        _show_unchanged(name, kept, as_json=as_json, quiet=quiet)
-        return
-    summary = run_quietly(name, changes, as_json=as_json, quiet=quiet, command=command)
+    summary = run_quietly(name, changes, as_json=as_json, quiet=quiet)
     if as_json:
         print(summary.to_json(), end="")
         return
@@ -57,28 +51,14 @@ def run_pipeline(
     show_summary(summary)
 
 
-def _show_unchanged(name: str, kept: Unchanged, *, as_json: bool, quiet: bool) -> None:
-    title = f"penstock run {name}"
-    with make_progress(sys.stderr, title, as_json=as_json, quiet=quiet) as progress:
-        progress.plan(kept.nodes)
-        for node in kept.nodes:
-            progress.start(node)
-            progress.end(node, "cached")
-    since = f"unchanged   since run {kept.run_id}: every node is cached, nothing was run\n"
-    print(kept.json if as_json else kept.text + since, end="")
-
-
 def run_quietly(
     name: str,
     changes: Mapping[str, Any],
     *,
     as_json: bool = False,
     quiet: bool = False,
-    command: str = "",
 ) -> "RunSummary":
     """Run a pipeline with its progress on stderr and what its nodes print in a log.
-
-    With `command`, the `command_digest` of this process, what the run rested on is kept.
 
     Raises:
         UsageError: There is no such pipeline or option.
@@ -91,18 +71,14 @@ def run_quietly(
             noise.screen, f"penstock run {name}", as_json=as_json, quiet=quiet
         ) as progress,
     ):
-        return replace(_run(name, changes, noise, progress, command), log=str(noise.log))
+        return replace(_run(name, changes, noise, progress), log=str(noise.log))
 
 
-def _run(
-    name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress, command: str
-) -> "RunSummary":
-    with watch_making() as made:
-        factory = find_pipeline(name, changes)
-        pipeline = _make(name, factory)
+def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress) -> "RunSummary":
+    factory = find_pipeline(name, changes)
+    pipeline = _make(name, factory)
 
     # After the pipeline, whose imports these are too: what is wrong with it shows first.
-    from penstock.pipelines.local.cached_next import keep_if_cached_next
     from penstock.pipelines.local.run_folder import metadata_file
     from penstock.pipelines.local.runner import run_locally
     from penstock.pipelines.reporting.after_run import report_run
@@ -111,7 +87,6 @@ def _run(
 
     file = metadata_file(pipeline.metadata_connection_config)
     folder = file.parent
-    (folder / FILE).unlink(missing_ok=True)
     noise.keep_in(folder / "logs" / time.strftime("%Y-%m-%d_%H-%M-%S.log"))
     progress.log(str(noise.log))
     began = time.time()
@@ -128,10 +103,7 @@ def _run(
         raise type(error)(f"{error}\n  report: {written}\n  log: {noise.log}") from error
     with open_store(SqliteStore(str(file))) as handle:
         written = report(handle.store)
-        summary = replace(collect(handle.store, pipeline.pipeline_name), report=written)
-        if command:
-            keep_if_cached_next(command, made, pipeline, handle, summary, folder)
-        return summary
+        return replace(collect(handle.store, pipeline.pipeline_name), report=written)
 
 
 def _make(name: str, factory: PipelineFactory) -> "Pipeline":

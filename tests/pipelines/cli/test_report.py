@@ -74,7 +74,7 @@ def test_several_runs(two, runs):
 @pytest.mark.parametrize(
     ("arguments", "kind", "text"),
     [
-        (("run-1",) * 11, UsageError, "at most 10 runs fit beside each other, got 11"),
+        (("run-1",) * 5, UsageError, "at most 4 runs fit beside each other, got 5"),
         (("nope", "--root", "{two}"), UsageError,
          "no run 'nope'; the newest known: run-2, run-1 (penstock runs list has all)"),
         (("{two}/nope",), UsageError,
