@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from penstock.components.example_gen.split_options import SplitOptions
     from penstock.components.sources.options import KindOptions
     from penstock.components.tfrecord.manifest import Manifest
+    from penstock.pipelines.cli.report import ReportPage
     from penstock.pipelines.cli.work.init import Starter
     from penstock.pipelines.cli.work.inspect import Inspection
-    from penstock.pipelines.cli.work.report import ReportPage
     from penstock.pipelines.kubeflow.placement import Placement
     from penstock.pipelines.kubeflow.plan import Plan
     from penstock.pipelines.runs.summary import RunSummary
@@ -134,10 +134,10 @@ def report(
         UsageError: There is no such run, they are more than four, or `out` is taken.
         DataError: The metadata cannot be read, or the page not be written.
     """
-    from penstock.pipelines.cli.work.report import ReportPage
-    from penstock.pipelines.cli.work.report import report as write
+    from penstock.pipelines.cli.report import ReportPage, write_report_page
 
-    return ReportPage(write(runs, out=Path(out) if out else None, root=root, overwrite=overwrite))
+    page = Path(out) if out else None
+    return ReportPage(write_report_page(runs, out=page, root=root, overwrite=overwrite))
 
 
 def run(pipeline: str = ".", options: Mapping[str, Any] | None = None) -> RunSummary:
@@ -156,7 +156,7 @@ def run(pipeline: str = ".", options: Mapping[str, Any] | None = None) -> RunSum
         UsageError: There is no such pipeline or option.
         DataError: A node failed, and why; or another run is active in the same root.
     """
-    from penstock.pipelines.cli.work.run import run_quietly
+    from penstock.pipelines.cli.run import run_quietly
 
     return run_quietly(pipeline, options or {})
 

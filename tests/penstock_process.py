@@ -24,10 +24,10 @@ from pathlib import Path
 
 WARM = (
     "matplotlib.figure",
-    "penstock.pipelines.cli.work.run",
+    "penstock.pipelines.cli.run",
     "penstock.pipelines.kubeflow.node",
     "penstock.pipelines.local.runner",
-    "penstock.pipelines.reporting.after_run",
+    "penstock.pipelines.reporting.write",
     "penstock.pipelines.reporting.page",
     "penstock.pipelines.runs.summary_text",
     "penstock.pipelines.taxi.pipeline",

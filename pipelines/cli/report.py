@@ -1,11 +1,19 @@
 """`penstock report`: one page of what a run did, or of what several do differently."""
 
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from penstock.components.errors import UsageError
+from penstock.components.files.commit import check_file
 from penstock.pipelines.cli.option_flags import Overwrite, Root
+from penstock.pipelines.terminal.noise import noise_to_log
+
+MOST_RUNS = 4
 
 
 def command(
@@ -30,7 +38,58 @@ def command(
 
     Example: penstock report runs/taxi --out report.html
     """
-    # The store, TensorFlow and Matplotlib take seconds to import; --help needs none of them.
-    from penstock.pipelines.cli.work.report import report
+    typer.echo(write_report_page(runs or (), out=out, root=root, overwrite=overwrite))
 
-    typer.echo(report(runs or (), out=out, root=root, overwrite=overwrite))
+
+@dataclass(frozen=True)
+class ReportPage:
+    """A page that was written; a notebook shows it in place."""
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def _repr_html_(self) -> str:
+        page = html.escape(self.path.read_text(encoding="utf-8"))
+        return f'<iframe srcdoc="{page}" width="100%" height="700"></iframe>'
+
+
+def write_report_page(runs: Sequence[str], *, out: Path | None, root: str, overwrite: bool) -> Path:
+    """Write the page of a run, or of several side by side, and return where.
+
+    What stands at `out`, or is the model card beside it, is replaced with `overwrite` alone; pages
+    beside the metadata, whose names are Penstock's own, are made anew each time.
+
+    Raises:
+        UsageError: There is no such run, they are too many, or `out` is taken.
+        DataError: The metadata cannot be read, or the page not be written.
+    """
+    if len(runs) > MOST_RUNS:
+        raise UsageError(f"at most {MOST_RUNS} runs fit beside each other, got {len(runs)}")
+    if out is not None:
+        check_file(out, overwrite=overwrite)
+    # The store, TensorFlow and Matplotlib take seconds to import.
+    from penstock.pipelines.runs.stores import locate
+
+    with noise_to_log():
+        places = [locate(run, root) for run in runs or (None,)]
+        last = places[-1]
+        if len(places) == 1:
+            from penstock.pipelines.reporting.write import card_file, write_report
+
+            if out is None:
+                out = last.folder / last.report_name
+            else:
+                for suffix in (".html", ".json"):
+                    check_file(card_file(out, suffix), overwrite=overwrite)
+            write_report(last.run, last.earlier, out)
+            return out
+        from penstock.pipelines.reporting.compare import compare
+        from penstock.pipelines.reporting.gather import gather
+        from penstock.pipelines.reporting.page import render_comparison
+        from penstock.pipelines.reporting.write import COMPARISON_NAME, write_page
+
+        out = out or last.folder / COMPARISON_NAME
+        write_page(render_comparison(compare([gather(p.run, p.earlier) for p in places])), out)
+        return out

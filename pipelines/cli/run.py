@@ -1,12 +1,28 @@
 """`penstock run`: a whole pipeline on this machine, from raw data to a pushed model."""
 
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.components.errors import DataError
 from penstock.pipelines.cli.option_flags import Assignments, Config
-from penstock.pipelines.config.registry import HERE, PIPELINES
+from penstock.pipelines.config.overrides import load_overrides
+from penstock.pipelines.config.registry import HERE, PIPELINES, PipelineFactory, find_pipeline
+from penstock.pipelines.terminal.failures import NodeFailedError
+from penstock.pipelines.terminal.noise import Noise, noise_to_log
+from penstock.pipelines.terminal.progress import Progress, make_progress
+
+if TYPE_CHECKING:
+    from tfx.orchestration.pipeline import Pipeline
+
+    from penstock.pipelines.runs.summary import RunSummary
+
+logger = logging.getLogger(__name__)
 
 
 def command(
@@ -34,7 +50,77 @@ def command(
 
     Example: penstock run taxi --set train.max_steps=500
     """
-    # TensorFlow, TFX and Beam take seconds to import; --help needs none of them.
-    from penstock.pipelines.cli.work.run import run_pipeline
+    changes = load_overrides(config, assignments or [])
+    if root is not None:
+        changes["root"] = str(root)
+    summary = run_quietly(pipeline, changes, as_json=as_json, quiet=quiet)
+    if as_json:
+        typer.echo(summary.to_json(), nl=False)
+        return
+    from penstock.pipelines.runs.summary_text import show_summary
 
-    run_pipeline(pipeline, config, assignments or [], root=root, as_json=as_json, quiet=quiet)
+    show_summary(summary)
+
+
+def run_quietly(
+    name: str,
+    changes: Mapping[str, Any],
+    *,
+    as_json: bool = False,
+    quiet: bool = False,
+) -> "RunSummary":
+    """Run a pipeline with its progress on stderr and what its nodes print in a log.
+
+    Raises:
+        UsageError: There is no such pipeline or option.
+        DataError: Another run is at work, or the metadata cannot be used.
+        NodeFailedError: A node failed; names the log.
+    """
+    with (
+        noise_to_log() as noise,
+        make_progress(
+            noise.screen, f"penstock run {name}", as_json=as_json, quiet=quiet
+        ) as progress,
+    ):
+        return replace(_run(name, changes, noise, progress), log=str(noise.log))
+
+
+def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress) -> "RunSummary":
+    factory = find_pipeline(name, changes)
+    pipeline = _make(name, factory)
+
+    # After the pipeline, whose imports these are too: what is wrong with it shows first.
+    from penstock.pipelines.local.run_folder import metadata_file
+    from penstock.pipelines.local.runner import run_locally
+    from penstock.pipelines.reporting.write import report_run
+    from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
+    from penstock.pipelines.runs.summary import collect
+
+    file = metadata_file(pipeline.metadata_connection_config)
+    folder = file.parent
+    noise.keep_in(folder / "logs" / time.strftime("%Y-%m-%d_%H-%M-%S.log"))
+    progress.log(str(noise.log))
+    began = time.time()
+
+    def report(store: Any, error: str = "") -> str:
+        return report_run(store, pipeline, factory.config, folder, since=began, error=error)
+
+    try:
+        run_locally(pipeline, progress)
+    except NodeFailedError as error:
+        logger.exception("the run failed")
+        with open_store(SqliteStore(str(file))) as handle:
+            written = report(handle.store, str(error))
+        raise type(error)(f"{error}\n  report: {written}\n  log: {noise.log}") from error
+    with open_store(SqliteStore(str(file))) as handle:
+        written = report(handle.store)
+        return replace(collect(handle.store, pipeline.pipeline_name), report=written)
+
+
+def _make(name: str, factory: PipelineFactory) -> "Pipeline":
+    import tensorflow as tf
+
+    try:
+        return factory.make()
+    except tf.errors.OpError as error:  # TFX makes the metadata store's folder, through gfile
+        raise DataError(f"pipeline {name!r} cannot be made: {error.message}") from error

@@ -69,9 +69,9 @@ def _metrics_of(artifact: Any) -> Mapping[str, float]:
 
 def _page(artifacts: Iterable[Any]) -> str:
     from penstock.components.gates.anomalies import read_anomalies
-    from penstock.pipelines.reporting.anomaly_facts import gather_anomalies
     from penstock.pipelines.reporting.feature_facts import gather_statistics
     from penstock.pipelines.reporting.page import render_parts, render_section
+    from penstock.pipelines.reporting.schema_facts import gather_anomalies
 
     def anomalies(uri: str) -> str:
         found = gather_anomalies(read_anomalies(uri), None, None)

@@ -7,19 +7,28 @@ from typing import TypeVar
 
 from penstock.components.errors import one_line
 from penstock.components.gates.anomalies import read_anomalies
-from penstock.pipelines.reporting.anomaly_facts import AnomalyFacts, gather_anomalies
 from penstock.pipelines.reporting.data_facts import DataFacts, gather_data
 from penstock.pipelines.reporting.evaluation_facts import EvaluationFacts, gather_evaluation
 from penstock.pipelines.reporting.feature_facts import StatisticsFacts, gather_statistics
 from penstock.pipelines.reporting.image_facts import ImageFacts, gather_images
-from penstock.pipelines.reporting.lineage_facts import LineageFacts, gather_lineage
 from penstock.pipelines.reporting.model_card import ModelCard, read_model_card
-from penstock.pipelines.reporting.model_facts import ModelFacts, gather_model
-from penstock.pipelines.reporting.pipeline_facts import PipelineFacts, gather_pipeline
-from penstock.pipelines.reporting.request import Request, make_request
-from penstock.pipelines.reporting.schema_facts import SchemaRow, schema_of, schema_rows
+from penstock.pipelines.reporting.model_facts import ModelFacts, Request, gather_model, make_request
+from penstock.pipelines.reporting.run_facts import (
+    LineageFacts,
+    PipelineFacts,
+    Verdict,
+    gather_lineage,
+    gather_pipeline,
+    judge,
+)
+from penstock.pipelines.reporting.schema_facts import (
+    AnomalyFacts,
+    SchemaRow,
+    gather_anomalies,
+    schema_of,
+    schema_rows,
+)
 from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_training
-from penstock.pipelines.reporting.verdict import Verdict, judge
 from penstock.pipelines.runs.baseline import read_baseline
 from penstock.pipelines.runs.run_note import read_note
 from penstock.pipelines.runs.run_record import RunRecord, is_set

@@ -1,15 +1,28 @@
-"""The report of a run and its model card as files, each of which appears whole or not at all."""
+"""Report, model card and note of a run, each written whole or not at all."""
 
 import json
+import logging
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from penstock.components.errors import DataError
 from penstock.components.files.commit import attempt_file
-from penstock.pipelines.reporting.card_facts import card_facts
-from penstock.pipelines.reporting.gather import gather
+from penstock.pipelines.local.run_folder import metadata_file
+from penstock.pipelines.reporting.gather import Report, gather
+from penstock.pipelines.reporting.model_card import ModelCard
 from penstock.pipelines.reporting.page import render_card, render_report
-from penstock.pipelines.runs.run_record import RunRecord
+from penstock.pipelines.runs.evaluation_result import OVERALL
+from penstock.pipelines.runs.run_note import take_note, this_command, write_note
+from penstock.pipelines.runs.run_record import RunRecord, all_runs
+from penstock.pipelines.runs.stores import report_name
+from penstock.pipelines.terminal.failures import reason
+
+logger = logging.getLogger(__name__)
+# The store rounds times to milliseconds.
+_CLOCK_SECONDS = 0.01
+_WORST_SLICES = 5
 
 COMPARISON_NAME = "comparison.html"
 _REPORT, _CARD = "report", "model_card"
@@ -42,3 +55,98 @@ def write_page(page: str, out: Path) -> None:
             file.write_text(page, encoding="utf-8")
     except OSError as error:
         raise DataError(f"{out}: the report cannot be written ({error.strerror})") from error
+
+
+def card_facts(report: Report) -> dict[str, Any]:
+    """The card of a model's run as what JSON holds; a part that the run did not come to is None."""
+    card = report.card or ModelCard()
+    return {
+        "pipeline": report.run.pipeline,
+        "run": report.run.run_id,
+        "trained": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(report.run.began)),
+        "verdict": report.verdict.sentence,
+        "words": card.words,
+        "drafts": card.drafts,
+        "not_filled_in": [name for name, text in card.words.items() if not text],
+        "model": _model(report),
+        "data": _data(report),
+        "training": _training(report),
+        "evaluation": _evaluation(report),
+        "made_with": dict(report.lineage.versions),
+        "code": report.lineage.code,
+    }
+
+
+def _model(report: Report) -> dict[str, Any] | None:
+    model = report.model
+    if model is None:
+        return None
+    return {
+        "folder": model.folder,
+        "parameters": model.parameters,
+        "signatures": {
+            one.name: {
+                "inputs": [spec.name for spec in one.inputs],
+                "outputs": [spec.name for spec in one.outputs],
+            }
+            for one in model.signatures
+        },
+    }
+
+
+def _data(report: Report) -> dict[str, Any] | None:
+    manifest = report.data.manifest if report.data else None
+    if manifest is None:
+        return None
+    return {
+        "from": [origin.place for origin in report.lineage.origins if origin.node != "Rows"],
+        "fingerprint": manifest.source_fingerprint,
+        "rows_read": manifest.account.read,
+        "rows": dict(manifest.account.written),
+        "rejected_rows": manifest.account.quarantined,
+        "columns": [column.name for column in manifest.columns],
+    }
+
+
+def _training(report: Report) -> dict[str, Any] | None:
+    if report.training is None:
+        return None
+    record = report.training.record
+    return {"steps": record.steps, "stopped": record.stopped, "best_epoch": record.best_epoch}
+
+
+def _evaluation(report: Report) -> dict[str, Any] | None:
+    result = report.evaluation.result if report.evaluation else None
+    if result is None:
+        return None
+    worst = result.worst_slices(_WORST_SLICES)
+    return {
+        "metrics": dict(result.metrics.get(OVERALL, {})),
+        "deciding_metric": result.deciding_metric,
+        "worst_slices": {name: dict(result.metrics[name]) for name in worst},
+        "failures": list(result.failures),
+    }
+
+
+def report_run(
+    store: Any, pipeline: Any, config: Any, folder: Path, *, since: float, error: str = ""
+) -> str:
+    """Note and report, in a folder, the run that this process began at `since` and just ended.
+
+    Returns:
+        The path of the report, or why there is none.
+    """
+    try:
+        name = pipeline.pipeline_name
+        newest = next((run for run in all_runs(store) if run.pipeline == name), None)
+        if newest is None or newest.began < since - _CLOCK_SECONDS:
+            return "not written: no node began"
+        write_note(store, newest.run_id, take_note(this_command(), config, pipeline, error=error))
+        run, *earlier = [run for run in all_runs(store) if run.pipeline == name]
+        metadata = metadata_file(pipeline.metadata_connection_config)
+        path = folder / report_name(str(metadata), name)
+        write_report(run, earlier, path)
+    except Exception as failure:
+        logger.exception("the report failed")
+        return f"not written: {reason(failure)}"
+    return str(path)

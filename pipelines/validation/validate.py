@@ -22,9 +22,9 @@ from penstock.components.gates.checks import GateOptions, find_problems, raise_u
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, read_manifest
 from penstock.components.tfrecord.schema_features import parse_schema
 from penstock.components.tfrecord.sharding import split_dir, split_of
-from penstock.pipelines.reporting.anomaly_facts import gather_anomalies
 from penstock.pipelines.reporting.feature_facts import statistics_facts
 from penstock.pipelines.reporting.page import render_parts, render_section
+from penstock.pipelines.reporting.schema_facts import gather_anomalies
 
 
 @dataclass(frozen=True)

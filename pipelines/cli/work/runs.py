@@ -9,8 +9,7 @@ from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from penstock.components.errors import counted
 from penstock.pipelines.reporting.numbers import duration
-from penstock.pipelines.reporting.pipeline_facts import gather_pipeline
-from penstock.pipelines.reporting.verdict import judge
+from penstock.pipelines.reporting.run_facts import gather_pipeline, judge
 from penstock.pipelines.runs.metadata_store import open_reading
 from penstock.pipelines.runs.prune import (
     PrunePlan,

@@ -1,7 +1,7 @@
 import re
 
 from penstock.pipelines.reporting.page import _environment
-from penstock.pipelines.reporting.pipeline_facts import NodeFacts
+from penstock.pipelines.reporting.run_facts import NodeFacts
 
 
 def draw(upstream):

@@ -18,9 +18,9 @@ from penstock.components.trainer.record import (
     TrainingRecord,
     write_training_record,
 )
-from penstock.pipelines.reporting.card_facts import card_facts
 from penstock.pipelines.reporting.gather import gather
 from penstock.pipelines.reporting.page import render_card, render_report
+from penstock.pipelines.reporting.write import card_facts
 from penstock.pipelines.runs.run_note import RunNote, write_note
 
 EVIL = "<script>document.title='owned'</script>"

@@ -14,8 +14,8 @@ from penstock.pipelines.reporting.model_facts import (
     TensorSpec,
     find_saved_model,
     gather_model,
+    make_request,
 )
-from penstock.pipelines.reporting.request import make_request
 
 
 @pytest.fixture(scope="module")

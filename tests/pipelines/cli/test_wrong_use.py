@@ -2,8 +2,7 @@ import pytest
 import typer
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.cli.main import app
-from penstock.pipelines.terminal.wrong_use import wrong_use
+from penstock.pipelines.cli.main import app, wrong_use
 
 
 def told(*words):

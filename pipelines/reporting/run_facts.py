@@ -1,0 +1,255 @@
+"""Nodes, lineage and outcome of a run: run record and note in, plain facts out."""
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.components.files.address import masked
+from penstock.components.files.secrets import hide_secret
+from penstock.components.tfrecord.manifest import Manifest
+from penstock.pipelines.runs.evaluation_result import EvaluationResult
+from penstock.pipelines.runs.run_note import RunNote
+from penstock.pipelines.runs.run_record import (
+    NodeRun,
+    RunRecord,
+    is_set,
+    plain_properties,
+    serving_problems,
+)
+
+GOOD, BAD, NEUTRAL = "good", "bad", "neutral"
+GATE = "ValidationGate"
+_PLACES = ("input_base", "schema_file")
+_DIGESTS = ("input_fingerprint", "schema_sha256")
+
+_STOPPED = ("failed", "running", "cancelled")
+_NOTHING = (None, "", "null", "{}", "[]")
+
+
+@dataclass(frozen=True)
+class NodeFacts(NodeRun):
+    """A node of the pipeline in this run, by its last try; options that say nothing are left out.
+
+    Where there was none, it is `skipped` by its condition or `not reached`.
+
+    Attributes:
+        tries: How often it was tried.
+        upstream: The nodes that it waits for.
+    """
+
+    tries: int = 0
+    upstream: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class PipelineFacts:
+    """The nodes of a run, in the order in which they began, those that did not run last.
+
+    It is whole where those that were not reached are known.
+    """
+
+    nodes: Sequence[NodeFacts]
+    is_whole: bool
+
+    def stopped(self) -> NodeFacts | None:
+        """The node that the run stopped at."""
+        return next((node for node in self.nodes if node.state in _STOPPED), None)
+
+
+def gather_pipeline(run: RunRecord, note: RunNote, earlier: Sequence[RunRecord]) -> PipelineFacts:
+    """The nodes of a run; its note, or else earlier runs, tell which were not reached."""
+    last = {node.node: node for node in run.nodes}
+    tries = [node.node for node in run.nodes]
+    upstream = note.upstream or _upstream_by_artifacts([run, *earlier])
+    stopped = any(node.state in _STOPPED for node in last.values())
+    facts = [_ran(node, tries.count(name), upstream.get(name, ())) for name, node in last.items()]
+    state = "not reached" if stopped else "skipped"
+    missing = [name for name in upstream if name not in last]
+    facts += [NodeFacts(name, state, 0.0, (), upstream=upstream[name]) for name in missing]
+    return PipelineFacts(facts, is_whole=bool(note.upstream) or not stopped)
+
+
+def _ran(node: NodeRun, tries: int, upstream: Sequence[str]) -> NodeFacts:
+    said = {n: v for n, v in sorted(node.options.items()) if v not in _NOTHING}
+    return NodeFacts(**{**vars(node), "options": said}, tries=tries, upstream=upstream)
+
+
+def _upstream_by_artifacts(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
+    """Who was given what whom made: all that a store without our note knows of the graph."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        maker = {a.id: node.node for node in run.nodes for a in node.outputs}
+        for node in run.nodes:
+            ups = [maker[a.id] for a in node.inputs if a.id in maker and maker[a.id] != node.node]
+            found.setdefault(node.node, list(dict.fromkeys(ups)))
+    return found
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Something from outside that a node read: where it was, and its digest."""
+
+    node: str
+    place: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class LineageFacts:
+    """What it takes to make the run again.
+
+    Attributes:
+        command: The command; the empty string where it was not noted.
+        origins: Data and schema from outside.
+        code: Commit of the user's code; the empty string where it was not noted.
+        code_digests: Digest of the code behind a node, by node.
+        options: Exec properties by name, by node, JSON parsed, secrets hidden.
+    """
+
+    command: str
+    origins: Sequence[Origin]
+    code: str
+    code_digests: Mapping[str, str]
+    versions: Mapping[str, str]
+    machine: str
+    options: Mapping[str, Mapping[str, Any]]
+
+
+def gather_lineage(
+    run: RunRecord, note: RunNote, pipeline: PipelineFacts, manifest: Manifest | None
+) -> LineageFacts:
+    """The lineage of a run."""
+    origins = []
+    for node in run.nodes:
+        # A node from the cache has no digest among its options; what it gave has.
+        known = [node.options, *(plain_properties(artifact) for artifact in node.outputs)]
+        place = _first(known, _PLACES)
+        if place:
+            origins.append(Origin(node.node, _shown_place(place), _first(known, _DIGESTS)))
+    if manifest is not None:
+        origins.append(Origin("Rows", "as they were read", manifest.source_fingerprint))
+    return LineageFacts(
+        note.command,
+        origins,
+        note.code,
+        {n.node: digest for n in pipeline.nodes if (digest := _code_digest(n.options))},
+        note.versions or _versions_of_artifacts(run),
+        note.machine,
+        {
+            n.node: {k: _shown(k, v) for k, v in n.options.items()}
+            for n in pipeline.nodes
+            if n.options
+        },
+    )
+
+
+def _first(known: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """The first that says something under one of the names."""
+    found = (str(k[name]) for k in known for name in names if k.get(name))
+    return next(found, "")
+
+
+def _shown_place(place: str) -> str:
+    """As much of an address as may be shown."""
+    if hide_secret("", place) == place:
+        return place
+    return hide_secret("", masked(place))
+
+
+def _code_digest(options: Mapping[str, Any]) -> str:
+    try:
+        config = json.loads(options.get("custom_config") or "{}")
+    except ValueError:
+        return ""
+    return str(config.get("code", "")) if isinstance(config, dict) else ""
+
+
+def _versions_of_artifacts(run: RunRecord) -> dict[str, str]:
+    """TFX notes its own version with what it makes, and nothing else."""
+    for node in run.nodes:
+        for artifact in node.outputs:
+            if version := plain_properties(artifact).get("tfx_version"):
+                return {"tfx": str(version)}
+    return {}
+
+
+def _shown(name: str, value: Any) -> Any:
+    """What JSON says, the JSON within it too; anything else as it is; secrets hidden."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    if isinstance(value, dict):
+        return {key: _shown(key, part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_shown(name, part) for part in value]
+    return hide_secret(name, value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a run.
+
+    Attributes:
+        tone: `good`, `bad` or `neutral`.
+        word: In a word or two, `Pushed`.
+        sentence: Why, in one sentence.
+        details: What the sentence only counts, a line each.
+    """
+
+    tone: str
+    word: str
+    sentence: str
+    details: Sequence[str] = ()
+
+
+def judge(
+    run: RunRecord, pipeline: PipelineFacts, note: RunNote, evaluation: EvaluationResult | None
+) -> Verdict:
+    """The verdict on a run by its nodes, its note and what its Evaluator found, if it has one."""
+    stopped = pipeline.stopped()
+    if stopped is not None:
+        return _stopped(stopped, note)
+    pushed, blessing = run.artifact("PushedModel"), run.artifact("ModelBlessing")
+    if blessing is not None and not is_set(blessing, "blessed"):
+        failures = evaluation.failures if evaluation else ()
+        return Verdict(BAD, "Not pushed", _not_blessed(failures), failures[1:])
+    if problems := serving_problems(run):
+        return Verdict(
+            BAD, "Not pushed", f"The model cannot be served: {problems[0]}.", problems[1:]
+        )
+    reached = "every threshold is reached" if blessing is not None else "no Evaluator was asked"
+    if pushed is not None and is_set(pushed, "pushed"):
+        where = plain_properties(pushed).get("pushed_destination") or pushed.uri
+        return Verdict(GOOD, "Pushed", f"The model is at {where}: {reached}.")
+    if blessing is not None:
+        return Verdict(GOOD, "Blessed", "Every threshold is reached; nothing pushes the model.")
+    if run.artifact("Model") is not None:
+        return Verdict(NEUTRAL, "Trained", "The model was neither evaluated nor pushed.")
+    return Verdict(NEUTRAL, "Done", "All nodes ran; no model was trained.")
+
+
+def _stopped(node: NodeFacts, note: RunNote) -> Verdict:
+    # Before its state: what was interrupted stays running in the store until the next run.
+    if note.error.startswith("interrupted in node "):
+        return Verdict(NEUTRAL, "Interrupted", f"{note.error[:1].upper()}{note.error[1:]}.")
+    if node.state == "running":
+        return Verdict(NEUTRAL, "Running", f"{node.node} has begun and not ended.")
+    if node.state == "cancelled":
+        return Verdict(BAD, "Cancelled", f"{node.node} was cancelled.")
+    word = "Blocked" if node.node.startswith(GATE) else "Failed"
+    reason = note.error.removeprefix(f"node {node.node!r} failed: ").strip()
+    if not reason:
+        return Verdict(
+            BAD, word, f"{node.node} failed; why is not in the metadata store, see its log."
+        )
+    first, *rest = [line.strip().removeprefix("- ") for line in reason.splitlines()]
+    return Verdict(BAD, word, f"{node.node}: {first}", rest)
+
+
+def _not_blessed(failures: Sequence[str]) -> str:
+    if not failures:
+        return "The model is not blessed; the Evaluator gave no reason."
+    more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+    return f"{failures[0]}{more}."
