@@ -40,6 +40,7 @@ from .components.gates.serving_check import ServingCheck
 from .components.packing.component import Pack
 from .components.packing.options import ImageColumn, PackOptions
 from .components.packing.pack import pack
+from .components.plain import from_plain
 from .components.readers.export import export_shards
 from .components.readers.rows import Rows
 from .components.sources.avro.options import AvroOptions
@@ -120,7 +121,6 @@ from .pipelines.blocks.run_images import image_classes, train_images
 from .pipelines.blocks.run_tables import TableData, train_tables
 from .pipelines.blocks.target import Target
 from .pipelines.config.code_digest import code_digest
-from .pipelines.config.overrides import from_mapping
 
 # Kubeflow.
 from .pipelines.kubeflow.placement import Placement, read_placement
@@ -212,7 +212,7 @@ __all__ = [
     "export",
     "export_shards",
     "feature_spec",
-    "from_mapping",
+    "from_plain",
     "image_classes",
     "image_examples",
     "image_features",

@@ -14,6 +14,7 @@ from penstock.components.errors import UsageError
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.packing.stated_columns import stated_columns
+from penstock.components.plain import from_json, to_json
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 
 _TRANSFORMED_SCHEMA = os.path.join("transformed_metadata", "schema.pbtxt")
@@ -53,7 +54,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             if input_dict.get(key):
                 uri = artifact_utils.get_single_uri(input_dict[key])
                 stated = stated_columns(os.path.join(uri, file))
-        options = PackOptions.from_json(exec_properties["options"])
+        options = from_json(PackOptions, exec_properties["options"])
         manifest = pack(
             examples.uri,
             packed.uri,
@@ -102,7 +103,7 @@ class Pack(base_beam_component.BaseBeamComponent):
                 examples=examples,
                 transform_graph=transform_graph,
                 schema=schema,
-                options=(options or PackOptions()).to_json(),
+                options=to_json(options or PackOptions()),
                 packed=types.Channel(type=standard_artifacts.Examples),
             )
         )

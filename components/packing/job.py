@@ -40,7 +40,7 @@ from penstock.components.packing.tasks import (
     vocabulary_file,
     write_shard,
 )
-from penstock.components.plain import from_plain
+from penstock.components.plain import from_record
 from penstock.components.tfrecord.manifest import Shard
 
 _STOPPED = f"{WORK_DIR}/stopped"
@@ -259,5 +259,5 @@ def read_results(output: Output) -> list[Result]:
         if one["error"] is not None:
             kind, text = one["error"]
             raise getattr(errors, kind)(text)
-        results.append(from_plain(Result, one))
+        results.append(from_record(Result, one))
     return results

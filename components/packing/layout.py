@@ -40,7 +40,7 @@ from functools import cached_property
 from typing import Any
 
 from penstock.components.errors import DataError
-from penstock.components.plain import from_plain
+from penstock.components.plain import from_record
 from penstock.components.tfrecord.framing import FOOTER_BYTES
 from penstock.components.tfrecord.framing import HEADER_BYTES as FRAME_HEADER_BYTES
 
@@ -194,7 +194,7 @@ class PackedLayout:
                 f"{LAYOUT_VERSION}; pack again or upgrade"
             )
         try:
-            layout = from_plain(cls, {field.name: raw[field.name] for field in fields(cls)})
+            layout = from_record(cls, {field.name: raw[field.name] for field in fields(cls)})
             _ = layout.sections
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: damaged description of packed records ({error!r})") from error

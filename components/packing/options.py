@@ -1,12 +1,10 @@
 """Options of packing; no heavy imports, the command line shows these."""
 
-import json
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from penstock.components.errors import UsageError
-from penstock.components.plain import from_plain
 from penstock.components.tfrecord.sharding import MIB, ShardOptions
 
 OnMissing = Literal["fill", "list", "fail"]
@@ -79,15 +77,6 @@ class PackOptions:
     on_missing: OnMissing = "fill"
     memory_bytes: int = 256 * MIB
     shards: ShardOptions = field(default_factory=ShardOptions)
-
-    def to_json(self) -> str:
-        """The options as text; equal options give equal text."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> "PackOptions":
-        """The options that `to_json` gave."""
-        return from_plain(cls, json.loads(text))
 
     def __post_init__(self) -> None:
         if self.block_rows is not None and self.block_rows < 1:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.plain import from_plain
+from penstock.components.plain import from_record
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import COMPRESSIONS
 
@@ -177,7 +177,7 @@ class Manifest:
                 "ingest again or upgrade"
             )
         try:
-            return from_plain(cls, raw)
+            return from_record(cls, raw)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: damaged manifest ({error})") from error
 

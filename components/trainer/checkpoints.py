@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError, short_error
-from penstock.components.plain import from_plain
+from penstock.components.plain import from_record
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.optimizing import averages
 from penstock.components.trainer.record import EpochRecord
@@ -200,8 +200,8 @@ def _read_whole(path: str) -> Saved:
         reader.get_tensor(name)
     with tf.io.gfile.GFile(posixpath.join(path, _STATE)) as file:
         state = json.loads(file.read())
-    epochs = tuple(from_plain(EpochRecord, epoch) for epoch in state["epochs"])
-    return Saved(path, epochs, InputStart(**state["start"]))
+    epochs = tuple(from_record(EpochRecord, epoch) for epoch in state["epochs"])
+    return Saved(path, epochs, from_record(InputStart, state["start"]))
 
 
 def _remove(path: str | os.PathLike[str]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from penstock.components.errors import DataError
-from penstock.components.plain import from_plain
+from penstock.components.plain import from_record
 from penstock.components.trainer.options import EarlyStop
 
 RECORD_NAME = "training.json"
@@ -120,7 +120,7 @@ class TrainingRecord:
                 raise DataError(f"{path}: a training record of another version; train again")
             for name in ("seconds_per_step", "input_wait_share", "examples_per_second"):
                 raw.pop(name)
-            return from_plain(cls, raw)
+            return from_record(cls, raw)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: not a training record ({error!r})") from error
 

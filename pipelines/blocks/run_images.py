@@ -15,6 +15,7 @@ from tfx.components.trainer.fn_args_utils import FnArgs
 
 from penstock.components import image_features as names
 from penstock.components.errors import DataError
+from penstock.components.plain import from_plain
 from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.export import TransformGraph, export
@@ -45,7 +46,6 @@ from penstock.pipelines.blocks.baseline import (
 from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
 from penstock.pipelines.blocks.preprocessing import Columns, dense_column
 from penstock.pipelines.blocks.target import Target, transformed_name
-from penstock.pipelines.config.overrides import from_mapping
 
 # Of raw pixels, as `stored_images` looks for them.
 _SIZES = (names.HEIGHT, names.WIDTH, "height", "width")
@@ -114,8 +114,8 @@ def train_images(
     """
     join_workers()
     config: Mapping[str, Any] = fn_args.custom_config
-    images = from_mapping(ImageInputOptions, config["input"])
-    augment = from_mapping(AugmentOptions, config["augment"])
+    images = from_plain(ImageInputOptions, config["input"])
+    augment = from_plain(AugmentOptions, config["augment"])
     stored = stored_images(fn_args.train_files, options=images, image=image, label=label)
     transform = tft.TFTransformOutput(fn_args.transform_graph_path)
     texts = class_texts(transform)
@@ -154,13 +154,13 @@ def train_images(
             label=label,
         ),
         eval_data(),
-        options=from_mapping(TrainOptions, config["train"]),
+        options=from_plain(TrainOptions, config["train"]),
         model_run_dir=fn_args.model_run_dir,
         resume_dir=resume_dir(
             fn_args.model_run_dir, [fn_args.train_files, fn_args.base_model, training]
         ),
         input_facts=image_input_facts(fn_args.train_files, options=images),
-        track=from_mapping(TrackOptions, config["track"]),
+        track=from_plain(TrackOptions, config["track"]),
         params=training,
     )
     if not trained.is_chief:

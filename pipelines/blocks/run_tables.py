@@ -10,6 +10,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from tfx.components.trainer.fn_args_utils import FnArgs
 
+from penstock.components.plain import from_plain
 from penstock.components.tfrecord.feature_spec import feature_spec
 from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
@@ -37,7 +38,6 @@ from penstock.pipelines.blocks.baseline import (
 )
 from penstock.pipelines.blocks.label_facts import LabelFacts, LabelTally
 from penstock.pipelines.blocks.target import Target
-from penstock.pipelines.config.overrides import from_mapping
 
 # Training rows that mean, spread and shares of the labels are taken from.
 _LABEL_ROWS = 200_000
@@ -63,7 +63,7 @@ class TableData:
     @cached_property
     def reading(self) -> InputOptions:
         """How shards are read."""
-        return from_mapping(InputOptions, self.fn_args.custom_config["input"])
+        return from_plain(InputOptions, self.fn_args.custom_config["input"])
 
     @property
     def facts(self) -> InputFacts:
@@ -162,13 +162,13 @@ def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> Non
         ),
         data.train,
         data.eval(),
-        options=from_mapping(TrainOptions, config["train"]),
+        options=from_plain(TrainOptions, config["train"]),
         model_run_dir=fn_args.model_run_dir,
         resume_dir=resume_dir(
             fn_args.model_run_dir, [fn_args.train_files, fn_args.base_model, training]
         ),
         input_facts=data.facts,
-        track=from_mapping(TrackOptions, config["track"]),
+        track=from_plain(TrackOptions, config["track"]),
         params=training,
     )
     if not trained.is_chief:

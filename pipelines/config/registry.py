@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.config.overrides import override
+from penstock.components.plain import override
 
 HERE = "."
 """The pipeline of the package in the working directory, as `penstock init` writes it."""

@@ -11,7 +11,7 @@ from penstock import (
     ImageModelOptions,
     LabelFacts,
     Target,
-    from_mapping,
+    from_plain,
     image_model,
 )
 
@@ -24,5 +24,5 @@ def build_model(
     labels: Mapping[str, LabelFacts],
 ) -> keras.Model:
     """Build and compile the model; `options` are those of `ImageModelOptions`."""
-    network = from_mapping(ImageModelOptions, options)
+    network = from_plain(ImageModelOptions, options)
     return image_model(targets, network, images=images, augment=augment, labels=labels)

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.config.overrides import from_mapping, load_overrides, override
+from penstock.components.plain import from_plain, override
+from penstock.pipelines.config.overrides import load_overrides
 from penstock.pipelines.kubeflow.resources import (
     Affinity,
     Gpu,
@@ -147,4 +148,4 @@ def read_placement(file: Path | None) -> Placement:
     Raises:
         UsageError: The file cannot be read, or an entry does not fit.
     """
-    return from_mapping(Placement, load_overrides(file, []), where=str(file) if file else "")
+    return from_plain(Placement, load_overrides(file, []), where=str(file) if file else "")

@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 
 from penstock.components.files.spool import local_folder
-from penstock.components.plain import from_plain
+from penstock.components.plain import from_record
 
 BASELINE_NAME = "baseline.json"
 
@@ -52,4 +52,4 @@ def read_baseline(model_run: str | None) -> tuple[Beaten, ...]:
     if not os.path.isfile(path):
         return ()
     with open(path, encoding="utf-8") as file:
-        return tuple(from_plain(Beaten, one) for one in json.load(file))
+        return tuple(from_record(Beaten, one) for one in json.load(file))

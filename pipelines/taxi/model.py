@@ -2,7 +2,7 @@
 
 import keras
 
-from penstock import TableData, TableModelOptions, from_mapping, table_model
+from penstock import TableData, TableModelOptions, from_plain, table_model
 from penstock.pipelines.taxi import features
 
 
@@ -12,7 +12,7 @@ def build_model(data: TableData) -> keras.Model:
     Inputs: `numbers_xf` float32 [batch, 6] and `categories_xf` int64 [batch, 9].
     Output: float32 [batch, 1], the probability that the passenger tips well.
     """
-    options = from_mapping(TableModelOptions, data.fn_args.custom_config["model"])
+    options = from_plain(TableModelOptions, data.fn_args.custom_config["model"])
     return table_model(
         data.targets,
         data.labels if options.class_weights else {},

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock.components.errors import DataError
-from penstock.components.plain import from_plain
+from penstock.components.plain import from_record
 from penstock.components.trainer.record import read_record, write_record
 from penstock.components.trainer.utilisation.durations import Durations
 
@@ -219,7 +219,7 @@ class Utilisation:
             raw = json.loads(text)
             if raw.pop("version") != UTILISATION_VERSION:
                 raise DataError(f"{path}: a utilisation record of another version; train again")
-            return from_plain(cls, raw)
+            return from_record(cls, raw)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: not a utilisation record ({error!r})") from error
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.config.overrides import from_mapping
+from penstock.components.plain import from_plain
 from penstock.pipelines.kubeflow.executor import ExecutorInput
 
 
@@ -39,7 +39,7 @@ def _ingest(task: ExecutorInput) -> None:
     from penstock.components.sources.spread import processes
 
     given = task.parameters
-    options = from_mapping(
+    options = from_plain(
         IngestOptions,
         {**_of(given, "on_bad_row", "max_quarantined_share"), "shards": _of(given, "shards")},
     )
@@ -59,7 +59,7 @@ def _ingest(task: ExecutorInput) -> None:
             values["schema_file"] = str(schema)
         source = open_source(
             inputs if data is None else [str(data)],
-            from_mapping(options_type(kind), values, where="source"),
+            from_plain(options_type(kind), values, where="source"),
             processes(workers),
         )
         job = plan_job(source, SplitOptions(shares) if shares else SplitOptions(), options)
@@ -83,7 +83,7 @@ def _validate(task: ExecutorInput) -> None:
     given = task.parameters
     validation = validate.validate_examples(
         _examples(task),
-        from_mapping(GateOptions, _of(given, "label", "max_quarantined_share")),
+        from_plain(GateOptions, _of(given, "label", "max_quarantined_share")),
         schema_text=given.get("schema") or None,
         workers=given.get("workers", 1),
         tell=print,
@@ -113,7 +113,7 @@ def _pack(task: ExecutorInput) -> None:
 
     given = task.parameters
     examples = _examples(task)
-    options = from_mapping(
+    options = from_plain(
         PackOptions,
         {
             **_of(given, "splits", "columns", "ids", "on_missing", "block_rows", "seed"),

@@ -8,6 +8,7 @@ from tfx.types.standard_artifacts import Examples, Schema, TransformGraph
 from penstock.components.errors import UsageError
 from penstock.components.packing.component import Executor, Pack
 from penstock.components.packing.options import PackOptions
+from penstock.components.plain import from_json, to_json
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.packed import packed_eval_input_fn
@@ -39,7 +40,7 @@ def packed(tmp_path, write_rows, graph):
     Executor().Do(
         {"examples": [artifact(Examples, rows)], "transform_graph": [graph]},
         {"packed": [out]},
-        {"options": PackOptions(seed=4).to_json()},
+        {"options": to_json(PackOptions(seed=4))},
     )
     return out
 
@@ -72,7 +73,7 @@ def test_the_options_are_part_of_the_cache_key():
     seeds = [Pack(examples, options=PackOptions(seed=seed)) for seed in (1, 2)]
     keys = [node.exec_properties["options"] for node in seeds]
     assert keys[0] != keys[1]
-    assert PackOptions.from_json(keys[0]) == PackOptions(seed=1)
+    assert from_json(PackOptions, keys[0]) == PackOptions(seed=1)
 
 
 def test_one_schema_is_enough():

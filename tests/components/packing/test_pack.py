@@ -17,6 +17,7 @@ from penstock.components.packing.facts import StatedColumn
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.packing.options import ImageColumn, PackOptions
 from penstock.components.packing.pack import pack
+from penstock.components.plain import from_json, to_json
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import ShardOptions
@@ -341,8 +342,8 @@ def test_options_survive_their_text():
     options = PackOptions(
         splits=("train",), ids=("a",), images=(ImageColumn("i", (2, 3), 1),), shards=SMALL
     )
-    assert PackOptions.from_json(options.to_json()) == options
-    assert json.loads(options.to_json())["seed"] == 0
+    assert from_json(PackOptions, to_json(options)) == options
+    assert json.loads(to_json(options))["seed"] == 0
 
 
 @pytest.mark.parametrize(

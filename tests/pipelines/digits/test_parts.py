@@ -12,9 +12,9 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.plain import from_plain, override
 from penstock.components.trainer.options import TrainOptions
 from penstock.pipelines.blocks.config import ImageModelOptions
-from penstock.pipelines.config.overrides import from_mapping, override
 from penstock.pipelines.digits.config import DigitsConfig
 from penstock.pipelines.digits.data import write_digits
 
@@ -80,7 +80,7 @@ def test_labels_without_data_are_refused():
 def test_the_options_travel_to_the_trainer_as_json():
     config = DigitsConfig()
     for value in (config.input, config.augment, config.model, config.train):
-        assert from_mapping(type(value), json.loads(json.dumps(asdict(value)))) == value
+        assert from_plain(type(value), json.loads(json.dumps(asdict(value)))) == value
     assert isinstance(config.train, TrainOptions)
 
 
