@@ -64,9 +64,9 @@ def _penstock(
     images: Path, out: Path, partition_feature: str | None = None, **layout: Any
 ) -> Measured:
     """`penstock ingest --kind images` into two splits."""
-    from penstock.components.sources.images.options import ImageOptions
+    from penstock.components.sources.images.options import Images
 
-    source = ImageOptions(**layout)
+    source = Images(**layout)
     return ingest_source(source, str(images), out, partition_feature=partition_feature)
 
 

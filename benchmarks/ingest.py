@@ -72,7 +72,7 @@ def python_loop(csv: Path, out: Path, compression: str) -> Measured:
 
     def work() -> int:
         out.mkdir()
-        options = tf.io.TFRecordOptions(compression_type=compression)
+        options = tf.io.TFRecord(compression_type=compression)
         writers = [tf.io.TFRecordWriter(str(out / f"{i:05d}"), options) for i in range(SHARDS)]
         with csv.open(newline="") as lines:
             for number, row in enumerate(csv_module.DictReader(lines)):
@@ -139,9 +139,9 @@ def ingest_source(
 
 def penstock(csv: Path, out: Path, compression: str, workers: int = 1) -> Measured:
     """`penstock ingest` with the same splits, two to one, as CsvExampleGen's."""
-    from penstock.components.sources.options import SourceOptions
+    from penstock.components.sources.options import Table
 
-    return ingest_source(SourceOptions(), str(csv), out, compression=compression, workers=workers)
+    return ingest_source(Table(), str(csv), out, compression=compression, workers=workers)
 
 
 def penstock_workers(csv: Path, out: Path, compression: str) -> Measured:

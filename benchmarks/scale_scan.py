@@ -16,7 +16,7 @@ from pathlib import Path
 from penstock.benchmarks.scale import write_trips
 from penstock.components.errors import DataError
 from penstock.components.sources.csv.source import open_csv
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 from penstock.components.sources.spread import processes
 from penstock.components.tfrecord.sharding import MIB
 
@@ -37,7 +37,7 @@ def prepare(folder: Path, size: int) -> int:
 def scan(folder: Path, workers: int) -> tuple[float, float, str]:
     """Wall and CPU seconds of a scan, and what it found."""
     began, cpu = time.perf_counter(), sum(os.times()[:4])
-    source = open_csv([str(folder)], SourceOptions(), processes(workers))
+    source = open_csv([str(folder)], Table(), processes(workers))
     return time.perf_counter() - began, sum(os.times()[:4]) - cpu, source.fingerprint
 
 

@@ -37,32 +37,32 @@ def ingest_table(inputs: str, source: KindOptions, out: Path, rows: int) -> Meas
 
 def from_csv(data: Path, rows: int, out: Path, _: str) -> Measured:
     """Comma-separated text."""
-    from penstock.components.sources.options import SourceOptions
+    from penstock.components.sources.options import Table
 
-    return ingest_table(str(made_table.csv_file(data, rows)), SourceOptions(), out, rows)
+    return ingest_table(str(made_table.csv_file(data, rows)), Table(), out, rows)
 
 
 def from_parquet(data: Path, rows: int, out: Path, _: str) -> Measured:
     """Parquet as Arrow writes it: Snappy, dictionaries."""
-    from penstock.components.sources.options import SourceOptions
+    from penstock.components.sources.options import Table
 
-    return ingest_table(str(parquet_file(data, rows)), SourceOptions(), out, rows)
+    return ingest_table(str(parquet_file(data, rows)), Table(), out, rows)
 
 
 def from_sqlite(data: Path, rows: int, out: Path, _: str) -> Measured:
     """A table with an integer primary key; the key is one column more."""
-    from penstock.components.sources.sql.options import SqlOptions
+    from penstock.components.sources.sql.options import Sql
 
     address = f"sqlite:///{sqlite_file(data, rows)}"
-    return ingest_table(address, SqlOptions(table="rows"), out, rows)
+    return ingest_table(address, Sql(table="rows"), out, rows)
 
 
 def from_postgresql(data: Path, rows: int, out: Path, address: str) -> Measured:
     """The same on a server."""
-    from penstock.components.sources.sql.options import SqlOptions
+    from penstock.components.sources.sql.options import Sql
 
     del data
-    return ingest_table(address, SqlOptions(table=f"penstock_bench_{rows}"), out, rows)
+    return ingest_table(address, Sql(table=f"penstock_bench_{rows}"), out, rows)
 
 
 CONTENDERS: dict[str, Callable[[Path, int, Path, str], Measured]] = {

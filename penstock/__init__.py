@@ -1,7 +1,8 @@
-"""Outside data to sharded TFRecords, checked, trained from at full speed, evaluated and pushed.
+"""TFX components that turn outside data into sharded TFRecords and pushed models.
 
-Everything a user composes with is a name of this package; what is not is private. Names load what
-they need when they are first used: `import penstock` alone costs no TensorFlow.
+The top level has the commands as functions, `Rows` and the errors. The rest is in public
+submodules: `sources`, `nodes`, `training`, `recipes` and `kubeflow`. What is in none of them is
+private. Names load on first use: `import penstock` alone imports no TensorFlow.
 """
 
 import lazy_loader

@@ -35,7 +35,7 @@ def ingest(
     Args:
         data: Files, a glob, a folder or an address; one or several.
         output: Folder to make.
-        source: How the data is read, such as `SourceOptions` or `ImageOptions`; by default the
+        source: How the data is read, such as `Table` or `Images`; by default the
             names and contents of the files tell.
         splits: The splits and their shares; two thirds `train` and one third `eval` by default.
         options: Shards, compression, rejected rows.

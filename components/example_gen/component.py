@@ -12,7 +12,7 @@ from penstock.components.example_gen.node_options import NodeOptions
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.files.address import FILE_SCHEMES, check_no_secret, scheme_of
 from penstock.components.sources.kinds import options_to_json
-from penstock.components.sources.options import KindOptions, SourceOptions
+from penstock.components.sources.options import KindOptions, Table
 
 
 class ShardedExampleGen(FileBasedExampleGen):
@@ -50,7 +50,7 @@ class ShardedExampleGen(FileBasedExampleGen):
         source: KindOptions | None = None,
         ingest: IngestOptions | None = None,
     ) -> None:
-        options = NodeOptions(source or SourceOptions(), ingest or IngestOptions())
+        options = NodeOptions(source or Table(), ingest or IngestOptions())
         # Before anything of the node is written anywhere.
         patterns = [split.pattern for split in input_config.splits] if input_config else []
         for address in _addresses(input_base, patterns, options.source):

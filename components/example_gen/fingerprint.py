@@ -8,7 +8,7 @@ from penstock.components.files.content import hash_file
 from penstock.components.files.listing import list_files
 from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import KindOptions, SourceOptions
+from penstock.components.sources.options import KindOptions, Table
 from penstock.components.sources.whole_files.scan import for_each_file
 
 
@@ -23,7 +23,7 @@ def input_fingerprint(inputs: Sequence[tuple[str, KindOptions]]) -> str:
     if schema_file:
         digest.update(_line(schema_file))
     for pattern, source in inputs:
-        if isinstance(source, SourceOptions):
+        if isinstance(source, Table):
             for line in for_each_file(_line, list_files(pattern, source.kind).files):
                 digest.update(line)
         else:

@@ -16,7 +16,7 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.plain import from_plain
 from penstock.components.sources.kinds import find_kind, options_from_json, options_to_json
-from penstock.components.sources.options import KindOptions, SourceOptions
+from penstock.components.sources.options import KindOptions, Table
 
 _FIELD = "penstock"
 # The pattern of an input that has none, as TFX writes it.
@@ -27,7 +27,7 @@ _EVERYTHING = "*"
 class NodeOptions:
     """How files are read, and what becomes of their rows."""
 
-    source: KindOptions = field(default_factory=SourceOptions)
+    source: KindOptions = field(default_factory=Table)
     ingest: IngestOptions = field(default_factory=IngestOptions)
 
     def to_proto(self) -> example_gen_pb2.CustomConfig:

@@ -32,7 +32,7 @@ Write = Callable[[pa.RecordBatch], None]
 Opened = tuple[Write, Callable[[], Any]]
 
 
-def export_shards(
+def export(
     folder: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,

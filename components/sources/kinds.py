@@ -51,20 +51,20 @@ class Kind:
         return _load(self.opener)
 
 
-_TABLE_OPTIONS = "options:SourceOptions"
+_TABLE_OPTIONS = "options:Table"
 
 KINDS = {
     "csv": Kind(_TABLE_OPTIONS, "csv.source:open_csv"),
     "parquet": Kind(_TABLE_OPTIONS, "parquet.source:open_parquet"),
-    "jsonl": Kind("lines.json.options:JsonLinesOptions", "lines.json.source:open_json_lines"),
-    "tfrecord": Kind("tfrecords.options:TFRecordOptions", "tfrecords.source:open_tfrecords"),
-    "spark": Kind("spark.source:SparkOptions", "spark.source:open_spark"),
-    "tfds": Kind("tfrecords.tfds:TFDSOptions", "tfrecords.tfds:open_tfds"),
-    "images": Kind("images.options:ImageOptions", "images.open_images:open_images"),
-    "text": Kind("lines.text.options:TextOptions", "lines.text.source:open_text"),
-    "binary": Kind("whole_files.options:BinaryOptions", "whole_files.binary:open_binary"),
-    "avro": Kind("avro.options:AvroOptions", "avro.source:open_avro"),
-    "sql": Kind("sql.options:SqlOptions", "sql.source:open_sql", of_files=False),
+    "jsonl": Kind("lines.json.options:JsonLines", "lines.json.source:open_json_lines"),
+    "tfrecord": Kind("tfrecords.options:TFRecord", "tfrecords.source:open_tfrecords"),
+    "spark": Kind("spark.source:Spark", "spark.source:open_spark"),
+    "tfds": Kind("tfrecords.tfds:Tfds", "tfrecords.tfds:open_tfds"),
+    "images": Kind("images.options:Images", "images.open_images:open_images"),
+    "text": Kind("lines.text.options:Text", "lines.text.source:open_text"),
+    "binary": Kind("whole_files.options:Binary", "whole_files.binary:open_binary"),
+    "avro": Kind("avro.options:Avro", "avro.source:open_avro"),
+    "sql": Kind("sql.options:Sql", "sql.source:open_sql", of_files=False),
 }
 
 

@@ -9,7 +9,7 @@ from penstock.components.files.listing import EXTENSIONS, list_files
 from penstock.components.files.sniff import PARQUET_MAGIC
 from penstock.components.sources.base import Source
 from penstock.components.sources.kinds import Kind, find_kind, options_to_json
-from penstock.components.sources.options import KindOptions, SourceOptions
+from penstock.components.sources.options import KindOptions, Table
 from penstock.components.sources.spread import Spread, here
 
 
@@ -28,7 +28,7 @@ def open_source(
         DataError: There is nothing, or something that cannot be read; names it.
         UsageError: The pattern is nothing that this kind reads.
     """
-    options = options or SourceOptions()
+    options = options or Table()
     inputs = [pattern] if isinstance(pattern, str) else list(pattern)
     kind = find_kind(options.kind or _kind_of(list_files(inputs, None).files))
     if not isinstance(options, kind.options_type):

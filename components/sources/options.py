@@ -49,7 +49,7 @@ class ColumnOptions(KindOptions):
 
 
 @dataclass(frozen=True)
-class SourceOptions(ColumnOptions):
+class Table(ColumnOptions):
     """How tables in files are understood; the defaults suit a comma-separated file with a header.
 
     Attributes:

@@ -23,7 +23,7 @@ _on_examples = tf.function(
 )
 
 
-def export(
+def export_model(
     model: keras.Model,
     serving_dir: str,
     *,

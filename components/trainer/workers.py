@@ -122,7 +122,7 @@ def join_workers(*, timeout_seconds: float = 600) -> Workers | None:
         if context.context()._context_handle is not None:
             raise UsageError(
                 "TF_CONFIG names several workers, but TensorFlow was used before they connected: "
-                "call penstock.join_workers() first, before any other TensorFlow call"
+                "call penstock.training.join_workers() first, before any other TensorFlow call"
             )
         _meet(addresses, index, timeout_seconds)
         _joined = Workers(_strategy(addresses, lead), addresses, index)

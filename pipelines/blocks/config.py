@@ -14,8 +14,8 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.gates.image_checks import ImageRules
 from penstock.components.gates.kserve_options import KServeOptions
 from penstock.components.packing.options import PackOptions
-from penstock.components.sources.images.options import ImageOptions
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.images.options import Images
+from penstock.components.sources.options import Table
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
 from penstock.components.trainer.input.image_options import ImageInputOptions
 from penstock.components.trainer.input.options import InputOptions
@@ -168,7 +168,7 @@ class TableConfig(PipelineConfig):
     """
 
     data: str = ""
-    source: SourceOptions = field(default_factory=SourceOptions)
+    source: Table = field(default_factory=Table)
     pack: bool = False
     packing: PackOptions = field(default_factory=PackOptions)
     input: InputOptions = field(default_factory=lambda: InputOptions(batch_size=256, seed=1))
@@ -195,7 +195,7 @@ class ImageConfig(PipelineConfig):
     """
 
     data: str = ""
-    source: ImageOptions = field(default_factory=ImageOptions)
+    source: Images = field(default_factory=Images)
     checks: ImageRules = field(default_factory=ImageRules)
     input: ImageInputOptions = field(
         default_factory=lambda: ImageInputOptions(batch_size=32, height=64, width=64, seed=1)

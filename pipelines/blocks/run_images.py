@@ -18,7 +18,7 @@ from penstock.components.errors import DataError
 from penstock.components.plain import from_plain
 from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
-from penstock.components.trainer.export import TransformGraph, export
+from penstock.components.trainer.export import TransformGraph, export_model
 from penstock.components.trainer.images.augmentation import augment_in_input
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
 from penstock.components.trainer.images.serving import decode_features, serve_images
@@ -172,7 +172,7 @@ def train_images(
     signatures = {}
     if IMAGE in stored and stored[IMAGE].dtype == tf.uint8:
         signatures[SERVE_IMAGES] = serve_images(trained.model, images, texts)
-    export(
+    export_model(
         trained.model,
         fn_args.serving_model_dir,
         label=label,

@@ -14,7 +14,7 @@ from penstock.components.plain import from_plain
 from penstock.components.tfrecord.feature_spec import feature_spec
 from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
-from penstock.components.trainer.export import TransformGraph, export
+from penstock.components.trainer.export import TransformGraph, export_model
 from penstock.components.trainer.input.facts import input_facts
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.packed import (
@@ -189,7 +189,7 @@ def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> Non
             for target in targets
         },
     )
-    export(
+    export_model(
         trained.model,
         fn_args.serving_model_dir,
         label=[target.name for target in targets],

@@ -47,15 +47,27 @@ def modules_behind(function: str) -> dict[str, bytes]:
 
 
 @functools.cache
-def face_modules() -> dict[str, str]:
-    """The module of each name of the face, which loads them lazily: from its stub."""
-    stub = ast.parse(Path(penstock.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+def face_modules(face: str = FACE) -> dict[str, str]:
+    """The module that defines each name of `penstock` or of one of its public submodules.
+
+    Read from the stub, since the names are loaded lazily.
+    """
+    folder = Path(penstock.__file__).parent
+    stub = folder / f"{'__init__' if face == FACE else face.removeprefix(f'{FACE}.')}.pyi"
     return {
-        alias.name: _absolute(node, FACE, is_package=True)
-        for node in stub.body
-        if isinstance(node, ast.ImportFrom)
+        alias.name: f"{FACE}.{node.module}"
+        for node in ast.parse(stub.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
     }
+
+
+@functools.cache
+def faces() -> tuple[str, ...]:
+    """`penstock` and its public submodules, each with a stub."""
+    folder = Path(penstock.__file__).parent
+    rooms = sorted(path.stem for path in folder.glob("*.pyi") if path.stem != "__init__")
+    return (FACE, *(f"{FACE}.{room}" for room in rooms))
 
 
 def _collect(module: str, roots: set[str], sources: dict[str, bytes]) -> None:
@@ -115,20 +127,34 @@ def _find(module: str) -> ModuleSpec | None:
 
 
 def imported_names(tree: ast.Module, module: str, is_package: bool) -> Iterator[str]:
-    """Names that may be modules: of `from a.b import c` both `a.b` and `a.b.c`."""
+    """Names that may be modules: for `from a.b import c` both `a.b` and `a.b.c`."""
+    used: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id == FACE and node.attr in face_modules():
-                yield face_modules()[node.attr]
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = _absolute(node, module, is_package)
-            yield base
-            names = [alias.name for alias in node.names]
-            yield from (f"{base}.{name}" for name in names)
-            if base == FACE:
-                yield from (face_modules()[name] for name in names if name in face_modules())
+            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+            if base in faces():
+                defined = face_modules(base)
+                yield from (defined[a.name] for a in node.names if a.name in defined)
+        else:
+            continue
+        yield from names
+        used |= {name for name in names if name.partition(".")[0] == FACE}
+    if used & set(faces()):
+        yield from _face_attributes(tree)
+
+
+def _face_attributes(tree: ast.Module) -> Iterator[str]:
+    """Modules of the public names that stand behind a dot, as in `penstock.training.train`.
+
+    Which variable the name is read from is not followed: a module too many costs a cache hit at
+    most.
+    """
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for face in faces():
+        yield from (module for name, module in face_modules(face).items() if name in attributes)
 
 
 def _absolute(node: ast.ImportFrom, module: str, is_package: bool) -> str:

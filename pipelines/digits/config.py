@@ -19,17 +19,14 @@ trains on images of your own, here by transfer learning from weights that you ha
 
 from dataclasses import dataclass
 
-from penstock import (
+from penstock import UsageError
+from penstock.recipes import EvaluationOptions, ImageConfig, ModelCard, schema_file
+from penstock.training import (
     AugmentOptions,
     EarlyStop,
-    EvaluationOptions,
-    ImageConfig,
     ImageInputOptions,
-    ModelCard,
     TrainOptions,
-    UsageError,
     image_features,
-    schema_file,
 )
 
 

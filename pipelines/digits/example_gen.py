@@ -10,7 +10,7 @@ from typing import Any
 from tfx.orchestration import data_types
 from tfx.types import standard_component_specs
 
-from penstock import ContentDriver, ShardedExampleGen
+from penstock.nodes import ContentDriver, ShardedExampleGen
 from penstock.pipelines.digits.data import write_digits
 
 

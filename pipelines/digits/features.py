@@ -1,6 +1,7 @@
 """The digits' classes, as the schema has them: for metrics; training takes those of the data."""
 
-from penstock import Target, image_features
+from penstock.recipes import Target
+from penstock.training import image_features
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 

@@ -5,15 +5,8 @@ from typing import Any
 
 import keras
 
-from penstock import (
-    AugmentOptions,
-    ImageInputOptions,
-    ImageModelOptions,
-    LabelFacts,
-    Target,
-    from_plain,
-    image_model,
-)
+from penstock.recipes import ImageModelOptions, LabelFacts, Target, image_model
+from penstock.training import AugmentOptions, ImageInputOptions
 
 
 def build_model(

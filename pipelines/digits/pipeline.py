@@ -4,9 +4,11 @@ from dataclasses import replace
 
 from tfx.orchestration.pipeline import Pipeline
 
-from penstock import (
-    ShardedExampleGen,
-    check_application,
+from penstock.nodes import ShardedExampleGen
+from penstock.pipelines.digits import data, features
+from penstock.pipelines.digits.config import DigitsConfig
+from penstock.pipelines.digits.example_gen import DigitsExampleGen
+from penstock.recipes import (
     eval_config,
     image_examples,
     image_gate,
@@ -14,9 +16,7 @@ from penstock import (
     run_root,
     training_pipeline,
 )
-from penstock.pipelines.digits import data, features
-from penstock.pipelines.digits.config import DigitsConfig
-from penstock.pipelines.digits.example_gen import DigitsExampleGen
+from penstock.training import check_application
 
 
 def create_pipeline(config: DigitsConfig) -> Pipeline:

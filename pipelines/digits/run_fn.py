@@ -4,8 +4,8 @@ from functools import partial
 
 from tfx.components.trainer.fn_args_utils import FnArgs
 
-from penstock import train_images
 from penstock.pipelines.digits.model import build_model
+from penstock.recipes import train_images
 
 
 def run_fn(fn_args: FnArgs) -> None:

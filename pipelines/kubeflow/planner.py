@@ -110,7 +110,7 @@ def _check_runs_in_container(ir: pipeline_pb2.Pipeline, node: pipeline_pb2.Pipel
         platform = "Docker" if "local_docker" in serving else "the right to create pods"
         raise UsageError(
             f"node {node_id!r} is an InfraValidator, which needs {platform}, and pods of runs have "
-            "none; penstock.ServingCheck loads the model in its own process"
+            "none; penstock.nodes.ServingCheck loads the model in its own process"
         )
     for graph in node.inputs.input_graphs.values():
         if any(one.op_node.op_type == _UNNEST for one in graph.nodes.values()):

@@ -22,9 +22,9 @@ from penstock.components import image_features
 from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.files.commit import attempt_file, check_file
 from penstock.components.sources.base import Batch, Source
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.trainer.served_columns import (
     MISSING_INT,
@@ -44,7 +44,7 @@ def predict(
     data: str,
     output: str | os.PathLike[str],
     *,
-    source: SourceOptions | None = None,
+    source: Table | None = None,
     overwrite: bool = False,
     on_rows: Callable[[int, int | None], None] | None = None,
 ) -> int:
@@ -76,7 +76,7 @@ def predict(
     if opened.is_of_images:
         tables, rows = _images(opened, data)
     else:
-        tables, rows = _table(opened, data, source or SourceOptions(non_finite="null"))
+        tables, rows = _table(opened, data, source or Table(non_finite="null"))
     done = 0
     writer = None
     with attempt_file(target, overwrite=overwrite) as file:
@@ -92,7 +92,7 @@ def predict(
     return done
 
 
-def _table(model: PushedModel, data: str, options: SourceOptions) -> tuple[Iterator[pa.Table], int]:
+def _table(model: PushedModel, data: str, options: Table) -> tuple[Iterator[pa.Table], int]:
     """Predictions of each batch of a table, and its rows."""
     # What else the files hold goes along, as what it is; the model's columns are read as the model
     # has them.
@@ -154,7 +154,7 @@ def _schema_text(model: PushedModel, source: Source, names: Mapping[str, str]) -
 
 def _images(model: PushedModel, folder: str) -> tuple[Iterator[pa.Table], int]:
     """Predictions of each batch of images, and their number."""
-    source = open_source(folder, ImageOptions(unlabelled="keep"))
+    source = open_source(folder, Images(unlabelled="keep"))
 
     def predictions() -> Iterator[pa.Table]:
         for batch in _good(source):

@@ -11,9 +11,9 @@ from penstock.components import image_features
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.images.looks import format_by_extension
 from penstock.components.sources.images.open_images import open_images
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.pipelines.starter.columns import ColumnLook, look_at_columns
 from penstock.pipelines.starter.roles import Roles, find_roles
@@ -78,7 +78,7 @@ def look_at(
         raise UsageError(f"{data}: no folder of images, so labels go with nothing")
     if not targets:
         raise UsageError("a table needs --target, the column to predict")
-    source = open_source(data, SourceOptions(non_finite="null"))
+    source = open_source(data, Table(non_finite="null"))
     columns = look_at_columns(source)
     return TableLook(source.kind, source.rows, tuple(columns), find_roles(columns, targets))
 
@@ -112,7 +112,7 @@ def _look_at_images(data: str, targets: Sequence[str], labels_file: str | None) 
     if column and labels_file is None:
         raise UsageError(f"{data}: folders say the class; --target is a column of a label file")
     try:
-        source = open_images([data], ImageOptions(labels_file=labels_file, label_column=column))
+        source = open_images([data], Images(labels_file=labels_file, label_column=column))
     except DataError as error:
         text = str(error).replace("with `label_column` or `text_column`", "by --target")
         raise DataError(text) from error

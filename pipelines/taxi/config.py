@@ -11,16 +11,14 @@ import importlib.util
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock import (
-    EarlyStop,
+from penstock.recipes import (
     EvaluationOptions,
-    InputOptions,
     ModelCard,
     TableConfig,
     TableModelOptions,
-    TrainOptions,
     schema_file,
 )
+from penstock.training import EarlyStop, InputOptions, TrainOptions
 
 
 def example_data() -> str:

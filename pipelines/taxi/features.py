@@ -5,7 +5,7 @@ Flows in: the raw features of `schemas/taxi/schema.pbtxt`. Flows out, to `prepro
 [len(category_sizes())], and the label `big_tipper_xf` int64 [1].
 """
 
-from penstock import Target
+from penstock.recipes import Target
 
 NUMERIC = ("trip_miles", "fare", "trip_seconds")
 """Scaled to mean 0 and variance 1; the mean where there is none, which a column of its own says."""

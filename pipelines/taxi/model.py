@@ -2,8 +2,8 @@
 
 import keras
 
-from penstock import TableData, TableModelOptions, from_plain, table_model
 from penstock.pipelines.taxi import features
+from penstock.recipes import TableData, TableModelOptions, from_plain, table_model
 
 
 def build_model(data: TableData) -> keras.Model:

@@ -2,9 +2,9 @@
 
 from tfx.orchestration.pipeline import Pipeline
 
-from penstock import eval_config, table_examples, training_pipeline
 from penstock.pipelines.taxi import features
 from penstock.pipelines.taxi.config import TaxiConfig
+from penstock.recipes import eval_config, table_examples, training_pipeline
 
 
 def create_pipeline(config: TaxiConfig) -> Pipeline:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from penstock import CATEGORIES_XF, NUMBERS_XF, dense_column, scaled_numbers
 from penstock.pipelines.taxi import features
+from penstock.recipes import CATEGORIES_XF, NUMBERS_XF, dense_column, scaled_numbers
 
 
 def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[str, tf.Tensor]:

@@ -2,9 +2,9 @@
 
 from tfx.components.trainer.fn_args_utils import FnArgs
 
-from penstock import TableData, train_tables
 from penstock.pipelines.taxi import features
 from penstock.pipelines.taxi.model import build_model
+from penstock.recipes import TableData, train_tables
 
 
 def run_fn(fn_args: FnArgs) -> None:

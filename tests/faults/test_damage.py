@@ -17,7 +17,7 @@ from penstock.components.gates.checks import GateOptions
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.sources.open import open_source
-from penstock.components.sources.tfrecords.options import TFRecordOptions
+from penstock.components.sources.tfrecords.options import TFRecord
 from penstock.components.tfrecord.checked import check_folder
 from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import ShardOptions
@@ -97,8 +97,8 @@ def verified(folder):
 
 OF_ROWS = {
     "a node": lambda folder: check_folder(str(folder)),
-    "ingest": lambda folder: open_source(f"{folder}/Split-train", TFRecordOptions()),
-    "ingest of a pattern": lambda folder: open_source(f"{folder}/Split-*/*", TFRecordOptions()),
+    "ingest": lambda folder: open_source(f"{folder}/Split-train", TFRecord()),
+    "ingest of a pattern": lambda folder: open_source(f"{folder}/Split-*/*", TFRecord()),
     "pack": lambda folder: pack(str(folder), folder / "packed", PackOptions()),
     "training": lambda folder: train_input_fn(str(folder), SPEC, options=OPTIONS),
     "training of a pattern": lambda folder: train_input_fn(

@@ -17,7 +17,7 @@ from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.sources.open import open_source
-from penstock.components.sources.whole_files.options import BinaryOptions
+from penstock.components.sources.whole_files.options import Binary
 from penstock.components.tfrecord.checked import checked_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 
@@ -38,7 +38,7 @@ def test_20_000_small_files_in_200_folders(tmp_path):
         place.mkdir(parents=True)
         for file in range(100):
             (place / f"{file:02d}.bin").write_bytes(b"%d" % (100 * folder + file))
-    source = (str(tmp_path / "files"), BinaryOptions())
+    source = (str(tmp_path / "files"), Binary())
     manifest = ingested(source, tmp_path / "out")
     assert manifest.account.written == {"train": 20_000}
     assert manifest.source_files == 20_000
@@ -100,7 +100,7 @@ TRAINING = """
     import numpy as np, pyarrow as pa
     import tensorflow as tf
     from functools import partial
-    from penstock import InputOptions, TrainOptions, train, train_input_fn
+    from penstock.training import InputOptions, TrainOptions, train, train_input_fn
     from penstock.components.tfrecord.encoder import encode_examples
     from penstock.components.tfrecord.writer import frame_records
     folder = sys.argv[1]

@@ -6,7 +6,7 @@ from penstock.components.sources.options import RowFileOptions
 
 
 @dataclass(frozen=True)
-class AvroOptions(RowFileOptions):
+class Avro(RowFileOptions):
     """Avro object container files."""
 
     kind: str = "avro"

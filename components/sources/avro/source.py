@@ -11,7 +11,7 @@ from penstock.components.errors import DataError
 from penstock.components.files.content import EMPTY_ADVICE, look
 from penstock.components.files.listing import list_files
 from penstock.components.sources.avro.file import AvroFile, inspect_file
-from penstock.components.sources.avro.options import AvroOptions
+from penstock.components.sources.avro.options import Avro
 from penstock.components.sources.base import NUMBERS, Batch, Column, Piece
 from penstock.components.sources.batches import (
     FIRST_BATCH_ROWS,
@@ -46,7 +46,7 @@ _TIME = re.compile(r"(date|time|timestamp|local-timestamp)(-millis|-micros)?")
 class AvroSource(OpenedFiles[AvroFile]):
     """Avro files, opened, checked and typed; a block that two workers share is decoded by both."""
 
-    options: AvroOptions
+    options: Avro
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The rows of the pieces, at most `MAX_BATCH_ROWS` in a batch."""
@@ -67,7 +67,7 @@ def _batch(rows: Sequence[Row], path: str, first_row: int, converter: RowConvert
     return batch_without(faults, table, path, first_row, lambda at: row_json(rows[at]))
 
 
-def open_avro(inputs: Sequence[str], options: AvroOptions, spread: Spread = here) -> AvroSource:
+def open_avro(inputs: Sequence[str], options: Avro, spread: Spread = here) -> AvroSource:
     """Check, hash and type Avro files."""
     listing = list_files(inputs, "avro")
     files = spread(inspect_file, listing.files, sum(look(path)[0] for path in listing.files))
@@ -78,7 +78,7 @@ def open_avro(inputs: Sequence[str], options: AvroOptions, spread: Spread = here
     return AvroSource.of("avro", files, listing, columns=columns, options=options)
 
 
-def _columns(files: Sequence[AvroFile], options: AvroOptions) -> tuple[Column, ...]:
+def _columns(files: Sequence[AvroFile], options: Avro) -> tuple[Column, ...]:
     schema = read_schema(options.schema_file)
     check_layouts(files, schema, options)
     for file in files:
@@ -107,7 +107,7 @@ def _check_units(file: AvroFile, names: Sequence[str]) -> None:
             )
 
 
-def _column(file: AvroFile, name: str, options: AvroOptions) -> Column:
+def _column(file: AvroFile, name: str, options: Avro) -> Column:
     avro_type = file.types[name]
     feature = avro_feature(avro_type)
     if feature is not None:

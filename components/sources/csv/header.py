@@ -9,7 +9,7 @@ from penstock.components.files.sniff import not_text
 from penstock.components.sources.csv.blocks import line_breaks
 from penstock.components.sources.csv.rows import RowSplitter
 from penstock.components.sources.layout import shown
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 from penstock.components.sources.text_files import Header
 from penstock.components.sources.tokens import is_plain_number
 
@@ -22,7 +22,7 @@ _DELIMITERS = ",;\t|"
 
 
 def read_header(
-    path: str, splitter: RowSplitter, options: SourceOptions, known_names: Collection[str]
+    path: str, splitter: RowSplitter, options: Table, known_names: Collection[str]
 ) -> Header:
     """Read and check the header of one file; a mark of byte order is passed over.
 

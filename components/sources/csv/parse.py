@@ -15,7 +15,7 @@ import pyarrow.csv
 from penstock.components.sources.base import Column
 from penstock.components.sources.batches import batch_of
 from penstock.components.sources.csv.header import BOM
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # Text goes through Arrow's string type, which checks that it is UTF-8.
@@ -39,7 +39,7 @@ class RowParser:
 
     names: tuple[str, ...]
     columns: tuple[Column, ...]
-    options: SourceOptions
+    options: Table
 
     def parse(self, data: bytes, rows: int, *, quoted: bool) -> pa.RecordBatch:
         """Parse whole rows, none of them blank; `quoted` where there is a quote among them.

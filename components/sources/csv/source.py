@@ -21,7 +21,7 @@ from penstock.components.sources.csv.parse import Misfit, RowParser
 from penstock.components.sources.csv.rows import RowSplitter
 from penstock.components.sources.infer import TypeSample
 from penstock.components.sources.layout import check_layouts
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 from penstock.components.sources.schema import SchemaColumn, read_schema
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.text_files import Header, RowPlace, TextFile, TextFiles
@@ -40,7 +40,7 @@ READ_BLOCK_BYTES = 4 * MIB
 class CsvSource(TextFiles):
     """Files of delimited text, opened, checked and typed."""
 
-    options: SourceOptions
+    options: Table
 
     @property
     def splitter(self) -> RowSplitter:
@@ -67,7 +67,7 @@ class CsvSource(TextFiles):
             place = RowPlace(place.file, place.row + part.rows, place.line + part.lines)
 
 
-def open_csv(inputs: Sequence[str], options: SourceOptions, spread: Spread = here) -> CsvSource:
+def open_csv(inputs: Sequence[str], options: Table, spread: Spread = here) -> CsvSource:
     """Check, scan and type files of delimited text."""
     listing = list_files(inputs, "csv")
     if options.delimiter is None:
@@ -98,14 +98,14 @@ def open_csv(inputs: Sequence[str], options: SourceOptions, spread: Spread = her
     )
 
 
-def _splitter(options: SourceOptions, block_bytes: int) -> RowSplitter:
+def _splitter(options: Table, block_bytes: int) -> RowSplitter:
     assert options.delimiter is not None, "open_csv has found one"
     return RowSplitter(
         options.delimiter, block_bytes=block_bytes, max_row_bytes=options.max_row_bytes
     )
 
 
-def _schema_columns(schema: Sequence[SchemaColumn], options: SourceOptions) -> tuple[Column, ...]:
+def _schema_columns(schema: Sequence[SchemaColumn], options: Table) -> tuple[Column, ...]:
     for column in schema:
         if column.is_list:
             raise DataError(
@@ -115,7 +115,7 @@ def _schema_columns(schema: Sequence[SchemaColumn], options: SourceOptions) -> t
     return tuple(Column(column.name, column.kind, is_text=True) for column in schema)
 
 
-def _check_rows(files: Sequence[TextFile], options: SourceOptions) -> None:
+def _check_rows(files: Sequence[TextFile], options: Table) -> None:
     """Refuse files without rows, unless they are allowed."""
     if options.allow_empty:
         return
@@ -131,7 +131,7 @@ class _Sampler(Sampler[TypeSample]):
     """Counts what the values of the columns `names` look like; `splitter` counts fields."""
 
     names: tuple[str, ...]
-    options: SourceOptions
+    options: Table
     splitter: RowSplitter
 
     def new_sample(self) -> TypeSample:

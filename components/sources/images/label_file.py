@@ -10,15 +10,15 @@ from penstock.components.files.content import open_data
 from penstock.components.sources.csv.source import open_csv
 from penstock.components.sources.images.label_table import LabelTable, find_file_column, type_rows
 from penstock.components.sources.images.matlab import is_matlab, read_matlab
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.lines.json.scan import check_keys, no_duplicates
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 
 _CLASS_NAMES = ("class_names", "classes", "categories", "label_names")
 Branch = Mapping[str, object]
 
 
-def read_labels(path: str, options: ImageOptions) -> LabelTable:
+def read_labels(path: str, options: Images) -> LabelTable:
     """Read a label file whole; those of a million images take some hundred MiB.
 
     Raises:
@@ -59,7 +59,7 @@ def read_class_names(path: str) -> tuple[str, ...]:
 
 
 def _read_csv(path: str) -> LabelTable:
-    source = open_csv([path], SourceOptions(kind="csv", non_finite="keep"))
+    source = open_csv([path], Table(kind="csv", non_finite="keep"))
     batches = []
     for pieces in source.cut(1):
         for batch in source.read(pieces):
@@ -85,7 +85,7 @@ def _checked(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return no_duplicates(pairs)
 
 
-def _from_tree(tree: object, path: str, options: ImageOptions, *, first_class: int) -> LabelTable:
+def _from_tree(tree: object, path: str, options: Images, *, first_class: int) -> LabelTable:
     """The rows among nested values: the only list of mappings, or mapping of lists, with files."""
     wanted = options.file_column
     values = [("its rows", tree), *(tree.items() if isinstance(tree, Mapping) else ())]

@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.base import Column
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.layout import shown
-from penstock.components.sources.lines.json.options import JsonLinesOptions
+from penstock.components.sources.lines.json.options import JsonLines
 from penstock.components.sources.python_values import RowConverter
 from penstock.components.sources.value_sample import ValueSample
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -61,7 +61,7 @@ def type_rows(
     for row in rows:
         sample.add(row, path)
     columns = sample.columns("reject")
-    table, faults = RowConverter(columns, JsonLinesOptions()).convert(rows)
+    table, faults = RowConverter(columns, JsonLines()).convert(rows)
     if faults:
         row_at = min(faults)
         column, reason = faults[row_at]
@@ -93,7 +93,7 @@ def find_file_column(names: Collection[str], wanted: str | None) -> str | None:
     return _first_of(_FILE, names)
 
 
-def find_columns(table: LabelTable, options: ImageOptions) -> LabelColumns:
+def find_columns(table: LabelTable, options: Images) -> LabelColumns:
     """Which column is which; a class that is text is the text.
 
     Raises:

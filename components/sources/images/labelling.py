@@ -16,7 +16,7 @@ from penstock.components.image_features import LABEL, TEXT
 from penstock.components.sources.base import Column
 from penstock.components.sources.batches import batch_of, take_rows
 from penstock.components.sources.images.label_table import LabelColumns, LabelTable, find_columns
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.layout import shown
 from penstock.components.sources.whole_files.tree import FoundFile
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -66,7 +66,7 @@ def label_by_folder(images: Sequence[FoundFile], class_names: Sequence[str] | No
 def label_by_file(
     images: Sequence[FoundFile],
     table: LabelTable,
-    options: ImageOptions,
+    options: Images,
     class_names: Sequence[str] | None,
 ) -> Labels:
     """The rows of a label file are the classes, named by `class_names` where these are known.

@@ -15,7 +15,7 @@ from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.batches import take_rows
 from penstock.components.sources.images.label_file import read_class_names, read_labels
 from penstock.components.sources.images.labelling import Labels, label_by_file, label_by_folder
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.images.pixels import require_pillow
 from penstock.components.sources.images.source import DIGEST_COLUMN, IMAGE_COLUMNS, ImageSource
 from penstock.components.sources.layout import shown
@@ -39,7 +39,7 @@ MAX_FILE_BYTES = 256 * MIB
 _SHOWN_IGNORED = 20
 
 
-def open_images(inputs: Sequence[str], options: ImageOptions, spread: Spread = here) -> ImageSource:
+def open_images(inputs: Sequence[str], options: Images, spread: Spread = here) -> ImageSource:
     """List, hash and label images; none is decoded.
 
     Raises:
@@ -83,7 +83,7 @@ def find_images(inputs: Sequence[str]) -> Tree:
     return find_tree(inputs, _STRAY, "image file")
 
 
-def _labels(images: Sequence[FoundFile], options: ImageOptions) -> Labels:
+def _labels(images: Sequence[FoundFile], options: Images) -> Labels:
     names = read_class_names(options.class_names_file) if options.class_names_file else None
     if options.labels_file is None:
         return label_by_folder(images, names)
@@ -91,7 +91,7 @@ def _labels(images: Sequence[FoundFile], options: ImageOptions) -> Labels:
 
 
 def _apply_policies(
-    tree: Tree, labels: Labels, options: ImageOptions
+    tree: Tree, labels: Labels, options: Images
 ) -> tuple[list[int], list[RejectedRow]]:
     """Places of the images that are read, and what is rejected without being read."""
     rejected: list[RejectedRow] = [
@@ -112,7 +112,7 @@ def _apply_policies(
     return kept, rejected
 
 
-def _unlabelled_reason(names: Sequence[str], options: ImageOptions) -> str:
+def _unlabelled_reason(names: Sequence[str], options: Images) -> str:
     others = f" ({len(names)} such images: {shown(names, 4)})" if len(names) > 1 else ""
     keep = "set `unlabelled='keep'` or 'drop'"
     if options.labels_file:
@@ -123,7 +123,7 @@ def _unlabelled_reason(names: Sequence[str], options: ImageOptions) -> str:
     )
 
 
-def _missing(labels: Labels, options: ImageOptions) -> list[RejectedRow]:
+def _missing(labels: Labels, options: Images) -> list[RejectedRow]:
     assert options.labels_file is not None or not labels.missing
     names = [name for _, name in labels.missing]
     others = f" ({len(names)} such rows: {shown(names, 4)})" if len(names) > 1 else ""
@@ -192,7 +192,7 @@ def _named(names: Sequence[str], group: Sequence[int]) -> str:
     return shown(sorted(names[at] for at in group), 3)
 
 
-def _fingerprint(listed: Listed, rejected: Sequence[RejectedRow], options: ImageOptions) -> str:
+def _fingerprint(listed: Listed, rejected: Sequence[RejectedRow], options: Images) -> str:
     """Digest of all names and content: images, label file, names of classes, what was refused.
 
     `content.fingerprint` finds out names by paths, which takes longer than to open a file.

@@ -20,7 +20,7 @@ MOST_PIXELS = 178_956_970
 
 
 @dataclass(frozen=True)
-class ImageOptions(KindOptions):
+class Images(KindOptions):
     """How a folder of images is read, labelled and stored; docs/images.md has the policies.
 
     Attributes:

@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.components.errors import UsageError, short_error
 from penstock.components.sources.images.exif import UPRIGHT, orientation
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.images.probe import Probe, check_pixels
 from penstock.components.sources.whole_files.rows import UnfitFileError
 
@@ -39,7 +39,7 @@ def require_pillow() -> None:
         raise UsageError('images need Pillow: pip install "penstock[images]"') from error
 
 
-def decode(data: bytes, probe: Probe, options: ImageOptions) -> "Image":
+def decode(data: bytes, probe: Probe, options: Images) -> "Image":
     """Decode an image; of mode `L` where it has no colours, else `RGB`.
 
     A JPEG that is to be made much smaller comes smaller from the decoder, of the same shape.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from penstock.components.sources.images.exif import UPRIGHT
 from penstock.components.sources.images.jpeg import probe_jpeg
 from penstock.components.sources.images.looks import format_by_extension, refusal
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.images.png import PngError, read_chunks
 from penstock.components.sources.images.png import check_pixels as check_png_pixels
 from penstock.components.sources.whole_files.rows import UnfitFileError
@@ -35,7 +35,7 @@ class Probe(NamedTuple):
     is_plain: bool
 
 
-def probe(data: bytes, path: str, options: ImageOptions) -> Probe:
+def probe(data: bytes, path: str, options: Images) -> Probe:
     """Look at the bytes of a file, whose extension must agree with them.
 
     Raises:
@@ -76,7 +76,7 @@ def check_pixels(width: int, height: int, most: int) -> None:
         )
 
 
-def _probe_png(data: bytes, options: ImageOptions) -> tuple[int, bool]:
+def _probe_png(data: bytes, options: Images) -> tuple[int, bool]:
     try:
         chunks = read_chunks(data)
         if chunks is not None and options.verify == "decode":

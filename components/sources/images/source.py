@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.components import image_features
 from penstock.components.sources.base import Column, Piece, Source
 from penstock.components.sources.batches import take_rows
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.images.storing import store
 from penstock.components.sources.whole_files.rows import RowsMade
 from penstock.components.sources.whole_files.source import ListedFiles
@@ -41,7 +41,7 @@ class ImageSource(ListedFiles):
     # What the size of records is estimated from is decoded to be thrown away.
     first_rows = 16
 
-    options: ImageOptions
+    options: Images
     labels: pa.RecordBatch
 
     def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:

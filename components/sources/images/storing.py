@@ -10,7 +10,7 @@ import io
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.components.image_features import RAW
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.images.pixels import decode, resize
 from penstock.components.sources.images.probe import Probe, check_pixels, probe
 from penstock.components.sources.whole_files.rows import UnfitFileError
@@ -29,7 +29,7 @@ class StoredImage(NamedTuple):
     channels: int
 
 
-def store(data: bytes, path: str, options: ImageOptions) -> StoredImage:
+def store(data: bytes, path: str, options: Images) -> StoredImage:
     """What a record holds of an image, given the whole file and its name.
 
     Raises:
@@ -49,7 +49,7 @@ def store(data: bytes, path: str, options: ImageOptions) -> StoredImage:
     return _encoded(image, options.encoding.upper(), options)
 
 
-def _as_bytes(data: bytes, seen: Probe, options: ImageOptions) -> StoredImage:
+def _as_bytes(data: bytes, seen: Probe, options: Images) -> StoredImage:
     if not seen.is_plain:
         image = decode(data, seen, options)
         return _encoded(image, "JPEG" if seen.format == "JPEG" else "PNG", options)
@@ -58,13 +58,13 @@ def _as_bytes(data: bytes, seen: Probe, options: ImageOptions) -> StoredImage:
     return StoredImage(data, seen.format, seen.height, seen.width, seen.channels)
 
 
-def _check_enlarged(image: "Image", options: ImageOptions) -> None:
+def _check_enlarged(image: "Image", options: Images) -> None:
     """A narrow strip grows beyond all bounds when its short side is made the size."""
     scale = (options.size or 0) / min(image.size)
     check_pixels(round(image.width * scale), round(image.height * scale), options.max_pixels)
 
 
-def _encoded(image: "Image", kind: str, options: ImageOptions) -> StoredImage:
+def _encoded(image: "Image", kind: str, options: Images) -> StoredImage:
     buffer = io.BytesIO()
     try:
         if kind == "JPEG":

@@ -38,7 +38,7 @@ from penstock.components.sources.batches import (
 from penstock.components.sources.cutting import SNAP_SHARE, RowStart, cut_files
 from penstock.components.sources.layout import check_layouts, shown
 from penstock.components.sources.opened_files import OpenedFiles
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 from penstock.components.sources.parquet.file import ParquetFile, open_reader, scan_part
 from penstock.components.sources.parquet.int96 import with_wide_timestamps
 from penstock.components.sources.python_values import row_json
@@ -53,7 +53,7 @@ _LOG = logging.getLogger(__name__)
 class ParquetSource(OpenedFiles[ParquetFile]):
     """Parquet files, opened, checked and typed."""
 
-    options: SourceOptions
+    options: Table
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """The whole input as `parts` runs of row ranges of about equal length, in order."""
@@ -200,9 +200,7 @@ def _row_start(file: ParquetFile, row: int, snap_rows: float) -> RowStart:
     return RowStart(row, row + 1)
 
 
-def open_parquet(
-    inputs: Sequence[str], options: SourceOptions, spread: Spread = here
-) -> ParquetSource:
+def open_parquet(inputs: Sequence[str], options: Table, spread: Spread = here) -> ParquetSource:
     """Check, hash and type Parquet files."""
     listing = list_files(inputs, "parquet")
     files = _scan(listing.files, spread)
@@ -226,7 +224,7 @@ def _scan(paths: Sequence[str], spread: Spread) -> list[ParquetFile]:
     return files
 
 
-def _columns(files: Sequence[ParquetFile], options: SourceOptions) -> tuple[Column, ...]:
+def _columns(files: Sequence[ParquetFile], options: Table) -> tuple[Column, ...]:
     """The columns of the schema, or else of the first file, which all others then have too.
 
     What neither says, kind or list, is as in the first file that has values; only nulls are text.
@@ -252,7 +250,7 @@ def _columns(files: Sequence[ParquetFile], options: SourceOptions) -> tuple[Colu
     return tuple(columns)
 
 
-def _kept(files: Sequence[ParquetFile], options: SourceOptions) -> list[str]:
+def _kept(files: Sequence[ParquetFile], options: Table) -> list[str]:
     names = list(files[0].names)
     if options.extra_columns == "reject":
         return names

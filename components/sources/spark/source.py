@@ -12,7 +12,7 @@ from penstock.components.files.remote import RemoteFile, is_remote, list_folder
 from penstock.components.files.sniff import PARQUET_MAGIC
 from penstock.components.sources.base import Column, Source
 from penstock.components.sources.layout import shown
-from penstock.components.sources.options import KindOptions, SourceOptions
+from penstock.components.sources.options import KindOptions, Table
 from penstock.components.sources.spark.crc import check_crc, name_of_sums, sums_name
 from penstock.components.sources.spark.types import parse_columns
 from penstock.components.sources.spread import Spread, here
@@ -23,7 +23,7 @@ _UNFINISHED = re.compile(r"(\._COPYING_|\.tmp)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class SparkOptions(KindOptions):
+class Spark(KindOptions):
     """A folder of part files that Spark wrote.
 
     Attributes:
@@ -52,7 +52,7 @@ class SparkOptions(KindOptions):
             raise UsageError("`columns` and `schema_from` both name the columns; give one of them")
 
 
-def open_spark(inputs: Sequence[str], options: SparkOptions, spread: Spread = here) -> Source:
+def open_spark(inputs: Sequence[str], options: Spark, spread: Spread = here) -> Source:
     """Open folders that Spark wrote."""
     parts = [part for folder in inputs for part in part_files(folder, options)]
     paths = [path for path in parts if _size(path)]
@@ -69,7 +69,7 @@ def open_spark(inputs: Sequence[str], options: SparkOptions, spread: Spread = he
     return _open_parquet(paths, options, spread)
 
 
-def part_files(folder: str, options: SparkOptions) -> list[str]:
+def part_files(folder: str, options: Spark) -> list[str]:
     """The part files of one folder, a path or an address, checked."""
     files, folders = _list(folder)
     partitions = sorted(name for name in folders if "=" in name)
@@ -141,24 +141,24 @@ def _is_parquet(path: str) -> bool:
         return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
 
 
-def _open_parquet(paths: Sequence[str], options: SparkOptions, spread: Spread) -> Source:
+def _open_parquet(paths: Sequence[str], options: Spark, spread: Spread) -> Source:
     from penstock.components.sources.parquet.source import open_parquet
 
     if options.columns or options.schema_from:
         raise UsageError(f"{paths[0]}: is Parquet, which has its own types; leave out the columns")
     # A task without rows writes a Parquet file without rows.
-    given = SourceOptions(non_finite=options.non_finite, allow_empty=True)
+    given = Table(non_finite=options.non_finite, allow_empty=True)
     source = open_parquet(paths, given, spread)
     if not source.rows:
         raise DataError(f"{os.path.dirname(paths[0])}: its Parquet files have no rows")
     return replace(source, kind="spark")
 
 
-def _open_tfrecords(paths: Sequence[str], options: SparkOptions, spread: Spread) -> Source:
-    from penstock.components.sources.tfrecords.options import TFRecordOptions
+def _open_tfrecords(paths: Sequence[str], options: Spark, spread: Spread) -> Source:
+    from penstock.components.sources.tfrecords.options import TFRecord
     from penstock.components.sources.tfrecords.source import open_tfrecords
 
-    source = open_tfrecords(paths, TFRecordOptions(allow_empty=True), spread)
+    source = open_tfrecords(paths, TFRecord(allow_empty=True), spread)
     # Spark's `string` is UTF-8; what wrote the records may have been something else.
     columns = tuple(replace(column, is_text=False) for column in _columns(options))
     if not columns:
@@ -175,11 +175,11 @@ def _open_tfrecords(paths: Sequence[str], options: SparkOptions, spread: Spread)
     return replace(source, kind="spark", columns=columns, fingerprint=fingerprint)
 
 
-def _columns(options: SparkOptions) -> tuple[Column, ...]:
+def _columns(options: Spark) -> tuple[Column, ...]:
     if options.schema_from is None:
         return parse_columns(options.columns)
     copy = open_spark(
         [options.schema_from],
-        SparkOptions(need_success=options.need_success, check_sums=options.check_sums),
+        Spark(need_success=options.need_success, check_sums=options.check_sums),
     )
     return copy.columns

@@ -7,7 +7,7 @@ from penstock.components.sources.options import ColumnOptions
 
 
 @dataclass(frozen=True)
-class SqlOptions(ColumnOptions):
+class Sql(ColumnOptions):
     r"""Which rows of a database are read, and how.
 
     User and password come from PENSTOCK_SQL_USER and PENSTOCK_SQL_PASSWORD or from
@@ -53,6 +53,6 @@ class SqlOptions(ColumnOptions):
             bound[name] = value
         return bound
 
-    def with_query(self, query: str) -> "SqlOptions":
+    def with_query(self, query: str) -> "Sql":
         """The same for another query, as an input split of a pipeline names one."""
         return replace(self, query=query, table=None)

@@ -21,7 +21,7 @@ from penstock.components.sources.base import NUMBERS, Column
 from penstock.components.sources.layout import check_schema_names, shown
 from penstock.components.sources.schema import SchemaColumn, read_schema
 from penstock.components.sources.sql.database import Database, Feature, fetch, stream
-from penstock.components.sources.sql.options import SqlOptions
+from penstock.components.sources.sql.options import Sql
 from penstock.components.sources.sql.statements import (
     KeyRange,
     Statements,
@@ -77,7 +77,7 @@ class SqlPlan:
         return KeyRange(self.boundaries[start] if start else None, self.boundaries.get(end))
 
 
-def user_query(database: Database, options: SqlOptions) -> TextClause:
+def user_query(database: Database, options: Sql) -> TextClause:
     """The statement that gives the rows; UsageError if there is none, or its parameters differ."""
     if options.query is None and options.table is None:
         raise UsageError(f"{database.shown}: say what to read: a query or a table")
@@ -85,7 +85,7 @@ def user_query(database: Database, options: SqlOptions) -> TextClause:
     return bound_query(query, options.bound_params())
 
 
-def make_plan(database: Database, options: SqlOptions, connection: Connection) -> SqlPlan:
+def make_plan(database: Database, options: Sql, connection: Connection) -> SqlPlan:
     """Look at a query."""
     query = user_query(database, options)
     try:
@@ -136,7 +136,7 @@ def _sampled(
     return [sample.feature(name) for name in names]
 
 
-def _what(options: SqlOptions) -> str:
+def _what(options: Sql) -> str:
     return "query" if options.query is not None else f"table {options.table!r}"
 
 
@@ -162,9 +162,7 @@ def _describe(
     return names, database.features(description, connection)
 
 
-def _key(
-    database: Database, options: SqlOptions, names: Sequence[str], connection: Connection
-) -> str:
+def _key(database: Database, options: Sql, names: Sequence[str], connection: Connection) -> str:
     key = options.key
     if key is None and options.table is not None:
         key = _primary_key(options.table, connection)
@@ -178,7 +176,7 @@ def _key(
     return key
 
 
-def _with_tables(error: DataError, options: SqlOptions, connection: Connection) -> DataError:
+def _with_tables(error: DataError, options: Sql, connection: Connection) -> DataError:
     """The error, with the names of the tables where the one that was asked for is none."""
     table = options.table
     if table is None or "." in table:
@@ -205,7 +203,7 @@ def _boundaries(statements: Statements, keyed_rows: int, connection: Connection)
     return {row: key for key, row in connection.execute(statements.boundaries(step))}
 
 
-def _columns(place: str, found: dict[str, Feature], options: SqlOptions) -> tuple[Column, ...]:
+def _columns(place: str, found: dict[str, Feature], options: Sql) -> tuple[Column, ...]:
     schema = read_schema(options.schema_file)
     if not schema:
         return tuple(
@@ -217,7 +215,7 @@ def _columns(place: str, found: dict[str, Feature], options: SqlOptions) -> tupl
 
 
 def _schema_column(
-    place: str, wanted: SchemaColumn, found: dict[str, Feature], options: SqlOptions
+    place: str, wanted: SchemaColumn, found: dict[str, Feature], options: Sql
 ) -> Column:
     kind, is_list = found.get(wanted.name, (None, bool(wanted.is_list)))
     column = Column(wanted.name, wanted.kind, is_list if wanted.is_list is None else wanted.is_list)
@@ -231,7 +229,7 @@ def _schema_column(
     return column
 
 
-def _fingerprint(options: SqlOptions, names: Sequence[str], rows: int, digest: bytes) -> str:
+def _fingerprint(options: Sql, names: Sequence[str], rows: int, digest: bytes) -> str:
     """Of the content, and of what picks it where the digest is of more than the query's rows."""
     picked = [options.query, options.table, sorted(options.bound_params().items())]
     head = json.dumps([picked, list(names), rows])

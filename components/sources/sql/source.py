@@ -23,7 +23,7 @@ from penstock.components.sources.cutting import Rows, RowStart, cut_files
 from penstock.components.sources.python_values import row_json, to_column
 from penstock.components.sources.sql.address import parse_address
 from penstock.components.sources.sql.database import Database, stream
-from penstock.components.sources.sql.options import SqlOptions
+from penstock.components.sources.sql.options import Sql
 from penstock.components.sources.sql.plan import SqlPlan, make_plan, user_query
 from penstock.components.sources.sql.statements import KeyRange, Statements
 
@@ -41,7 +41,7 @@ class SqlSource(Source):
     """
 
     database: Database
-    options: SqlOptions
+    options: Sql
     plan: SqlPlan
     mark: str | None
 
@@ -118,14 +118,14 @@ class SqlSource(Source):
         return batch_without(faults, table, self.files[0], before + 1, raw)
 
 
-def open_sql(inputs: Sequence[str], options: SqlOptions) -> SqlSource:
+def open_sql(inputs: Sequence[str], options: Sql) -> SqlSource:
     """Count, digest and type the rows of a query."""
     if len(inputs) != 1:
         raise UsageError(f"kind 'sql' takes one address of a database, got {len(inputs)}")
     return open_rows(open_database(inputs[0], options.credentials_file), options)
 
 
-def open_rows(database: Database, options: SqlOptions) -> SqlSource:
+def open_rows(database: Database, options: Sql) -> SqlSource:
     """As `open_sql`, of a database."""
     with ExitStack() as stack:
         with database.errors_named():

@@ -7,7 +7,7 @@ from penstock.components.sources.options import KindOptions
 
 
 @dataclass(frozen=True)
-class TFRecordOptions(KindOptions):
+class TFRecord(KindOptions):
     """TFRecord files of Examples or SequenceExamples, uncompressed, GZIP or ZLIB.
 
     Records are taken over byte by byte unless `keep_features` chooses among their features.

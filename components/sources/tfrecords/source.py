@@ -20,7 +20,7 @@ from penstock.components.sources.tfrecords.decode import (
     require_columns,
 )
 from penstock.components.sources.tfrecords.listed import listed_shards, require_listed
-from penstock.components.sources.tfrecords.options import TFRecordOptions
+from penstock.components.sources.tfrecords.options import TFRecord
 from penstock.components.sources.tfrecords.scan import (
     MAX_SCAN_REJECTED,
     TFRecordFile,
@@ -45,7 +45,7 @@ class TFRecordSource(OpenedFiles[TFRecordFile]):
             Examples, whose readers drop lists in silence, a SequenceExample is rejected.
     """
 
-    options: TFRecordOptions
+    options: TFRecord
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """The records of the pieces, at most `MAX_BATCH_ROWS` in a batch."""
@@ -104,7 +104,7 @@ def _batch(
 
 
 def open_tfrecords(
-    inputs: Sequence[str], options: TFRecordOptions, spread: Spread = here
+    inputs: Sequence[str], options: TFRecord, spread: Spread = here
 ) -> TFRecordSource:
     """Check every checksum of TFRecord files, count their records and type their features."""
     listing = list_files(inputs, "tfrecord")
@@ -134,7 +134,7 @@ def open_tfrecords(
 
 
 def _columns(
-    sample: FeatureSample, where: str, options: TFRecordOptions, *, has_sequences: bool
+    sample: FeatureSample, where: str, options: TFRecord, *, has_sequences: bool
 ) -> tuple[Column, ...]:
     if options.keep_features and has_sequences:
         raise DataError(

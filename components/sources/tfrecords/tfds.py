@@ -18,13 +18,13 @@ from penstock.components.sources.base import Column
 from penstock.components.sources.options import KindOptions
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.tfrecords.decode import require_columns
-from penstock.components.sources.tfrecords.options import TFRecordOptions
+from penstock.components.sources.tfrecords.options import TFRecord
 from penstock.components.sources.tfrecords.source import TFRecordSource, open_tfrecords
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
 @dataclass(frozen=True)
-class TFDSOptions(KindOptions):
+class Tfds(KindOptions):
     """A prepared builder's folder: `.../mnist/3.0.1`, with `dataset_info.json`.
 
     Attributes:
@@ -38,7 +38,7 @@ class TFDSOptions(KindOptions):
     keep_features: tuple[str, ...] = ()
 
 
-def open_tfds(inputs: Sequence[str], options: TFDSOptions, spread: Spread = here) -> TFRecordSource:
+def open_tfds(inputs: Sequence[str], options: Tfds, spread: Spread = here) -> TFRecordSource:
     """Open some splits of a prepared dataset."""
     if len(inputs) != 1:
         raise UsageError(f"TFDS reads one builder's folder, got {len(inputs)} inputs")
@@ -56,7 +56,7 @@ def open_tfds(inputs: Sequence[str], options: TFDSOptions, spread: Spread = here
         files = list(list_files(inputs, None).files)
     records = {path: count for split in expected.values() for path, count in split.items()}
     source = open_tfrecords(
-        files, TFRecordOptions(keep_features=options.keep_features, sample_rows=1), spread
+        files, TFRecord(keep_features=options.keep_features, sample_rows=1), spread
     )
     for file in source.scanned.values():
         if file.rows != records.get(os.path.abspath(file.path)):
@@ -106,7 +106,7 @@ def _shard_records(info: Any, folder: str) -> dict[str, dict[str, int]]:
     return found
 
 
-def _chosen(info: Any, folder: str, options: TFDSOptions) -> Sequence[str]:
+def _chosen(info: Any, folder: str, options: Tfds) -> Sequence[str]:
     names = list(info.splits)
     shown = ", ".join(f"{name} ({info.splits[name].num_examples:,})" for name in names)
     for name in options.dataset_splits:

@@ -6,7 +6,7 @@ from functools import partial
 from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.sources.base import Column
 from penstock.components.sources.spread import Spread, here
-from penstock.components.sources.whole_files.options import BinaryOptions
+from penstock.components.sources.whole_files.options import Binary
 from penstock.components.sources.whole_files.rows import UnfitFileError
 from penstock.components.sources.whole_files.source import (
     FILENAME,
@@ -20,7 +20,7 @@ from penstock.components.tfrecord.sharding import MIB
 CONTENT = Column("content", FeatureKind.BYTES)
 
 
-def open_binary(inputs: Sequence[str], options: BinaryOptions, spread: Spread = here) -> FileSource:
+def open_binary(inputs: Sequence[str], options: Binary, spread: Spread = here) -> FileSource:
     """List and hash files; rows hold `content`, `filename` and `size`."""
     return open_whole_files(
         "binary",

@@ -26,7 +26,7 @@ class WholeFileOptions(KindOptions):
 
 
 @dataclass(frozen=True)
-class BinaryOptions(WholeFileOptions):
+class Binary(WholeFileOptions):
     """One row per file, holding its bytes.
 
     Attributes:

@@ -13,7 +13,7 @@ from tfx.proto import example_gen_pb2, range_config_pb2
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.components.example_gen.options import IngestOptions
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 
@@ -156,7 +156,7 @@ def test_a_changed_option_and_a_changed_schema_run_again(tmp_path, write):
     schema.write_text('feature { name: "id" type: INT presence { min_fraction: 1.0 } }')
 
     def node(**options):
-        source = SourceOptions(schema_file=str(schema), **options)
+        source = Table(schema_file=str(schema), **options)
         return ShardedExampleGen(str(tmp_path / "data"), source=source, ingest=TWO_SHARDS)
 
     write("a.csv", 100, 110)

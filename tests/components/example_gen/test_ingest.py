@@ -23,7 +23,7 @@ from penstock.components.example_gen.write_shards import Job, shard_tasks
 from penstock.components.files.output import LocalOutput
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 from penstock.components.tfrecord.checked import checked_manifest
 from penstock.components.tfrecord.manifest import RowAccount, read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions, ShardPlan
@@ -34,7 +34,7 @@ ONE = SplitOptions((Split("all"),))
 def run(pattern, output, *, splits=ONE, workers=1, overwrite=False, **options):
     options = {"shards": ShardOptions(shards=3), **options}
     chosen = IngestOptions(**options)
-    job = plan_job(open_source(str(pattern), SourceOptions()), splits, chosen)
+    job = plan_job(open_source(str(pattern), Table()), splits, chosen)
     return ingest([job], output, chosen, lambda: local_pipeline(workers), overwrite=overwrite)
 
 
@@ -117,7 +117,7 @@ def test_quarantine_keeps_the_row_and_its_reason(tmp_path):
 @pytest.mark.faults
 def test_two_tries_of_one_task_at_the_same_moment_never_mix(tmp_path):
     path = write_csv(tmp_path / "a.csv", 20_000, bad=range(0, 20_000, 40))
-    source = open_source(str(path), SourceOptions())
+    source = open_source(str(path), Table())
     options = IngestOptions(on_bad_row="quarantine")
     [task] = shard_tasks([Job(source, ONE, ShardPlan(1, ""))])
     (tmp_path / "out" / ".work").mkdir(parents=True)
@@ -147,7 +147,7 @@ def test_two_tries_of_one_task_at_the_same_moment_never_mix(tmp_path):
 
 
 def test_a_try_that_comes_late_does_not_bring_back_what_is_over(tmp_path):
-    source = open_source(str(write_csv(tmp_path / "a.csv", 10)), SourceOptions())
+    source = open_source(str(write_csv(tmp_path / "a.csv", 10)), Table())
     [task] = shard_tasks([Job(source, ONE, ShardPlan(1, ""))])
     output = LocalOutput(tmp_path / "out")
     (tmp_path / "out" / ".work").mkdir(parents=True)
@@ -163,7 +163,7 @@ def test_a_task_carries_what_it_reads_and_nothing_of_other_files(tmp_path):
     (tmp_path / "in").mkdir()
     for number in range(300):
         (tmp_path / "in" / f"{number:03d}.csv").write_text("id\n1\n2\n")
-    source = open_source(str(tmp_path / "in"), SourceOptions())
+    source = open_source(str(tmp_path / "in"), Table())
     tasks = list(shard_tasks([Job(source, ONE, ShardPlan(100, ""))]))
     sizes = [len(pickle.dumps(task)) for task in tasks]
     assert max(sizes) < 3000
@@ -211,7 +211,7 @@ def test_an_open_quote_is_found_before_work_starts(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('id,name\n1,a\n2,"b\n' + "3,c\n" * 100)
     with pytest.raises(DataError, match=r"a\.csv: line 3 \(row 2\)"):
-        plan_job(open_source(str(path), SourceOptions()), ONE, IngestOptions())
+        plan_job(open_source(str(path), Table()), ONE, IngestOptions())
 
 
 def test_an_output_that_exists_is_kept(tmp_path):
@@ -280,7 +280,7 @@ def test_sources_of_several_splits_must_agree(tmp_path):
     options = IngestOptions()
     jobs = [
         plan_job(
-            open_source(str(tmp_path / f"{name}.csv"), SourceOptions()),
+            open_source(str(tmp_path / f"{name}.csv"), Table()),
             SplitOptions((Split(name),)),
             options,
         )
@@ -294,7 +294,7 @@ def test_sources_of_several_splits_must_agree(tmp_path):
 
 def test_a_split_of_two_sources_is_refused(tmp_path):
     options = IngestOptions()
-    source = open_source(str(write_csv(tmp_path / "a.csv", 3)), SourceOptions())
+    source = open_source(str(write_csv(tmp_path / "a.csv", 3)), Table())
     job = plan_job(source, ONE, options)
     with pytest.raises(UsageError, match=r"split 'all' is given 2 times; name each once"):
         ingest([job, job], tmp_path / "out", options, lambda: local_pipeline(1))
@@ -320,7 +320,7 @@ def test_a_file_name_that_is_not_utf8_is_named(tmp_path):
 def test_the_plan_sees_all_of_the_input(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,text\n" + "1,a\n" * 9000 + f"2,{'b' * 5000}\n" * 9000)
-    job = plan_job(open_source(str(path), SourceOptions()), ONE, IngestOptions())
+    job = plan_job(open_source(str(path), Table()), ONE, IngestOptions())
     # The records are 44 MiB; see _SAMPLED_PLACES.
     assert job.plan.reason == "8 for about 62.3 MiB: the reader interleaves 8 files"
 
@@ -354,14 +354,14 @@ def test_the_input_is_never_overwritten_through_a_link(tmp_path):
     (tmp_path / "data").mkdir()
     path = write_csv(tmp_path / "data" / "a.csv", 3)
     (tmp_path / "link.csv").symlink_to(path)
-    job = plan_job(open_source(str(tmp_path / "link.csv"), SourceOptions()), ONE, IngestOptions())
+    job = plan_job(open_source(str(tmp_path / "link.csv"), Table()), ONE, IngestOptions())
     with pytest.raises(UsageError, match=r"data: holds the input .*link\.csv; name another output"):
         ingest([job], tmp_path / "data", IngestOptions(), lambda: local_pipeline(1), overwrite=True)
     assert path.is_file()
 
 
 def test_rows_that_the_source_counted_and_nobody_read_stop_the_ingest(tmp_path):
-    source = open_source(str(write_csv(tmp_path / "a.csv", 100)), SourceOptions())
+    source = open_source(str(write_csv(tmp_path / "a.csv", 100)), Table())
     options = IngestOptions(shards=ShardOptions(shards=3))
     job = plan_job(source, ONE, options)
     more = replace(source, rows=103)

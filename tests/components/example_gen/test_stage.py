@@ -19,11 +19,11 @@ from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.stage import spread_by
 from penstock.components.files import cells
 from penstock.components.files.output import open_workspace
-from penstock.components.sources.images.options import ImageOptions
-from penstock.components.sources.lines.text.options import TextOptions
+from penstock.components.sources.images.options import Images
+from penstock.components.sources.lines.text.options import Text
 from penstock.components.sources.open import open_source
 from penstock.components.sources.whole_files import scan
-from penstock.components.sources.whole_files.options import BinaryOptions
+from penstock.components.sources.whole_files.options import Binary
 from penstock.components.tfrecord.sharding import ShardOptions
 
 
@@ -66,10 +66,10 @@ CASES = {
     "csv": (csv, None),
     "parquet": (parquet, None),
     "jsonl": (jsonl, None),
-    "text": (csv, TextOptions()),
-    "documents": (csv, TextOptions(unit="document")),
-    "binary": (csv, BinaryOptions()),
-    "images": (images, ImageOptions()),
+    "text": (csv, Text()),
+    "documents": (csv, Text(unit="document")),
+    "binary": (csv, Binary()),
+    "images": (images, Images()),
 }
 
 

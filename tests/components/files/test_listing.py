@@ -6,7 +6,7 @@ import pytest
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.listing import list_files
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 
 
 @pytest.fixture
@@ -107,6 +107,6 @@ def test_kinds_do_not_mix(tree):
         "files of several kinds match: csv (d/1.csv), parquet (d/2.parquet); say which kind to "
         "read, or name the files of one kind"
     )
-    source = open_source("d", SourceOptions(kind="csv"))
+    source = open_source("d", Table(kind="csv"))
     assert source.files == ("d/1.csv",)
     assert source.ignored == ("d/2.parquet",)

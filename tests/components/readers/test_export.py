@@ -14,7 +14,7 @@ from PIL import Image
 
 import penstock
 from penstock.components.errors import DataError, UsageError
-from penstock.components.readers.export import export_shards
+from penstock.components.readers.export import export
 
 ROWS = [
     {"id": i, "x": i / 2 if i % 3 else None, "name": f"näme {i % 4}", "raw": f"{i}"}
@@ -27,7 +27,7 @@ def shards(tmp_path_factory):
     folder = tmp_path_factory.mktemp("export")
     text = "".join(json.dumps(row) + "\n" for row in ROWS)
     (folder / "t.jsonl").write_text(text, encoding="utf-8")
-    one = penstock.IngestOptions(shards=penstock.ShardOptions(shards=1))
+    one = penstock.nodes.IngestOptions(shards=penstock.nodes.ShardOptions(shards=1))
     penstock.ingest(str(folder / "t.jsonl"), folder / "shards", options=one)
     return folder / "shards"
 
@@ -36,7 +36,9 @@ def shards(tmp_path_factory):
 def either(request, shards, tmp_path):
     if request.param == "rows":
         return shards, ROWS
-    options = penstock.PackOptions(block_rows=64, shards=penstock.ShardOptions(shards=1))
+    options = penstock.nodes.PackOptions(
+        block_rows=64, shards=penstock.nodes.ShardOptions(shards=1)
+    )
     penstock.pack(str(shards), tmp_path / "packed", options)
     return tmp_path / "packed", [{**row, "x": row["x"] or 0.0} for row in ROWS]
 
@@ -48,7 +50,7 @@ def by_id(rows):
 def test_parquet(either, tmp_path):
     folder, rows = either
     told = []
-    written = export_shards(folder, tmp_path / "o", to="parquet", on_rows=lambda *t: told.append(t))
+    written = export(folder, tmp_path / "o", to="parquet", on_rows=lambda *t: told.append(t))
     assert sum(written.values()) == 300
     assert told[-1] == (300, 300)
     files = sorted((tmp_path / "o").iterdir())
@@ -58,7 +60,7 @@ def test_parquet(either, tmp_path):
 
 def test_array_record_has_examples(either, tmp_path):
     folder, rows = either
-    written = export_shards(folder, tmp_path / "o", to="arrayrecord", splits=["train"])
+    written = export(folder, tmp_path / "o", to="arrayrecord", splits=["train"])
     [file] = (tmp_path / "o").iterdir()
     reader = ArrayRecordReader(str(file))
     assert reader.num_records() == written["train"]
@@ -70,7 +72,7 @@ def test_array_record_has_examples(either, tmp_path):
 
 def test_webdataset(either, tmp_path):
     folder, rows = either
-    export_shards(folder, tmp_path / "o", to="webdataset")
+    export(folder, tmp_path / "o", to="webdataset")
     files = [str(file) for file in sorted((tmp_path / "o").iterdir())]
     samples = list(wds.WebDataset(files, shardshuffle=False).decode())
     assert by_id(sample["json"] for sample in samples) == rows
@@ -86,10 +88,10 @@ def test_webdataset_of_images(tmp_path):
     penstock.ingest(
         str(tmp_path / "images"),
         tmp_path / "shards",
-        source=penstock.ImageOptions(),
-        splits=penstock.SplitOptions((penstock.Split("train", 1),)),
+        source=penstock.sources.Images(),
+        splits=penstock.nodes.SplitOptions((penstock.nodes.Split("train", 1),)),
     )
-    export_shards(tmp_path / "shards", tmp_path / "o", to="webdataset")
+    export(tmp_path / "shards", tmp_path / "o", to="webdataset")
     files = [str(file) for file in (tmp_path / "o").iterdir()]
     samples = list(wds.WebDataset(files, shardshuffle=False).decode("pil"))
     assert sorted((s["cls"], s["json"]["image/class/text"], s["png"].size) for s in samples) == [
@@ -124,7 +126,7 @@ def test_mds_has_a_folder_a_split_and_values_of_its_own_types(shards, tmp_path, 
         "id,x,name\n" + "".join(f"{i},{i / 2},n{i}\n" for i in range(90))
     )
     penstock.ingest(str(tmp_path / "t.csv"), tmp_path / "s")
-    written = export_shards(tmp_path / "s", tmp_path / "o", to="mds")
+    written = export(tmp_path / "s", tmp_path / "o", to="mds")
     assert set(MDSWriter.given) == set(written) == {"train", "eval"}
     assert MDSWriter.given["train"].columns == {"id": "int64", "x": "float32", "name": "str"}
     *rows, end = MDSWriter.given["train"].rows
@@ -132,19 +134,19 @@ def test_mds_has_a_folder_a_split_and_values_of_its_own_types(shards, tmp_path, 
     assert rows[0] == {"id": rows[0]["id"], "x": rows[0]["id"] / 2, "name": f"n{rows[0]['id']}"}
     assert type(rows[0]["x"]) is np.float32
     with pytest.raises(DataError, match="column 'x' has rows without a value, which MDS cannot"):
-        export_shards(shards, tmp_path / "p", to="mds")
+        export(shards, tmp_path / "p", to="mds")
 
 
 def test_without_its_library_mds_is_refused(shards, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "streaming", None)
     with pytest.raises(UsageError, match=r"not installed \(streaming\): pip install mosaicml-str"):
-        export_shards(shards, tmp_path / "o", to="mds")
+        export(shards, tmp_path / "o", to="mds")
 
 
 def test_the_same_bytes_each_time(shards, tmp_path):
     for to in ("parquet", "webdataset"):
         for name in ("a", "b"):
-            export_shards(shards, tmp_path / f"{to}-{name}", to=to, splits=["eval"])
+            export(shards, tmp_path / f"{to}-{name}", to=to, splits=["eval"])
         [a], [b] = ((tmp_path / f"{to}-{name}").iterdir() for name in ("a", "b"))
         assert a.read_bytes() == b.read_bytes()
 
@@ -153,12 +155,12 @@ def test_what_cannot_be(shards, tmp_path):
     with pytest.raises(
         UsageError, match="no format 'csv'; choices: parquet, arrayrecord, webdataset, mds"
     ):
-        export_shards(shards, tmp_path / "o", to="csv")
+        export(shards, tmp_path / "o", to="csv")
     with pytest.raises(UsageError, match="no split 'test'; it has train, eval"):
-        export_shards(shards, tmp_path / "o", to="parquet", splits=["test"])
+        export(shards, tmp_path / "o", to="parquet", splits=["test"])
     (tmp_path / "taken").touch()
     with pytest.raises(UsageError, match=r"exists already; name another output$"):
-        export_shards(shards, tmp_path / "taken", to="parquet")
+        export(shards, tmp_path / "taken", to="parquet")
     assert not (tmp_path / "o").exists()
 
 
@@ -167,5 +169,5 @@ def test_a_damaged_shard_stops_it_and_leaves_nothing(shards, tmp_path):
     shard = next((tmp_path / "s" / "Split-train").iterdir())
     shard.write_bytes(shard.read_bytes()[:-1])
     with pytest.raises(DataError, match=shard.name):
-        export_shards(tmp_path / "s", tmp_path / "o", to="parquet")
+        export(tmp_path / "s", tmp_path / "o", to="parquet")
     assert not (tmp_path / "o").exists()

@@ -17,10 +17,10 @@ LINES = [f"{i},{i / 2 if i % 3 else ''},name {i % 4}" for i in range(1000)]
 def shards(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("rows")
     (folder / "t.csv").write_text("\n".join(["id,x,name", *LINES]) + "\n")
-    options = penstock.IngestOptions(
-        shards=penstock.ShardOptions(shards=3), compression=request.param
+    options = penstock.nodes.IngestOptions(
+        shards=penstock.nodes.ShardOptions(shards=3), compression=request.param
     )
-    splits = penstock.SplitOptions((penstock.Split("train", 1),))
+    splits = penstock.nodes.SplitOptions((penstock.nodes.Split("train", 1),))
     penstock.ingest(str(folder / "t.csv"), folder / "shards", options=options, splits=splits)
     return folder / "shards"
 
@@ -28,7 +28,7 @@ def shards(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def packed(shards):
     folder = shards.with_name("packed")
-    options = penstock.PackOptions(block_rows=100, columns=("id", "x", "name"))
+    options = penstock.nodes.PackOptions(block_rows=100, columns=("id", "x", "name"))
     penstock.pack(str(shards), folder, options)
     return folder
 
@@ -75,11 +75,13 @@ def test_images_keep_their_shape(tmp_path):
     penstock.ingest(
         str(tmp_path / "images"),
         tmp_path / "shards",
-        source=penstock.ImageOptions(),
-        splits=penstock.SplitOptions((penstock.Split("train", 1),)),
+        source=penstock.sources.Images(),
+        splits=penstock.nodes.SplitOptions((penstock.nodes.Split("train", 1),)),
     )
-    column = penstock.ImageColumn.parse("image/encoded=8x8")
-    penstock.pack(str(tmp_path / "shards"), tmp_path / "p", penstock.PackOptions(images=(column,)))
+    column = penstock.nodes.ImageColumn.parse("image/encoded=8x8")
+    penstock.pack(
+        str(tmp_path / "shards"), tmp_path / "p", penstock.nodes.PackOptions(images=(column,))
+    )
     image = Rows(tmp_path / "p")[0]["image/encoded"]
     assert (image.shape, image.dtype) == ((8, 8, 3), np.uint8)
 

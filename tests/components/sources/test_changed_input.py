@@ -9,14 +9,14 @@ import pytest
 from PIL import Image
 
 from penstock.components.errors import DataError
-from penstock.components.sources.avro.options import AvroOptions
-from penstock.components.sources.images.options import ImageOptions
-from penstock.components.sources.lines.json.options import JsonLinesOptions
-from penstock.components.sources.lines.text.options import TextOptions
+from penstock.components.sources.avro.options import Avro
+from penstock.components.sources.images.options import Images
+from penstock.components.sources.lines.json.options import JsonLines
+from penstock.components.sources.lines.text.options import Text
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import SourceOptions
-from penstock.components.sources.tfrecords.options import TFRecordOptions
-from penstock.components.sources.whole_files.options import BinaryOptions
+from penstock.components.sources.options import Table
+from penstock.components.sources.tfrecords.options import TFRecord
+from penstock.components.sources.whole_files.options import Binary
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.writer import frame_records
 
@@ -53,15 +53,15 @@ def image(path, first):
 
 
 CASES = {
-    "csv": (csv, SourceOptions(kind="csv")),
-    "jsonl": (jsonl, JsonLinesOptions()),
-    "text": (csv, TextOptions()),
-    "document": (csv, TextOptions(unit="document")),
-    "binary": (csv, BinaryOptions()),
-    "parquet": (parquet, SourceOptions(kind="parquet")),
-    "avro": (avro, AvroOptions()),
-    "tfrecord": (tfrecord, TFRecordOptions()),
-    "images": (image, ImageOptions(unlabelled="keep")),
+    "csv": (csv, Table(kind="csv")),
+    "jsonl": (jsonl, JsonLines()),
+    "text": (csv, Text()),
+    "document": (csv, Text(unit="document")),
+    "binary": (csv, Binary()),
+    "parquet": (parquet, Table(kind="parquet")),
+    "avro": (avro, Avro()),
+    "tfrecord": (tfrecord, TFRecord()),
+    "images": (image, Images(unlabelled="keep")),
 }
 
 
@@ -130,4 +130,4 @@ def test_an_edit_between_a_csvs_header_and_its_rows_is_seen(tmp_path, monkeypatc
 
     monkeypatch.setattr(csv_source, "scan_files", edited)
     with pytest.raises(DataError, match="/data: was changed while it was read; start again"):
-        open_source(str(path), SourceOptions(kind="csv"))
+        open_source(str(path), Table(kind="csv"))

@@ -10,18 +10,18 @@ from penstock.components.sources.kinds import (
     options_to_json,
     options_type,
 )
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 
 
 def test_options_travel_as_json():
-    options = SourceOptions(kind="csv", delimiter="tab", column_names=("a", "b"))
+    options = Table(kind="csv", delimiter="tab", column_names=("a", "b"))
     assert options_from_json(json.loads(json.dumps(options_to_json(options)))) == options
     assert options.delimiter == "\t"
 
 
 def test_without_a_kind_options_are_those_of_tables():
-    assert options_type(None) is SourceOptions
-    assert options_from_json(options_to_json(SourceOptions())) == SourceOptions()
+    assert options_type(None) is Table
+    assert options_from_json(options_to_json(Table())) == Table()
 
 
 def test_an_unknown_kind_lists_the_choices():

@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.components.errors import UsageError
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 
 
 @pytest.mark.parametrize(
@@ -34,5 +34,5 @@ from penstock.components.sources.options import SourceOptions
 )
 def test_bad_values_are_named(values, message):
     with pytest.raises(UsageError) as error:
-        SourceOptions(**values)
+        Table(**values)
     assert str(error.value) == message

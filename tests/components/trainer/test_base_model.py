@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError
 from penstock.components.trainer.base_model import warm_started, weights_digest
-from penstock.components.trainer.export import export
+from penstock.components.trainer.export import export_model
 
 SPEC = {"id": tf.io.FixedLenFeature([1], tf.int64)}
 
@@ -30,7 +30,7 @@ def exported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("base")
     trained = model()
     trained.fit({"id": np.ones((8, 1))}, np.ones((8, 1)), verbose=0)
-    export(trained, str(folder / "model"), label=None, spec=SPEC)
+    export_model(trained, str(folder / "model"), label=None, spec=SPEC)
     for place in (folder / "model/assets", folder / "graph/transform_fn/assets"):
         place.mkdir(parents=True, exist_ok=True)
         (place / "vocabulary").write_text("red\ngreen\n")
@@ -124,7 +124,7 @@ def test_a_digest_tells_weights_apart(exported, tmp_path):
     assert len(of_model) == 64
     shutil.copytree(folder / "model", tmp_path / "same")
     assert weights_digest(str(tmp_path / "same")) == of_model
-    export(model(), str(tmp_path / "other"), label=None, spec=SPEC)
+    export_model(model(), str(tmp_path / "other"), label=None, spec=SPEC)
     assert weights_digest(str(tmp_path / "other")) not in ("", of_model)
     assert weights_digest(str(tmp_path / "absent")) == ""
 

@@ -13,7 +13,7 @@ DOC = Path(__file__).parents[3] / "docs/training.md"
 def test_the_plain_script_fit_and_sequences_run_as_they_stand(tmp_path, penstock):
     blocks = re.findall(r"^```python\n(.*?)^```$", DOC.read_text(), re.MULTILINE | re.DOTALL)
     script, fit, sequences, tuning = blocks[:4]
-    assert "penstock.export" in script
+    assert "penstock.training.export_model" in script
     assert "model.fit(" in fit
     assert "feature_lists" in sequences
     generator = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 from penstock.components.errors import DataError, UsageError
 from penstock.components.gates.serving import ServingOptions, check_serving
 from penstock.components.tfrecord.feature_spec import feature_spec
-from penstock.components.trainer.export import TransformGraph, export
+from penstock.components.trainer.export import TransformGraph, export_model
 from penstock.components.trainer.optimizing import set_up_optimizer
 from penstock.components.trainer.options import TrainOptions
 
@@ -71,7 +71,7 @@ def make_model(outputs=None):
 
 def test_serving_takes_raw_records_without_the_label(transform, tmp_path):
     target = tmp_path / "model" / "1" / "Format-Serving"
-    export(make_model(), str(target), label="sold", transform=transform)
+    export_model(make_model(), str(target), label="sold", transform=transform)
     serve = tf.saved_model.load(str(target)).signatures["serving_default"]
     examples = [
         raw_example(size=4.0, color=b"green"),
@@ -86,7 +86,7 @@ def test_serving_does_without_any_of_several_labels(tmp_path):
     spec = {name: tf.io.FixedLenFeature([1], tf.float32) for name in ("size", "sold", "price")}
     x = keras.Input((1,), name="size")
     model = keras.Model({"size": x}, {"sold": x * 2, "price": x * 3})
-    export(model, str(tmp_path / "model"), label=["sold", "price"], spec=spec)
+    export_model(model, str(tmp_path / "model"), label=["sold", "price"], spec=spec)
     serve = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
     answer = serve(tf.constant([raw_example(size=4.0)]))
     assert {name: value.numpy().tolist() for name, value in answer.items()} == {
@@ -105,7 +105,7 @@ def test_a_model_of_mixed_precision_serves_float32(transform, tmp_path, policy):
     finally:
         keras.config.set_dtype_policy("float32")
     assert model.output.dtype == policy.removeprefix("mixed_")
-    export(model, str(tmp_path / "model"), label="sold", transform=transform)
+    export_model(model, str(tmp_path / "model"), label="sold", transform=transform)
     serve = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
     served = serve(tf.constant([raw_example(size=4.0, color=b"green")]))["outputs"]
     assert served.dtype == tf.float32
@@ -119,7 +119,7 @@ def test_a_model_whose_optimizer_was_given_a_schedule_is_exported(tmp_path):
     set_up_optimizer(model, options, replicas=1)
     model.optimizer.build(model.trainable_variables)
     spec = {name: tf.io.FixedLenFeature([1], model.input[name].dtype) for name in model.input}
-    export(model, str(tmp_path / "model"), label=None, spec=spec)
+    export_model(model, str(tmp_path / "model"), label=None, spec=spec)
     serve = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
     assert "outputs" in serve.structured_outputs
 
@@ -136,7 +136,7 @@ def test_a_model_server_finds_every_variable(tmp_path):
     model.fit({"color": colors}, np.zeros((2, 1)), verbose=0)
     target = str(tmp_path / "served")
     spec = {"color": tf.io.FixedLenFeature([1], tf.string)}
-    export(model, target, label=None, spec=spec)
+    export_model(model, target, label=None, spec=spec)
 
     rows = [raw_example(color=color) for color in (b"red", b"green")]
     report = check_serving(target, rows, ServingOptions())
@@ -149,7 +149,7 @@ def test_a_model_server_finds_every_variable(tmp_path):
 
 
 def test_the_model_brings_its_vocabulary_along(transform, tmp_path):
-    export(make_model(), str(tmp_path / "model"), label="sold", transform=transform)
+    export_model(make_model(), str(tmp_path / "model"), label="sold", transform=transform)
     (vocabulary,) = (tmp_path / "model" / "assets").iterdir()
     assert vocabulary.read_text().split() == ["red", "green"]
     vocabulary.write_text("green\nred\n")
@@ -160,7 +160,7 @@ def test_the_model_brings_its_vocabulary_along(transform, tmp_path):
 
 
 def test_transform_features_gives_the_label_too(transform, tmp_path):
-    export(make_model(), str(tmp_path / "model"), label="sold", transform=transform)
+    export_model(make_model(), str(tmp_path / "model"), label="sold", transform=transform)
     signatures = tf.saved_model.load(str(tmp_path / "model")).signatures
     features = signatures["transform_features"](
         tf.constant([raw_example(size=4.0, color=b"green", sold=1.0)])
@@ -191,7 +191,7 @@ def test_without_transform_the_records_are_the_features(tmp_path):
         "color_xf": tf.io.FixedLenFeature([1], tf.int64, [0]),
         "sold": tf.io.FixedLenFeature([1], tf.float32),
     }
-    export(make_model(["price"]), str(tmp_path / "model"), label="sold", spec=spec)
+    export_model(make_model(["price"]), str(tmp_path / "model"), label="sold", spec=spec)
     signatures = tf.saved_model.load(str(tmp_path / "model")).signatures
     assert list(signatures) == ["serving_default"]
     outputs = signatures["serving_default"](tf.constant([raw_example(size_xf=3.0)]))
@@ -203,26 +203,26 @@ def test_weights_that_are_not_finite_are_refused(transform, tmp_path, value):
     model = make_model()
     model.get_layer("dense").kernel.assign([[value]])
     with pytest.raises(DataError, match="weight 'dense/kernel' has 1 of 1 values that are NaN"):
-        export(model, str(tmp_path / "model"), label="sold", transform=transform)
+        export_model(model, str(tmp_path / "model"), label="sold", transform=transform)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_holds_something_is_refused(transform, tmp_path):
     (tmp_path / "saved_model.pb").touch()
     with pytest.raises(DataError, match="already holds files; export to an empty place"):
-        export(make_model(), str(tmp_path), label="sold", transform=transform)
+        export_model(make_model(), str(tmp_path), label="sold", transform=transform)
 
 
 def test_an_empty_place_and_a_leftover_are_used(transform, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / ".model.tmp").mkdir()
     (tmp_path / ".model.tmp" / "saved_model.pb").touch()
-    export(make_model(), str(tmp_path / "model"), label="sold", transform=transform)
+    export_model(make_model(), str(tmp_path / "model"), label="sold", transform=transform)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_arguments_that_do_not_go_together_are_refused(transform, tmp_path):
     with pytest.raises(UsageError, match="export needs either transform or spec"):
-        export(make_model(), str(tmp_path / "model"), label="sold")
+        export_model(make_model(), str(tmp_path / "model"), label="sold")
     with pytest.raises(UsageError, match="label 'price' is not a feature; there are color"):
-        export(make_model(), str(tmp_path / "model"), label="price", transform=transform)
+        export_model(make_model(), str(tmp_path / "model"), label="price", transform=transform)

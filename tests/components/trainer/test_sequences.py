@@ -18,7 +18,7 @@ from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.packing.stated_columns import stated_columns
 from penstock.components.tfrecord.feature_spec import feature_spec
-from penstock.components.trainer.export import TransformGraph, export
+from penstock.components.trainer.export import TransformGraph, export_model
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.packed import packed_train_input_fn
 from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
@@ -106,7 +106,7 @@ def test_a_model_of_lists_trains_and_serves_examples_and_columns(rows, written, 
     assert done.record.epochs[-1].metrics["accuracy"] > 0.9
     columns = serve_columns(done.model, None, {"words": SPEC["words"]}, SERVED)
     where = str(tmp_path / "model")
-    export(done.model, where, label="label", spec=SPEC, signatures={"serve_columns": columns})
+    export_model(done.model, where, label="label", spec=SPEC, signatures={"serve_columns": columns})
     served = tf.saved_model.load(where).signatures
     some = [[7, 7], [1], [3, 4, 5, 7, 1]]
     expected = [done.model({"words": np.array([words])}).numpy().item() for words in some]
@@ -125,7 +125,7 @@ def test_a_model_of_steps_trains_evaluates_and_serves_sequence_examples(written,
     done = trained(build_recurrent, tmp_path, data, evaluation, spec=CONTEXT, **kinds)
     assert done.record.epochs[-1].metrics["val_accuracy"] > 0.9
     where = str(tmp_path / "model")
-    export(done.model, where, spec=CONTEXT, **kinds)
+    export_model(done.model, where, spec=CONTEXT, **kinds)
     serve = tf.saved_model.load(where).signatures["serving_default"]
     some = [[7, 7], [1], [3, 4, 5, 7, 1], []]
     answers = serve(tf.constant([sequence(words).SerializeToString() for words in some]))
@@ -159,7 +159,9 @@ def test_what_does_not_go_with_lists_is_refused(written, tmp_path):
     with pytest.raises(UsageError, match="needs features of fixed length; words may vary"):
         train_input_fn([str(written / "example")], SPEC, options=kept)
     with pytest.raises(UsageError, match=r"transform takes tf\.train.Examples: give feature_lists"):
-        export(build_model(), str(tmp_path), label=None, transform=object(), feature_lists=STEPS)
+        export_model(
+            build_model(), str(tmp_path), label=None, transform=object(), feature_lists=STEPS
+        )
     with pytest.raises(UsageError, match="words: columns of lists are served of a RaggedFeature"):
         serve_columns(build_model(), None, STEPS, SERVED)
 
@@ -191,7 +193,7 @@ def test_ragged_features_of_transform_are_padded_in_training_and_in_serving(tmp_
     columns = serve_columns(model, TransformGraph(transform), {"words": raw["words"]}, SERVED)
     where = str(tmp_path / "model")
     signatures = {"serve_columns": columns}
-    export(model, where, label="label", transform=transform, signatures=signatures)
+    export_model(model, where, label="label", transform=transform, signatures=signatures)
     served = tf.saved_model.load(where).signatures
     row = tf.train.Example()
     row.features.feature["words"].bytes_list.value.extend([b"b", b"a", b"new"])

@@ -249,5 +249,7 @@ def test_tensorflow_must_not_be_in_use_before(monkeypatch):
     tf.constant(1)
     task = {"type": "worker", "index": 0}
     monkeypatch.setenv("TF_CONFIG", config({"worker": ["a:1", "b:1"]}, task))
-    with pytest.raises(UsageError, match=r"call penstock.join_workers\(\) first, before any other"):
+    with pytest.raises(
+        UsageError, match=r"call penstock.training.join_workers\(\) first, before any other"
+    ):
         workers.join_workers()

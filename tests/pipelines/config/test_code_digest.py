@@ -64,7 +64,7 @@ def test_penstocks_own_code_counts_for_a_users_function(package):
     file = package / "features.py"
     file.write_text(file.read_text() + "from penstock.components.trainer.loop import train\n")
     with_trainer = code_digest(FUNCTION)
-    file.write_text(file.read_text().replace("loop import train", "export import export"))
+    file.write_text(file.read_text().replace("loop import train", "export import export_model"))
     assert len({before, with_trainer, code_digest(FUNCTION)}) == 3
 
 
@@ -92,3 +92,17 @@ def test_modules_beside_each_other_in_a_folder_count(tmp_path, monkeypatch):
     before = code_digest(function)
     features.write_text("SIZE = 4\n")
     assert code_digest(function) != before
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "from penstock.training import train\n",
+        "from penstock import training\ntraining.train\n",
+        "import penstock\npenstock.training.train\n",
+        "import penstock.training as t\nt.train\n",
+    ],
+)
+def test_public_name_counts_as_the_module_that_defines_it(package, use):
+    (package / "features.py").write_text(use)
+    assert "penstock.components.trainer.loop" in modules_behind(FUNCTION)

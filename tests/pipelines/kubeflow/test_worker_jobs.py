@@ -455,19 +455,20 @@ def run_fn(fn_args):
     Checkpoints.save = saved
     spec = {name: tf.io.FixedLenFeature([1], tf.float32) for name in ("x",)}
     spec["y"] = tf.io.FixedLenFeature([1], tf.int64)
-    trained = penstock.train(
+    trained = penstock.training.train(
         build_model,
         partial(
-            penstock.train_input_fn, str(folder / "rows"), spec, label="y",
-            options=penstock.InputOptions(batch_size=10),
+            penstock.training.train_input_fn, str(folder / "rows"), spec, label="y",
+            options=penstock.training.InputOptions(batch_size=10),
         ),
-        options=penstock.TrainOptions(max_steps=40, checkpoint_every_steps=7),
+        options=penstock.training.TrainOptions(max_steps=40, checkpoint_every_steps=7),
         model_run_dir=fn_args.model_run_dir,
         resume_dir=str(folder / "resume"),
     )
     if trained.is_chief:
         assert trained.record.resumed_from == 14, trained.record
-        penstock.export(trained.model, fn_args.serving_model_dir, label="y", spec=spec)
+        folder = fn_args.serving_model_dir
+        penstock.training.export_model(trained.model, folder, label="y", spec=spec)
     trained.discard_checkpoints()
 """
 

@@ -5,7 +5,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 from penstock.components.tfrecord.schema_features import parse_schema
 from penstock.pipelines.starter.look import look_at, schema_text
 
@@ -131,7 +131,7 @@ def test_lists_are_left_out_and_have_a_schema_by_which_they_are_read(tmp_path):
     look = look_at(str(file), ["y"])
     assert look.roles.left_out == {"t": "several values a row"}
     (tmp_path / "schema.pbtxt").write_text(schema_text(look))
-    source = open_source(str(file), SourceOptions(schema_file=str(tmp_path / "schema.pbtxt")))
+    source = open_source(str(file), Table(schema_file=str(tmp_path / "schema.pbtxt")))
     [batch] = source.read(source.cut(1)[0])
     assert (batch.rows_read, batch.rejected) == (90, [])
 

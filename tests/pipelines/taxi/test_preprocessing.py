@@ -7,9 +7,9 @@ import tensorflow as tf
 import tensorflow_transform.beam as tft_beam
 from tensorflow_transform.tf_metadata import dataset_metadata, schema_utils
 
-from penstock import NUMBERS_XF
 from penstock.pipelines.taxi import features
 from penstock.pipelines.taxi.preprocessing import preprocessing_fn
+from penstock.recipes import NUMBERS_XF
 
 SPEC = {
     **dict.fromkeys((*features.NUMERIC, *features.BUCKETED), tf.io.VarLenFeature(tf.float32)),

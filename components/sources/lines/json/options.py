@@ -7,7 +7,7 @@ from penstock.components.tfrecord.sharding import MIB
 
 
 @dataclass(frozen=True)
-class JsonLinesOptions(RowFileOptions):
+class JsonLines(RowFileOptions):
     """One JSON object a line.
 
     Attributes:

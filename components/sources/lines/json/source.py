@@ -9,7 +9,7 @@ from penstock.components.files.listing import list_files
 from penstock.components.sources.base import Batch, Column, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, rows_without
 from penstock.components.sources.csv.blocks import RowBlock
-from penstock.components.sources.lines.json.options import JsonLinesOptions
+from penstock.components.sources.lines.json.options import JsonLines
 from penstock.components.sources.lines.json.scan import check_head, parse_line
 from penstock.components.sources.lines.rows import LineSplitter, read_header
 from penstock.components.sources.python_values import Row, RowConverter
@@ -25,7 +25,7 @@ from penstock.components.sources.whole_files.scan import for_each_file
 class JsonLinesSource(TextFiles):
     """Files of JSON Lines, scanned and typed; a row is parsed when it is read."""
 
-    options: JsonLinesOptions
+    options: JsonLines
 
     @property
     def splitter(self) -> LineSplitter:
@@ -68,7 +68,7 @@ def _rejected(path: str, line: int, column: str | None, reason: str, raw: bytes)
 
 
 def open_json_lines(
-    inputs: Sequence[str], options: JsonLinesOptions, spread: Spread = here
+    inputs: Sequence[str], options: JsonLines, spread: Spread = here
 ) -> JsonLinesSource:
     """Check, scan and type JSON Lines; DataError names a file or column that cannot be read."""
     listing = list_files(inputs, "jsonl")

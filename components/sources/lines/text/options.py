@@ -17,7 +17,7 @@ _ASCII_PROBES = (
 
 
 @dataclass(frozen=True)
-class TextOptions(WholeFileOptions):
+class Text(WholeFileOptions):
     """Text, a row a line or a row a file.
 
     Attributes:

@@ -22,7 +22,7 @@ from penstock.components.sources.lines.text.decoding import (
     fault_in,
     to_utf8,
 )
-from penstock.components.sources.lines.text.options import TextOptions
+from penstock.components.sources.lines.text.options import Text
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.text_files import RowPlace, TextFile, TextFiles
 from penstock.components.sources.text_scan import scan_files
@@ -40,7 +40,7 @@ LINE = Column("line", FeatureKind.INT)
 class LineSource(TextFiles):
     """Files of lines, scanned, with names below the input; a line is looked at when it is read."""
 
-    options: TextOptions
+    options: Text
     names: Mapping[str, str]
 
     @property
@@ -89,7 +89,7 @@ class LineSource(TextFiles):
 
 
 def _isolate(
-    data: bytes, offset: int, place: RowPlace, options: TextOptions
+    data: bytes, offset: int, place: RowPlace, options: Text
 ) -> tuple[bytes, dict[int, RejectedRow]]:
     """As `_as_utf8`, every line looked at."""
     lines: list[bytes] = []
@@ -113,7 +113,7 @@ def _repeated(value: bytes, times: int) -> pa.BinaryArray:
     return pa.Array.from_buffers(pa.binary(), times, buffers)
 
 
-def open_text(inputs: Sequence[str], options: TextOptions, spread: Spread = here) -> Source:
+def open_text(inputs: Sequence[str], options: Text, spread: Spread = here) -> Source:
     """List and hash text; rows hold `text` and `filename`, of lines also `line`, from 1."""
     if options.unit == "line":
         return _open_lines(inputs, options, spread)
@@ -129,7 +129,7 @@ def open_text(inputs: Sequence[str], options: TextOptions, spread: Spread = here
     )
 
 
-def _open_lines(inputs: Sequence[str], options: TextOptions, spread: Spread) -> LineSource:
+def _open_lines(inputs: Sequence[str], options: Text, spread: Spread) -> LineSource:
     tree = find_tree(inputs, STRAY, "file")
     for path, reason in sorted(tree.refused.items()):
         raise DataError(f"{path}: {reason}")
@@ -148,7 +148,7 @@ def _open_lines(inputs: Sequence[str], options: TextOptions, spread: Spread) -> 
     )
 
 
-def _check(file: TextFile, options: TextOptions) -> None:
+def _check(file: TextFile, options: Text) -> None:
     if not file.has_data and not options.allow_empty:
         what = "holds only blank lines" if file.content.size else "is empty (0 bytes)"
         raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.components.errors import UsageError
 from penstock.components.files.remote import RemoteFile
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 from penstock.components.tfrecord.manifest import Manifest, read_manifest
 
 pytestmark = pytest.mark.ci
@@ -154,7 +154,7 @@ def test_a_node_is_not_made_of_an_address_with_a_secret(base, pattern, options):
 
     splits = example_gen_pb2.Input(splits=[{"name": "train", "pattern": pattern}])
     with pytest.raises(UsageError) as caught:
-        ShardedExampleGen(base, input_config=splits, source=SourceOptions(**options))
+        ShardedExampleGen(base, input_config=splits, source=Table(**options))
     assert "holds a" in str(caught.value)
     assert "3f9c" not in str(caught.value)
 

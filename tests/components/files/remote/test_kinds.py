@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from penstock.components.sources.images.options import ImageOptions
-from penstock.components.sources.lines.text.options import TextOptions
+from penstock.components.sources.images.options import Images
+from penstock.components.sources.lines.text.options import Text
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import SourceOptions
-from penstock.components.sources.tfrecords.options import TFRecordOptions
-from penstock.components.sources.whole_files.options import BinaryOptions
+from penstock.components.sources.options import Table
+from penstock.components.sources.tfrecords.options import TFRecord
+from penstock.components.sources.whole_files.options import Binary
 
 pytestmark = pytest.mark.slow
 SCHEMA = {"type": "record", "name": "r", "fields": [{"name": "x", "type": "long"}]}
@@ -66,14 +66,14 @@ def text(folder):
 @pytest.mark.parametrize(
     ("write", "below", "options"),
     [
-        (csv, "a.csv", lambda root: SourceOptions(schema_file=f"{root}/schema.pbtxt")),
+        (csv, "a.csv", lambda root: Table(schema_file=f"{root}/schema.pbtxt")),
         (parquet, "", None),
         (jsonl, "", None),
         (avro, "", None),
-        (tfrecord, "*.tfrecord.gz", lambda root: TFRecordOptions()),
-        (text, "", lambda root: TextOptions()),
-        (text, "", lambda root: BinaryOptions()),
-        (images, "in", lambda root: ImageOptions(labels_file=f"{root}/labels.mat")),
+        (tfrecord, "*.tfrecord.gz", lambda root: TFRecord()),
+        (text, "", lambda root: Text()),
+        (text, "", lambda root: Binary()),
+        (images, "in", lambda root: Images(labels_file=f"{root}/labels.mat")),
     ],
 )
 def test_rows_are_those_of_local_files(s3, tmp_path, read_out, write, below, options):

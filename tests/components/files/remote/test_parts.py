@@ -16,9 +16,9 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.stage import spread_by
 from penstock.components.files import cells
-from penstock.components.sources.avro.options import AvroOptions
+from penstock.components.sources.avro.options import Avro
 from penstock.components.sources.open import open_source
-from penstock.components.sources.tfrecords.options import TFRecordOptions
+from penstock.components.sources.tfrecords.options import TFRecord
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.sharding import MIB, ShardOptions
 from penstock.components.tfrecord.writer import frame_records
@@ -59,8 +59,8 @@ def tfrecord(path):
 CASES = {
     "csv": (csv, None),
     "parquet": (parquet, None),
-    "avro": (avro, AvroOptions()),
-    "tfrecord": (tfrecord, TFRecordOptions()),
+    "avro": (avro, Avro()),
+    "tfrecord": (tfrecord, TFRecord()),
 }
 
 

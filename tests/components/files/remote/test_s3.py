@@ -12,9 +12,9 @@ import pytest
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files import remote_range
 from penstock.components.sources.open import open_source
-from penstock.components.sources.spark.source import SparkOptions
-from penstock.components.sources.tfrecords.tfds import TFDSOptions
-from penstock.components.sources.whole_files.options import BinaryOptions
+from penstock.components.sources.spark.source import Spark
+from penstock.components.sources.tfrecords.tfds import Tfds
+from penstock.components.sources.whole_files.options import Binary
 
 pytestmark = pytest.mark.ci
 CSV = b"id,n\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(1000))
@@ -160,10 +160,10 @@ def test_names_that_look_like_globs_or_paths(s3, read_out):
     assert read_out(open_source("s3://bucket/d/a[1].csv")).rows == [[1]]
     source = open_source(["s3://bucket/e//a b.csv", "S3://bucket/e/a b.csv"])
     assert read_out(source).rows == [[2], [3]]
-    source = open_source(["s3://bucket/e//a b.csv", "s3://bucket/e/a b.csv"], BinaryOptions())
+    source = open_source(["s3://bucket/e//a b.csv", "s3://bucket/e/a b.csv"], Binary())
     assert source.rows == 2
-    named = read_out(open_source("s3a://bucket/e", BinaryOptions())).rows
-    assert named == read_out(open_source("s3://bucket/e", BinaryOptions())).rows
+    named = read_out(open_source("s3a://bucket/e", Binary())).rows
+    assert named == read_out(open_source("s3://bucket/e", Binary())).rows
     message = data_error(lambda: open_source("s3://bucket/none/*.csv"))
     assert message == "s3://bucket/none/*.csv: no data file matches; expected at least one"
 
@@ -172,20 +172,20 @@ def test_a_folder_that_spark_wrote(s3, read_out, tmp_path):
     pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / "x.parquet")
     data = (tmp_path / "x.parquet").read_bytes()
     s3.put_object(Bucket="bucket", Key="t/part-00000.snappy.parquet", Body=data)
-    message = data_error(lambda: open_source("s3://bucket/t", SparkOptions()))
+    message = data_error(lambda: open_source("s3://bucket/t", Spark()))
     assert message.startswith("s3://bucket/t: has no _SUCCESS, so Spark's job did not finish")
     s3.put_object(Bucket="bucket", Key="t/_SUCCESS", Body=b"")
-    assert read_out(open_source("s3a://bucket/t", SparkOptions())).rows == [[1], [2], [3]]
+    assert read_out(open_source("s3a://bucket/t", Spark())).rows == [[1], [2], [3]]
     s3.put_object(Bucket="bucket", Key="t/.part-00000.snappy.parquet.crc", Body=b"no")
-    message = data_error(lambda: open_source("s3://bucket/t", SparkOptions()))
+    message = data_error(lambda: open_source("s3://bucket/t", Spark()))
     assert message.startswith(
         "s3://bucket/t/.part-00000.snappy.parquet.crc: not a Hadoop checksum file"
     )
     s3.put_object(Bucket="bucket", Key="t/year=2024/part-00000", Body=data)
-    message = data_error(lambda: open_source("s3://bucket/t", SparkOptions()))
+    message = data_error(lambda: open_source("s3://bucket/t", Spark()))
     assert message.startswith("s3://bucket/t: is partitioned by folder (year=2024)")
 
 
 def test_tfds_is_read_from_paths():
     with pytest.raises(UsageError, match=r"^s3://bucket/mnist/3.0.1: TFDS reads a builder's fold"):
-        open_source("s3://bucket/mnist/3.0.1", TFDSOptions())
+        open_source("s3://bucket/mnist/3.0.1", Tfds())

@@ -8,7 +8,7 @@ from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.sources.open import open_source
-from penstock.components.sources.tfrecords.options import TFRecordOptions
+from penstock.components.sources.tfrecords.options import TFRecord
 from penstock.components.tfrecord.sharding import ShardOptions
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ def uploaded(s3, tmp_path):
 
 
 def opened(pattern):
-    return open_source(f"s3://bucket/{pattern}", TFRecordOptions())
+    return open_source(f"s3://bucket/{pattern}", TFRecord())
 
 
 def refused(pattern):

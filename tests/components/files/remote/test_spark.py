@@ -16,7 +16,7 @@ from penstock.components.example_gen.spark_writer import write_tfrecords
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.files import store_output
 from penstock.components.sources.open import open_source
-from penstock.components.sources.tfrecords.options import TFRecordOptions
+from penstock.components.sources.tfrecords.options import TFRecord
 from penstock.components.tfrecord.manifest import Manifest
 
 pytestmark = pytest.mark.ci
@@ -109,7 +109,7 @@ def test_an_executor_killed_and_a_task_run_twice(spark, s3, proxy, tmp_path, mon
     names = {one["Key"].removeprefix("out/") for one in objects if "/.work/" not in one["Key"]}
     assert names == {"manifest.json"} | {shard.file for shard in manifest.shards}
     splits = ["s3a://bucket/out/Split-train", "s3a://bucket/out/Split-eval"]
-    source = open_source(splits, TFRecordOptions())
+    source = open_source(splits, TFRecord())
     rows = [
         row
         for run in source.cut(1)

@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.components.files.listing import list_files
-from penstock.components.sources.lines.text.options import TextOptions
+from penstock.components.sources.lines.text.options import Text
 from penstock.components.sources.open import open_source
-from penstock.components.sources.whole_files.options import BinaryOptions
+from penstock.components.sources.whole_files.options import Binary
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def bucket(s3):
 
 @pytest.mark.parametrize("given", ["s3://bucket/d", "S3://bucket/d/", "s3://bucket/d/**"])
 def test_names_are_below_the_folder(bucket, given, read_out):
-    source = open_source(given, BinaryOptions())
+    source = open_source(given, Binary())
     out = read_out(source, 2)
     assert sorted(out.rows, key=lambda row: row[1]) == [
         [b"d/2.txt\n", b"2.txt", 8],
@@ -26,16 +26,16 @@ def test_names_are_below_the_folder(bucket, given, read_out):
 
 
 def test_lines_of_one_file_and_of_a_glob(bucket, read_out):
-    out = read_out(open_source("s3://bucket/d/a/1.txt", TextOptions()))
+    out = read_out(open_source("s3://bucket/d/a/1.txt", Text()))
     assert out.rows == [[b"d/a/1.txt", b"1.txt", 1]]
-    out = read_out(open_source("s3://bucket/*/*.txt", TextOptions()), 3)
+    out = read_out(open_source("s3://bucket/*/*.txt", Text()), 3)
     assert [row[1] for row in out.rows] == [b"d/2.txt", b"other/4.txt"]
 
 
 @pytest.mark.faults
 def test_a_fault_of_the_server_is_no_bad_row(bucket, proxy, read_out):
     proxy.faults = ["503", "reset", "short"]
-    assert len(read_out(open_source("s3://bucket/d", BinaryOptions())).rows) == 2
+    assert len(read_out(open_source("s3://bucket/d", Binary())).rows) == 2
 
 
 @pytest.mark.parametrize("pattern", ["*", "**", "[ac]*", "cat*", "*/*"])
@@ -45,8 +45,8 @@ def test_a_glob_gives_folders_with_all_in_them_as_on_a_path(s3, pattern, tmp_pat
         s3.put_object(Bucket="bucket", Key=f"photos/{name}", Body=name.encode())
         (tmp_path / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "photos" / name).write_text(name)
-    remote = read_out(open_source(f"s3://bucket/photos/{pattern}", BinaryOptions()))
-    local = read_out(open_source(f"{tmp_path}/photos/{pattern}", BinaryOptions()))
+    remote = read_out(open_source(f"s3://bucket/photos/{pattern}", Binary()))
+    local = read_out(open_source(f"{tmp_path}/photos/{pattern}", Binary()))
     assert sorted(remote.rows) == sorted(local.rows)
     if pattern == "*":
         assert sorted(row[1] for row in remote.rows) == [

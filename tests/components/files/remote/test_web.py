@@ -8,7 +8,7 @@ import pytest
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files import retry
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 
 ROWS = [[i, i * i] for i in range(1000)]
 CSV = b"id,n\n" + b"".join(b"%d,%d\n" % tuple(row) for row in ROWS)
@@ -167,6 +167,6 @@ def test_an_address_with_a_secret_is_refused_and_not_repeated(address):
 
 def test_addresses_that_no_files_are_read_from():
     with pytest.raises(UsageError, match=r"^minio://b/x: files are read from paths and s3, gs"):
-        open_source("minio://b/x", SourceOptions(kind="csv"))
+        open_source("minio://b/x", Table(kind="csv"))
     with pytest.raises(UsageError, match=r"hdfs://.*needs Java and Hadoop's libhdfs"):
         open_source("hdfs://name/a.csv")

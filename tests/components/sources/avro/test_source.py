@@ -7,7 +7,7 @@ import fastavro
 import pytest
 
 from penstock.components.errors import DataError
-from penstock.components.sources.avro.options import AvroOptions
+from penstock.components.sources.avro.options import Avro
 from penstock.components.sources.avro.source import avro_feature
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
@@ -108,7 +108,7 @@ def test_nested_types_are_refused_or_json_text(tmp_path):
     )
     with pytest.raises(DataError, match=r"column 'm' has type .*, which no feature can hold"):
         open_source(path)
-    rows, _ = read(open_source(path, AvroOptions(nested="json")))
+    rows, _ = read(open_source(path, Avro(nested="json")))
     assert rows == [{"m": b'{"a": 2, "b": 1}'}]
 
 
@@ -154,7 +154,7 @@ def test_a_union_of_different_units_is_refused(tmp_path, avro_type, units, with_
     schema = tmp_path / "schema.pbtxt"
     schema.write_text('feature { name: "at" type: INT }')
     with pytest.raises(DataError) as error:
-        open_source(path, AvroOptions(allow_empty=True, schema_file=str(schema) * with_schema))
+        open_source(path, Avro(allow_empty=True, schema_file=str(schema) * with_schema))
     assert str(error.value) == (
         f"{path}: column 'at' is a union of {units}, which count different units; write a column "
         "of each"

@@ -11,7 +11,7 @@ from penstock.components.errors import DataError
 from penstock.components.files import cells
 from penstock.components.sources.csv import source as penstock_csv
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 
 _MANY = settings(
     max_examples=150,
@@ -67,7 +67,7 @@ def test_reads_what_python_reads(table, parts, block_bytes, tmp_path, monkeypatc
     expected = list(python_csv.reader(io.StringIO(text, newline="")))[1:]
     _set_blocks(monkeypatch, block_bytes)
     schema = _write_schema(tmp_path, **{f"c{at}": "BYTES" for at in range(width)})
-    options = SourceOptions(schema_file=schema, allow_empty=True)
+    options = Table(schema_file=schema, allow_empty=True)
     out = read_out(open_source(str(path), options), parts)
     assert out.rejected == []
     assert out.rows == [[cell.encode() or None for cell in row] for row in expected if row]
@@ -87,7 +87,7 @@ def test_any_text_reads_alike_however_it_is_cut(
     path = tmp_path / "table.csv"
     path.write_bytes(b"c0,c1\n" + text.encode())
     schema = _write_schema(tmp_path, c0="BYTES", c1="INT")
-    options = SourceOptions(schema_file=schema, allow_empty=True, max_row_bytes=max_row_bytes)
+    options = Table(schema_file=schema, allow_empty=True, max_row_bytes=max_row_bytes)
 
     def read(block_bytes, parts):
         _set_blocks(monkeypatch, block_bytes)
@@ -119,7 +119,7 @@ def test_a_scan_in_ranges_finds_what_one_scan_finds(
     path = tmp_path / "table.csv"
     path.write_bytes(b"c0,c1\n" + text.encode())
     monkeypatch.setattr(cells, "CELL_BYTES", cell_bytes)
-    options = SourceOptions(allow_empty=True, max_row_bytes=max_row_bytes, sample_rows=3)
+    options = Table(allow_empty=True, max_row_bytes=max_row_bytes, sample_rows=3)
 
     def found(range_cells):
         monkeypatch.setattr(cells, "_RANGE_CELLS", range_cells)
@@ -164,7 +164,7 @@ def test_bad_rows_are_named_and_their_neighbours_kept(
     lines = [row[1].encode("utf-8", "surrogateescape") for row in rows]
     path.write_bytes(b"i,f,t\n" + b"".join(line + b"\n" for line in lines))
     _set_blocks(monkeypatch, block_bytes)
-    options = SourceOptions(
+    options = Table(
         schema_file=_write_schema(tmp_path, i="INT", f="FLOAT", t="BYTES"), allow_empty=True
     )
     out = read_out(open_source(str(path), options), parts)

@@ -11,7 +11,7 @@ import pytest
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Column, Piece
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
@@ -44,7 +44,7 @@ def schema(write):
 def refusal(path, **options):
     """The error of opening a file or a folder, without the folder's own path."""
     with pytest.raises(DataError) as error:
-        open_source(path, SourceOptions(**options))
+        open_source(path, Table(**options))
     message = str(error.value)
     assert "\n" not in message
     folder = path if Path(path).is_dir() else str(Path(path).parent)
@@ -67,7 +67,7 @@ def test_short_and_long_rows_are_rejected_by_line(write, read_out):
 
 
 def test_quoted_newlines_survive_and_lines_are_counted_by_the_file(write, read_out):
-    source = open_source(write('a,b\n"x\ny",1\n"p ""q"", r",2\nz,three\n'), SourceOptions())
+    source = open_source(write('a,b\n"x\ny",1\n"p ""q"", r",2\nz,three\n'), Table())
     out = read_out(source)
     assert out.rows == [[b"x\ny", 1], [b'p "q", r', 2]]
     assert out.errors == [
@@ -156,7 +156,7 @@ def test_schema_decides_and_bad_numbers_reject_only_their_row(write, schema, rea
     rows = ["1,2,007", "x,1,a", "2.5,1,b", "8.0,1,c", "99999999999999999999,1,d", "1,1e39,e"]
     rows += ["1,1.2.3,f", "0x10,1,g", "+5, 2.5 ,NA", "1e400,1,h", "1,-1e400,i"]
     path = write("i,f,s\n" + "\n".join(rows) + "\n")
-    source = open_source(path, SourceOptions(schema_file=schema))
+    source = open_source(path, Table(schema_file=schema))
     assert source.columns == (Column("i", INT), Column("f", FLOAT), Column("s", BYTES))
     out = read_out(source)
     assert out.rows == [[1, 2.0, b"007"], [8, 1.0, b"c"], [5, 2.5, b"NA"]]
@@ -197,7 +197,7 @@ def test_one_bad_number_does_not_change_the_type_of_a_column(write, read_out):
 
 def test_neighbours_read_alike_beside_a_bad_row(write, schema, read_out):
     numbers = [f"{n},0.{n}12345678901234567,s{n}" for n in range(300)]
-    options = SourceOptions(schema_file=schema)
+    options = Table(schema_file=schema)
     good = read_out(open_source(write("i,f,s\n" + "\n".join(numbers) + "\n"), options))
     bad = read_out(open_source(write("i,f,s\n" + "\n".join([*numbers, "1,x,s"]) + "\n"), options))
     assert bad.rows == good.rows
@@ -223,23 +223,23 @@ def test_neighbours_read_alike_beside_a_bad_row(write, schema, read_out):
 )
 def test_nan_and_infinity_by_policy(write, read_out, policy, rows, errors):
     path = write("i,f\n1,1.5\n2,NaN\n3,-Infinity\n")
-    out = read_out(open_source(path, SourceOptions(non_finite=policy)))
+    out = read_out(open_source(path, Table(non_finite=policy)))
     assert repr(out.rows) == repr(rows)
     assert out.errors == errors
 
 
 def test_nan_among_integers_is_null_or_rejected(write, read_out):
     path = write("i\n1\nNaN\n3\n")
-    assert read_out(open_source(path, SourceOptions(non_finite="null"))).rows == [[1], [None], [3]]
-    kept = read_out(open_source(path, SourceOptions(non_finite="keep")))
+    assert read_out(open_source(path, Table(non_finite="null"))).rows == [[1], [None], [3]]
+    kept = read_out(open_source(path, Table(non_finite="keep")))
     assert kept.rows == [[1], [3]]
     assert kept.rejected[0].reason == "'NaN' is not an integer (INT by the sample)"
 
 
 def test_nan_alone_is_null_or_kept_without_a_closer_look(write, read_out):
     path = write("f\n1.5\nNaN\n")
-    assert read_out(open_source(path, SourceOptions(non_finite="null"))).rows == [[1.5], [None]]
-    kept = read_out(open_source(path, SourceOptions(non_finite="keep"))).rows
+    assert read_out(open_source(path, Table(non_finite="null"))).rows == [[1.5], [None]]
+    kept = read_out(open_source(path, Table(non_finite="keep"))).rows
     assert repr(kept) == "[[1.5], [nan]]"
 
 
@@ -248,7 +248,7 @@ def test_null_tokens_of_numbers_and_of_text(write, read_out):
     out = read_out(open_source(path))
     assert out.rows == [[1, b"NA"], [2, b"NA"], [None, None], [None, None], [None, b"x"]]
     assert len(out.rejected) == 1
-    options = SourceOptions(null_tokens=("NA", "NULL", "", "-"), text_null_tokens=("NA", "-"))
+    options = Table(null_tokens=("NA", "NULL", "", "-"), text_null_tokens=("NA", "-"))
     rows = read_out(open_source(path, options)).rows
     assert rows == [[1, None], [2, None], [None, b""], [None, b""], [None, b"x"], [None, None]]
 
@@ -286,7 +286,7 @@ def test_empty_files_and_headers_without_rows_are_named_or_allowed(write, tmp_pa
     write("\n\n", "d/2.csv")
     assert refusal(folder) == f"2.csv: holds only blank lines; {advice}"
     write("a,b\n", "d/2.csv")
-    source = open_source(folder, SourceOptions(allow_empty=True))
+    source = open_source(folder, Table(allow_empty=True))
     assert read_out(source, parts=3).rows == [[1, 2]]
     assert source.files == (f"{folder}/1.csv", f"{folder}/2.csv")
 
@@ -391,7 +391,7 @@ def test_years_beside_a_name_are_a_header(write):
 
 
 def test_column_names_for_files_without_header(write, read_out):
-    options = SourceOptions(column_names=("x", "y"), delimiter=";")
+    options = Table(column_names=("x", "y"), delimiter=";")
     source = open_source(write("\ufeff1;2\n3;4\n"), options)
     assert source.columns == (Column("x", INT), Column("y", INT))
     assert read_out(source).rows == [[1, 2], [3, 4]]
@@ -422,7 +422,7 @@ def test_schema_names_what_is_missing_and_what_is_unknown(write, schema, read_ou
         "data.csv: has 'x', which the schema does not name; add to the schema, or set "
         "`extra_columns='drop'`"
     )
-    source = open_source(path, SourceOptions(schema_file=schema, extra_columns="drop"))
+    source = open_source(path, Table(schema_file=schema, extra_columns="drop"))
     assert read_out(source).rows == [[3, 1.5, None]]
 
 
@@ -505,7 +505,7 @@ def test_chicago_taxi(read_out):
     tfx = Path(importlib.util.find_spec("tfx").submodule_search_locations[0])
     data = tfx / "examples/chicago_taxi_pipeline/data"
     schema = data / "user_provided_schema/schema.pbtxt"
-    source = open_source(str(data / "simple/data.csv"), SourceOptions(schema_file=str(schema)))
+    source = open_source(str(data / "simple/data.csv"), Table(schema_file=str(schema)))
     assert source.rows == 15_002
     out = read_out(source, parts=3)
     assert (len(out.rows), out.rejected, out.blank) == (15_002, [], 0)
@@ -524,6 +524,6 @@ def test_lines_of_text_are_no_table_unless_it_is_said(tmp_path, monkeypatch):
     assert str(error.value) == (
         "notes.txt: one column, no delimiter found: say --kind text for lines, or --kind csv"
     )
-    assert open_source("notes.txt", SourceOptions(kind="csv")).rows == 1
+    assert open_source("notes.txt", Table(kind="csv")).rows == 1
     Path("notes.txt").rename("notes.csv")
     assert open_source("notes.csv").rows == 1

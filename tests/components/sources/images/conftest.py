@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from penstock.components.sources.images.open_images import open_images
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +56,7 @@ def read_images(read_out, tmp_path):
     """The rows of images as mappings, in the order of their names, and what was rejected."""
 
     def read(inputs, parts=2, **options):
-        source = open_images([str(inputs)], ImageOptions(**options))
+        source = open_images([str(inputs)], Images(**options))
         out = read_out(source, parts)
         names = [column.name for column in source.columns]
         rows = [dict(zip(names, row, strict=True)) for row in out.rows]

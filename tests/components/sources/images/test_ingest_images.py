@@ -10,7 +10,7 @@ from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
@@ -29,7 +29,7 @@ def zoo(photos, encoded):
 
 def run(root, output, splits=ONE, ingest_options=None, **options):
     chosen = ingest_options or IngestOptions(shards=ShardOptions(shards=3))
-    job = plan_job(open_source(str(root), ImageOptions(**options)), splits, chosen)
+    job = plan_job(open_source(str(root), Images(**options)), splits, chosen)
     return ingest([job], output, chosen, lambda: local_pipeline(1))
 
 
@@ -131,7 +131,7 @@ def test_the_node_and_the_statistics_of_its_output(zoo, tmp_path):
     store = metadata.sqlite_metadata_connection_config(str(tmp_path / "metadata.sqlite"))
 
     def run_pipeline():
-        node = ShardedExampleGen(str(zoo), source=ImageOptions(layout="decoded", size=8))
+        node = ShardedExampleGen(str(zoo), source=Images(layout="decoded", size=8))
         statistics = StatisticsGen(examples=node.outputs["examples"])
         LocalDagRunner().run(
             pipeline.Pipeline(

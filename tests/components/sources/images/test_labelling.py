@@ -8,7 +8,7 @@ from scipy.io import savemat
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.images.label_file import read_class_names
 from penstock.components.sources.images.open_images import open_images
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 
 SIX = range(1, 7)
 CARS = ["AM General Hummer", "Acura RL", "Acura TL"]
@@ -106,7 +106,7 @@ def test_stanford_cars(cars, read_images, tmp_path, write, below):
 
 def test_what_was_taken_is_said(cars, tmp_path):
     file = stanford_mat(tmp_path / "cars_annos.mat")
-    source = open_images([str(cars)], ImageOptions(labels_file=file))
+    source = open_images([str(cars)], Images(labels_file=file))
     assert source.notes == (
         f"labels are annotations of {file}: file from 'relative_im_path', class from 'class', "
         "besides 'bbox_x1', 'test'; files are found by their path",
@@ -281,7 +281,7 @@ def test_images_in_no_folder(photos, encoded, read_images):
 )  # fmt: skip
 def test_bad_label_files_are_named(cars, labels, name, content, message):
     with pytest.raises(DataError, match=rf"{name}: .*{message}|{message}") as error:
-        open_images([str(cars)], ImageOptions(labels_file=labels(name, content)))
+        open_images([str(cars)], Images(labels_file=labels(name, content)))
     assert "\n" not in str(error.value)
     assert name in str(error.value)
 
@@ -289,7 +289,7 @@ def test_bad_label_files_are_named(cars, labels, name, content, message):
 def test_a_column_that_is_not_there(cars, labels):
     file = labels("l.csv", "file,class\n000001.jpg,1\n")
     with pytest.raises(UsageError, match=r"text_column 'word': .*l.csv has 'file', 'class'"):
-        open_images([str(cars)], ImageOptions(labels_file=file, text_column="word"))
+        open_images([str(cars)], Images(labels_file=file, text_column="word"))
 
 
 def test_a_name_that_several_images_have(photos, encoded, labels):
@@ -299,7 +299,7 @@ def test_a_name_that_several_images_have(photos, encoded, labels):
     with pytest.raises(
         DataError, match=r"row 1: '1.jpg' may be .*a/1.jpg or .*b/1.jpg; write paths"
     ):
-        open_images([str(root)], ImageOptions(labels_file=file))
+        open_images([str(root)], Images(labels_file=file))
 
 
 def test_names_of_classes(labels, tmp_path):

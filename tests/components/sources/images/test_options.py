@@ -3,12 +3,12 @@ import json
 import pytest
 
 from penstock.components.errors import UsageError
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.kinds import options_from_json, options_to_json
 
 
 def test_options_travel_as_json():
-    options = ImageOptions(labels_file="cars.mat", layout="resized", size=299)
+    options = Images(labels_file="cars.mat", layout="resized", size=299)
     assert options_from_json(json.loads(json.dumps(options_to_json(options)))) == options
 
 
@@ -34,5 +34,5 @@ def test_options_travel_as_json():
 )
 def test_bad_values_are_named(values, message):
     with pytest.raises(UsageError) as error:
-        ImageOptions(**values)
+        Images(**values)
     assert str(error.value) == message

@@ -4,7 +4,7 @@ import zlib
 import pytest
 
 from penstock.components.sources.images.exif import orientation
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.images.probe import Probe, UnfitFileError, probe
 from penstock.components.sources.images.storing import store
 
@@ -13,7 +13,7 @@ EXIF_RIGHT = b"Exif\0\0MM\0*\0\0\0\x08\0\x01" + struct.pack(">HHIHH", 0x0112, 3,
 
 def reason(data, name="a", **options):
     with pytest.raises(UnfitFileError) as error:
-        probe(data, name, ImageOptions(**options))
+        probe(data, name, Images(**options))
     return str(error.value)
 
 
@@ -44,17 +44,17 @@ def png_header(width, height, bits=8, colour=2):
     ],
 )
 def test_what_an_image_is(encoded, options, expected):
-    assert probe(encoded(**options), "a", ImageOptions()) == expected
+    assert probe(encoded(**options), "a", Images()) == expected
 
 
 def test_alpha_that_is_dropped_needs_no_new_file(encoded):
     data = encoded("PNG", mode="RGBA")
-    assert probe(data, "a", ImageOptions(alpha="drop")) == Probe("PNG", 32, 16, 3, True)
+    assert probe(data, "a", Images(alpha="drop")) == Probe("PNG", 32, 16, 3, True)
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.JPEG", "a.jfif", "a", "a.1", "a.dat"])
 def test_names_that_agree_or_promise_nothing(encoded, name):
-    assert probe(encoded(), name, ImageOptions()).format == "JPEG"
+    assert probe(encoded(), name, Images()).format == "JPEG"
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ def test_a_thumbnail_does_not_hide_a_cut(encoded):
     body = b"Exif\0\0MM\0*\0\0\0\x08" + encoded(width=8, height=8)
     data = encoded()
     whole = data[:2] + b"\xff\xe1" + struct.pack(">H", len(body) + 2) + body + data[2:]
-    assert probe(whole, "a", ImageOptions()).is_plain
+    assert probe(whole, "a", Images()).is_plain
     assert reason(whole[:-2]) == ("truncated JPEG: the mark of its end is missing; copy it again")
 
 
 def test_what_a_camera_appends_is_no_cut(encoded):
-    assert probe(encoded() + b"\0" * 1000, "a", ImageOptions()).is_plain
+    assert probe(encoded() + b"\0" * 1000, "a", Images()).is_plain
 
 
 @pytest.mark.parametrize("mark", [b"MM\0*", b"II*\0"])
@@ -204,14 +204,14 @@ def test_what_libpng_does_not_decode_is_refused_though_pillow_opens_it(why):
 )
 def test_pixels_are_decompressed_where_decoding_is_asked_for(pixels, why):
     data = png(chunk(b"IDAT", pixels), IEND)
-    assert probe(data, "a", ImageOptions()).is_plain
+    assert probe(data, "a", Images()).is_plain
     with pytest.raises(UnfitFileError) as caught:
-        store(data, "a", ImageOptions(verify="decode"))
+        store(data, "a", Images(verify="decode"))
     assert str(caught.value).startswith(why)
 
 
 def test_what_libpng_passes_over_is_taken(encoded):
     extra = png(chunk(b"tEXt", b"a\0b", 1), chunk(b"abCd", b"x"), IDAT, IEND) + b"junk"
-    assert probe(extra, "a", ImageOptions(verify="decode")).is_plain
+    assert probe(extra, "a", Images(verify="decode")).is_plain
     for mode in ("1", "L", "P", "RGB", "I;16"):
-        assert probe(encoded("PNG", mode=mode), "a", ImageOptions(verify="decode")).is_plain
+        assert probe(encoded("PNG", mode=mode), "a", Images(verify="decode")).is_plain

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.components.errors import DataError
 from penstock.components.sources.images.open_images import image_notes, open_images
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.open import open_source
 
 
@@ -48,24 +48,24 @@ def test_features_of_an_image(photos, encoded, read_images):
 
 
 def test_shards_mix_the_classes_and_only_the_seed_decides(zoo):
-    source = open_source(str(zoo), ImageOptions())
+    source = open_source(str(zoo), Images())
     first = order(source)
     assert len(set(first)) == 40
     assert order(source, parts=3) == first
     assert {name[:3] for name in first[:10]} == {"cat", "dog"}
-    assert order(open_source(f"{zoo}/*", ImageOptions())) == first
-    assert order(open_source(str(zoo), ImageOptions(shuffle_seed=1))) != first
+    assert order(open_source(f"{zoo}/*", Images())) == first
+    assert order(open_source(str(zoo), Images(shuffle_seed=1))) != first
 
 
 def test_a_new_image_moves_no_other(zoo, photos, encoded):
-    before = order(open_source(str(zoo), ImageOptions()))
+    before = order(open_source(str(zoo), Images()))
     photos("cat/new.jpg", encoded())
-    after = order(open_source(str(zoo), ImageOptions()))
+    after = order(open_source(str(zoo), Images()))
     assert [name for name in after if name != "cat/new.jpg"] == before
 
 
 def test_slices_are_of_equal_length(zoo):
-    source = open_source(str(zoo), ImageOptions())
+    source = open_source(str(zoo), Images())
     assert [[(p.start, p.end, p.first_row) for p in run] for run in source.cut(3)] == [
         [(0, 13, 1)],
         [(13, 26, 14)],
@@ -76,12 +76,12 @@ def test_slices_are_of_equal_length(zoo):
 
 
 def test_the_source_travels(zoo):
-    source = open_source(str(zoo), ImageOptions())
+    source = open_source(str(zoo), Images())
     assert order(pickle.loads(pickle.dumps(source))) == order(source)
 
 
 def test_memory_of_a_batch_is_bounded(zoo, monkeypatch):
-    source = open_source(str(zoo), ImageOptions())
+    source = open_source(str(zoo), Images())
     sizes = [b.table.num_rows for b in source.read(source.cut(1)[0])]
     assert sizes == [16, 24]
     monkeypatch.setattr("penstock.components.sources.whole_files.source._BATCH_BYTES", 3000)
@@ -92,7 +92,7 @@ def test_memory_of_a_batch_is_bounded(zoo, monkeypatch):
 
 def test_the_fingerprint_is_of_content_and_names(zoo, tmp_path):
     def digest(**options):
-        return open_source(str(zoo), ImageOptions(**options)).fingerprint
+        return open_source(str(zoo), Images(**options)).fingerprint
 
     first = digest()
     file = zoo / "cat" / "00.jpg"
@@ -115,7 +115,7 @@ def test_the_fingerprint_is_of_content_and_names(zoo, tmp_path):
 def test_equal_files_and_classes_are_reported(zoo, encoded):
     (zoo / "dog" / "again.jpg").write_bytes((zoo / "cat" / "03.jpg").read_bytes())
     (zoo / "dog" / "twice.jpg").write_bytes((zoo / "dog" / "33.jpg").read_bytes())
-    source = open_source(str(zoo), ImageOptions())
+    source = open_source(str(zoo), Images())
     assert source.notes == (
         "classes are folders",
         "2 classes of 20 to 22 images",
@@ -166,21 +166,21 @@ def test_bad_images_are_rejected_with_their_path(photos, encoded, read_images, l
 
 def test_of_a_bad_image_little_is_kept(photos, encoded, read_out):
     data = encoded(width=400, height=400)[:-2]
-    out = read_out(open_source(str(photos("cat/a.jpg", data)), ImageOptions()))
+    out = read_out(open_source(str(photos("cat/a.jpg", data)), Images()))
     assert [row.raw for row in out.rejected] == [data[:64]]
 
 
 def test_links_are_rejected_before_work_starts(zoo, tmp_path, read_images):
     (tmp_path / "key.jpg").write_bytes(b"secret")
     (zoo / "cat" / "link.jpg").symlink_to(tmp_path / "key.jpg")
-    source = open_source(str(zoo), ImageOptions())
+    source = open_source(str(zoo), Images())
     assert [str(row) for row in source.rejected_by_scan] == [
         f"{zoo}/cat/link.jpg: is a link to {tmp_path}/key.jpg, outside {zoo}; copy the file"
     ]
     rows, rejected = read_images(zoo)
     assert len(rows) == 40
     assert len(rejected) == 1
-    assert source.fingerprint != open_source(f"{zoo}/*/*[0-9].jpg", ImageOptions()).fingerprint
+    assert source.fingerprint != open_source(f"{zoo}/*/*[0-9].jpg", Images()).fingerprint
 
 
 def test_a_file_that_is_too_large_is_not_read(photos, encoded, read_images, monkeypatch):
@@ -194,7 +194,7 @@ def test_a_file_that_is_too_large_is_not_read(photos, encoded, read_images, monk
 
 
 def test_a_file_that_changes_meanwhile_is_named(zoo):
-    source = open_source(str(zoo), ImageOptions())
+    source = open_source(str(zoo), Images())
     with (zoo / "cat" / "05.jpg").open("ab") as file:
         file.write(b"x")
     with pytest.raises(
@@ -209,13 +209,13 @@ def test_a_file_that_changes_meanwhile_is_named(zoo):
 def test_nothing_left_is_an_error(photos, encoded):
     root = photos("a.jpg", encoded())
     with pytest.raises(DataError, match="no image is left: all are without label, and unlabelled"):
-        open_images([str(root)], ImageOptions(unlabelled="drop"))
+        open_images([str(root)], Images(unlabelled="drop"))
 
 
 def test_many_strays_are_counted(zoo, photos):
     for number in range(30):
         photos(f"cat/{number:02}.txt", b"0 0.5 0.5 1 1")
-    source = open_source(str(zoo), ImageOptions())
+    source = open_source(str(zoo), Images())
     assert len(source.ignored) == 21
     assert source.ignored[-1] == "10 more"
 
@@ -225,8 +225,8 @@ def test_without_pillow_one_line_says_what_to_install(zoo):
         "import sys; sys.modules['PIL'] = None\n"
         "from penstock.components.errors import UsageError\n"
         "from penstock.components.sources.open import open_source\n"
-        "from penstock.components.sources.images.options import ImageOptions\n"
-        "try:\n    open_source(sys.argv[1], ImageOptions())\n"
+        "from penstock.components.sources.images.options import Images\n"
+        "try:\n    open_source(sys.argv[1], Images())\n"
         "except UsageError as error:\n    print(error)\n"
     )
     done = subprocess.run(

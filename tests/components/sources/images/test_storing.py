@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from penstock.components.sources.images.options import ImageOptions
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.images.storing import store
 from penstock.components.sources.whole_files.rows import UnfitFileError
 
@@ -55,7 +55,7 @@ def quarters(stored):
 )
 def test_plain_files_are_stored_as_they_are(encoded, options):
     data = encoded(**options)
-    stored = store(data, "a", ImageOptions())
+    stored = store(data, "a", Images())
     channels = 1 if options.get("mode") in ("L", "1", "I;16") else 3
     assert stored == (data, options.get("kind", "JPEG"), 16, 32, channels)
 
@@ -78,10 +78,10 @@ def test_every_layout_is_upright(encoded, kind, number, turned):
     data = encoded(kind, exif=exif(number))
     size = (32, 16) if number > 4 else (16, 32)
     for options in ({}, {"layout": "decoded"}):
-        stored = store(data, "a", ImageOptions(**options))
+        stored = store(data, "a", Images(**options))
         assert (stored.height, stored.width, stored.channels) == (*size, 3)
         assert quarters(stored) == turned
-    resized = store(data, "a", ImageOptions(layout="resized", size=24))
+    resized = store(data, "a", Images(layout="resized", size=24))
     assert (resized.format, resized.height, resized.width) == ("JPEG", 24, 24)
     assert quarters(resized) == turned
 
@@ -100,11 +100,11 @@ def test_every_layout_is_upright(encoded, kind, number, turned):
     ],
 )
 def test_what_tensorflow_does_not_read_alike_becomes_jpeg_or_png(encoded, options, kind, channels):
-    stored = store(encoded(**options), "a", ImageOptions())
+    stored = store(encoded(**options), "a", Images())
     assert (stored.format, stored.height, stored.width, stored.channels) == (kind, 16, 32, channels)
     if options.get("mode") not in ("L", "LA"):
         assert quarters(stored) == [RED, GREEN, BLUE, WHITE]
-    decoded = store(encoded(**options), "a", ImageOptions(layout="decoded"))
+    decoded = store(encoded(**options), "a", Images(layout="decoded"))
     assert decoded.channels == 3
     assert len(decoded.encoded) == 16 * 32 * 3
 
@@ -117,7 +117,7 @@ def test_alpha_by_policy(alpha, expected):
     buffer = io.BytesIO()
     Image.new("RGBA", (4, 4), (255, 0, 0, 128)).save(buffer, "PNG")
     for layout in ("bytes", "decoded"):
-        stored = store(buffer.getvalue(), "a", ImageOptions(alpha=alpha, layout=layout))
+        stored = store(buffer.getvalue(), "a", Images(alpha=alpha, layout=layout))
         if (alpha, layout) != ("drop", "bytes"):
             assert tuple(pixels(stored)[0, 0]) == expected
         else:
@@ -129,13 +129,13 @@ def test_a_transparent_colour_of_a_palette_is_alpha():
     image.putpalette([0, 0, 0, 0, 0, 255])
     buffer = io.BytesIO()
     image.save(buffer, "PNG", transparency=1)
-    assert tuple(pixels(store(buffer.getvalue(), "a", ImageOptions()))[0, 0]) == (255, 255, 255)
+    assert tuple(pixels(store(buffer.getvalue(), "a", Images()))[0, 0]) == (255, 255, 255)
 
 
 def test_of_sixteen_bits_the_upper_eight_are_kept():
     buffer = io.BytesIO()
     Image.fromarray(np.array([[0, 255, 256, 65535]], np.uint16)).save(buffer, "PNG")
-    stored = store(buffer.getvalue(), "a", ImageOptions(layout="decoded", channels=1))
+    stored = store(buffer.getvalue(), "a", Images(layout="decoded", channels=1))
     assert list(stored.encoded) == [0, 0, 1, 255]
 
 
@@ -145,7 +145,7 @@ def test_of_an_animation_the_first_frame_counts(picture):
         buffer = io.BytesIO()
         frames[0].save(buffer, kind, save_all=True, append_images=frames[1:], duration=50)
         for layout in ("bytes", "decoded"):
-            stored = store(buffer.getvalue(), "a", ImageOptions(layout=layout))
+            stored = store(buffer.getvalue(), "a", Images(layout=layout))
             assert quarters(stored) == [RED, GREEN, BLUE, WHITE]
 
 
@@ -159,7 +159,7 @@ def test_of_an_animation_the_first_frame_counts(picture):
     ],
 )
 def test_fits(encoded, fit, size, shown):
-    stored = store(encoded("PNG"), "a", ImageOptions(layout="decoded", size=8, fit=fit))
+    stored = store(encoded("PNG"), "a", Images(layout="decoded", size=8, fit=fit))
     assert (stored.height, stored.width) == size
     if shown:
         assert quarters(stored) == shown
@@ -171,14 +171,14 @@ def test_fits(encoded, fit, size, shown):
 
 def test_a_large_jpeg_made_small_is_the_same_picture(encoded):
     data = encoded(width=1600, height=1200)
-    stored = store(data, "a", ImageOptions(layout="decoded", size=20))
+    stored = store(data, "a", Images(layout="decoded", size=20))
     assert quarters(stored) == [RED, GREEN, BLUE, WHITE]
 
 
 def test_resized_as_png_loses_nothing(encoded):
     options = {"size": 8, "fit": "stretch"}
-    png = store(encoded("PNG"), "a", ImageOptions(layout="resized", encoding="png", **options))
-    raw = store(encoded("PNG"), "a", ImageOptions(layout="decoded", **options))
+    png = store(encoded("PNG"), "a", Images(layout="resized", encoding="png", **options))
+    raw = store(encoded("PNG"), "a", Images(layout="decoded", **options))
     assert png.format == "PNG"
     assert (pixels(png) == pixels(raw)).all()
 
@@ -188,21 +188,21 @@ def test_quality_is_obeyed(picture):
     buffer = io.BytesIO()
     Image.fromarray(noise).save(buffer, "PNG")
     small, large = (
-        store(buffer.getvalue(), "a", ImageOptions(layout="resized", size=64, jpeg_quality=q))
+        store(buffer.getvalue(), "a", Images(layout="resized", size=64, jpeg_quality=q))
         for q in (20, 95)
     )
     assert len(small.encoded) < len(large.encoded) / 3
 
 
 def test_gray_where_one_channel_is_asked_for(encoded):
-    stored = store(encoded("PNG"), "a", ImageOptions(layout="decoded", channels=1))
+    stored = store(encoded("PNG"), "a", Images(layout="decoded", channels=1))
     assert (stored.channels, len(stored.encoded)) == (1, 16 * 32)
-    resized = store(encoded(), "a", ImageOptions(layout="resized", size=8, channels=1))
+    resized = store(encoded(), "a", Images(layout="resized", size=8, channels=1))
     assert pixels(resized).shape == (8, 8, 1)
 
 
 def test_equal_bytes_give_equal_bytes(encoded):
-    options = ImageOptions(layout="resized", size=8)
+    options = Images(layout="resized", size=8)
     assert store(encoded(), "a", options) == store(encoded(), "b", options)
 
 
@@ -216,19 +216,19 @@ def test_damage_of_a_png_is_found_by_its_checksums(encoded):
     data = spoilt(encoded("PNG"))
     for options in ({}, {"verify": "decode"}, {"layout": "decoded"}):
         with pytest.raises(UnfitFileError, match=r"^damaged PNG: the checksum of IDAT"):
-            store(data, "a", ImageOptions(**options))
+            store(data, "a", Images(**options))
 
 
 @pytest.mark.parametrize("kind", ["GIF", "BMP", "WebP"])
 def test_cut_files_of_other_kinds_are_found_by_decoding(encoded, kind):
     data = encoded(kind, mode="P" if kind == "GIF" else "RGB")
     with pytest.raises(UnfitFileError, match=f"{kind} that cannot be decoded"):
-        store(data[: len(data) // 2], "a", ImageOptions())
+        store(data[: len(data) // 2], "a", Images())
 
 
 def test_a_strip_is_not_enlarged_beyond_all_bounds(encoded):
     data = encoded("PNG", width=5000, height=2)
-    options = ImageOptions(layout="resized", size=500, fit="shortest")
+    options = Images(layout="resized", size=500, fit="shortest")
     with pytest.raises(UnfitFileError, match="1250000x500 is 625,000,000 pixels, more than"):
         store(data, "a", options)
 
@@ -236,7 +236,7 @@ def test_a_strip_is_not_enlarged_beyond_all_bounds(encoded):
 def test_a_jpeg_cannot_be_that_wide():
     buffer = io.BytesIO()
     Image.new("L", (70_000, 1)).save(buffer, "PNG")
-    options = ImageOptions(layout="resized", size=1, fit="shortest")
+    options = Images(layout="resized", size=1, fit="shortest")
     with pytest.raises(UnfitFileError, match="cannot be written as JPEG"):
         store(buffer.getvalue(), "a", options)
 
@@ -259,9 +259,9 @@ def test_tensorflow_decodes_stored_bytes_to_what_is_stored_decoded(encoded, opti
     import tensorflow as tf
 
     data = encoded(**options)
-    as_bytes = store(data, "a", ImageOptions())
+    as_bytes = store(data, "a", Images())
     image = tf.io.decode_image(as_bytes.encoded, channels=3, expand_animations=False).numpy()
-    decoded = pixels(store(data, "a", ImageOptions(layout="decoded")))
+    decoded = pixels(store(data, "a", Images(layout="decoded")))
     assert image.shape == decoded.shape
     # A JPEG that was written again is not the same to the last bit.
     assert np.abs(image.astype(int) - decoded).mean() < (8 if as_bytes.format == "JPEG" else 0.01)

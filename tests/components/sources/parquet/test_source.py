@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Column, Piece
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
@@ -39,7 +39,7 @@ def write(tmp_path):
 
 def refusal(path, **options):
     with pytest.raises(DataError) as error:
-        open_source(path, SourceOptions(**options))
+        open_source(path, Table(**options))
     message = str(error.value)
     assert "\n" not in message
     folder = path if Path(path).is_dir() else str(Path(path).parent)
@@ -135,7 +135,7 @@ def test_timestamps_beyond_int64_in_microseconds_reject_their_row(write, read_ou
 )
 def test_nan_and_infinity_by_policy(write, read_out, policy, rows):
     path = write({"f": pa.array([1.0, float("nan"), float("inf")])})
-    out = read_out(open_source(path, SourceOptions(non_finite=policy)))
+    out = read_out(open_source(path, Table(non_finite=policy)))
     assert repr(out.rows) == repr(rows)
 
 
@@ -159,7 +159,7 @@ def test_nested_types_are_named(write, array, shown):
 
 def test_nested_columns_are_left_out_on_request(write, read_out, caplog):
     path = write({"a": pa.array([1]), "deep": pa.array([{"b": 1}])})
-    options = SourceOptions(extra_columns="drop")
+    options = Table(extra_columns="drop")
     assert read_out(open_source(path, options)).rows == [[1]]
     assert caplog.messages == [f"{path}: left out 'deep', which no feature can hold"]
     with pytest.raises(DataError, match="column 'deep' has type struct"):
@@ -170,7 +170,7 @@ def test_nested_column_that_the_schema_drops_is_no_hindrance(write, tmp_path, re
     path = write({"a": pa.array([1]), "deep": pa.array([{"b": 1}])})
     schema = tmp_path / "schema.pbtxt"
     schema.write_text('feature { name: "a" type: INT }')
-    options = SourceOptions(schema_file=str(schema), extra_columns="drop")
+    options = Table(schema_file=str(schema), extra_columns="drop")
     assert read_out(open_source(path, options)).rows == [[1]]
 
 
@@ -239,7 +239,7 @@ def test_file_without_rows_is_named_or_allowed(write, tmp_path, read_out):
     assert refusal(folder) == (
         "2.parquet: has no rows; remove it, or set `allow_empty` to skip such files"
     )
-    assert read_out(open_source(folder, SourceOptions(allow_empty=True)), 2).rows == [[1]]
+    assert read_out(open_source(folder, Table(allow_empty=True)), 2).rows == [[1]]
 
 
 def test_drift_between_files_is_named(write, tmp_path, read_out):
@@ -266,7 +266,7 @@ def test_duplicate_columns_are_named(tmp_path):
 
 def test_schema_checks_and_decides(write, tmp_path, read_out):
     schema = tmp_path / "schema.pbtxt"
-    options = SourceOptions(schema_file=str(schema))
+    options = Table(schema_file=str(schema))
     path = write({"i": pa.array([1.0, 2.5, None]), "f": pa.array([1, 2, 3]), "s": ["a", "b", "c"]})
     schema.write_text(
         'feature { name: "s" type: BYTES value_count { max: 1 } } feature { name: "i" type: INT }'
@@ -377,7 +377,7 @@ def test_chicago_taxi(read_out):
     tfx = Path(importlib.util.find_spec("tfx").submodule_search_locations[0])
     schema = tfx / "examples/chicago_taxi_pipeline/data/user_provided_schema/schema.pbtxt"
     source = open_source(
-        str(tfx / "components/testdata/external/parquet"), SourceOptions(schema_file=str(schema))
+        str(tfx / "components/testdata/external/parquet"), Table(schema_file=str(schema))
     )
     assert source.rows == 10_000
     out = read_out(source, parts=3)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError
 from penstock.components.sources.open import open_source
-from penstock.components.sources.spark.source import SparkOptions
+from penstock.components.sources.spark.source import Spark
 
 
 def record(**features):
@@ -35,13 +35,13 @@ def folder(tmp_path):
 
 def refusal(folder, **options):
     with pytest.raises(DataError) as error:
-        open_source(str(folder), SparkOptions(**options))
+        open_source(str(folder), Spark(**options))
     return str(error.value).replace(f"{folder}", "out")
 
 
 def test_a_part_of_no_bytes_is_told(folder):
     (folder / "part-00001.tfrecord").touch()
-    source = open_source(str(folder), SparkOptions())
+    source = open_source(str(folder), Spark())
     assert source.rows == 10
     assert source.notes == (
         f"1 part file of 0 bytes, without rows: '{folder}/part-00001.tfrecord'",
@@ -62,7 +62,7 @@ def test_a_copy_that_was_not_finished_is_no_part(folder, ending):
     part = folder / "part-00000.tfrecord"
     beside = folder / (part.name + ending)
     beside.write_bytes(part.read_bytes())
-    assert open_source(str(folder), SparkOptions()).rows == 10
+    assert open_source(str(folder), Spark()).rows == 10
     os.rename(beside, folder / f"part-00001.tfrecord{ending}")
     assert refusal(folder) == (
         f"out: part-00001.tfrecord{ending} is a copy that was not finished; wait for it, or copy "
@@ -75,7 +75,7 @@ def test_columns_that_are_named_are_held_to_the_records(folder):
         "out: its records have 'fare', which is none of the columns that were named, 'id', "
         "'fair'; name all columns of the records"
     )
-    source = open_source(str(folder), SparkOptions(columns=("id bigint", "fare bigint")))
+    source = open_source(str(folder), Spark(columns=("id bigint", "fare bigint")))
     [batch] = [batch for run in source.cut(1) for batch in source.read(run)]
     assert len(batch.rejected) == 10
     assert batch.rejected[0].reason.endswith("is FLOAT, expected INT")

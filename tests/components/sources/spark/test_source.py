@@ -17,7 +17,7 @@ from penstock.components.example_gen.spark_writer import write_tfrecords
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.files.output import LocalOutput
 from penstock.components.sources.open import open_source
-from penstock.components.sources.spark.source import SparkOptions
+from penstock.components.sources.spark.source import Spark
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.manifest import ManifestColumn, read_manifest
 from penstock.components.tfrecord.records import read_records
@@ -76,7 +76,7 @@ ROW_10 = {"id": 10, "fare": None, "name": b"row 10", "tags": [10, 11], "day": 2,
 
 
 def test_parquet_as_spark_wrote_it(parquet):
-    source = open_source(str(parquet), SparkOptions())
+    source = open_source(str(parquet), Spark())
     assert (source.kind, source.rows, len(source.files)) == ("spark", 1000, 3)
     assert table(source)[10] == ROW_10
 
@@ -85,7 +85,7 @@ def test_timestamps_that_spark_writes_as_96_bits_are_read_at_full_width(spark, t
     times = ("9999-12-31 23:59:59.999999", "1969-12-31 12:00:00.000001", "1900-01-01 05:00:00")
     columns = [f"timestamp'{time}' as t{at}" for at, time in enumerate(times)]
     spark.range(1).selectExpr("id", *columns).write.parquet(str(tmp_path / "out"))
-    [row] = table(open_source(str(tmp_path / "out"), SparkOptions()))
+    [row] = table(open_source(str(tmp_path / "out"), Spark()))
     assert row == {
         "id": 0,
         "t0": 253402300799_999999,
@@ -104,19 +104,19 @@ def test_an_unfinished_or_damaged_folder_is_refused(parquet, tmp_path):
     with pytest.raises(
         DataError, match=rf"{part.name}: differs from its checksum in .* 512 to 1024"
     ):
-        open_source(str(copy), SparkOptions())
+        open_source(str(copy), Spark())
     (copy / "_SUCCESS").unlink()
     with pytest.raises(DataError, match="trips: has no _SUCCESS, so Spark's job did not finish"):
-        open_source(str(copy), SparkOptions())
+        open_source(str(copy), Spark())
     with pytest.raises(DataError, match="no such folder; name the folder that Spark wrote"):
-        open_source(str(tmp_path / "no"), SparkOptions())
+        open_source(str(tmp_path / "no"), Spark())
 
 
 def test_a_partitioned_folder_is_refused(trips, tmp_path):
     path = tmp_path / "trips"
     trips.write.partitionBy("even").parquet(str(path))
     with pytest.raises(DataError, match=r"is partitioned by folder \(even=false\)"):
-        open_source(str(path), SparkOptions())
+        open_source(str(path), Spark())
 
 
 def test_tfrecords_take_their_types_from_the_parquet_copy(trips, parquet, tmp_path):
@@ -127,14 +127,14 @@ def test_tfrecords_take_their_types_from_the_parquet_copy(trips, parquet, tmp_pa
     for at, shard in enumerate(sorted((tmp_path / "out" / "Split-train").iterdir())):
         shard.rename(folder / f"part-r-{at:05d}")
     (folder / "_SUCCESS").touch()
-    typed = open_source(str(folder), SparkOptions(schema_from=str(parquet)))
-    assert typed.columns == open_source(str(parquet), SparkOptions()).columns
+    typed = open_source(str(folder), Spark(schema_from=str(parquet)))
+    assert typed.columns == open_source(str(parquet), Spark()).columns
     others = ("fare double", "name string", "tags array<bigint>", "day date",
               "price decimal(6,2)", "even boolean")  # fmt: skip
-    listed = open_source(str(folder), SparkOptions(columns=("id bigint", *others)))
+    listed = open_source(str(folder), Spark(columns=("id bigint", *others)))
     assert listed.columns == typed.columns
     assert table(listed)[10] == ROW_10
-    wrong = open_source(str(folder), SparkOptions(columns=("id string", *others)))
+    wrong = open_source(str(folder), Spark(columns=("id string", *others)))
     rejected = [row for run in wrong.cut(1) for b in wrong.read(run) for row in b.rejected]
     assert len(rejected) == 1000
     assert "column 'id': record 0 at offset 0: is INT, expected BYTES" in str(rejected[0])

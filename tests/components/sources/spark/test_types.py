@@ -8,7 +8,7 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
 from penstock.components.sources.spark.crc import check_crc
-from penstock.components.sources.spark.source import SparkOptions
+from penstock.components.sources.spark.source import Spark
 from penstock.components.sources.spark.types import (
     Steps,
     parse_columns,
@@ -114,26 +114,26 @@ def spark_folder(path, *, parts=2):
 def test_a_part_file_that_is_gone_is_noticed(tmp_path):
     folder = spark_folder(tmp_path / "out")
     (folder / "._SUCCESS.crc").write_bytes(b"crc\0" + struct.pack(">i", 512))
-    assert open_source(str(folder), SparkOptions()).rows == 2
+    assert open_source(str(folder), Spark()).rows == 2
     (folder / "part-r-00001").unlink()
     with pytest.raises(DataError) as error:
-        open_source(str(folder), SparkOptions())
+        open_source(str(folder), Spark())
     assert str(error.value) == (
         f"{folder}: has the checksums .part-r-00001.crc, but not the file part-r-00001; copy it "
         "from where Spark wrote it, or remove both"
     )
-    assert open_source(str(folder), SparkOptions(check_sums=False)).rows == 1
+    assert open_source(str(folder), Spark(check_sums=False)).rows == 1
 
 
 def test_bytes_of_records_are_no_sure_text(tmp_path):
     folder = str(spark_folder(tmp_path / "out"))
-    (column,) = open_source(folder, SparkOptions(columns=("id string",))).columns
+    (column,) = open_source(folder, Spark(columns=("id string",))).columns
     assert (column.kind, column.is_text) == (BYTES, False)
 
 
 def test_other_columns_are_another_fingerprint(tmp_path):
     folder = str(spark_folder(tmp_path / "out"))
     columns = [(), ("id bigint",), ("id double",), ("id array<bigint>",)]
-    found = [open_source(folder, SparkOptions(columns=one)).fingerprint for one in columns]
+    found = [open_source(folder, Spark(columns=one)).fingerprint for one in columns]
     assert len(set(found)) == 4
-    assert open_source(folder, SparkOptions(columns=("id bigint",))).fingerprint == found[1]
+    assert open_source(folder, Spark(columns=("id bigint",))).fingerprint == found[1]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.components.sources.open import open_source
-from penstock.components.sources.sql.options import SqlOptions
+from penstock.components.sources.sql.options import Sql
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def sqlite_table(tmp_path):
 @pytest.fixture
 def open_sql():
     """Opens a query or table."""
-    return lambda address, **options: open_source(address, SqlOptions(**options))
+    return lambda address, **options: open_source(address, Sql(**options))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from tfx.proto import example_gen_pb2, range_config_pb2
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.components.example_gen.options import IngestOptions
-from penstock.components.sources.sql.options import SqlOptions
+from penstock.components.sources.sql.options import Sql
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 
@@ -43,7 +43,7 @@ def test_sqlite_in_a_pipeline_is_cached_until_it_changes(tmp_path, sqlite_table)
     address = sqlite_table("id INTEGER PRIMARY KEY, n REAL", [(i, i / 2) for i in range(100)])
 
     def node(**options):
-        return ShardedExampleGen(address, source=SqlOptions(**options), ingest=TWO_SHARDS)
+        return ShardedExampleGen(address, source=Sql(**options), ingest=TWO_SHARDS)
 
     first = run(tmp_path, node(table="t"))
     assert read_manifest(first[0].uri).account.read == 100
@@ -73,7 +73,7 @@ def test_splits_by_query_and_the_day_of_a_span(tmp_path, sqlite_table):
         range_config=range_config_pb2.RangeConfig(
             static_range={"start_span_number": 3, "end_span_number": 3}
         ),
-        source=SqlOptions(key="id"),
+        source=Sql(key="id"),
         ingest=TWO_SHARDS,
     )
     [artifact] = run(tmp_path, node)
@@ -83,7 +83,7 @@ def test_splits_by_query_and_the_day_of_a_span(tmp_path, sqlite_table):
 
 def test_an_address_with_a_password_never_becomes_a_node():
     with pytest.raises(UsageError, match=r"postgresql://\*\*\*@host/db: the address holds a pass"):
-        ShardedExampleGen("postgresql://me:pw-3f9c@host/db", source=SqlOptions(table="t"))
+        ShardedExampleGen("postgresql://me:pw-3f9c@host/db", source=Sql(table="t"))
 
 
 @pytest.mark.ci
@@ -93,12 +93,12 @@ def test_a_password_is_nowhere_after_a_run(tmp_path, postgres, caplog, capfd):
         connection.execute(
             "CREATE TABLE t AS SELECT i AS id, i * 0.5 AS n FROM generate_series(1, 300) i"
         )
-    source = SqlOptions(query="SELECT * FROM t WHERE id > :least", params=("least=0",), key="id")
+    source = Sql(query="SELECT * FROM t WHERE id > :least", params=("least=0",), key="id")
     [artifact] = run(
         tmp_path, ShardedExampleGen(postgres.address, source=source, ingest=TWO_SHARDS)
     )
     assert read_manifest(artifact.uri).account.read == 300
-    bad = SqlOptions(query="SELECT * FROM gone", key="id")
+    bad = Sql(query="SELECT * FROM gone", key="id")
     with pytest.raises(Exception, match='relation "gone" does not exist') as caught:
         run(tmp_path, ShardedExampleGen(postgres.address, source=bad, ingest=TWO_SHARDS))
     assert files_with("least=0", tmp_path), "nothing is searched"

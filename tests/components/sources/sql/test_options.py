@@ -1,11 +1,11 @@
 import pytest
 
 from penstock.components.errors import UsageError
-from penstock.components.sources.sql.options import SqlOptions
+from penstock.components.sources.sql.options import Sql
 
 
 def test_parameters_are_split_at_the_first_equals_sign():
-    assert SqlOptions(query="x", params=("a=b=c", "d=")).bound_params() == {"a": "b=c", "d": ""}
+    assert Sql(query="x", params=("a=b=c", "d=")).bound_params() == {"a": "b=c", "d": ""}
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,6 @@ def test_parameters_are_split_at_the_first_equals_sign():
 )
 def test_refusals(options, message):
     with pytest.raises(UsageError) as caught:
-        SqlOptions(**options)
+        Sql(**options)
     assert message in str(caught.value)
     assert "secret" not in str(caught.value)

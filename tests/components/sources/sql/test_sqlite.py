@@ -264,13 +264,13 @@ def test_a_locked_database_is_one_line(sqlite_table, open_sql):
 def test_a_database_of_any_make_is_read_and_its_rows_are_counted(sqlite_table, open_sql, read_out):
     """What is done for MySQL and others: a digest by reading, and no common state of the data."""
     from penstock.components.sources.sql.database import Database
-    from penstock.components.sources.sql.options import SqlOptions
+    from penstock.components.sources.sql.options import Sql
     from penstock.components.sources.sql.source import open_rows
 
     address = sqlite_table(TRIPS, trips(100))
     database = Database(open_database(address, None).url, None)
-    source = open_rows(database, SqlOptions(table="t"))
-    again = open_rows(database, SqlOptions(table="t"))
+    source = open_rows(database, Sql(table="t"))
+    again = open_rows(database, Sql(table="t"))
     assert isinstance(source, SqlSource)
     assert source.mark is None
     assert source.fingerprint == again.fingerprint
@@ -278,7 +278,7 @@ def test_a_database_of_any_make_is_read_and_its_rows_are_counted(sqlite_table, o
     with sqlite3.connect(address.removeprefix("sqlite:///")) as connection:
         connection.execute("DELETE FROM t WHERE id = 60")
     connection.close()
-    assert open_rows(database, SqlOptions(table="t")).fingerprint != source.fingerprint
+    assert open_rows(database, Sql(table="t")).fingerprint != source.fingerprint
     assert "24 rows in a range of the key 'id' that had 25 when they were counted" in data_error(
         lambda: list(source.read(source.cut(4)[2]))
     )

@@ -11,7 +11,7 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
-from penstock.components.sources.tfrecords.options import TFRecordOptions
+from penstock.components.sources.tfrecords.options import TFRecord
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.example_proto import SequenceExample
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -72,11 +72,11 @@ def test_records_are_taken_over_byte_by_byte(tmp_path, compression, parts):
 
 def test_features_can_be_chosen(tmp_path):
     path = write(tmp_path, "a.tfrecord", examples(range(10)))
-    rows, records, _ = read(open_source(path, TFRecordOptions(keep_features=("name", "id"))))
+    rows, records, _ = read(open_source(path, TFRecord(keep_features=("name", "id"))))
     assert rows[1] == {"name": b"row 1", "id": 1}
     assert records == []
     with pytest.raises(DataError, match="no feature 'fare' in the sampled records; they have id,"):
-        open_source(path, TFRecordOptions(keep_features=("fare",)))
+        open_source(path, TFRecord(keep_features=("fare",)))
 
 
 def test_what_is_no_example_or_of_another_type_is_named(tmp_path):
@@ -129,7 +129,7 @@ def ingested(source, output, splits):
 
 
 def test_real_trips_of_tfx_into_other_shards(tmp_path):
-    source = open_source(str(TFX_DATA / "tfrecord"), TFRecordOptions())
+    source = open_source(str(TFX_DATA / "tfrecord"), TFRecord())
     assert source.rows == 15_000
     splits = SplitOptions((Split("train", 2), Split("eval", 1)), "payment_type")
     manifest = ingested(source, tmp_path / "out", splits)
@@ -141,7 +141,7 @@ def test_real_trips_of_tfx_into_other_shards(tmp_path):
 
 
 def test_sequence_examples_keep_their_sequences(tmp_path):
-    source = open_source(str(TFX_DATA / "tfrecord_sequence"), TFRecordOptions())
+    source = open_source(str(TFX_DATA / "tfrecord_sequence"), TFRecord())
     assert source.has_sequences
     manifest = ingested(source, tmp_path / "out", SplitOptions((Split("all"),)))
     assert manifest.account.written == {"all": 15_000}
@@ -152,7 +152,7 @@ def test_sequence_examples_keep_their_sequences(tmp_path):
     ]
     assert after == before
     with pytest.raises(DataError, match="holds SequenceExamples, whose features cannot be chosen"):
-        open_source(path, TFRecordOptions(keep_features=("fare",)))
+        open_source(path, TFRecord(keep_features=("fare",)))
 
 
 @pytest.mark.parametrize("misfits", [0, 1])
@@ -181,12 +181,12 @@ def two_shards(folder):
 def test_a_set_without_one_of_its_members_is_refused(tmp_path):
     two_shards(tmp_path).unlink()
     with pytest.raises(DataError) as caught:
-        open_source(str(tmp_path), TFRecordOptions())
+        open_source(str(tmp_path), TFRecord())
     assert str(caught.value) == (
         f"{tmp_path}: of the 2 shards of 'a', a-00001-of-00002 is missing; bring back the whole "
         "set, and only that"
     )
-    one = open_source(str(tmp_path / "a-00000-of-00002"), TFRecordOptions())
+    one = open_source(str(tmp_path / "a-00000-of-00002"), TFRecord())
     assert one.rows == 10
 
 
@@ -195,7 +195,7 @@ def test_two_sets_in_one_folder_are_refused(tmp_path):
     for index in range(3):
         write(tmp_path, f"a-{index:05d}-of-00003", examples(range(5)))
     with pytest.raises(DataError, match="'a' has shards -of-00002 and -of-00003; one set is left"):
-        open_source(f"{tmp_path}/a-*", TFRecordOptions())
+        open_source(f"{tmp_path}/a-*", TFRecord())
 
 
 SHARD = "Split-train/data_tfrecord-00001-of-00002"
@@ -215,11 +215,11 @@ SHARD = "Split-train/data_tfrecord-00001-of-00002"
 )
 @pytest.mark.parametrize("path", ["Split-train", "Split-train/*", "Split-*/*-of-*"])
 def test_the_manifest_one_folder_up_is_heeded(artifact, frame, damage, text, path):
-    source = open_source(f"{artifact}/{path}", TFRecordOptions())
+    source = open_source(f"{artifact}/{path}", TFRecord())
     assert source.rows == (20 if "train" in path else 25)
     damage(artifact / SHARD, frame)
     with pytest.raises(DataError, match=f"^{artifact}/Split-train/data_tfrecord-0000.*{text}"):
-        open_source(f"{artifact}/{path}", TFRecordOptions())
+        open_source(f"{artifact}/{path}", TFRecord())
 
 
 def test_a_sequence_example_among_examples_is_rejected(tmp_path):

@@ -5,7 +5,7 @@ import tensorflow_datasets as tfds
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
-from penstock.components.sources.tfrecords.tfds import TFDSOptions
+from penstock.components.sources.tfrecords.tfds import Tfds
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
@@ -41,7 +41,7 @@ def table(source):
 
 
 def test_a_split_by_name(builder):
-    source = open_source(str(builder), TFDSOptions(dataset_splits=("train",)))
+    source = open_source(str(builder), Tfds(dataset_splits=("train",)))
     assert (source.kind, source.rows) == ("tfds", 20)
     assert source.columns == (
         Column("box/x", FLOAT), Column("image", BYTES), Column("label", INT),
@@ -53,15 +53,15 @@ def test_a_split_by_name(builder):
 
 
 def test_a_split_by_pattern(builder):
-    source = open_source(str(builder / "*-test.tfrecord*"), TFDSOptions(keep_features=("label",)))
+    source = open_source(str(builder / "*-test.tfrecord*"), Tfds(keep_features=("label",)))
     assert sorted(row["label"] for row in table(source)) == [0, 0, 0, 1, 1]
 
 
 def test_splits_do_not_mix_unasked(builder):
     with pytest.raises(UsageError, match=r"train \(20\), test \(5\); choose by `dataset"):
-        open_source(str(builder), TFDSOptions())
+        open_source(str(builder), Tfds())
     with pytest.raises(UsageError, match="has no split 'dev'; it has train"):
-        open_source(str(builder), TFDSOptions(dataset_splits=("dev",)))
+        open_source(str(builder), Tfds(dataset_splits=("dev",)))
 
 
 def test_records_are_counted_against_the_builders_own(builder, tmp_path):
@@ -72,9 +72,9 @@ def test_records_are_counted_against_the_builders_own(builder, tmp_path):
     train = copy / "tiny-train.tfrecord-00000-of-00001"
     train.write_bytes((copy / "tiny-test.tfrecord-00000-of-00001").read_bytes())
     with pytest.raises(DataError, match=r"has 5 records, dataset_info.json says 20; prepare the"):
-        open_source(str(copy), TFDSOptions(dataset_splits=("train",)))
+        open_source(str(copy), Tfds(dataset_splits=("train",)))
 
 
 def test_what_is_no_builder(tmp_path):
     with pytest.raises(DataError, match="not the folder of a prepared TFDS builder"):
-        open_source(str(tmp_path), TFDSOptions())
+        open_source(str(tmp_path), Tfds())

@@ -16,9 +16,9 @@ from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.sources.base import Column
-from penstock.components.sources.lines.text.options import TextOptions
+from penstock.components.sources.lines.text.options import Text
 from penstock.components.sources.open import open_source
-from penstock.components.sources.whole_files.options import BinaryOptions
+from penstock.components.sources.whole_files.options import Binary
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.manifest import read_manifest
 
@@ -39,7 +39,7 @@ def put(tmp_path):
 
 
 def open_binary(inputs, **options):
-    return open_source(str(inputs), BinaryOptions(**options))
+    return open_source(str(inputs), Binary(**options))
 
 
 def names(out):
@@ -197,7 +197,7 @@ def test_the_fingerprint_follows_names_and_content(put):
 )
 def test_options_are_checked(options, message):
     with pytest.raises(UsageError) as error:
-        BinaryOptions(**options)
+        Binary(**options)
     assert str(error.value) == message
 
 
@@ -248,9 +248,7 @@ def test_the_command_stops_at_a_bad_file_or_sets_it_aside(put, tmp_path, run_ing
     assert sorted(json.loads(line)["file"] for line in lines) == [f"{root}/b", f"{root}/c"]
 
 
-@pytest.mark.parametrize(
-    "options", [BinaryOptions(folder_label=True), TextOptions(), TextOptions(unit="document")]
-)
+@pytest.mark.parametrize("options", [Binary(folder_label=True), Text(), Text(unit="document")])
 @pytest.mark.parametrize(("name", "is_text"), [(b"caf\xe9", False), ("café".encode(), True)])
 def test_names_are_text_only_where_all_are_utf8(put, options, name, is_text, read_out):
     put("a/plain.txt")
@@ -263,7 +261,7 @@ def test_names_are_text_only_where_all_are_utf8(put, options, name, is_text, rea
 
 
 def test_a_parquet_copy_of_names_that_are_not_utf8(put, tmp_path):
-    source = open_source(str(put(os.fsdecode(b"caf\xe9.bin"))), BinaryOptions())
+    source = open_source(str(put(os.fsdecode(b"caf\xe9.bin"))), Binary())
     options = IngestOptions(parquet_copy=True)
     job = plan_job(source, SplitOptions((Split("train"),)), options)
     ingest([job], tmp_path / "out", options, lambda: local_pipeline(1))

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.components.sources.base import Column
-from penstock.components.sources.lines.text.options import TextOptions
+from penstock.components.sources.lines.text.options import Text
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -22,7 +22,7 @@ def put(tmp_path):
 
 
 def open_documents(inputs, **options):
-    return open_source(str(inputs), TextOptions(unit="document", **options))
+    return open_source(str(inputs), Text(unit="document", **options))
 
 
 def test_rows_are_files_with_their_names_and_labels(put, read_out):

@@ -7,9 +7,9 @@ from penstock.components.errors import DataError
 from penstock.components.files import cells
 from penstock.components.sources.base import Column
 from penstock.components.sources.lines import rows as line_rows
-from penstock.components.sources.lines.json.options import JsonLinesOptions
+from penstock.components.sources.lines.json.options import JsonLines
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import SourceOptions
+from penstock.components.sources.options import Table
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
@@ -59,7 +59,7 @@ def test_every_row_that_does_not_fit_is_named(write):
         *good, "", '{"id": "x"}', '{"id": 1, "id": 2}', '{"id": 99999999999999999999}', "[1]",
         '{"name": "\\ud800"}', '{"name": {"a": 1}}', '{"id": 1.5}', '{"id": [1]}', "{bad",
     )  # fmt: skip
-    rows, rejected = read(open_source(path, JsonLinesOptions(sample_rows=64)))
+    rows, rejected = read(open_source(path, JsonLines(sample_rows=64)))
     assert len(rows) == 100
     assert rejected == [
         "a.jsonl: line 102 (row 102), column 'id': 'x' is text, expected a whole number",
@@ -90,10 +90,10 @@ def test_a_key_beyond_the_sample_is_no_silent_loss(write):
     lines = [{"a": i} for i in range(100)] + [{"a": 1, "b": 2}]
     path = write(*lines)
     reason = "is not a column of the schema or of the sampled rows"
-    _, rejected = read(open_source(path, JsonLinesOptions(sample_rows=64)))
+    _, rejected = read(open_source(path, JsonLines(sample_rows=64)))
     assert len(rejected) == 1
     assert f"line 101 (row 101), column 'b': {reason}" in rejected[0]
-    rows, rejected = read(open_source(path, JsonLinesOptions(sample_rows=64, extra_columns="drop")))
+    rows, rejected = read(open_source(path, JsonLines(sample_rows=64, extra_columns="drop")))
     assert (len(rows), rejected) == (101, [])
 
 
@@ -113,14 +113,14 @@ def test_nested_values_are_refused_or_json_text(write):
     path = write({"a": {"y": 1, "x": [2]}})
     with pytest.raises(DataError, match=r"a\.jsonl: column 'a' holds objects or lists of lists"):
         open_source(path)
-    rows, _ = read(open_source(path, JsonLinesOptions(nested="json")))
+    rows, _ = read(open_source(path, JsonLines(nested="json")))
     assert rows == [{"a": b'{"x": [2], "y": 1}'}]
 
 
 def test_non_finite_numbers_by_policy(write):
     path = write('{"a": 1.5}', '{"a": NaN}', '{"a": -Infinity}')
     assert len(read(open_source(path))[1]) == 2
-    rows, rejected = read(open_source(path, JsonLinesOptions(non_finite="null")))
+    rows, rejected = read(open_source(path, JsonLines(non_finite="null")))
     assert (rows, rejected) == ([{"a": 1.5}, {"a": None}, {"a": None}], [])
 
 
@@ -141,20 +141,20 @@ def test_what_is_no_json_lines(write, tmp_path):
 def test_a_line_beyond_the_limit_is_refused(write):
     path = write({"a": "x" * 500})
     with pytest.raises(DataError, match="is longer than `max_row_bytes` 100"):
-        open_source(path, JsonLinesOptions(max_row_bytes=100))
+        open_source(path, JsonLines(max_row_bytes=100))
 
 
 def test_rows_that_fill_a_cell_are_sampled_on_in_the_next(write, monkeypatch):
     monkeypatch.setattr(cells, "CELL_BYTES", 8192)
     rows = [{"id": i, "text": "x" * 55} for i in range(250)]  # about 100 in a cell
     path = write(*[*rows[:195], {**rows[195], "late": 1}, *rows[196:]])
-    columns = open_source(path, JsonLinesOptions(sample_rows=250)).columns
+    columns = open_source(path, JsonLines(sample_rows=250)).columns
     assert [column.name for column in columns] == ["id", "text", "late"]
 
 
 def test_options_of_tables_carry_over(write):
     path = write('{"a": NaN}', '{"a": 1.0}')
-    rows, _ = read(open_source(path, SourceOptions(non_finite="null")))
+    rows, _ = read(open_source(path, Table(non_finite="null")))
     assert rows == [{"a": None}, {"a": 1.0}]
 
 
@@ -178,7 +178,7 @@ def test_a_file_cut_while_it_is_read_ends_the_read(write, monkeypatch):
 @pytest.mark.parametrize("non_finite", ["reject", "null", "keep"])
 def test_a_number_beyond_float64_is_not_taken_for_infinity(write, non_finite):
     path = write('{"x": 0.5}', '{"x": 1e400}', '{"x": 1e39}', '{"x": -12.5E+310}', '{"x": 1e300e}')
-    rows, rejected = read(open_source(path, JsonLinesOptions(non_finite=non_finite)))
+    rows, rejected = read(open_source(path, JsonLines(non_finite=non_finite)))
     assert rows == [{"x": 0.5}]
     assert rejected == [
         "a.jsonl: line 2 (row 2): 1e400 is beyond float32 (3.4e38); as BYTES it would be kept",
@@ -195,7 +195,7 @@ def test_a_whole_float_that_may_be_rounded_is_no_integer(write):
     schema = "s.pbtxt"
     with open(schema, "w") as file:
         file.write('feature { name: "i" type: INT }')
-    rows, rejected = read(open_source(path, JsonLinesOptions(schema_file=schema)))
+    rows, rejected = read(open_source(path, JsonLines(schema_file=schema)))
     assert rows == [{"i": 1}, {"i": 2}, {"i": 9007199254740991}]
     assert rejected == [
         "a.jsonl: line 4 (row 4), column 'i': 9007199254740992.0 is not a whole number within "
@@ -208,7 +208,7 @@ def test_a_whole_float_that_may_be_rounded_is_no_integer(write):
 def test_digits_alone_may_be_beyond_float64(write):
     large = "9" * 309 + ".5"
     path = write('{"x": 0.5}', f'{{"x": {large}}}', f'{{"x": -{large}}}', f'{{"x": {"9" * 309}}}')
-    rows, rejected = read(open_source(path, JsonLinesOptions(non_finite="null")))
+    rows, rejected = read(open_source(path, JsonLines(non_finite="null")))
     assert rows == [{"x": 0.5}]
     assert [row.partition(")")[2] for row in rejected] == [
         f": {'9' * 80} is beyond float32 (3.4e38); as BYTES it would be kept",

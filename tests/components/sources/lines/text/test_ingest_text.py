@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from penstock.components.sources.lines.text.options import TextOptions
-from penstock.components.sources.whole_files.options import BinaryOptions
+from penstock.components.sources.lines.text.options import Text
+from penstock.components.sources.whole_files.options import Binary
 from penstock.components.tfrecord.manifest import read_manifest
 
 
@@ -68,9 +68,9 @@ def test_the_command_writes_documents(tmp_path, run_ingest, read_examples):
 @pytest.mark.parametrize(
     ("options", "rows"),
     [
-        (TextOptions(encoding="latin-1"), 3),
-        (TextOptions(unit="document", encoding="cp1252", folder_label=True), 2),
-        (BinaryOptions(max_mib=1, folder_label=True), 2),
+        (Text(encoding="latin-1"), 3),
+        (Text(unit="document", encoding="cp1252", folder_label=True), 2),
+        (Binary(max_mib=1, folder_label=True), 2),
     ],
 )
 def test_the_node_reads_and_its_cache_follows_the_content(tmp_path, options, rows):

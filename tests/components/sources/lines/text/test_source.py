@@ -12,7 +12,7 @@ from penstock.components.files import cells
 from penstock.components.sources.base import Column
 from penstock.components.sources.lines import rows as line_rows
 from penstock.components.sources.lines.text.decoding import fault_in
-from penstock.components.sources.lines.text.options import TextOptions
+from penstock.components.sources.lines.text.options import Text
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -31,7 +31,7 @@ def write(tmp_path):
 
 
 def open_text(inputs, **options):
-    return open_source(str(inputs), TextOptions(**options))
+    return open_source(str(inputs), Text(**options))
 
 
 def lines(out):
@@ -239,12 +239,12 @@ def test_a_file_that_changes_meanwhile_is_named(write, read_out):
 )  # fmt: skip
 def test_options_are_checked(options, message):
     with pytest.raises(UsageError) as error:
-        TextOptions(**options)
+        Text(**options)
     assert str(error.value) == message
 
 
 def test_an_encodings_other_names_are_equal():
-    assert TextOptions(encoding="UTF8") == TextOptions(encoding="utf-8-sig") == TextOptions()
+    assert Text(encoding="UTF8") == Text(encoding="utf-8-sig") == Text()
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_an_encodings_other_names_are_equal():
 def test_an_encoding_with_escapes_is_refused(encoding):
     """An escape may stand for a line end, and then two lines would be three."""
     with pytest.raises(UsageError, match="must be one in which ASCII is ASCII"):
-        TextOptions(encoding=encoding)
+        Text(encoding=encoding)
 
 
 def test_a_lone_surrogate_is_a_fault():

@@ -1,0 +1,52 @@
+# The names of `penstock.nodes` and the modules that define them.
+
+from .components.engine.options import EngineOptions, local_beam_args
+from .components.evaluator.component import BatchEvaluator
+from .components.example_gen.component import ShardedExampleGen
+from .components.example_gen.driver import ContentDriver
+from .components.example_gen.options import IngestOptions
+from .components.example_gen.spans import LatestSpansStrategy
+from .components.example_gen.split_options import Split, SplitOptions
+from .components.gates.baseline import (
+    LatestBlessedOfOtherDataStrategy,
+    LatestBlessedStatisticsStrategy,
+    LatestOtherBlessedModelStrategy,
+)
+from .components.gates.curated_schema import CuratedSchema
+from .components.gates.gate import ValidationGate
+from .components.gates.image_checks import ImageRules
+from .components.gates.image_gate import ImageGate
+from .components.gates.kserve import KServePush
+from .components.gates.kserve_options import KServeOptions
+from .components.gates.pusher import Pusher
+from .components.gates.serving_check import ServingCheck
+from .components.packing.component import Pack
+from .components.packing.options import ImageColumn, PackOptions
+from .components.tfrecord.sharding import ShardOptions
+
+__all__ = [
+    "BatchEvaluator",
+    "ContentDriver",
+    "CuratedSchema",
+    "EngineOptions",
+    "ImageColumn",
+    "ImageGate",
+    "ImageRules",
+    "IngestOptions",
+    "KServeOptions",
+    "KServePush",
+    "LatestBlessedOfOtherDataStrategy",
+    "LatestBlessedStatisticsStrategy",
+    "LatestOtherBlessedModelStrategy",
+    "LatestSpansStrategy",
+    "Pack",
+    "PackOptions",
+    "Pusher",
+    "ServingCheck",
+    "ShardOptions",
+    "ShardedExampleGen",
+    "Split",
+    "SplitOptions",
+    "ValidationGate",
+    "local_beam_args",
+]

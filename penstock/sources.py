@@ -1,0 +1,8 @@
+"""Kinds of outside data: one frozen dataclass of options for each.
+
+The names and the modules that define them are in `sources.pyi`; each is loaded on first use.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__package__, __file__)

@@ -1,0 +1,8 @@
+"""Input pipelines, the training loop, export and serving; needs no TFX pipeline.
+
+The names and the modules that define them are in `training.pyi`; each is loaded on first use.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__package__, __file__)
