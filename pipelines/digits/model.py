@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from penstock.recipes import ImageModelOptions, LabelFacts, Target, image_model
+from penstock.recipes import ImageModelOptions, LabelFacts, Target, from_plain, image_model
 from penstock.training import AugmentOptions, ImageInputOptions
 
 
