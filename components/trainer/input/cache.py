@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.tfrecord.sharding import MIB
-from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.components.trainer.utilisation.limits import memory_limit_mib
 
 _GIB = 1 << 30

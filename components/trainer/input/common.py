@@ -13,7 +13,7 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError
 from penstock.components.tfrecord.unlisted import require_examples
 from penstock.components.trainer.input.files import InputFiles
-from penstock.components.trainer.input.options import ReadOptions
+from penstock.components.trainer.input.options import InputOptions
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ def apart(features: dict[str, Any], label: Label) -> Any:
     return features, {name: features.pop(name) for name in label}
 
 
-def rows_of_replica(options: ReadOptions, context: tf.distribute.InputContext | None) -> int:
+def rows_of_replica(options: InputOptions, context: tf.distribute.InputContext | None) -> int:
     """Rows of a replica's share of a batch.
 
     Raises:
@@ -110,7 +110,7 @@ def rows_of_replica(options: ReadOptions, context: tf.distribute.InputContext | 
 
 
 def share_of_worker(
-    files: InputFiles, options: ReadOptions, context: tf.distribute.InputContext | None
+    files: InputFiles, options: InputOptions, context: tf.distribute.InputContext | None
 ) -> tuple[InputFiles, int]:
     """One worker's files for evaluation, and the rows of a replica's share of a batch.
 
@@ -170,7 +170,7 @@ def paths_of(files: InputFiles) -> tf.data.Dataset:
 
 
 def interleaved(
-    paths: tf.data.Dataset, read: Callable[..., tf.data.Dataset], options: ReadOptions
+    paths: tf.data.Dataset, read: Callable[..., tf.data.Dataset], options: InputOptions
 ) -> tf.data.Dataset:
     """What `read` makes of each path and compression, several files at a time."""
     return paths.interleave(
@@ -189,7 +189,7 @@ def parallel_map(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.d
     return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
-def tuned(batches: tf.data.Dataset, options: ReadOptions, *, together: int = 1) -> tf.data.Dataset:
+def tuned(batches: tf.data.Dataset, options: InputOptions, *, together: int = 1) -> tf.data.Dataset:
     """Keep batches ready, within the threads and the memory that the options allow.
 
     Of several batches `together` in an element, [together, rows, ...], all wait in it, and are

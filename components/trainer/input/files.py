@@ -1,6 +1,6 @@
-"""The files that an input reads: patterns from TFX, or a Penstock Examples folder.
+"""Finds the files that an input reads: patterns from TFX, a folder of Examples, or a packed one.
 
-Where a manifest stands, it decides: readers open what it lists and refuse shards that differ.
+A manifest decides: readers open the shards that it lists and refuse those that differ.
 """
 
 import logging
@@ -15,10 +15,11 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.files.address import scheme_of
 from penstock.components.files.spool import local_folder
+from penstock.components.packing.layout import PackedLayout
 from penstock.components.tfrecord.checked import check_listed, checked_manifest
-from penstock.components.tfrecord.manifest import MANIFEST_NAME
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
 from penstock.components.tfrecord.recovery import recover
-from penstock.components.tfrecord.sharding import split_of
+from penstock.components.tfrecord.sharding import split_dir, split_of
 from penstock.components.tfrecord.unlisted import NO_SHARDS, check_unlisted
 
 # TensorFlow's own packages read gs:// and hdfs://, and not these.
@@ -35,8 +36,8 @@ class InputFiles:
     """The files of one split.
 
     Attributes:
-        files: Their paths, sorted; those without rows are left out where a manifest says so.
-        shard_rows: Rows in each of them, or None where no manifest says so.
+        files: Paths of the shards, sorted; empty ones are left out if a manifest names them.
+        shard_rows: Rows of each file, or None if unknown.
     """
 
     files: tuple[str, ...]
@@ -44,7 +45,7 @@ class InputFiles:
 
     @property
     def rows(self) -> int | None:
-        """Rows in all of them, or None where no manifest says so."""
+        """Rows in all files, or None if unknown."""
         return None if self.shard_rows is None else sum(self.shard_rows)
 
     @property
@@ -54,11 +55,11 @@ class InputFiles:
 
     @property
     def compressions(self) -> list[str]:
-        """`GZIP` or `""` for each file, by its name."""
+        """`GZIP` or `""` for each file, judged by its name."""
         return ["GZIP" if file.endswith(".gz") else "" for file in self.files]
 
     def shard(self, workers: int, worker: int) -> "InputFiles":
-        """The files that one of several workers reads; each file has exactly one worker.
+        """Returns the files that one of several workers reads; each file has exactly one worker.
 
         Raises:
             DataError: There are fewer files than workers.
@@ -72,7 +73,7 @@ class InputFiles:
         return InputFiles(self.files[worker::workers], rows)
 
     def counted(self) -> tuple[int, ...]:
-        """Rows of each file; read once, about 2 us a row, where no manifest says so.
+        """Returns the rows of each file, counted at about 2 us per row if unknown.
 
         Raises:
             DataError: A file cannot be read to its end.
@@ -87,16 +88,16 @@ class InputFiles:
 
 
 def find_input(source: InputSource, *, split: str) -> InputFiles:
-    """Find what to read.
+    """Finds the shards of row Examples to read.
 
     Args:
-        source: A folder with a manifest; or paths and patterns such as `.../Split-train/*`,
-            of which hidden names, markers and what Beam leaves are passed over.
+        source: A folder with a manifest; or paths and patterns such as `.../Split-train/*`, whose
+            hidden files, markers and leftovers of Beam are passed over.
         split: The split to take from a manifest.
 
     Raises:
         DataError: Nothing matches, the manifest is damaged, or a shard differs from it.
-        UsageError: The manifest has no such split.
+        UsageError: The manifest has no such split, or the records are packed.
     """
     if isinstance(source, str | os.PathLike):
         parts = [_from_manifest(os.fspath(source), split)]
@@ -114,26 +115,44 @@ def find_input(source: InputSource, *, split: str) -> InputFiles:
     return InputFiles(files, counts if len(counts) == len(files) else None)
 
 
-def readable(folder: str) -> str:
-    """Where TensorFlow reads a folder: there, or in a copy on this machine's disk."""
+def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedLayout]:
+    """Finds packed shards: a folder with a manifest and a split, or `[FOLDER/Split-NAME/*]`.
+
+    Raises:
+        DataError: There is no manifest, it is damaged, a shard differs from it, or the split has
+            no rows.
+        UsageError: The records are not packed, or there is no such split.
+    """
+    folder, split = _folder_and_split(source, split)
+    folder = _readable(folder)
+    manifest = checked_manifest(folder)
+    if manifest.packed is None:
+        raise UsageError(f"{folder}: holds row Examples; read them with Input.rows, or pack them")
+    files = _listed(folder, manifest, split)
+    if not files.files:
+        raise DataError(f"{folder}: split {split!r} has no rows; pack more data or other splits")
+    layout = PackedLayout.from_dict(manifest.packed, posixpath.join(folder, MANIFEST_NAME))
+    return files, layout
+
+
+def _readable(folder: str) -> str:
+    """The folder itself, or a local copy if TensorFlow cannot read its file system."""
     return local_folder(folder) if scheme_of(folder) in _COPIED else folder
 
 
-def steps_per_epoch(source: InputSource, *, batch_size: int, split: str = "train") -> int:
-    """Training steps that see every row at least once: rows / batch_size, rounded up."""
-    rows = sum(find_input(source, split=split).counted())
-    return max(1, -(-rows // batch_size))
-
-
-def _from_manifest(directory: str, split: str) -> InputFiles:
-    directory = readable(directory)
-    manifest = checked_manifest(directory)
+def _from_manifest(folder: str, split: str) -> InputFiles:
+    folder = _readable(folder)
+    manifest = checked_manifest(folder)
     if manifest.packed is not None:
-        raise UsageError(f"{directory}: holds packed records; read them with packed_train_input_fn")
+        raise UsageError(f"{folder}: holds packed records; read them with Input.packed")
+    return _listed(folder, manifest, split)
+
+
+def _listed(folder: str, manifest: Manifest, split: str) -> InputFiles:
     if split not in manifest.splits:
-        raise UsageError(f"{directory}: no split {split!r}; it has {', '.join(manifest.splits)}")
+        raise UsageError(f"{folder}: no split {split!r}; it has {', '.join(manifest.splits)}")
     shards = [shard for shard in manifest.splits[split] if shard.rows > 0]
-    files = tuple(posixpath.join(directory, shard.file) for shard in shards)
+    files = tuple(posixpath.join(folder, shard.file) for shard in shards)
     return InputFiles(files, tuple(shard.rows for shard in shards))
 
 
@@ -151,15 +170,27 @@ def _from_pattern(pattern: str) -> InputFiles:
     return InputFiles(tuple(shards), None if is_listed else check_unlisted(shards))
 
 
+def _folder_and_split(source: InputSource, split: str) -> tuple[str, str]:
+    if not isinstance(source, list | tuple):
+        return str(source), split
+    if len(source) != 1 or posixpath.basename(source[0]) != "*":
+        raise UsageError(
+            f"packed records are read by their manifest: give their folder, or one pattern "
+            f"FOLDER/{split_dir('NAME')}/*, got {', '.join(source) or 'nothing'}"
+        )
+    folder, name = posixpath.split(posixpath.dirname(source[0]))
+    return folder, name.removeprefix(split_dir(""))
+
+
 def _split_of_pattern(pattern: str) -> tuple[str | None, str]:
-    """(Examples folder, split) of `DIR/Split-NAME/*` where DIR has a manifest, else (None, "")."""
+    """Returns (DIR, NAME) for `DIR/Split-NAME/*` if DIR has a manifest, else (None, "")."""
     directory, last = posixpath.split(pattern)
     examples_dir, split = posixpath.split(directory)
     name = split_of(split)
     if last != "*" or name is None:
         return None, ""
     recover(examples_dir)
-    is_copied = scheme_of(examples_dir) in _COPIED  # and written by an ingest, else by nobody here
+    is_copied = scheme_of(examples_dir) in _COPIED  # only ingest writes there
     if is_copied or tf.io.gfile.exists(posixpath.join(examples_dir, MANIFEST_NAME)):
         return examples_dir, name
     return None, ""

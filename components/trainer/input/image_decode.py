@@ -12,7 +12,7 @@ from functools import partial
 
 import tensorflow as tf
 
-from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.components.trainer.input.image_storage import StoredImages
 
 Features = Mapping[str, tf.Tensor]

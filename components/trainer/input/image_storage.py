@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from penstock.components import image_features as names
-from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.options import ImageInputOptions
 
 # Features of height and width, as Penstock and as most converters name them.
 _SIZES = ((names.HEIGHT, names.WIDTH), ("height", "width"))

@@ -15,7 +15,7 @@ import tensorflow as tf
 from penstock.components.errors import UsageError
 from penstock.components.trainer.input.common import python_op
 from penstock.components.trainer.input.files import InputFiles
-from penstock.components.trainer.input.options import ReadOptions
+from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.order import Order, PassPlan
 from penstock.components.trainer.input.start import InputStart
 
@@ -145,28 +145,27 @@ class PassBlocks:
 
 def open_passes(
     files: InputFiles,
-    options: ReadOptions,
+    options: InputOptions,
     *,
-    block_rows: int,
-    window: int,
+    block_rows: int | None = None,
     context: tf.distribute.InputContext | None,
     start: InputStart | None,
 ) -> Passes:
-    """The passes of a worker, from where a training begins.
+    """Returns the passes of a worker, from where a training begins.
 
     Args:
-        files: All files.
-        options: Batch size, seed, files to read at a time.
-        block_rows: Rows that a file hands over at a time; fewer where several workers need even
-            shares.
-        window: Rows that are permuted together.
+        files: All files, those of other workers included.
+        options: Batch size, window, seed, files to read at a time.
+        block_rows: Rows that a file hands over at a time; None takes the options'. Fewer if
+            several workers need even shares.
         context: This worker's place among several.
         start: Where to begin; None begins at the beginning.
 
     Raises:
-        UsageError: The input is another one than at the start, or there are several workers and
-            a cache or no seed.
+        UsageError: The input is another one than at the start, or several workers have a cache or
+            no common seed.
     """
+    block_rows = block_rows or options.block_rows
     workers = context.num_input_pipelines if context else 1
     if workers > 1 and start is None and options.seed is None:
         raise UsageError(f"{workers} workers need a seed that is the same for all, got None")
@@ -183,7 +182,7 @@ def open_passes(
         file_bytes=files.sizes,
         lanes=min(options.interleave_files, len(files.files)),
         block_rows=block_rows,
-        window=window,
+        window=options.shuffle_window_rows,
         file_rows=rows,
         workers=workers,
         worker=context.input_pipeline_id if context else 0,
