@@ -281,7 +281,7 @@ def grain_batches(root: Path, kind: str) -> Iterator[Row]:
 
 
 def packed_rows(root: Path, kind: str) -> Any:
-    """`packed_train_input_fn` as it comes."""
+    """`Input.packed` as it comes."""
     return (packed_tables if kind == TABLE else packed_images).packed(root)
 
 
@@ -292,7 +292,7 @@ def packed_ids(root: Path, kind: str) -> Any:
 
 
 def row_examples(root: Path, kind: str) -> Any:
-    """`train_input_fn` as it comes."""
+    """`Input.rows` as it comes."""
     del kind
     return packed_tables.row_examples(root)
 

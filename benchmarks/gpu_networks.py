@@ -80,7 +80,7 @@ def naive_rows(root: Path) -> Any:
 
 
 def row_examples(root: Path, **options: Any) -> Any:
-    """`train_input_fn`."""
+    """`Input.rows`."""
     import tensorflow as tf
 
     batches = rows_benchmark.penstock(packed_tables.row_files(root), **options)
@@ -88,7 +88,7 @@ def row_examples(root: Path, **options: Any) -> Any:
 
 
 def packed_rows(root: Path) -> Any:
-    """`packed_train_input_fn`, columns of a type in one tensor."""
+    """`Input.packed`, columns of a type in one tensor."""
     import tensorflow as tf
 
     batches = packed_tables.packed_ids_stacked(root)

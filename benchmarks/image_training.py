@@ -92,7 +92,7 @@ def row_examples(root: Path, size: int) -> Any:
 
 
 def packed(root: Path, size: int) -> Any:
-    """Pixels decoded once, when packed; `packed_train_input_fn`."""
+    """Pixels decoded once, when packed; `Input.packed`."""
     return packed_images.packed(root, size)
 
 

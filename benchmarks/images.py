@@ -93,14 +93,14 @@ def keras_folder(folder: Path, batch_size: int = BATCH_SIZE) -> Iterator[Any]:
 
 
 def penstock(folder: Path, batch_size: int = BATCH_SIZE, **options: Any) -> Iterator[Any]:
-    """`train_image_input_fn` as it comes."""
-    from penstock.components.trainer.input.image_options import ImageInputOptions
-    from penstock.components.trainer.input.images import train_image_input_fn
+    """`Input.images` as it comes."""
+    from penstock.components.trainer.input.input import Input
+    from penstock.components.trainer.input.options import ImageInputOptions
 
     images = ImageInputOptions(
         batch_size=batch_size, height=SIDE, width=SIDE, fit="stretch", **options
     )
-    return iter(train_image_input_fn(str(folder), options=images))
+    return iter(Input.images(str(folder), options=images).train())
 
 
 def of_large(width: int) -> dict[str, Callable[[Path], Iterator[Any]]]:

@@ -80,13 +80,13 @@ def stock(files: list[str], columns: Sequence[str] = made_table.COLUMNS) -> Any:
 
 
 def penstock(files: list[str], columns: Sequence[str] = made_table.COLUMNS, **options: Any) -> Any:
-    """`train_input_fn` as it comes."""
+    """`Input.rows` as it comes."""
+    from penstock.components.trainer.input.input import Input
     from penstock.components.trainer.input.options import InputOptions
-    from penstock.components.trainer.input.rows import train_input_fn
 
-    return train_input_fn(
+    return Input.rows(
         files, specs(columns), options=InputOptions(batch_size=BATCH_SIZE, **options)
-    )
+    ).train()
 
 
 def penstock_seed(files: list[str]) -> Any:

@@ -1,7 +1,7 @@
 """The gain of each step from a naive reader to packed records, on a table and on images.
 
 Naive, prefetch, interleave, parallel map, whole batches, cache; tf.data tuned as well as may
-be, shuffled; and Penstock's own: row Examples by `train_input_fn`, and packed.
+be, shuffled; and Penstock's own: row Examples by `Input.rows`, and packed.
 
     penstock bench ladder
     penstock bench ladder --examples shards --rows 0 --images 0     on your own row Examples
@@ -143,19 +143,19 @@ def tuned(given: Input) -> Any:
 
 def row_examples(given: Input) -> Any:
     """Penstock's row Examples, shuffled."""
+    from penstock.components.trainer.input.input import Input
     from penstock.components.trainer.input.options import InputOptions
-    from penstock.components.trainer.input.rows import train_input_fn
 
-    return train_input_fn(given.files, given.spec, options=InputOptions(batch_size=given.batch))
+    return Input.rows(given.files, given.spec, options=InputOptions(batch_size=given.batch)).train()
 
 
 def packed(given: Input) -> Any:
     """Penstock's packed records, shuffled."""
+    from penstock.components.trainer.input.input import Input
     from penstock.components.trainer.input.options import InputOptions
-    from penstock.components.trainer.input.packed import packed_train_input_fn
 
     options = InputOptions(batch_size=given.batch, shuffle_window_rows=given.shuffled)
-    return packed_train_input_fn(str(given.packed), options=options)
+    return Input.packed(str(given.packed), options=options).train()
 
 
 def _interleaved(given: Input) -> Any:

@@ -76,18 +76,18 @@ def naive(root: Path) -> Any:
 
 
 def row_examples(root: Path) -> Any:
-    """`train_input_fn` as it comes."""
+    """`Input.rows` as it comes."""
     return rows_benchmark.penstock(row_files(root))
 
 
 def packed(root: Path, folder: str = "strings", **options: Any) -> Any:
-    """`packed_train_input_fn` as it comes: a dict of 40 columns."""
+    """`Input.packed` as it comes: a dict of 40 columns."""
+    from penstock.components.trainer.input.input import Input
     from penstock.components.trainer.input.options import InputOptions
-    from penstock.components.trainer.input.packed import packed_train_input_fn
 
-    return packed_train_input_fn(
+    return Input.packed(
         str(root / folder), options=InputOptions(batch_size=BATCH_SIZE), **options
-    )
+    ).train()
 
 
 def packed_stacked(root: Path) -> Any:

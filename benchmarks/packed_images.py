@@ -117,12 +117,12 @@ def _write_arrays(root: Path, images: int) -> None:
     """What a memory map reads, and the sums of it that a pass is held against."""
     import numpy as np
 
+    from penstock.components.trainer.input.input import Input
     from penstock.components.trainer.input.options import InputOptions
-    from penstock.components.trainer.input.packed import packed_eval_input_fn
 
-    batches = packed_eval_input_fn(
-        str(root / f"packed-{SIZE}"), split="train", options=InputOptions(batch_size=BATCH_SIZE)
-    )
+    batches = Input.packed(
+        str(root / f"packed-{SIZE}"), options=InputOptions(batch_size=BATCH_SIZE)
+    ).eval(split="train")
     shape = (images, SIZE, SIZE, 3)
     pixels = np.lib.format.open_memmap(root / "pixels.npy", "w+", np.uint8, shape)
     labels = np.empty(images, np.int64)
@@ -188,14 +188,14 @@ def jpeg_rows(root: Path, size: int = SIZE) -> Any:
 
 
 def packed(root: Path, size: int = SIZE) -> Any:
-    """`packed_train_input_fn` with a window of 256 images."""
+    """`Input.packed` with a window of 256 images."""
+    from penstock.components.trainer.input.input import Input
     from penstock.components.trainer.input.options import InputOptions
-    from penstock.components.trainer.input.packed import packed_train_input_fn
 
     options = InputOptions(
         batch_size=BATCH_SIZE, shuffle_window_rows=WINDOW_IMAGES, prefetch_batches=2
     )
-    return packed_train_input_fn(str(root / f"packed-{size}"), options=options)
+    return Input.packed(str(root / f"packed-{size}"), options=options).train()
 
 
 def memory_map(root: Path) -> Any:

@@ -43,14 +43,14 @@ def make_model() -> Any:
 
 def packed(root: Path) -> Any:
     """Packed records, columns of a type in one tensor."""
+    from penstock.components.trainer.input.input import Input
     from penstock.components.trainer.input.options import InputOptions
-    from penstock.components.trainer.input.packed import packed_train_input_fn
 
     options = InputOptions(batch_size=BATCH_SIZE)
     columns = {*made_table.FLOATS, *made_table.INTS}
-    return packed_train_input_fn(
+    return Input.packed(
         str(root / "ids"), options=options, label=LABEL, columns=columns, stacked=True
-    )
+    ).train()
 
 
 def one_batch(root: Path) -> Any:
@@ -59,7 +59,7 @@ def one_batch(root: Path) -> Any:
 
 
 def row_examples(root: Path) -> Any:
-    """`train_input_fn` as it comes."""
+    """`Input.rows` as it comes."""
     return packed_benchmark.row_examples(root).map(_stacked).prefetch(8)
 
 

@@ -102,12 +102,12 @@ def stock(root: Path, columns: Sequence[str]) -> Any:
 
 
 def row_examples(root: Path, columns: Sequence[str]) -> Any:
-    """`train_input_fn` as it comes."""
+    """`Input.rows` as it comes."""
     return rows_benchmark.penstock(packed_benchmark.row_files(root), columns)
 
 
 def packed(root: Path, columns: Sequence[str]) -> Any:
-    """`packed_train_input_fn` as it comes."""
+    """`Input.packed` as it comes."""
     return packed_benchmark.packed(root, columns=columns)
 
 

@@ -99,29 +99,27 @@ def shards_of(kind: str, rows: int) -> Path:
 
 def open_input(training: Training, rows: int) -> tuple[Any, Any, int]:
     """A function that opens the input, what is known of it, and the rows of a batch."""
-    from penstock.components.trainer.input.facts import input_facts
+    from penstock.components.trainer.input.input import Input
     from penstock.components.trainer.input.options import InputOptions
-    from penstock.components.trainer.input.packed import packed_input_facts, packed_train_input_fn
-    from penstock.components.trainer.input.rows import train_input_fn
 
     root = questions.data_folder() / f"packed-{rows}"
     reading = InputOptions(**{"batch_size": rows_benchmark.BATCH_SIZE, **training.options})
     files = sorted(map(str, shards_of(training.files, rows).iterdir()))
     if training.source == "packed":
-        facts = packed_input_facts(str(root / "ids"), options=reading, split="train")
+        facts = Input.packed(str(root / "ids"), options=reading).facts(split="train")
     else:
-        facts = input_facts(files, rows_benchmark.specs(), options=reading)
+        facts = Input.rows(files, rows_benchmark.specs(), options=reading).facts()
         facts = replace(facts, rows=rows if training.known_rows else None)
 
     def data() -> Any:
         import tensorflow as tf
 
         if training.source == "rows":
-            batches = train_input_fn(files, rows_benchmark.specs(), options=reading)
+            batches = Input.rows(files, rows_benchmark.specs(), options=reading).train()
             batches = batches.map(stack, num_parallel_calls=tf.data.AUTOTUNE)
         elif training.source == "packed":
             columns = made_table.COLUMNS[: training.columns]
-            batches = packed_train_input_fn(str(root / "ids"), options=reading, columns=columns)
+            batches = Input.packed(str(root / "ids"), options=reading, columns=columns).train()
             batches = batches.map(_first_32, num_parallel_calls=tf.data.AUTOTUNE)
         else:
             batches = naive_rows(root) if training.source == "naive" else packed_rows(root)

@@ -73,7 +73,7 @@ class Pack(base_beam_component.BaseBeamComponent):
     """Turns row Examples, raw or transformed, into packed records for a Trainer.
 
     `outputs["packed"]`: `Examples` with `Split-*/` of packed shards and `manifest.json`, for
-    `packed_train_input_fn`. Every other node keeps reading the row Examples.
+    `Input.packed`. Every other node keeps reading the row Examples.
 
     Args:
         examples: Row Examples.

@@ -55,7 +55,7 @@ and the label where the records have it; only with `transform` |
         transform: The `tft.TFTransformOutput` whose features the model takes; the records are
             then raw ones.
         spec: What to parse where there is no `transform`; give exactly one of the two.
-        feature_lists: Beside `spec`, as for `train_input_fn`: the records are SequenceExamples.
+        feature_lists: Beside `spec`, as for `Input.rows`: the records are SequenceExamples.
         prepare: What the input function does to the features that were parsed and transformed,
             before the model sees them; None where it does nothing.
         signatures: Signatures beyond these, by name.

@@ -20,7 +20,7 @@ from penstock.components import activity
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.checkpoints import Checkpoints, Saved
 from penstock.components.trainer.epoch_loop import EpochLoop, OnEpoch
-from penstock.components.trainer.input.read_errors import damage_in
+from penstock.components.trainer.input.input import damage_in
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.interrupt import interrupts
 from penstock.components.trainer.limit import measure_limits
@@ -98,7 +98,7 @@ def train(
         build_model: Makes and compiles a Keras 3 model. Called once, under the strategy's scope
             and the precision policy.
         train_data: Makes endless batches of `(features, label)`, one for all replicas together,
-            given `start`, an `InputStart`: `functools.partial(train_input_fn, ...)`. A training
+            given `start`, an `InputStart`: `Input.rows(...).train`. A training
             that resumes goes on after the rows it had. One of several workers gives
             `input_context`, too. Or a dataset, which then begins anew.
         eval_data: One pass over the evaluation rows, the same for all workers; read at the end of
@@ -112,7 +112,7 @@ def train(
         strategy: How to share batches among devices; None takes all GPUs, or the one device.
             Several workers have theirs.
         on_epoch: Called by the chief with the record of each epoch that this run ends.
-        input_facts: What `train_data` reads, for advice; see `input_facts()`.
+        input_facts: What `train_data` reads, for advice; see `Input.facts`.
         track: The tracker to tell beside TensorBoard; None tells none. Once it is open, its
             failure stops nothing: one line says so, and `tracker.json` keeps it.
         params: Options that the trackers are told beside `options`, as values or mappings.
@@ -224,12 +224,12 @@ def _begun(train_data: TrainData, start: InputStart, workers: Workers | None) ->
     if workers is not None:
         raise UsageError(
             "several workers would all train on the same dataset: give train_data as a function "
-            "of their share, functools.partial(train_input_fn, ...)"
+            "of their share, Input.rows(...).train"
         )
     if start.step:
         logger.warning(
             "train_data is a dataset and begins anew at step %d; give a function of the start, "
-            "functools.partial(train_input_fn, ...), to go on where it was",
+            "Input.rows(...).train, to go on where it was",
             start.step,
         )
     return train_data
@@ -290,7 +290,7 @@ def _run(
         return loop.run(tell, tracking.metrics)
     except tf.errors.OutOfRangeError as error:
         raise UsageError(
-            f"train_data ended after step {loop.step}: it must be endless, as train_input_fn's is"
+            f"train_data ended after step {loop.step}: it must be endless, as Input.train's is"
         ) from error
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
         if "IteratorGetNext" not in str(error):

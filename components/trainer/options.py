@@ -127,7 +127,7 @@ class TrainOptions:
                 f"and epochs={self.epochs}"
             )
         if self.epochs is not None and self.steps_per_epoch is None:
-            raise UsageError("epochs needs steps_per_epoch; trainer.steps_per_epoch() counts it")
+            raise UsageError("epochs needs steps_per_epoch; Input.steps_per_epoch() counts it")
 
     @property
     def total_steps(self) -> int:

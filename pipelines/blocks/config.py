@@ -17,8 +17,7 @@ from penstock.components.packing.options import PackOptions
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.options import Table
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
-from penstock.components.trainer.input.image_options import ImageInputOptions
-from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.input.options import ImageInputOptions, InputOptions
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.pipelines.reporting.model_card import ModelCard

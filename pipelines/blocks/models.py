@@ -15,8 +15,8 @@ import tensorflow as tf
 from penstock.components.trainer.images.applications import ApplicationBase
 from penstock.components.trainer.images.augmentation import Augmentation
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
-from penstock.components.trainer.input.image_options import ImageInputOptions
 from penstock.components.trainer.input.images import IMAGE
+from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.pipelines.blocks.config import ImageModelOptions, TableModelOptions
 from penstock.pipelines.blocks.label_facts import LabelFacts
 from penstock.pipelines.blocks.preprocessing import CATEGORIES_XF, NUMBERS_XF

@@ -22,17 +22,9 @@ from penstock.components.trainer.export import TransformGraph, export_model
 from penstock.components.trainer.images.augmentation import augment_in_input
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
 from penstock.components.trainer.images.serving import decode_features, serve_images
-from penstock.components.trainer.input.image_options import ImageInputOptions
-from penstock.components.trainer.input.images import (
-    IMAGE,
-    LabelFn,
-    eval_image_input_fn,
-    image_input_facts,
-    stored_images,
-    train_image_input_fn,
-)
-from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.rows import eval_input_fn
+from penstock.components.trainer.input.images import IMAGE, LabelFn
+from penstock.components.trainer.input.input import Input
+from penstock.components.trainer.input.options import ImageInputOptions, InputOptions
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.served_columns import SERVE_IMAGES
@@ -47,7 +39,7 @@ from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
 from penstock.pipelines.blocks.preprocessing import Columns, dense_column
 from penstock.pipelines.blocks.target import Target, transformed_name
 
-# Of raw pixels, as `stored_images` looks for them.
+# Height and width of raw pixels, as `ImageInput.stored` finds them.
 _SIZES = (names.HEIGHT, names.WIDTH, "height", "width")
 CLASSES = "classes"
 """The vocabulary of classes: number, tab, name."""
@@ -116,7 +108,6 @@ def train_images(
     config: Mapping[str, Any] = fn_args.custom_config
     images = from_plain(ImageInputOptions, config["input"])
     augment = from_plain(AugmentOptions, config["augment"])
-    stored = stored_images(fn_args.train_files, options=images, image=image, label=label)
     transform = tft.TFTransformOutput(fn_args.transform_graph_path)
     texts = class_texts(transform)
     target = Target(label, "classes", tuple(texts))
@@ -129,11 +120,9 @@ def train_images(
     if augment.is_any and augment.place == "input":
         in_input = augment_in_input(augment, channels=images.channels)
 
-    def eval_data() -> tf.data.Dataset:
-        return eval_image_input_fn(
-            fn_args.eval_files, options=images, image=image, label=label, label_fn=to_label
-        )
-
+    open_input = partial(Input.images, options=images, image=image, label=label, label_fn=to_label)
+    train_data = open_input(fn_args.train_files, augment=in_input)
+    eval_data = open_input(fn_args.eval_files)
     labels = {}
     if config["model"].get("class_weights"):
         labels = {target.label: label_facts(_labels(fn_args, to_label, label), target)}
@@ -144,32 +133,24 @@ def train_images(
             fn_args.transform_graph_path,
             partly=fn_args.base_model is not None,
         ),
-        partial(
-            train_image_input_fn,
-            fn_args.train_files,
-            options=images,
-            label_fn=to_label,
-            augment=in_input,
-            image=image,
-            label=label,
-        ),
-        eval_data(),
+        train_data.train,
+        eval_data.eval(),
         options=from_plain(TrainOptions, config["train"]),
         model_run_dir=fn_args.model_run_dir,
         resume_dir=resume_dir(
             fn_args.model_run_dir, [fn_args.train_files, fn_args.base_model, training]
         ),
-        input_facts=image_input_facts(fn_args.train_files, options=images),
+        input_facts=train_data.facts(),
         track=from_plain(TrackOptions, config["track"]),
         params=training,
     )
     if not trained.is_chief:
         return
-    compared = compare_with_baseline(trained.model, eval_data(), targets)
+    compared = compare_with_baseline(trained.model, eval_data.eval(), targets)
     write_baseline(fn_args.model_run_dir, compared)
     if config["must_beat_baseline"]:
         require_beaten(compared)
-    signatures = {}
+    stored, signatures = train_data.stored(), {}
     if IMAGE in stored and stored[IMAGE].dtype == tf.uint8:
         signatures[SERVE_IMAGES] = serve_images(trained.model, images, texts)
     export_model(
@@ -187,8 +168,8 @@ def _labels(fn_args: FnArgs, to_label: LabelFn, label: str) -> tf.data.Dataset:
     """Batches of the training labels, without the images."""
     spec = {label: tf.io.FixedLenFeature([], tf.int64)}
     options = InputOptions(batch_size=1024)
-    rows = eval_input_fn(fn_args.train_files, spec, options=options, split="train")
-    return rows.map(lambda row: to_label(row[label]))
+    rows = Input.rows(fn_args.train_files, spec, options=options)
+    return rows.eval().map(lambda row: to_label(row[label]))
 
 
 def class_texts(transform: tft.TFTransformOutput) -> list[str]:

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import keras
-import tensorflow as tf
 import tensorflow_transform as tft
 from tfx.components.trainer.fn_args_utils import FnArgs
 
@@ -15,21 +14,13 @@ from penstock.components.tfrecord.feature_spec import feature_spec
 from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.export import TransformGraph, export_model
-from penstock.components.trainer.input.facts import input_facts
+from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.packed import (
-    packed_eval_input_fn,
-    packed_input_facts,
-    packed_train_input_fn,
-)
-from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
-from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.served_columns import SERVE_COLUMNS
 from penstock.components.trainer.serving import Served, serve_columns
 from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.components.trainer.utilisation.record import InputFacts
 from penstock.components.trainer.workers import join_workers
 from penstock.pipelines.blocks.baseline import (
     compare_with_baseline,
@@ -45,7 +36,7 @@ _LABEL_ROWS = 200_000
 
 @dataclass(frozen=True)
 class TableData:
-    """The Trainer's inputs, opened; packed if the pipeline packs.
+    """Training and evaluation rows of the Trainer; packed if the pipeline packs.
 
     Attributes:
         fn_args: From TFX; `custom_config` has the options as `training_pipeline` puts them there.
@@ -65,35 +56,20 @@ class TableData:
         """How shards are read."""
         return from_plain(InputOptions, self.fn_args.custom_config["input"])
 
-    @property
-    def facts(self) -> InputFacts:
-        """What training reads."""
-        files = self.fn_args.train_files
-        if self._is_packed:
-            return packed_input_facts(files, options=self.reading)
-        return input_facts(files, self._spec, options=self.reading)
+    @cached_property
+    def train_input(self) -> Input:
+        """The training rows."""
+        return self._input(self.fn_args.train_files)
+
+    @cached_property
+    def eval_input(self) -> Input:
+        """The evaluation rows."""
+        return self._input(self.fn_args.eval_files)
 
     def width(self, feature: str) -> int:
         """Columns of a transformed feature; 0 where there is none."""
         spec = self._spec.get(feature)
         return int(spec.shape[-1]) if spec is not None else 0
-
-    def train(
-        self,
-        start: InputStart | None = None,
-        input_context: tf.distribute.InputContext | None = None,
-    ) -> tf.data.Dataset:
-        """Endless shuffled batches of `(features, label)`, from where a training begins."""
-        place: dict[str, Any] = {"start": start, "input_context": input_context}
-        return self._open(
-            partial(packed_train_input_fn, **place),
-            partial(train_input_fn, **place),
-            self.fn_args.train_files,
-        )
-
-    def eval(self) -> tf.data.Dataset:
-        """One pass over the evaluation rows."""
-        return self._open(packed_eval_input_fn, eval_input_fn, self.fn_args.eval_files)
 
     @cached_property
     def labels(self) -> dict[str, LabelFacts]:
@@ -102,7 +78,7 @@ class TableData:
         Raises:
             DataError: A label is not one of its target's classes, or not finite.
         """
-        rows = self._open(packed_eval_input_fn, eval_input_fn, self.fn_args.train_files)
+        rows = self.train_input.eval()
         tallies = {target.label: LabelTally(target) for target in self.targets}
         for _, label in rows.take(-(-_LABEL_ROWS // self.reading.batch_size)):
             for target in self.targets:
@@ -119,19 +95,15 @@ class TableData:
         return [name for name in self._spec if name not in {t.label for t in self.targets}]
 
     @property
-    def _is_packed(self) -> bool:
-        return bool(self.fn_args.custom_config["pack"])
-
-    @property
     def _has_several(self) -> bool:
         return len(self.targets) > 1
 
-    def _open(self, packed: Any, rows: Any, files: Sequence[str]) -> tf.data.Dataset:
+    def _input(self, files: Sequence[str]) -> Input:
         names = [target.label for target in self.targets]
         label = names if self._has_several else names[0]
-        if self._is_packed:
-            return packed(files, label=label, options=self.reading)
-        return rows(files, self._spec, label=label, options=self.reading)
+        if self.fn_args.custom_config["pack"]:
+            return Input.packed(files, label=label, options=self.reading)
+        return Input.rows(files, self._spec, label=label, options=self.reading)
 
 
 def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> None:
@@ -160,20 +132,20 @@ def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> Non
             fn_args.transform_graph_path,
             partly=fn_args.base_model is not None,
         ),
-        data.train,
-        data.eval(),
+        data.train_input.train,
+        data.eval_input.eval(),
         options=from_plain(TrainOptions, config["train"]),
         model_run_dir=fn_args.model_run_dir,
         resume_dir=resume_dir(
             fn_args.model_run_dir, [fn_args.train_files, fn_args.base_model, training]
         ),
-        input_facts=data.facts,
+        input_facts=data.train_input.facts(),
         track=from_plain(TrackOptions, config["track"]),
         params=training,
     )
     if not trained.is_chief:
         return
-    compared = compare_with_baseline(trained.model, data.eval(), targets)
+    compared = compare_with_baseline(trained.model, data.eval_input.eval(), targets)
     write_baseline(fn_args.model_run_dir, compared)
     if config["must_beat_baseline"]:
         require_beaten(compared)

@@ -21,9 +21,8 @@ from penstock.components.sources.tfrecords.options import TFRecord
 from penstock.components.tfrecord.checked import check_folder
 from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.packed import packed_eval_input_fn, packed_train_input_fn
-from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
 from penstock.pipelines.validation.validate import validate_examples
 
 pytestmark = pytest.mark.faults
@@ -100,18 +99,18 @@ OF_ROWS = {
     "ingest": lambda folder: open_source(f"{folder}/Split-train", TFRecord()),
     "ingest of a pattern": lambda folder: open_source(f"{folder}/Split-*/*", TFRecord()),
     "pack": lambda folder: pack(str(folder), folder / "packed", PackOptions()),
-    "training": lambda folder: train_input_fn(str(folder), SPEC, options=OPTIONS),
-    "training of a pattern": lambda folder: train_input_fn(
+    "training": lambda folder: Input.rows(str(folder), SPEC, options=OPTIONS).train(),
+    "training of a pattern": lambda folder: Input.rows(
         [f"{folder}/Split-train/*"], SPEC, options=OPTIONS
-    ),
-    "evaluation": lambda folder: eval_input_fn(str(folder), SPEC, options=OPTIONS, split="train"),
+    ).train(),
+    "evaluation": lambda folder: Input.rows(str(folder), SPEC, options=OPTIONS).eval(split="train"),
     "inspect": inspected,
     "verify": verified,
     "validate": lambda folder: validate_examples(folder, GateOptions()),
 }
 OF_PACKED = {
-    "training": lambda folder: packed_train_input_fn(str(folder), options=OPTIONS),
-    "evaluation": lambda folder: packed_eval_input_fn(str(folder), options=OPTIONS, split="train"),
+    "training": lambda folder: Input.packed(str(folder), options=OPTIONS).train(),
+    "evaluation": lambda folder: Input.packed(str(folder), options=OPTIONS).eval(split="train"),
     "verify": verified,
 }
 CONSUMERS = [("rows", name) for name in OF_ROWS] + [("packed", name) for name in OF_PACKED]

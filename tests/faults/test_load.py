@@ -46,8 +46,8 @@ def test_20_000_small_files_in_200_folders(tmp_path):
 
 
 def test_1000_columns_from_csv_to_a_packed_batch(tmp_path):
+    from penstock.components.trainer.input.input import Input
     from penstock.components.trainer.input.options import InputOptions
-    from penstock.components.trainer.input.packed import packed_train_input_fn
 
     names = [f"c{i:03d}" for i in range(1000)]
     lines = [",".join(str(row * 1000 + i) for i in range(1000)) for row in range(200)]
@@ -55,7 +55,7 @@ def test_1000_columns_from_csv_to_a_packed_batch(tmp_path):
     manifest = ingested((str(tmp_path / "wide.csv"),), tmp_path / "rows")
     assert [column.name for column in manifest.columns] == names
     pack(str(tmp_path / "rows"), tmp_path / "packed", PackOptions())
-    data = packed_train_input_fn(str(tmp_path / "packed"), options=InputOptions(batch_size=200))
+    data = Input.packed(str(tmp_path / "packed"), options=InputOptions(batch_size=200)).train()
     batch = next(data.as_numpy_iterator())
     assert sorted(batch) == names
     assert sorted(batch["c999"].ravel()) == [row * 1000 + 999 for row in range(200)]
@@ -99,8 +99,7 @@ TRAINING = """
     import ctypes, sys, keras, psutil
     import numpy as np, pyarrow as pa
     import tensorflow as tf
-    from functools import partial
-    from penstock.training import InputOptions, TrainOptions, train, train_input_fn
+    from penstock.training import Input, InputOptions, TrainOptions, train
     from penstock.components.tfrecord.encoder import encode_examples
     from penstock.components.tfrecord.writer import frame_records
     folder = sys.argv[1]
@@ -111,8 +110,8 @@ TRAINING = """
         for part in range(0, 50_000, 5000):
             out.write(b"".join(frame_records(encode_examples(batch.slice(part, 5000))).to_pylist()))
     spec = {name: tf.io.FixedLenFeature([size], tf.float32) for name, size in (("x", 50), ("y", 1))}
-    data = partial(train_input_fn, [f"{folder}/data"], spec, label="y",
-                   options=InputOptions(batch_size=500, seed=1))
+    data = Input.rows([f"{folder}/data"], spec, label="y",
+                      options=InputOptions(batch_size=500, seed=1)).train
     inputs = keras.Input((50,), name="x")
     model = keras.Model({"x": inputs}, keras.layers.Dense(1)(inputs))
     model.compile("sgd", "mse")

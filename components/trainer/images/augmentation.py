@@ -70,7 +70,7 @@ def augment_in_input(
 ) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     """A function of a batch of uint8 images and a seed to another batch.
 
-    For `train_image_input_fn`. The arguments are those of `Augmentation`.
+    For `Input.images(augment=...)`. The arguments are those of `Augmentation`.
     """
     augmentation = Augmentation(options, seed=0, channels=channels)
     seeds = _GivenSeed(0)

@@ -12,8 +12,8 @@ from functools import partial
 
 import tensorflow as tf
 
-from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.components.trainer.input.image_storage import StoredImages
+from penstock.components.trainer.input.options import ImageInputOptions
 
 Features = Mapping[str, tf.Tensor]
 

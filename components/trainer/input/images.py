@@ -103,9 +103,7 @@ class ImageInput(Input):
         batches = images.batch(rows_of_replica(options, context), drop_remainder=True)
         return self._labelled(self._augmented(batches, passes))
 
-    def _eval(
-        self, split: str, context: tf.distribute.InputContext | None
-    ) -> tf.data.Dataset:
+    def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
         files = find_input(self.source, split=split)
         files, batch_size = share_of_worker(files, self.options, context)
         parse = self._parser(self._stored(files), partial(decode_whole, options=self.options))

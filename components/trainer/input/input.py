@@ -197,9 +197,7 @@ class Input(ABC):
     ) -> tf.data.Dataset: ...
 
     @abstractmethod
-    def _eval(
-        self, split: str, context: tf.distribute.InputContext | None
-    ) -> tf.data.Dataset: ...
+    def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset: ...
 
     @abstractmethod
     def _columns(self, split: str) -> tuple[InputFiles, int, bool]:

@@ -84,9 +84,7 @@ class PackedInput(Input):
             groups = groups.flat_map(lambda *found: _cut(found, batch_size))
         return tuned(groups, options)
 
-    def _eval(
-        self, split: str, context: tf.distribute.InputContext | None
-    ) -> tf.data.Dataset:
+    def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
         files, layout = find_packed(self.source, split=split)
         wanted = self._wanted(layout)
         files, batch_size = share_of_worker(files, self.options, context)

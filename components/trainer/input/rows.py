@@ -96,9 +96,7 @@ class RowInput(Input):
         batches = _parsed(serialised, parse, batch_size, together)
         return tuned(batches, options, together=together)
 
-    def _eval(
-        self, split: str, context: tf.distribute.InputContext | None
-    ) -> tf.data.Dataset:
+    def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
         files, parse = self._open(split)
         files, batch_size = share_of_worker(files, self.options, context)
         batches = parallel_map(_blocks(files, self.options).rebatch(batch_size), parse)

@@ -10,7 +10,7 @@ from penstock.components.errors import UsageError
 
 @dataclass
 class InputStart:
-    """The place of a training in its input, for functions such as `train_input_fn`.
+    """The place of a training in its input, for `Input.train`.
 
     Attributes:
         step: Batches that were given before; the input goes on after them.

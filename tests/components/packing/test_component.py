@@ -10,8 +10,8 @@ from penstock.components.packing.component import Executor, Pack
 from penstock.components.packing.options import PackOptions
 from penstock.components.plain import from_json, to_json
 from penstock.components.tfrecord.manifest import read_manifest
+from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.packed import packed_eval_input_fn
 
 SCHEMA = """feature { name: "x" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 2 } } }
 feature { name: "y" type: INT presence { min_fraction: 1 } shape { } }"""
@@ -52,9 +52,7 @@ def test_the_schema_of_the_transform_decides_the_shapes(packed):
     assert manifest.packed["seed"] == 4
     assert json.loads(packed.split_names) == ["eval", "train"]
     files = [f"{packed.uri}/Split-train/*"]
-    batch, y = next(
-        iter(packed_eval_input_fn(files, label="y", options=InputOptions(batch_size=9)))
-    )
+    batch, y = next(iter(Input.packed(files, label="y", options=InputOptions(batch_size=9)).eval()))
     assert batch["x"].shape == (9, 2)
     assert y.shape == (9,)
     assert sorted(y.numpy()) == list(range(9))

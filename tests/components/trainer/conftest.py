@@ -145,24 +145,19 @@ class Inputs:
         return cls(root)
 
     def __call__(self, kind, *, batch_size=10, start=None, input_context=None, **options):
-        from penstock.components.trainer.input.image_options import ImageInputOptions
-        from penstock.components.trainer.input.images import train_image_input_fn
-        from penstock.components.trainer.input.options import InputOptions
-        from penstock.components.trainer.input.packed import packed_train_input_fn
-        from penstock.components.trainer.input.rows import train_input_fn
+        from penstock.components.trainer.input.input import Input
+        from penstock.components.trainer.input.options import ImageInputOptions, InputOptions
 
         place = {"start": start, "input_context": input_context}
         if kind == "images":
             chosen = ImageInputOptions(batch_size=batch_size, height=2, width=2, **options)
             source = [str(self.root / "images/Split-train/*")]
-            return train_image_input_fn(source, options=chosen, **place)
+            return Input.images(source, options=chosen).train(**place)
         chosen, source = InputOptions(batch_size=batch_size, **options), str(self.root / kind)
         if kind == "packed":
-            return packed_train_input_fn(
-                source, options=chosen, label="row", columns=["x"], **place
-            )
+            return Input.packed(source, options=chosen, label="row", columns=["x"]).train(**place)
         spec = {name: Data.spec[name] for name in ("row", "x")}
-        return train_input_fn(source, spec, options=chosen, label="row", **place)
+        return Input.rows(source, spec, options=chosen, label="row").train(**place)
 
     @staticmethod
     def _image(row):

@@ -2,7 +2,6 @@
 
 import shutil
 from dataclasses import replace
-from functools import partial
 
 import apache_beam as beam
 import keras
@@ -19,9 +18,8 @@ from penstock.components.packing.pack import pack
 from penstock.components.packing.stated_columns import stated_columns
 from penstock.components.tfrecord.feature_spec import feature_spec
 from penstock.components.trainer.export import TransformGraph, export_model
+from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.packed import packed_train_input_fn
-from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.serving import Served, serve_columns
@@ -96,7 +94,7 @@ def build_recurrent():
 
 
 def trained(build, folder, data, evaluation=None, *, spec, **kinds):
-    make = partial(train_input_fn, data, spec, options=READING, **kinds)
+    make = Input.rows(data, spec, options=READING, **kinds).train
     options = TrainOptions(max_steps=80)
     return train(build, make, evaluation, options=options, model_run_dir=str(folder))
 
@@ -121,7 +119,7 @@ def test_a_model_of_lists_trains_and_serves_examples_and_columns(rows, written, 
 
 def test_a_model_of_steps_trains_evaluates_and_serves_sequence_examples(written, tmp_path):
     data, kinds = [str(written / "sequence")], {"label": "label", "feature_lists": STEPS}
-    evaluation = eval_input_fn(data, CONTEXT, options=READING, **kinds)
+    evaluation = Input.rows(data, CONTEXT, options=READING, **kinds).eval()
     done = trained(build_recurrent, tmp_path, data, evaluation, spec=CONTEXT, **kinds)
     assert done.record.epochs[-1].metrics["val_accuracy"] > 0.9
     where = str(tmp_path / "model")
@@ -140,7 +138,7 @@ def test_packed_lists_train_the_same_model(rows, written, tmp_path):
     (tmp_path / "rows/Split-train").mkdir(parents=True)
     shutil.copy(written / "example", tmp_path / "rows/Split-train/data")
     pack(str(tmp_path / "rows"), tmp_path / "packed", PackOptions(block_rows=16))
-    make = partial(packed_train_input_fn, str(tmp_path / "packed"), label="label", options=READING)
+    make = Input.packed(str(tmp_path / "packed"), label="label", options=READING).train
     run = {"options": TrainOptions(max_steps=80), "model_run_dir": str(tmp_path / "run")}
     metrics = train(build_model, make, **run).record.epochs[-1].metrics
     assert metrics["accuracy"] > 0.9
@@ -148,16 +146,18 @@ def test_packed_lists_train_the_same_model(rows, written, tmp_path):
 
 def test_what_does_not_go_with_lists_is_refused(written, tmp_path):
     with pytest.raises(UsageError, match=r"words: in the spec and in feature_lists; a feature be"):
-        train_input_fn([str(written / "sequence")], SPEC, options=READING, feature_lists=STEPS)
+        Input.rows([str(written / "sequence")], SPEC, options=READING, feature_lists=STEPS).train()
     with pytest.raises(DataError, match="none of the first 1,024 records is a SequenceExample"):
-        train_input_fn([str(written / "example")], CONTEXT, options=READING, feature_lists=STEPS)
+        Input.rows(
+            [str(written / "example")], CONTEXT, options=READING, feature_lists=STEPS
+        ).train()
     inner = {"words": STEPS["words"]}
     message = "the spec cannot be parsed: Unsupported FixedLenSequenceFeature .* for key 'words'"
     with pytest.raises(UsageError, match=message):
-        train_input_fn([str(written / "sequence")], inner, options=READING, feature_lists={})
+        Input.rows([str(written / "sequence")], inner, options=READING, feature_lists={}).train()
     kept = replace(READING, cache="memory")
     with pytest.raises(UsageError, match="needs features of fixed length; words may vary"):
-        train_input_fn([str(written / "example")], SPEC, options=kept)
+        Input.rows([str(written / "example")], SPEC, options=kept).train()
     with pytest.raises(UsageError, match=r"transform takes tf\.train.Examples: give feature_lists"):
         export_model(
             build_model(), str(tmp_path), label=None, transform=object(), feature_lists=STEPS

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
-from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.pipelines.blocks.config import ImageModelOptions, TableModelOptions
 from penstock.pipelines.blocks.label_facts import LabelFacts
 from penstock.pipelines.blocks.models import image_model, table_model

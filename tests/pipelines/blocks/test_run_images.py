@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError
-from penstock.components.trainer.input.image_options import ImageInputOptions
+from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.components.trainer.options import TrainOptions
 from penstock.pipelines.blocks.run_images import (
     _labels,

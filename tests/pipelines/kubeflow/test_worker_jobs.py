@@ -430,7 +430,6 @@ def test_an_api_that_is_away_for_a_while_ends_nothing(monkeypatch):
 # What the Trainer's own executor runs in each worker. The second kills itself once.
 RUN_FN = """
 import os, signal
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 import keras
@@ -457,10 +456,10 @@ def run_fn(fn_args):
     spec["y"] = tf.io.FixedLenFeature([1], tf.int64)
     trained = penstock.training.train(
         build_model,
-        partial(
-            penstock.training.train_input_fn, str(folder / "rows"), spec, label="y",
+        penstock.training.Input.rows(
+            str(folder / "rows"), spec, label="y",
             options=penstock.training.InputOptions(batch_size=10),
-        ),
+        ).train,
         options=penstock.training.TrainOptions(max_steps=40, checkpoint_every_steps=7),
         model_run_dir=fn_args.model_run_dir,
         resume_dir=str(folder / "resume"),

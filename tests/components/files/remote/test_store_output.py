@@ -15,8 +15,7 @@ from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.files import store_output
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.sharding import ShardOptions
-from penstock.components.trainer.input.files import find_input
-from penstock.components.trainer.input.packed_files import find_packed
+from penstock.components.trainer.input.files import find_input, find_packed
 from penstock.pipelines.cli.main import app
 
 pytestmark = pytest.mark.ci

@@ -21,8 +21,8 @@ from penstock.components.sources.spark.source import Spark
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.manifest import ManifestColumn, read_manifest
 from penstock.components.tfrecord.records import read_records
+from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.rows import eval_input_fn
 
 pytestmark = pytest.mark.ci
 
@@ -231,17 +231,16 @@ def test_feature_lists_train_as_sequence_examples_with_several_labels(spark, tmp
     manifest = write_tfrecords(df, out, splits=ONE_SPLIT, feature_lists=lists)
     assert [column.name for column in manifest.columns] == ["id", "bought", "rating"]
     one = tf.io.FixedLenFeature([1], tf.float32)
-    batches = eval_input_fn(
+    batches = Input.rows(
         out,
         {"id": tf.io.FixedLenFeature([1], tf.int64), "bought": one, "rating": one},
         label=["bought", "rating"],
-        split="train",
         feature_lists={
             "product": tf.io.FixedLenSequenceFeature([], tf.int64),
             "prices": tf.io.RaggedFeature(tf.float32),
         },
         options=InputOptions(batch_size=40),
-    )
+    ).eval(split="train")
     [(features, labels)] = batches
     row = features["id"].numpy()[:, 0].tolist().index(5)
     assert features["product"][row].numpy().tolist() == [5, 5]

@@ -2,8 +2,8 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.trainer.images.serving import decode_features
-from penstock.components.trainer.input.image_options import ImageInputOptions
 from penstock.components.trainer.input.image_storage import StoredImages
+from penstock.components.trainer.input.options import ImageInputOptions
 
 
 def test_features_as_parsed_become_images_as_trained_on():

@@ -39,8 +39,8 @@ WAYS = [
     ("packed", {"shuffle_window_rows": 24}),
     ("packed", {"cache": "memory", "shuffle_window_rows": 24}),
     ("images", {}),
-    ("images", {"shuffle_window_images": 7}),
-    ("images", {"crop": "random", "shuffle_window_images": 7}),
+    ("images", {"shuffle_window_rows": 7}),
+    ("images", {"crop": "random", "shuffle_window_rows": 7}),
     ("images", {"cache": "memory"}),
 ]
 
@@ -61,13 +61,12 @@ def test_every_pass_is_exact_and_goes_on_from_any_step(make_input, kind, options
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_input_than_at_the_start_is_refused(make_input, kind):
     begun = InputStart(seed=1)
-    window = "shuffle_window_images" if kind == "images" else "shuffle_window_rows"
-    make_input(kind, start=begun, **{window: 16})
+    make_input(kind, start=begun, shuffle_window_rows=16)
     message = "the input differs from what was read up to step 4: batch was 10, is 5; restore it"
     with pytest.raises(UsageError, match=message):
-        make_input(kind, batch_size=5, start=InputStart(4, 1, begun.order), **{window: 16})
+        make_input(kind, batch_size=5, start=InputStart(4, 1, begun.order), shuffle_window_rows=16)
     with pytest.raises(UsageError, match=r"step 4: .*window was "):
-        make_input(kind, start=InputStart(4, 1, begun.order), **{window: 64})
+        make_input(kind, start=InputStart(4, 1, begun.order), shuffle_window_rows=64)
 
 
 def test_several_workers_need_the_same_seed_and_no_cache(make_input):

@@ -3,11 +3,16 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.input.files import InputFiles, find_input
-from penstock.components.trainer.input.files import steps_per_epoch as count_steps
+from penstock.components.trainer.input.input import Input
+from penstock.components.trainer.input.options import InputOptions
 
 
 def count_rows(source, *, split):
     return sum(find_input(source, split=split).counted())
+
+
+def epoch_steps(source, batch_size):
+    return Input.rows(source, {}, options=InputOptions(batch_size=batch_size)).steps_per_epoch()
 
 
 def names(found):
@@ -87,8 +92,8 @@ def test_rows_are_counted_with_and_without_a_manifest(tmp_path, data, shards):
 
 
 def test_steps_of_an_epoch_cover_every_row(shards):
-    assert count_steps(shards, batch_size=103) == 1
-    assert count_steps(shards, batch_size=20) == 6
+    assert epoch_steps(shards, 103) == 1
+    assert epoch_steps(shards, 20) == 6
 
 
 def test_each_file_has_exactly_one_worker():

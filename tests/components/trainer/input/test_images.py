@@ -15,14 +15,9 @@ from penstock.components.trainer.input.image_decode import (
     decode_random_part,
     decode_whole,
 )
-from penstock.components.trainer.input.image_options import ImageInputOptions
 from penstock.components.trainer.input.image_storage import StoredImages
-from penstock.components.trainer.input.images import (
-    eval_image_input_fn,
-    image_input_facts,
-    stored_images,
-    train_image_input_fn,
-)
+from penstock.components.trainer.input.input import Input
+from penstock.components.trainer.input.options import ImageInputOptions
 
 COUNT = 23
 
@@ -93,7 +88,7 @@ def labels_of(dataset, batches=None):
 def test_a_pass_has_each_image_once_and_the_next_another_order(source, tmp_path, cache):
     cache_dir = str(tmp_path / "cache") if cache == "disk" else None
     chosen = options(cache=cache, cache_dir=cache_dir)
-    batches = labels_of(train_image_input_fn(source, options=chosen), 14)
+    batches = labels_of(Input.images(source, options=chosen).train(), 14)
     assert {len(batch) for batch in batches} == {5}
     drawn = list(itertools.chain(*batches))
     passes = [drawn[:COUNT], drawn[COUNT : 2 * COUNT], drawn[2 * COUNT : 3 * COUNT]]
@@ -104,7 +99,7 @@ def test_a_pass_has_each_image_once_and_the_next_another_order(source, tmp_path,
 @pytest.mark.parametrize("changes", [{}, {"crop": "random"}, {"cache": "memory"}])
 def test_the_same_seed_gives_the_same_batches(source, changes):
     def batches(seed):
-        return labels_of(train_image_input_fn(source, options=options(seed=seed, **changes)), 9)
+        return labels_of(Input.images(source, options=options(seed=seed, **changes)).train(), 9)
 
     assert batches(1) == batches(1)
     assert batches(1) != batches(2)
@@ -115,7 +110,7 @@ def test_the_same_seed_cuts_the_same_parts(tmp_path):
     source = write(tmp_path, [record(pixels, 0)], shards=1)
 
     def images(seed):
-        data = train_image_input_fn(source, options=options(crop="random", seed=seed))
+        data = Input.images(source, options=options(crop="random", seed=seed)).train()
         return np.concatenate([features["image"] for features, _ in data.take(4)])
 
     np.testing.assert_array_equal(images(1), images(1))
@@ -125,12 +120,12 @@ def test_the_same_seed_cuts_the_same_parts(tmp_path):
 
 def test_fewer_images_than_a_batch_train(tmp_path):
     source = write(tmp_path, [record(plain(number), number) for number in range(2)], shards=2)
-    drawn = list(itertools.chain(*labels_of(train_image_input_fn(source, options=options()), 2)))
+    drawn = list(itertools.chain(*labels_of(Input.images(source, options=options()).train(), 2)))
     assert [sorted(drawn[i : i + 2]) for i in range(0, 10, 2)] == [[0, 1]] * 5
 
 
 def test_evaluation_drops_nothing_and_keeps_its_order(source):
-    dataset = eval_image_input_fn(source, options=options())
+    dataset = Input.images(source, options=options()).eval()
     batches = labels_of(dataset)
     assert [len(batch) for batch in batches] == [5, 5, 5, 5, 3]
     assert sorted(itertools.chain(*batches)) == list(range(COUNT))
@@ -141,7 +136,7 @@ def test_each_worker_reads_files_of_its_own(source):
     parts = []
     for index in range(3):
         context = tf.distribute.InputContext(3, index, 5)
-        data = eval_image_input_fn(source, options=options(), input_context=context)
+        data = Input.images(source, options=options()).eval(input_context=context)
         batches = labels_of(data)
         assert {len(batch) for batch in batches[:-1]} == {1}
         parts += itertools.chain(*batches)
@@ -149,12 +144,12 @@ def test_each_worker_reads_files_of_its_own(source):
 
 
 def test_labels_and_images_can_be_changed(source):
-    data = train_image_input_fn(
+    data = Input.images(
         source,
         options=options(),
         label_fn=lambda raw: raw[:, None] + 100,
         augment=lambda images, seed: 255 - images,
-    )
+    ).train()
     features, label = next(iter(data))
     assert label.shape == (5, 1)
     expected = 255 - 10 * (label.numpy()[:, 0] - 100)
@@ -167,7 +162,7 @@ def test_functions_of_the_user_may_branch_on_tensors(source):
             return images
         return 255 - images
 
-    data = train_image_input_fn(source, options=options(), augment=inverted)
+    data = Input.images(source, options=options(), augment=inverted).train()
     features, label = next(iter(data))
     expected = 255 - 10 * label.numpy()
     np.testing.assert_array_equal(features["image"][:, 0, 0, 0], expected)
@@ -175,14 +170,14 @@ def test_functions_of_the_user_may_branch_on_tensors(source):
 
 def test_several_labels_are_a_mapping_by_name(source):
     labels = ["image/class/label", "image/height"]
-    data = eval_image_input_fn(source, options=options(), label=labels)
+    data = Input.images(source, options=options(), label=labels).eval()
     _, found = next(iter(data))
     assert sorted(found) == labels
     assert found["image/height"].numpy().tolist() == [4] * 5
 
 
 def test_the_facts_of_an_input(source):
-    facts = image_input_facts(source, options=options(cache="memory"))
+    facts = Input.images(source, options=options(cache="memory")).facts()
     assert (facts.kind, facts.files, facts.rows, facts.columns) == ("images", 3, 23, 2)
     assert (facts.batch_rows, facts.cache, facts.compressed) == (5, "memory", False)
 
@@ -201,7 +196,7 @@ def test_a_whole_image_is_cut_to_its_middle_or_stretched(tmp_path, kind, fit, ex
     source = write(tmp_path, [record(ROWS, 0, kind)], shards=1)
     for channels in (1, 3):
         chosen = options(fit=fit, channels=channels)
-        [(features, _)] = eval_image_input_fn(source, options=chosen)
+        [(features, _)] = Input.images(source, options=chosen).eval()
         image = features["image"].numpy()[0]
         np.testing.assert_array_equal(image, np.repeat(np.array(expected)[..., None], channels, -1))
 
@@ -212,8 +207,8 @@ def test_images_of_the_wanted_size_are_taken_as_they_are(tmp_path):
     source = write(tmp_path, [record(noise, 0, "RAW"), record(other, 1, "RAW")], shards=1)
     sizes = ("image/height", "image/width")
     stored = StoredImages("image/encoded", "bytes", tf.uint8, 3, sizes, (2, 2))
-    assert stored_images(source, options=options()) == {"image": stored}
-    [(features, _)] = eval_image_input_fn(source, options=options())
+    assert Input.images(source, options=options()).stored() == {"image": stored}
+    [(features, _)] = Input.images(source, options=options()).eval()
     np.testing.assert_array_equal(features["image"][0], noise)
     np.testing.assert_array_equal(features["image"][1][..., 0], [[100, 200], [150, 250]])
 
@@ -222,7 +217,7 @@ def test_colours_become_gray(tmp_path):
     pixels = np.full((2, 2, 3), (255, 0, 0), np.uint8)
     for kind in ("PNG", "RAW"):
         source = write(tmp_path / kind, [record(pixels, 0, kind)], shards=1)
-        [(features, _)] = eval_image_input_fn(source, options=options(channels=1))
+        [(features, _)] = Input.images(source, options=options(channels=1)).eval()
         assert np.unique(features["image"]).tolist() == [76]  # 0.299 of 255
 
 
@@ -265,7 +260,7 @@ def test_a_large_jpeg_is_decoded_to_means_of_its_pixels(tmp_path, crop):
             height=16, width=16, fit="stretch", batch_size=1, scaled_decode=scaled,
             crop=crop, min_crop_area=0.9, seed=1,
         )  # fmt: skip
-        data = train_image_input_fn(source, options=chosen, image="picture", label="kind")
+        data = Input.images(source, options=chosen, image="picture", label="kind").train()
         found[scaled] = next(iter(data))[0]["image"].numpy()[0, ..., 0]
     assert found[False].std() > 20  # about each fifth column, and not those between
     assert found[True].std() < 10
@@ -317,10 +312,10 @@ def test_images_of_others_are_read_by_the_names_of_their_features(tmp_path, firs
     source = write(tmp_path, [foreign(n, one) for n, one in enumerate(images)], shards=1)
     named = {"image": "image", "label": "label"}
     stored = StoredImages("image", first_size=size)
-    assert stored_images(source, options=options(), **named) == {"image": stored}
-    data = eval_image_input_fn(source, options=options(), **named)
+    assert Input.images(source, options=options(), **named).stored() == {"image": stored}
+    data = Input.images(source, options=options(), **named).eval()
     assert labels_of(data) == [[0, 1, 2, 3, 4]]
-    batches = labels_of(train_image_input_fn(source, options=options(seed=1), **named), 2)
+    batches = labels_of(Input.images(source, options=options(seed=1), **named).train(), 2)
     assert [sorted(batch) for batch in batches] == [[0, 1, 2, 3, 4]] * 2
 
 
@@ -340,7 +335,7 @@ def test_a_record_without_the_named_features_is_refused(tmp_path, named, reason)
         "their features, as in image='image' and label='label', or write it with "
     )
     with pytest.raises(DataError, match=expected):
-        eval_image_input_fn(source, options=options(), **named)
+        Input.images(source, options=options(), **named).eval()
 
 
 # Pixels of others, without a header of their own.
@@ -379,7 +374,7 @@ def test_pixels_are_read_as_they_are(tmp_path, features, channels, expected):
     source = write(tmp_path, [example(**features, label=ints(1))], shards=1)
     named = {"image": "image", "label": "label"}
     chosen = options(batch_size=1, channels=channels)
-    [(found, label)] = eval_image_input_fn(source, options=chosen, **named)
+    [(found, label)] = Input.images(source, options=chosen, **named).eval()
     assert found["image"].dtype == expected.dtype
     np.testing.assert_array_equal(found["image"][0], expected)
     assert label.numpy().tolist() == [1]
@@ -399,7 +394,7 @@ def test_several_images_of_a_row_are_called_by_their_names_and_cut_alike(tmp_pat
     for changes in ({}, {"crop": "random"}, {"cache": "memory"}):
         chosen = options(height=6, width=6, batch_size=4, seed=1, **changes)
         augment = None if changes else (lambda images, seed: images[:, ::-1])
-        data = train_image_input_fn(source, options=chosen, augment=augment, **named)
+        data = Input.images(source, options=chosen, augment=augment, **named).train()
         features, label = next(iter(data))
         assert {name: image.dtype for name, image in features.items()} == {
             "left": tf.uint8,
@@ -420,16 +415,19 @@ def test_several_images_of_a_row_are_called_by_their_names_and_cut_alike(tmp_pat
 def test_pixels_of_another_number_are_refused(tmp_path, image, reason):
     source = write(tmp_path, [example(image=image, label=ints(1))], shards=1)
     with pytest.raises(DataError, match=reason):
-        eval_image_input_fn(source, options=options(), image="image", label="label")
+        Input.images(source, options=options(), image="image", label="label").eval()
 
 
 def test_floats_are_not_augmented_in_the_input(tmp_path):
     source = write(tmp_path, [example(image=floats(RED.ravel()), label=ints(1))], shards=1)
     with pytest.raises(TypeError, match="augment floats in the model, not in the input"):
-        train_image_input_fn(
-            source, options=options(channels=1), image="image", label="label",
+        Input.images(
+            source,
+            options=options(channels=1),
+            image="image",
+            label="label",
             augment=augment_in_input(AugmentOptions(flip_horizontal=True), channels=1),
-        )  # fmt: skip
+        ).train()
 
 
 # What is refused.
@@ -439,12 +437,12 @@ def test_records_of_something_else_are_refused(tmp_path):
     example = tf.train.Example(features=tf.train.Features(feature={"fare": ints(1)}))
     source = write(tmp_path, [example.SerializeToString()], shards=1)
     with pytest.raises(DataError, match="the first record is not an image with a label"):
-        train_image_input_fn(source, options=options())
+        Input.images(source, options=options()).train()
 
 
 def test_shards_without_records_are_refused(tmp_path):
     with pytest.raises(DataError, match="zero bytes; an empty shard"):
-        train_image_input_fn(write(tmp_path, []), options=options())
+        Input.images(write(tmp_path, []), options=options()).train()
 
 
 @pytest.mark.parametrize("cache", ["memory", "disk"])
@@ -453,7 +451,7 @@ def test_a_cache_that_does_not_fit_is_refused_with_the_numbers(source, tmp_path,
     huge = options(height=300_000, width=300_000, cache=cache, cache_dir=cache_dir)
     other = "'disk'" if cache == "memory" else "'memory'"
     with pytest.raises(UsageError) as error:
-        train_image_input_fn(source, options=huge)
+        Input.images(source, options=huge).train()
     text = str(error.value)
     assert text.startswith(f"cache '{cache}': 23 images of 300000x300000x3 take 5783.51 GiB, and ")
     assert text.endswith(
@@ -495,7 +493,7 @@ def test_a_cache_folder_that_cannot_be_written_is_named(source, tmp_path):
     (tmp_path / "file").touch()
     chosen = options(cache="disk", cache_dir=str(tmp_path / "file"))
     with pytest.raises(DataError, match=r"file: cannot be written \(File exists\); name a folder"):
-        train_image_input_fn(source, options=chosen)
+        Input.images(source, options=chosen).train()
 
 
 @pytest.mark.parametrize(
@@ -508,7 +506,7 @@ def test_a_cache_folder_that_cannot_be_written_is_named(source, tmp_path):
         ({"cache": "gpu"}, "cache must be one of none, memory, disk, got 'gpu'"),
         ({"cache": "disk"}, "cache_dir and cache 'disk' go together"),
         ({"cache_dir": "/x"}, "cache_dir and cache 'disk' go together"),
-        ({"cache": "memory", "crop": "random"}, "crop 'random' cuts them anew each time"),
+        ({"cache": "memory", "crop": "random"}, "crop 'random' cuts them differently each time"),
         ({"min_crop_area": 0.0}, "min_crop_area must be within 0..1, got 0.0"),
         ({"seed": 2**63}, "seed must be a 64-bit integer or None"),
         ({"private_threads": 0}, "private_threads must be an integer of at least 1, got 0"),

@@ -10,9 +10,8 @@ from penstock.components.packing.options import ImageColumn, PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.components.trainer.input.files import find_input
+from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.packed import packed_eval_input_fn, packed_train_input_fn
-from penstock.components.trainer.input.rows import eval_input_fn
 
 ROWS = 103
 PIXELS = (5, 7, 3)
@@ -75,7 +74,7 @@ def flat(batches):
 
 
 def test_a_pass_of_training_has_each_row_once_and_the_next_another_order(either):
-    rows = flat(rows_of(packed_train_input_fn(either, options=InputOptions(batch_size=10)), 31))
+    rows = flat(rows_of(Input.packed(either, options=InputOptions(batch_size=10)).train(), 31))
     passes = [rows[:103], rows[103:206], rows[206:309]]
     assert [sorted(rows) for rows in passes] == [list(range(103))] * 3
     assert passes[0] != passes[1] != passes[2]
@@ -83,8 +82,8 @@ def test_a_pass_of_training_has_each_row_once_and_the_next_another_order(either)
 
 def test_windows_mix_the_rows_of_blocks(packed):
     options = InputOptions(batch_size=8, shuffle_window_rows=32, seed=3)
-    first = flat(rows_of(packed_eval_input_fn(packed, options=options, split="train"), 1))
-    for batch in rows_of(packed_train_input_fn(packed, options=options), 12):
+    first = flat(rows_of(Input.packed(packed, options=options).eval(split="train"), 1))
+    for batch in rows_of(Input.packed(packed, options=options).train(), 12):
         assert sorted(batch) != sorted(first)
 
 
@@ -93,7 +92,7 @@ def test_a_window_has_as_many_rows_as_the_options_say(images):
 
     def first(window):
         options = InputOptions(batch_size=10, shuffle_window_rows=window, seed=1)
-        return flat(rows_of(packed_train_input_fn(images, options=options), 5))
+        return flat(rows_of(Input.packed(images, options=options).train(), 5))
 
     assert sorted(first(50)) == sorted(first(1))
     assert first(50) != first(1)
@@ -103,7 +102,7 @@ def test_a_window_has_as_many_rows_as_the_options_say(images):
 def test_the_same_seed_gives_the_same_batches(either):
     def batches(seed):
         options = InputOptions(batch_size=10, shuffle_window_rows=32, seed=seed)
-        return rows_of(packed_train_input_fn(either, options=options), 25)
+        return rows_of(Input.packed(either, options=options).train(), 25)
 
     assert batches(1) == batches(1)
     assert batches(1) != batches(2)
@@ -112,7 +111,7 @@ def test_the_same_seed_gives_the_same_batches(either):
 @pytest.mark.parametrize("stacked", [True, False])
 def test_batches_that_are_kept_stay_as_they_were(either, stacked):
     """Their memory is used again once they are gone, not before."""
-    dataset = packed_train_input_fn(either, options=InputOptions(batch_size=10), stacked=stacked)
+    dataset = Input.packed(either, options=InputOptions(batch_size=10), stacked=stacked).train()
     batches = iter(dataset)
     kept = list(itertools.islice(batches, 12))
     before = [tf.nest.map_structure(lambda part: part.numpy().tolist(), one) for one in kept]
@@ -124,7 +123,7 @@ def test_batches_that_are_kept_stay_as_they_were(either, stacked):
 
 def test_rows_that_are_cached_come_in_the_order_of_others(packed):
     batches = [
-        rows_of(packed_train_input_fn(packed, options=options), 3)
+        rows_of(Input.packed(packed, options=options).train(), 3)
         for cache in ("none", "memory")
         for options in [InputOptions(batch_size=103, cache=cache, seed=1)]
     ]
@@ -136,7 +135,7 @@ def test_a_cache_that_does_not_fit_is_refused(packed, monkeypatch):
     with pytest.raises(
         UsageError, match=r"cache 'memory': packed shards of [\d,]+ bytes take 0.00"
     ):
-        packed_train_input_fn(packed, options=InputOptions(batch_size=1, cache="memory"))
+        Input.packed(packed, options=InputOptions(batch_size=1, cache="memory")).train()
 
 
 def test_remote_shards_are_read_from_copies_that_are_checked(packed):
@@ -145,7 +144,7 @@ def test_remote_shards_are_read_from_copies_that_are_checked(packed):
     for name in names:
         tf.io.gfile.copy(f"{packed}/{name}", f"ram://packed/{name}", overwrite=True)
     options = InputOptions(batch_size=50)
-    dataset = packed_eval_input_fn("ram://packed", options=options, split="train")
+    dataset = Input.packed("ram://packed", options=options).eval(split="train")
     assert sorted(flat(rows_of(dataset))) == list(range(103))
     with tf.io.gfile.GFile(f"ram://packed/{FIRST}", "rb") as file:
         data = bytearray(file.read())
@@ -154,14 +153,14 @@ def test_remote_shards_are_read_from_copies_that_are_checked(packed):
     with tf.io.gfile.GFile(f"ram://packed/{FIRST}", "wb") as file:
         file.write(bytes(data))
     with pytest.raises(DataError, match=r"record 0 at offset 0: payload of .* the record is damag"):
-        packed_eval_input_fn("ram://packed", options=options, split="train")
+        Input.packed("ram://packed", options=options).eval(split="train")
 
 
 def test_more_shards_than_files_may_be_open(rows, tmp_path, monkeypatch):
     monkeypatch.setattr("penstock.components.trainer.input.packed_rows._MAX_MAPS", 2)
     monkeypatch.setattr("penstock.components.trainer.input.packed_rows._MAX_VIEWS", 2)
     pack(str(rows), tmp_path / "p", PackOptions(block_rows=3, shards=ShardOptions(shards=20)))
-    dataset = packed_train_input_fn(str(tmp_path / "p"), options=InputOptions(batch_size=103))
+    dataset = Input.packed(str(tmp_path / "p"), options=InputOptions(batch_size=103)).train()
     assert [sorted(batch) for batch in rows_of(dataset, 2)] == [list(range(103))] * 2
 
 
@@ -170,7 +169,7 @@ def test_shards_that_are_not_in_blocks_as_the_manifest_says_are_refused(packed, 
     path = folder / "manifest.json"
     path.write_text(path.read_text().replace('"block_rows": 8', '"block_rows": 16'))
     with pytest.raises(DataError) as error:
-        packed_train_input_fn(str(folder), options=InputOptions(batch_size=1))
+        Input.packed(str(folder), options=InputOptions(batch_size=1)).train()
     assert str(error.value) == (
         f"{folder}/{FIRST}: 4 blocks, where 25 rows in blocks of 16 make 2; pack again"
     )
@@ -179,7 +178,7 @@ def test_shards_that_are_not_in_blocks_as_the_manifest_says_are_refused(packed, 
 @pytest.mark.parametrize("batch_size", [1, 10, 103, 500])
 def test_evaluation_drops_nothing_and_keeps_its_order(either, batch_size):
     options = InputOptions(batch_size=batch_size)
-    dataset = packed_eval_input_fn(either, options=options, split="train")
+    dataset = Input.packed(either, options=options).eval(split="train")
     batches = rows_of(dataset)
     assert sorted(flat(batches)) == list(range(103))
     assert {len(batch) for batch in batches[:-1]} <= {batch_size}
@@ -190,9 +189,9 @@ def test_evaluation_drops_nothing_and_keeps_its_order(either, batch_size):
 def test_features_are_those_of_the_row_examples(rows, packed, data):
     options = InputOptions(batch_size=103)
     plain, plain_y = next(
-        iter(eval_input_fn(str(rows), data.spec, options=options, label="y", split="train"))
+        iter(Input.rows(str(rows), data.spec, options=options, label="y").eval(split="train"))
     )
-    found, y = next(iter(packed_eval_input_fn(packed, options=options, label="y", split="train")))
+    found, y = next(iter(Input.packed(packed, options=options, label="y").eval(split="train")))
     assert {n: (t.dtype, t.shape) for n, t in found.items()} == {
         n: (t.dtype, t.shape) for n, t in plain.items()
     }
@@ -207,7 +206,7 @@ def test_features_are_those_of_the_row_examples(rows, packed, data):
 def test_stacked_columns_stay_together_without_the_label(packed):
     options = InputOptions(batch_size=103)
     features, y = next(
-        iter(packed_eval_input_fn(packed, options=options, label="y", split="train", stacked=True))
+        iter(Input.packed(packed, options=options, label="y", stacked=True).eval(split="train"))
     )
     assert {n: (t.dtype, t.shape.as_list()) for n, t in features.items()} == {
         "int64": (tf.int64, [103, 1]),
@@ -219,9 +218,10 @@ def test_stacked_columns_stay_together_without_the_label(packed):
     assert y.numpy().ravel().tolist() == (rows % 2).tolist()
 
 
-@pytest.mark.parametrize("read", [packed_eval_input_fn, packed_train_input_fn])
+@pytest.mark.parametrize("read", ["eval", "train"])
 def test_images_come_with_their_rows(images, read):
-    batch = next(iter(read(images, options=InputOptions(batch_size=103), split="train")))
+    data = Input.packed(images, options=InputOptions(batch_size=103))
+    batch = next(iter(getattr(data, read)(split="train")))
     assert batch["image"].shape == (103, *PIXELS)
     assert batch["image"].dtype == tf.uint8
     for row, image in zip(batch["row"].numpy().ravel(), batch["image"].numpy(), strict=True):
@@ -248,9 +248,7 @@ def test_lists_are_sparse_as_those_of_row_examples_are(tmp_path):
             out.write(proto(i))
     pack(str(tmp_path / "rows"), tmp_path / "packed", PackOptions(block_rows=2))
     options = InputOptions(batch_size=5)
-    batch = next(
-        iter(packed_eval_input_fn(str(tmp_path / "packed"), options=options, split="train"))
-    )
+    batch = next(iter(Input.packed(str(tmp_path / "packed"), options=options).eval(split="train")))
     assert isinstance(batch["n"], tf.SparseTensor)
     numbers = tf.RaggedTensor.from_sparse(batch["n"]).to_list()
     assert sorted(numbers) == [[], [0], [0, 1], [0, 1, 2], [0, 1, 2, 3]]
@@ -264,23 +262,20 @@ def test_workers_share_the_rows(either, workers):
     for worker in range(workers):
         context = tf.distribute.InputContext(workers, worker, 1)
         options = InputOptions(batch_size=7)
-        dataset = packed_eval_input_fn(
-            either, options=options, split="train", input_context=context
-        )
+        dataset = Input.packed(either, options=options).eval(split="train", input_context=context)
         found += flat(rows_of(dataset))
     assert sorted(found) == list(range(103))
 
 
 def test_some_columns_of_a_type_are_read_without_the_others(images):
     options = InputOptions(batch_size=103)
-    for read in (packed_eval_input_fn, packed_train_input_fn):
+    for read in ("eval", "train"):
         found = {}
         for stacked in (False, True):
-            dataset = read(
-                images, options=options, split="train", columns=["filename"], label="row",
-                stacked=stacked,
-            )  # fmt: skip
-            found[stacked], rows = next(iter(dataset))
+            data = Input.packed(
+                images, options=options, columns=["filename"], label="row", stacked=stacked
+            )
+            found[stacked], rows = next(iter(getattr(data, read)(split="train")))
             words = found[stacked]["string" if stacked else "filename"].numpy().ravel().tolist()
             assert words == [b"%d.png" % row for row in rows.numpy().ravel()]
         assert {name: list(features) for name, features in found.items()} == {
@@ -290,14 +285,13 @@ def test_some_columns_of_a_type_are_read_without_the_others(images):
 
 @pytest.mark.parametrize("stacked", [False, True])
 def test_several_labels_are_a_mapping_by_name(packed, stacked):
-    dataset = packed_eval_input_fn(
+    dataset = Input.packed(
         packed,
         options=InputOptions(batch_size=103),
-        split="train",
         label=["row", "y"],
         columns=["x"],
         stacked=stacked,
-    )
+    ).eval(split="train")
     features, labels = next(iter(dataset))
     assert list(features) == (["float32"] if stacked else ["x"])
     rows = labels["row"].numpy().ravel()
@@ -308,8 +302,8 @@ def test_workers_train_on_rows_of_their_own(either):
     batches = []
     for worker in range(2):
         context = tf.distribute.InputContext(2, worker, 2)
-        dataset = packed_train_input_fn(
-            either, options=InputOptions(batch_size=20, seed=1), input_context=context
+        dataset = Input.packed(either, options=InputOptions(batch_size=20, seed=1)).train(
+            input_context=context
         )
         batches.append(rows_of(dataset, 16))
     assert {len(batch) for batch in batches[0] + batches[1]} == {10}
@@ -323,20 +317,18 @@ def test_workers_train_on_rows_of_their_own(either):
 def test_the_pattern_that_tfx_hands_over_is_read_by_the_manifest(packed):
     source = [f"{packed}/Split-train/*"]
     options = InputOptions(batch_size=50)
-    assert sorted(flat(rows_of(packed_eval_input_fn(source, options=options)))) == list(range(103))
+    assert sorted(flat(rows_of(Input.packed(source, options=options).eval()))) == list(range(103))
 
 
 def test_rows_and_packed_records_are_not_taken_for_each_other(rows, packed):
     with pytest.raises(UsageError) as error:
-        packed_train_input_fn(str(rows), options=InputOptions(batch_size=1))
+        Input.packed(str(rows), options=InputOptions(batch_size=1)).train()
     assert str(error.value) == (
-        f"{rows}: holds row Examples; read them with train_input_fn, or pack them"
+        f"{rows}: holds row Examples; read them with Input.rows, or pack them"
     )
     with pytest.raises(UsageError) as error:
         find_input(packed, split="train")
-    assert str(error.value) == (
-        f"{packed}: holds packed records; read them with packed_train_input_fn"
-    )
+    assert str(error.value) == (f"{packed}: holds packed records; read them with Input.packed")
 
 
 def test_a_stock_parser_refuses_a_block(packed):
@@ -355,17 +347,17 @@ def test_missing_and_cut_shards_are_named(copy):
     data = (copy / FIRST).read_bytes()
     (copy / FIRST).write_bytes(data[:-1])
     with pytest.raises(DataError) as error:
-        packed_train_input_fn(str(copy), options=options)
+        Input.packed(str(copy), options=options).train()
     assert str(error.value) == (
         f"{copy}/{FIRST}: shard has {len(data) - 1} bytes, the manifest says {len(data)}; "
         "it was cut or altered, write it again"
     )
     (copy / FIRST).unlink()
     with pytest.raises(DataError, match=f"{copy}/{FIRST}: shard is missing; the manifest lists it"):
-        packed_train_input_fn(str(copy), options=options)
+        Input.packed(str(copy), options=options).train()
     (copy / "manifest.json").unlink()
     with pytest.raises(DataError, match=r"no manifest.json; the shards were never finished"):
-        packed_train_input_fn(str(copy), options=options)
+        Input.packed(str(copy), options=options).train()
 
 
 def test_a_flipped_bit_of_a_map_is_found_before_training(images, tmp_path):
@@ -375,26 +367,26 @@ def test_a_flipped_bit_of_a_map_is_found_before_training(images, tmp_path):
     data[5000] ^= 1
     path.write_bytes(data)
     with pytest.raises(DataError, match=r"00001-of-00003: sha256 .*; the content was altered"):
-        packed_train_input_fn(str(folder), options=InputOptions(batch_size=1))
+        Input.packed(str(folder), options=InputOptions(batch_size=1)).train()
 
 
 def test_labels_and_splits_that_do_not_exist_are_named(packed):
     options = InputOptions(batch_size=1)
     with pytest.raises(UsageError) as error:
-        packed_train_input_fn(packed, options=options, label="z")
+        Input.packed(packed, options=options, label="z").train()
     assert str(error.value) == "label 'z' is not a feature; there are name, row, x, y"
     with pytest.raises(UsageError) as error:
-        packed_eval_input_fn(packed, options=options)
+        Input.packed(packed, options=options).eval()
     assert str(error.value) == f"{packed}: no split 'eval'; it has train"
     with pytest.raises(UsageError, match="packed records are read by their manifest: give their"):
-        packed_train_input_fn(["a", "b"], options=options)
+        Input.packed(["a", "b"], options=options).train()
 
 
 def test_columns_that_are_not_wanted_are_not_read(either):
     options = InputOptions(batch_size=103)
-    (batch,) = packed_eval_input_fn(either, options=options, split="train", columns=["row"])
+    (batch,) = Input.packed(either, options=options, columns=["row"]).eval(split="train")
     assert list(batch) == ["row"]
-    batch = next(iter(packed_train_input_fn(either, options=options, columns=["row"])))
+    batch = next(iter(Input.packed(either, options=options, columns=["row"]).train()))
     assert sorted(batch["row"].numpy().ravel()) == list(range(103))
     with pytest.raises(UsageError, match="column 'z' is not packed; there are "):
-        packed_train_input_fn(either, options=options, columns=["z"])
+        Input.packed(either, options=options, columns=["z"]).train()

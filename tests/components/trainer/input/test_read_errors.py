@@ -1,9 +1,8 @@
 import pytest
 
 from penstock.components.errors import DataError
+from penstock.components.trainer.input.input import Input, damage_in
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.read_errors import damage_in
-from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
 
@@ -15,8 +14,8 @@ def test_a_record_damaged_under_training_is_named_with_its_shard(tmp_path, data,
     source = [str(tmp_path / "Split-train" / "*")]
     spec = {name: data.spec[name] for name in ("x", "y")}
     options = InputOptions(batch_size=8, seed=1)
-    broken = train_input_fn(source, spec, options=options, label="y")
-    whole = eval_input_fn(source, spec, options=options, label="y")
+    broken = Input.rows(source, spec, options=options, label="y").train()
+    whole = Input.rows(source, spec, options=options, label="y").eval()
     assert damage_in(broken, whole, None) is None
     altered = bytearray(shards[1].read_bytes())
     altered[-10] ^= 1

@@ -7,8 +7,8 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.input import cache
 from penstock.components.trainer.input import rows as rows_module
+from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.rows import eval_input_fn, train_input_fn
 
 
 def rows_of(dataset, batches=None):
@@ -30,7 +30,7 @@ def worker(count, index):
 @pytest.mark.parametrize("cache", ["none", "memory"])
 def test_a_pass_of_training_has_each_row_once_and_the_next_another_order(shards, data, cache):
     options = InputOptions(batch_size=10, cache=cache)
-    batches = rows_of(train_input_fn(shards, data.spec, options=options), 31)
+    batches = rows_of(Input.rows(shards, data.spec, options=options).train(), 31)
     assert {len(batch) for batch in batches} == {10}
     rows = flat(batches)
     passes = [rows[:103], rows[103:206], rows[206:309]]
@@ -41,7 +41,7 @@ def test_a_pass_of_training_has_each_row_once_and_the_next_another_order(shards,
 
 def test_windows_smaller_than_the_data_mix_all_files(shards, data):
     options = InputOptions(batch_size=8, shuffle_window_rows=16, interleave_files=4, seed=7)
-    rows = flat(rows_of(train_input_fn(shards, data.spec, options=options), 13))[:103]
+    rows = flat(rows_of(Input.rows(shards, data.spec, options=options).train(), 13))[:103]
     assert sorted(rows) == list(range(103))
     # The first window has rows of every shard that has some.
     assert {(row >= 37) + (row >= 90) for row in rows[:16]} == {0, 1, 2}
@@ -51,7 +51,7 @@ def test_windows_smaller_than_the_data_mix_all_files(shards, data):
 def test_the_same_seed_gives_the_same_batches(shards, data, cache):
     def batches(seed):
         options = InputOptions(batch_size=10, shuffle_window_rows=32, seed=seed, cache=cache)
-        return rows_of(train_input_fn(shards, data.spec, options=options), 25)
+        return rows_of(Input.rows(shards, data.spec, options=options).train(), 25)
 
     assert batches(1) == batches(1)
     assert batches(1) != batches(2)
@@ -71,7 +71,7 @@ def test_small_batches_are_parsed_together_and_stay_the_same(shards, data, monke
         sizes.clear()
         monkeypatch.setattr(rows_module, "_PARSED_ROWS", rows_together)
         options = InputOptions(batch_size=10, seed=1)
-        found = train_input_fn(shards, data.spec, options=options, label="y").take(25)
+        found = Input.rows(shards, data.spec, options=options, label="y").train().take(25)
         assert found.element_spec[0]["row"].shape == (10, 1)
         return [(features["row"].numpy().tolist(), y.numpy().tolist()) for features, y in found]
 
@@ -86,13 +86,13 @@ def test_fewer_rows_than_a_batch_train(tmp_path, data, cache):
     data.write_shards(tmp_path, (1, 2))
     options = InputOptions(batch_size=7, cache=cache)
     source = [str(tmp_path / "Split-train" / "*")]
-    rows = flat(rows_of(train_input_fn(source, data.spec, options=options), 3))
+    rows = flat(rows_of(Input.rows(source, data.spec, options=options).train(), 3))
     assert [sorted(rows[i : i + 3]) for i in range(0, 21, 3)] == [[0, 1, 2]] * 7
 
 
 @pytest.mark.parametrize("batch_size", [1, 10, 103, 500])
 def test_evaluation_drops_nothing_and_keeps_its_order(shards, data, batch_size):
-    dataset = eval_input_fn(shards, data.spec, options=InputOptions(batch_size=batch_size))
+    dataset = Input.rows(shards, data.spec, options=InputOptions(batch_size=batch_size)).eval()
     batches = rows_of(dataset)
     assert sorted(flat(batches)) == list(range(103))
     assert {len(batch) for batch in batches[:-1]} <= {batch_size}
@@ -102,7 +102,7 @@ def test_evaluation_drops_nothing_and_keeps_its_order(shards, data, batch_size):
 
 def test_the_label_and_defaults_come_apart_from_the_features(shards, data):
     options = InputOptions(batch_size=103)
-    features, label = next(iter(eval_input_fn(shards, data.spec, options=options, label="y")))
+    features, label = next(iter(Input.rows(shards, data.spec, options=options, label="y").eval()))
     order = features["row"].numpy().ravel()
     assert sorted(features) == ["name", "row", "x"]
     assert label.numpy().ravel().tolist() == [row % 2 for row in order]
@@ -114,7 +114,7 @@ def test_the_label_and_defaults_come_apart_from_the_features(shards, data):
 
 def test_several_labels_are_a_mapping_by_name(shards, data):
     options = InputOptions(batch_size=103)
-    data_set = eval_input_fn(shards, data.spec, options=options, label=["y", "x"])
+    data_set = Input.rows(shards, data.spec, options=options, label=["y", "x"]).eval()
     features, labels = next(iter(data_set))
     assert (sorted(features), sorted(labels)) == (["name", "row"], ["x", "y"])
     order = features["row"].numpy().ravel()
@@ -122,16 +122,18 @@ def test_several_labels_are_a_mapping_by_name(shards, data):
 
 
 def test_training_batches_have_a_fixed_shape(shards, data):
-    spec = train_input_fn(
-        shards, data.spec, options=InputOptions(batch_size=10), label="y"
-    ).element_spec
+    spec = (
+        Input.rows(shards, data.spec, options=InputOptions(batch_size=10), label="y")
+        .train()
+        .element_spec
+    )
     assert spec[0]["x"] == tf.TensorSpec([10, 1], tf.float32)
     assert spec[1] == tf.TensorSpec([10, 1], tf.int64)
 
 
 def test_sparse_features_pass_through(shards, data):
     spec = {**data.spec, "name": tf.io.VarLenFeature(tf.string)}
-    features = next(iter(train_input_fn(shards, spec, options=InputOptions(batch_size=9))))
+    features = next(iter(Input.rows(shards, spec, options=InputOptions(batch_size=9)).train()))
     rows = features["row"].numpy().ravel().tolist()
     assert features["name"].values.numpy().tolist() == [b"n%d" % row for row in rows if row % 3]
 
@@ -140,7 +142,7 @@ def test_gzip_and_plain_files_are_read_together(tmp_path, data):
     data.write_shards(tmp_path / "a", (5,), "GZIP")
     data.write_shards(tmp_path / "b", (4,))
     source = [str(tmp_path / "a" / "*" / "*"), str(tmp_path / "b" / "*" / "*")]
-    batches = rows_of(eval_input_fn(source, data.spec, options=InputOptions(batch_size=20)))
+    batches = rows_of(Input.rows(source, data.spec, options=InputOptions(batch_size=20)).eval())
     assert batches == [[0, 1, 2, 3, 4, 0, 1, 2, 3]]
 
 
@@ -149,7 +151,9 @@ def test_workers_share_the_files(tmp_path, data):
     source = [str(tmp_path / "Split-train" / "*")]
     options = InputOptions(batch_size=4)
     parts = [
-        flat(rows_of(eval_input_fn(source, data.spec, options=options, input_context=worker(2, i))))
+        flat(
+            rows_of(Input.rows(source, data.spec, options=options).eval(input_context=worker(2, i)))
+        )
         for i in (0, 1)
     ]
     assert sorted(parts[0]) == [*range(6), *range(13, 21)]
@@ -162,7 +166,9 @@ def test_workers_share_each_pass_whatever_the_number_of_files(tmp_path, data, sh
     source = [str(tmp_path / "Split-train" / "*")]
     options = InputOptions(batch_size=9, seed=1)
     given = [
-        flat(rows_of(train_input_fn(source, data.spec, options=options, input_context=context), 20))
+        flat(
+            rows_of(Input.rows(source, data.spec, options=options).train(input_context=context), 20)
+        )
         for context in (worker(3, 0), worker(3, 1), worker(3, 2))
     ]
     for begin in range(0, 60, 10):
@@ -172,18 +178,15 @@ def test_workers_share_each_pass_whatever_the_number_of_files(tmp_path, data, sh
 def test_too_few_files_for_the_workers_of_an_evaluation_are_refused(tmp_path, data):
     data.write_shards(tmp_path, (6, 7))
     with pytest.raises(DataError, match="2 files for 4 workers: write at least 4 shards"):
-        eval_input_fn(
-            [str(tmp_path / "Split-train" / "*")],
-            data.spec,
-            options=InputOptions(batch_size=4),
-            input_context=worker(4, 0),
-        )
+        Input.rows(
+            [str(tmp_path / "Split-train" / "*")], data.spec, options=InputOptions(batch_size=4)
+        ).eval(input_context=worker(4, 0))
 
 
 def test_a_cache_that_does_not_fit_is_refused_with_the_numbers(shards, data, monkeypatch):
     monkeypatch.setattr(cache, "free_memory_bytes", lambda: 3000)
     with pytest.raises(UsageError) as error:
-        train_input_fn(shards, data.spec, options=InputOptions(batch_size=4, cache="memory"))
+        Input.rows(shards, data.spec, options=InputOptions(batch_size=4, cache="memory")).train()
     assert str(error.value) == (
         "cache 'memory': 103 rows of about 46 bytes take 0.00 GiB, and 0.00 GiB may be taken of "
         "what is free; use cache 'none', or pack the rows"
@@ -225,16 +228,15 @@ def test_what_does_not_fit_is_said_at_once(shards, data, options, arguments, err
     options = InputOptions(**{"batch_size": 4, **options})
     arguments = {"spec": data.spec, "options": options, **arguments}
     with pytest.raises(error, match=re.escape(message)):
-        train_input_fn(shards, arguments.pop("spec"), **arguments)
+        Input.rows(shards, arguments.pop("spec"), **arguments).train()
 
 
-@pytest.mark.parametrize("input_fn", [train_input_fn, eval_input_fn])
-def test_an_empty_input_is_an_error(tmp_path, data, input_fn):
+@pytest.mark.parametrize("method", ["train", "eval"])
+def test_an_empty_input_is_an_error(tmp_path, data, method):
     data.write_shards(tmp_path, (0, 0))
+    source = [str(tmp_path / "Split-train" / "*")]
     with pytest.raises(DataError, match=r"-00000-of-00002: zero bytes; an empty shard"):
-        input_fn(
-            [str(tmp_path / "Split-train" / "*")], data.spec, options=InputOptions(batch_size=4)
-        )
+        getattr(Input.rows(source, data.spec, options=InputOptions(batch_size=4)), method)()
 
 
 def test_sequence_examples_are_refused(tmp_path, data):
@@ -245,7 +247,7 @@ def test_sequence_examples_are_refused(tmp_path, data):
         writer.write(message.SerializeToString())
     spec = {"steps": tf.io.VarLenFeature(tf.int64)}
     with pytest.raises(DataError, match=r"a\.tfrecord: holds SequenceExamples, of which only tf"):
-        train_input_fn([str(tmp_path / "a.tfrecord")], spec, options=InputOptions(batch_size=4))
+        Input.rows([str(tmp_path / "a.tfrecord")], spec, options=InputOptions(batch_size=4)).train()
 
 
 @pytest.mark.parametrize(
@@ -260,9 +262,9 @@ def test_damage_without_a_manifest_is_named_before_training(tmp_path, data, dama
     shards = data.write_shards(tmp_path, (6, 7))
     damage(shards[1])
     with pytest.raises(DataError, match=text):
-        train_input_fn(
+        Input.rows(
             [str(tmp_path / "Split-train" / "*")], data.spec, options=InputOptions(batch_size=4)
-        )
+        ).train()
 
 
 def test_a_shard_altered_at_equal_size_is_refused(tmp_path, data):
@@ -270,13 +272,13 @@ def test_a_shard_altered_at_equal_size_is_refused(tmp_path, data):
     second = directory / "Split-train/data_tfrecord-00001-of-00002"
     second.write_bytes(second.read_bytes()[::-1])
     with pytest.raises(DataError, match=r"-00001-of-00002: sha256 .*; the content was altered"):
-        train_input_fn(
+        Input.rows(
             [str(directory / "Split-train" / "*")], data.spec, options=InputOptions(batch_size=4)
-        )
+        ).train()
 
 
 def test_a_file_that_is_no_tfrecord_is_named(tmp_path, data):
     path = tmp_path / "data.csv"
     path.write_text("a,b\n1,2\n" * 10)
     with pytest.raises(DataError, match=r"data\.csv: not a TFRecord file, it looks like text"):
-        train_input_fn([str(path)], data.spec, options=InputOptions(batch_size=4))
+        Input.rows([str(path)], data.spec, options=InputOptions(batch_size=4)).train()

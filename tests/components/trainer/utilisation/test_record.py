@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError
-from penstock.components.trainer.input.facts import input_facts
+from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
@@ -125,7 +125,7 @@ def test_live_figures_reach_tensorboard(tmp_path, toy):
 def test_facts_of_the_input(data, tmp_path):
     directory = data.write_examples(tmp_path)
     options = InputOptions(batch_size=10, cache="memory", private_threads=2)
-    facts = input_facts(str(directory), data.spec, options=options)
+    facts = Input.rows(str(directory), data.spec, options=options).facts()
     stored = sum(path.stat().st_size for path in (directory / "Split-train").iterdir())
     assert facts == InputFacts(
         kind="rows",
@@ -147,6 +147,6 @@ def test_facts_of_files_without_a_manifest(data, tmp_path):
     data.write_shards(tmp_path, compression="GZIP")
     pattern = [str(tmp_path / "Split-train" / "*")]
     spec = {"name": tf.io.VarLenFeature(tf.string)}
-    facts = input_facts(pattern, spec, options=InputOptions(batch_size=10))
+    facts = Input.rows(pattern, spec, options=InputOptions(batch_size=10)).facts()
     assert (facts.rows, facts.files, facts.compressed) == (103, 4, True)
     assert (facts.columns, facts.fixed_length) == (1, False)

@@ -5,9 +5,8 @@ import keras
 import pytest
 import tensorflow as tf
 
-from penstock.components.trainer.input.facts import input_facts
+from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.rows import train_input_fn
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.record import EpochRecord, TrainingRecord
@@ -319,9 +318,10 @@ def test_real_shards_that_are_read_often_are_told_to_be_cached(data, tmp_path, t
     options = InputOptions(batch_size=50)
     spec = {"x": data.spec["x"], "y": data.spec["y"]}
     slow = toy.slowed(
-        train_input_fn(str(directory), spec, options=options, label="y"), lambda: time.sleep(0.02)
+        Input.rows(str(directory), spec, options=options, label="y").train(),
+        lambda: time.sleep(0.02),
     )
-    facts = input_facts(str(directory), spec, options=options)
+    facts = Input.rows(str(directory), spec, options=options).facts()
     sentence = verdict_of(tmp_path / "run", toy.build_model, slow, facts)
     assert sentence.startswith("input-bound: ")
     assert "; keep the rows in memory (cache=memory): 0.0 MiB of shards, read 5.8 times" in sentence
