@@ -38,7 +38,7 @@ def command(
 
     Example: penstock compile taxi --image registry/penstock@sha256:... --out taxi.yaml
     """
-    from penstock.components.errors import UsageError, counted
+    from penstock.components.errors import UsageError
     from penstock.components.files.commit import check_file
     from penstock.pipelines.config.overrides import load_overrides
     from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
@@ -69,11 +69,6 @@ def command(
     for task in plan.tasks:
         after = f" after {', '.join(task.upstream)}" if task.upstream else ""
         typer.echo(f"{task.name}{after}")
-    if plan.parts:
-        typer.echo(
-            f"{counted(len(plan.parts), 'task')} before them: the pipeline is too large for the "
-            "arguments of its nodes, and is written below its root first"
-        )
     for package in plan.packages:
         typer.echo(
             f"the image must have your package {package}: penstock image {package} makes one",

@@ -5,17 +5,6 @@ from typing import Annotated
 import typer
 
 
-def carry(
-    address: Annotated[str, typer.Argument(help="File to write, a path or an address.")],
-    part: Annotated[str, typer.Argument(help="A part of the pipeline's IR.")],
-) -> None:
-    """Write a part of a large pipeline below its root, where the pipeline's nodes read it."""
-    from penstock.pipelines.kubeflow.carried import write_part
-
-    write_part(address, part)
-    typer.echo(address)
-
-
 def component(
     name: Annotated[str, typer.Argument(help="ingest, validate or pack.")],
     executor_input: Annotated[str, typer.Argument(help="What Kubeflow says of the task, JSON.")],

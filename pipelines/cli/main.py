@@ -71,7 +71,6 @@ app.add_typer(
 )
 app.command("worker", hidden=True)(containers.worker)
 app.command("component", hidden=True)(containers.component)
-app.command("carry", hidden=True)(containers.carry)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,16 +1,12 @@
 """`penstock node`: one node of a TFX pipeline, the work of one container."""
 
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER, store_of
-
-if TYPE_CHECKING:
-    from tfx.proto.orchestration import pipeline_pb2
 
 
 def command(
@@ -24,13 +20,10 @@ def command(
         ),
     ],
     ir: Annotated[
-        Path | None, typer.Option(help="IR of the pipeline: a file, proto or JSON.")
-    ] = None,
+        str, typer.Option(help="IR of the pipeline: a path or an address, proto or JSON.")
+    ],
     inline_ir: Annotated[
-        str | None, typer.Option(help="The IR itself, as penstock compile writes it.")
-    ] = None,
-    carried_ir: Annotated[
-        str | None, typer.Option(hidden=True, help="Folder that penstock carry wrote it to.")
+        str | None, typer.Option(hidden=True, help="The IR, to write there before it is read.")
     ] = None,
     parameter: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Runtime parameter; repeatable.")
@@ -59,10 +52,13 @@ def command(
     store = store_of(metadata)
     parameters = dict(_name_and_value(text) for text in parameter or [])
     # TFX takes seconds to import; a wrong option is found before.
-    pipeline = _read(ir, inline_ir, carried_ir)
+    from penstock.pipelines.kubeflow.ir import read_ir, write_ir
     from penstock.pipelines.kubeflow.node import launch_node
     from penstock.pipelines.kubeflow.spans import read_spans_from
 
+    if inline_ir is not None:
+        write_ir(inline_ir, ir)
+    pipeline = read_ir(ir)
     if span_from:
         read_spans_from(pipeline, node_id, span_from)
     result = launch_node(
@@ -82,17 +78,6 @@ def command(
     for key, artifacts in result.outputs.items():
         for artifact in artifacts:
             typer.echo(f"{key}: {artifact.uri}")
-
-
-def _read(path: Path | None, inline: str | None, carried: str | None) -> "pipeline_pb2.Pipeline":
-    if [path, inline, carried].count(None) != 2:
-        raise UsageError("give either --ir or --inline-ir")
-    from penstock.pipelines.kubeflow.carried import read_carried
-    from penstock.pipelines.kubeflow.ir import decode, read_ir
-
-    if path is not None:
-        return read_ir(path)
-    return decode(inline) if inline is not None else read_carried(carried or "")
 
 
 def _name_and_value(text: str) -> tuple[str, str]:

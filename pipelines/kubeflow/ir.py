@@ -1,22 +1,20 @@
-"""The intermediate representation (IR) of a TFX pipeline: made, read, cut to a node, sent as text.
+"""The intermediate representation (IR) of a TFX pipeline: compiled, read, and sent as text.
 
-A node's container needs no file from outside: its part of the IR travels in its arguments, as
-base64 of the compressed proto (`encode`). That is about 2 kB for a stock node, where a volume or a
-bucket would have to be filled before a run and kept in step with it. Files of installed packages
-that it names are those of the container, not of the machine that compiled it.
+Files of installed packages that it names are written as `python-package://NAME/PATH`, see
+`package_paths`, so that a container finds its own copy of them.
 """
 
 import base64
-import gzip
 import lzma
-import zlib
+import uuid
 from collections.abc import Mapping
-from pathlib import Path
+from posixpath import dirname
 from typing import Any
 
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
 from tfx.dsl.compiler import compiler, constants
+from tfx.dsl.io import fileio
 from tfx.orchestration.data_types import RuntimeParameter
 from tfx.orchestration.pipeline import Pipeline
 from tfx.proto.orchestration import pipeline_pb2
@@ -25,19 +23,20 @@ from penstock.components.errors import DataError, UsageError, short_error
 from penstock.pipelines.kubeflow.package_paths import find_packages, mark_packages
 from penstock.pipelines.kubeflow.proto_texts import change_texts, walk
 
-# The parameters that every run gives; all others are the user's.
+# The parameters that TFX itself gives each run; all others are the user's.
 RUN_ID = constants.PIPELINE_RUN_ID_PARAMETER_NAME
 ROOT = constants.PIPELINE_ROOT_PARAMETER_NAME
-_GZIP_MAGIC = b"\x1f\x8b"
-# In place of the defaults of 64 MiB of memory and more; a pipeline has a few MB at most.
+_IN_ARGUMENTS = "the pipeline in the arguments"
+_XZ_MAGIC = b"\xfd7zXZ"
+# The default dictionary takes 64 MiB of memory and more; a pipeline has a few MB at most.
 _XZ = [{"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 4 * 2**20}]
 
 
 def compile_ir(pipeline: Pipeline) -> pipeline_pb2.Pipeline:
-    """The IR of a pipeline, defaults of its runtime parameters included.
+    """Compiles a pipeline to its IR, with the defaults of its runtime parameters.
 
     Raises:
-        UsageError: The pipeline has what no runner of single nodes can run.
+        UsageError: TFX's compiler rejects the pipeline, or a node is itself a pipeline.
     """
     try:
         ir = compiler.Compiler().compile(pipeline)
@@ -49,7 +48,7 @@ def compile_ir(pipeline: Pipeline) -> pipeline_pb2.Pipeline:
 
 
 def nodes(ir: pipeline_pb2.Pipeline) -> list[pipeline_pb2.PipelineNode]:
-    """The nodes, in an order in which they can run; UsageError if one is itself a pipeline."""
+    """Returns the nodes in topological order; UsageError if one is itself a pipeline."""
     for node in ir.nodes:
         if node.WhichOneof("node") != "pipeline_node":
             name = node.sub_pipeline.pipeline_info.id
@@ -61,100 +60,104 @@ def nodes(ir: pipeline_pb2.Pipeline) -> list[pipeline_pb2.PipelineNode]:
 
 
 def find_node(ir: pipeline_pb2.Pipeline, node_id: str) -> pipeline_pb2.PipelineNode:
-    """The node of that id; UsageError if there is none."""
+    """Returns the node of that id; UsageError if there is none."""
     ids = {node.node_info.id: node for node in nodes(ir)}
     if node_id not in ids:
         raise UsageError(f"the pipeline has no node {node_id!r}; choices: {', '.join(ids)}")
     return ids[node_id]
 
 
-def cut_to_node(ir: pipeline_pb2.Pipeline, node_id: str) -> pipeline_pb2.Pipeline:
-    """A pipeline of that one node: all that a launcher needs to run it.
-
-    Where the metadata store is and how to log in is left out: a run says it.
-    """
-    cut = pipeline_pb2.Pipeline(
-        pipeline_info=ir.pipeline_info,
-        runtime_spec=ir.runtime_spec,
-        execution_mode=ir.execution_mode,
-    )
-    cut.nodes.add().pipeline_node.CopyFrom(find_node(ir, node_id))
-    whole, part = deployment_config(ir), pipeline_pb2.IntermediateDeploymentConfig()
-    if node_id in whole.executor_specs:
-        part.executor_specs[node_id].CopyFrom(whole.executor_specs[node_id])
-    if node_id in whole.custom_driver_specs:
-        part.custom_driver_specs[node_id].CopyFrom(whole.custom_driver_specs[node_id])
-    cut.deployment_config.Pack(part)
-    return cut
-
-
 def deployment_config(ir: pipeline_pb2.Pipeline) -> pipeline_pb2.IntermediateDeploymentConfig:
-    """How each node is executed, as TFX's compiler writes it."""
+    """Returns the executors and custom drivers of all nodes, as TFX's compiler writes them."""
     config = pipeline_pb2.IntermediateDeploymentConfig()
     ir.deployment_config.Unpack(config)
     return config
 
 
 def encode(ir: pipeline_pb2.Pipeline) -> str:
-    """The IR as text of letters, digits, `-`, `_` and `=`; the same for the same IR."""
+    """Returns the IR as base64 of xz, without the metadata store; equal IRs give equal text."""
     portable = pipeline_pb2.Pipeline()
     portable.CopyFrom(ir)
+    deployment = deployment_config(ir)
+    deployment.ClearField("metadata_connection_config")
+    portable.deployment_config.Pack(deployment, deterministic=True)
     change_texts(portable, mark_packages)
     proto = portable.SerializeToString(deterministic=True)
-    # A node is smaller as gzip; what many nodes repeat lies beyond its window of 32 KiB.
-    packed = min(gzip.compress(proto, mtime=0), lzma.compress(proto, filters=_XZ), key=len)
-    return base64.urlsafe_b64encode(packed).decode()
+    return base64.urlsafe_b64encode(lzma.compress(proto, filters=_XZ)).decode()
 
 
 def decode(text: str) -> pipeline_pb2.Pipeline:
-    """The IR that `encode` made the text of, with the paths of this machine's packages.
+    """Returns the IR that `encode` wrote, with the package paths of this machine.
 
     Raises:
-        DataError: The text was cut or altered, or a package is not installed here.
+        DataError: The text is cut or altered, or a package is not installed here.
     """
-    try:
-        packed = base64.b64decode(text, altchars=b"-_", validate=True)
-        unpack = gzip.decompress if packed.startswith(_GZIP_MAGIC) else lzma.decompress
-        ir = _parse(unpack(packed))
-    except (ValueError, EOFError, OSError, zlib.error, lzma.LZMAError, DecodeError) as error:
+    return _parse(_packed(text), _IN_ARGUMENTS)
+
+
+def write_ir(text: str, address: str) -> None:
+    """Writes the text of `encode` as a file for `read_ir`, a path or an address, in one rename."""
+    content = _packed(text)
+    fileio.makedirs(dirname(address))
+    temporary = f"{address}.{uuid.uuid4().hex}"
+    with fileio.open(temporary, "wb") as file:
+        file.write(content)
+    fileio.rename(temporary, address, overwrite=True)
+
+
+def read_ir(address: str) -> pipeline_pb2.Pipeline:
+    """Reads an IR from a file, proto or JSON, compressed by xz or not.
+
+    Raises:
+        DataError: There is no such file, or it is not the IR of a pipeline.
+    """
+    if not fileio.exists(address):
         raise DataError(
-            f"the pipeline in the arguments is damaged ({error}); compile it again"
+            f"{address}: no such file; on Kubeflow the run's first nodes write it: start a new run"
+        )
+    with fileio.open(address, "rb") as file:
+        return _parse(file.read(), address)
+
+
+def _packed(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, altchars=b"-_", validate=True)
+    except ValueError as error:
+        raise DataError(f"{_IN_ARGUMENTS}: damaged ({error}); compile it again") from error
+
+
+def _parse(content: bytes, name: str) -> pipeline_pb2.Pipeline:
+    ir = pipeline_pb2.Pipeline()
+    try:
+        if content.startswith(_XZ_MAGIC):
+            content = lzma.decompress(content)
+        if content.lstrip().startswith(b"{"):
+            json_format.Parse(content, ir)
+        else:
+            ir.ParseFromString(content)
+    except (EOFError, lzma.LZMAError, DecodeError, json_format.ParseError) as error:
+        raise DataError(
+            f"{name}: damaged, or not the IR of a TFX pipeline as proto or JSON "
+            f"({short_error(error)})"
         ) from error
     if not ir.nodes:
-        raise DataError("the pipeline in the arguments is damaged (empty); compile it again")
+        raise DataError(f"{name}: damaged, an IR without nodes")
     change_texts(ir, find_packages)
     return ir
 
 
-def read_ir(path: Path) -> pipeline_pb2.Pipeline:
-    """An IR from a file: proto or JSON, gzip or not; DataError if it is none."""
-    content = path.read_bytes()
-    try:
-        if content.startswith(_GZIP_MAGIC):
-            content = gzip.decompress(content)
-        if content.lstrip().startswith(b"{"):
-            return json_format.Parse(content, pipeline_pb2.Pipeline())
-        ir = _parse(content)
-    except (EOFError, OSError, zlib.error, DecodeError, json_format.ParseError) as error:
-        raise DataError(
-            f"{path}: not the IR of a TFX pipeline, as proto or JSON ({short_error(error)})"
-        ) from error
-    if not ir.nodes:
-        raise DataError(f"{path}: an IR without nodes")
-    return ir
-
-
 def runtime_parameters(message: Message) -> dict[str, pipeline_pb2.RuntimeParameter]:
-    """The user's runtime parameters anywhere in a message, by name, sorted.
+    """Returns the user's runtime parameters anywhere in a message, sorted by name.
 
     Raises:
-        UsageError: Two of a name differ in type or default.
+        UsageError: Two parameters of one name differ in type or default.
     """
     found: dict[str, pipeline_pb2.RuntimeParameter] = {}
     parameter: Any
     for parameter in walk(message):
-        is_one = isinstance(parameter, pipeline_pb2.RuntimeParameter)
-        if not is_one or parameter.name in (RUN_ID, ROOT):
+        if not isinstance(parameter, pipeline_pb2.RuntimeParameter):
+            continue
+        if parameter.name in (RUN_ID, ROOT):
             continue
         if found.setdefault(parameter.name, parameter) != parameter:
             raise UsageError(
@@ -166,10 +169,10 @@ def runtime_parameters(message: Message) -> dict[str, pipeline_pb2.RuntimeParame
 def bind_parameters(
     ir: pipeline_pb2.Pipeline, node_id: str, texts: Mapping[str, str]
 ) -> dict[str, str | int | float]:
-    """Values of the runtime parameters from text, of the types that the IR says.
+    """Parses values of runtime parameters by the types in the IR.
 
     Raises:
-        UsageError: There is no such parameter, its text is of another type, or one that the
+        UsageError: There is no such parameter, its text does not parse, or a parameter that the
             node needs has neither text nor default.
     """
     known = runtime_parameters(ir)
@@ -203,18 +206,12 @@ def _typed(parameter: pipeline_pb2.RuntimeParameter, text: str) -> str | int | f
 
 
 def _restore_falsy_defaults(node: pipeline_pb2.PipelineNode, pipeline: Pipeline) -> None:
-    """Put back defaults of 0 and "", which TFX's compiler takes for none."""
+    """Puts back defaults of 0 and "", which TFX's compiler drops."""
     components = {component.id: component for component in pipeline.components}
     if node.node_info.id not in components:
-        return  # made by the compiler itself
+        return  # the compiler added this node
     for key, value in components[node.node_info.id].exec_properties.items():
         if isinstance(value, RuntimeParameter) and value.default is not None and not value.default:
             parameter = node.parameters.parameters[key].runtime_parameter
             kinds = {int: "int_value", float: "double_value", str: "string_value"}
             setattr(parameter.default_value, kinds[type(value.default)], value.default)
-
-
-def _parse(content: bytes) -> pipeline_pb2.Pipeline:
-    ir = pipeline_pb2.Pipeline()
-    ir.ParseFromString(content)
-    return ir

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 # With what KFP and Argo put before and after it, a name stays below Kubernetes' 63 characters.
 _MAX_TASK_CHARS = 40
 _MAX_PIPELINE_CHARS = 63
-# KFP's own name for the outermost graph, and the tasks that carry a large pipeline's IR.
-CARRIERS = tuple(f"pipeline-ir-{number}" for number in range(1, 9))
-_RESERVED_TASKS = ("root", *CARRIERS)
-# What tasks have besides the user's parameters, see `kubeflow` and `kubeflow_outputs`.
-_RESERVED_PARAMETERS = ("run_id", "span_from", "metrics", "model_uri", "html")
+# KFP's name of the outermost graph.
+_RESERVED_TASKS = ("root",)
+# Inputs and outputs of tasks besides the user's parameters, see `pipeline_yaml` and `outputs`.
+SPAN_FROM_NAME = "span_from"
+_RESERVED_PARAMETERS = ("run_id", SPAN_FROM_NAME, "metrics", "model_uri", "html")
 
 
 def task_names(node_ids: Iterable[str]) -> dict[str, str]:

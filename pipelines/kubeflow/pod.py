@@ -1,69 +1,79 @@
-"""Requests of a task to Kubernetes, in the two forms that KFP has for them.
+"""Pods of a run, in the two forms that ask Kubernetes for one.
 
-In: a kfp task and the placement. Out: resources and retries in KFP's pipeline spec; volume,
-secrets and the rest of the pod in its platform config.
+KFP makes the pod of a node from its pipeline spec and its platform config
+(`kubernetes_executor_config.proto`). The workers of a Trainer are pods of a TFJob, for which
+Kubeflow's Training Operator (v1) takes a pod template. `_render` writes an option of a pod in both.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from kfp import dsl, kubernetes
+from kfp import dsl
 
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import Task
 from penstock.pipelines.kubeflow.resources import Gpu, Retry
 from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER
 
-# Where a container finds what encrypts its connection to MySQL.
+# Folder of the certificates that encrypt a container's connection to MySQL.
 MYSQL_TLS = "/var/run/penstock/mysql-tls"
+WORKER_PORT = 2222
+WORKER_LABELS = {
+    # The network policies of runs select pods by the first, that between workers by the second.
+    "pipelines.kubeflow.org/v2_component": "true",
+    "penstock/role": "worker",
+    # A sidecar would outlive the worker, and intercept the connections between workers.
+    "sidecar.istio.io/inject": "false",
+}
+
+
+class _Pod(NamedTuple):
+    """A pod as KFP's platform config, and as PodSpec and Container of Kubernetes."""
+
+    kfp: dict[str, Any]
+    spec: dict[str, Any]
+    container: dict[str, Any]
 
 
 def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
-    """Give a task its resources, retries, volume, login and pod."""
-    resources, retry = placement.resources_of(task.node_id), placement.retry
-    leaves_work = placement.has_workers(task.node_id, task.component)
-    if leaves_work:  # to those who get what the node would
-        resources = placement.resources
+    """Gives a task of KFP its resources, retries, volume, secrets and pod options."""
+    resources, gpu, retry = placement.resources_of(task.node_id), placement.gpu, placement.retry
+    if placement.has_workers(task.node_id, task.component):
+        # The workers get the node's share; the node itself only starts and watches them.
+        resources, gpu = placement.resources, None
+    elif gpu and not gpu.is_for(task.node_id, task.component):
+        gpu = None
     step.set_cpu_request(resources.cpu_request).set_cpu_limit(resources.cpu_limit)
     step.set_memory_request(resources.memory_request).set_memory_limit(resources.memory_limit)
+    if gpu:
+        step.set_accelerator_type(gpu.resource).set_accelerator_limit(gpu.count)
     if retry.times:
         step.set_retry(
             num_retries=retry.times,
             backoff_duration=f"{retry.wait_seconds}s",
             backoff_factor=retry.factor,
         )
-    if placement.volume:
-        kubernetes.mount_pvc(
-            step, pvc_name=placement.volume.claim, mount_path=placement.volume.mount_path
-        )
+    pod = _render(placement, gpu).kfp
+    metadata = {"labels": placement.pod_labels, "annotations": placement.pod_annotations}
+    if any(metadata.values()):
+        pod["podMetadata"] = {name: texts for name, texts in metadata.items() if texts}
     if placement.metadata_mysql:
-        secret = placement.mysql_secret
-        kubernetes.use_secret_as_env(
-            step,
-            secret_name=secret.name,
-            secret_key_to_env={secret.user_key: MYSQL_USER, secret.password_key: MYSQL_PASSWORD},
-        )
-        if secret.tls_name:
-            kubernetes.use_secret_as_volume(step, secret.tls_name, MYSQL_TLS)
-    for name, variables in placement.secret_env.items():
-        kubernetes.use_secret_as_env(step, secret_name=name, secret_key_to_env=variables)
-    gpu = placement.gpu
-    if leaves_work or (gpu is not None and not gpu.is_for(task.node_id, task.component)):
-        gpu = None
-    if gpu:
-        step.set_accelerator_type(gpu.resource).set_accelerator_limit(gpu.count)
-        for key, value in gpu.node_selector.items():
-            kubernetes.add_node_selector(step, label_key=key, label_value=value)
-    # kfp-kubernetes 1.0 has no functions for these, and fails at what it does not know: so last.
-    step.platform_config.setdefault("kubernetes", {}).update(_pod(placement, gpu))
+        login = placement.mysql_secret
+        keys = {login.user_key: MYSQL_USER, login.password_key: MYSQL_PASSWORD}
+        pod.setdefault("secretAsEnv", []).append(_secret_as_env(login.name, keys))
+        if login.tls_name:
+            tls = {"secretName": login.tls_name, "mountPath": MYSQL_TLS, "optional": False}
+            pod["secretAsVolume"] = [tls]
+    # Written as a dict: kfp-kubernetes 1.0, of Python 3.10, has no functions for half of it.
+    step.platform_config["kubernetes"] = pod
 
 
 def set_retry_budgets(spec: Mapping[str, Any], retry: Retry) -> None:
-    """Say in a compiled pipeline until when its tasks are tried again.
+    """Writes into a compiled pipeline until when its tasks are tried again.
 
     KFP's `backoffMaxDuration` becomes Argo's `maxDuration`: not the longest wait but the time since
     the first try began, after which a running try is killed too. kfp writes an hour at most, and
-    3600 s where nothing is said; left out of the file it becomes 0, which is no retry at all.
+    3600 s by default; left out of the file it becomes 0, which is no retry at all.
     (pipelines 2.17 `argocompiler/container.go` addParameterDefault; Argo 4.0
     `operator.go` processNodeRetries.)
     """
@@ -72,21 +82,98 @@ def set_retry_budgets(spec: Mapping[str, Any], retry: Retry) -> None:
             task["retryPolicy"]["backoffMaxDuration"] = f"{retry.total_seconds}s"
 
 
-def _pod(placement: Placement, gpu: Gpu | None) -> dict[str, Any]:
-    """What KFP's servers read of a pod beyond what kfp-kubernetes 1.0 writes."""
-    user = str(placement.run_as_user)  # a proto's int64 is a text in JSON
-    # KFP drops all capabilities and sets the seccomp profile by itself, since 2.16.
-    config: dict[str, Any] = {
-        "securityContext": {"runAsUser": user, "runAsGroup": user, "runAsNonRoot": True}
+def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]:
+    """Returns the TFJob of a node, without its name, its owner and the arguments of its container.
+
+    The operator names each worker and gives it its index in TF_CONFIG. It starts pods again that
+    end with exit code 128 or more, as where a peer is gone; others fail the job.
+    """
+    pod = _render(placement, placement.gpu)
+    resources = placement.resources_of(node_id)
+    limits = {"cpu": resources.cpu_limit, "memory": resources.memory_limit}
+    if placement.gpu:
+        limits[placement.gpu.resource] = str(placement.gpu.count)
+    container = {
+        "name": "tensorflow",  # the operator reads the state of the container of this name
+        "image": image,
+        "command": ["penstock", "worker"],
+        "ports": [{"name": "tfjob-port", "containerPort": WORKER_PORT}],
+        "resources": {
+            "requests": {"cpu": resources.cpu_request, "memory": resources.memory_request},
+            "limits": limits,
+        },
+        **pod.container,
     }
-    metadata = {"labels": placement.pod_labels, "annotations": placement.pod_annotations}
-    if any(metadata.values()):
-        config["podMetadata"] = {name: texts for name, texts in metadata.items() if texts}
-    if placement.image_pull_secrets:
-        names = placement.image_pull_secrets
-        config["imagePullSecret"] = [{"secretName": name} for name in names]
+    metadata = {
+        "labels": {**placement.pod_labels, **WORKER_LABELS},
+        "annotations": placement.pod_annotations,
+    }
+    template = {"metadata": metadata, "spec": {**pod.spec, "containers": [container]}}
+    retries = placement.retry.times * placement.workers
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "spec": {
+            "runPolicy": {"backoffLimit": retries, "cleanPodPolicy": "Running"},
+            # Without it a pod that is deleted while it runs, as by a drained node, fails the job.
+            # With it TF_CONFIG holds the worker's own address only.
+            "enableDynamicWorker": True,
+            "tfReplicaSpecs": {
+                "Worker": {
+                    "replicas": placement.workers,
+                    "restartPolicy": "ExitCode",
+                    "template": template,
+                }
+            },
+        },
+    }
+
+
+def _render(placement: Placement, gpu: Gpu | None) -> _Pod:
+    """Renders the options that nodes and workers share."""
+    ids = {"runAsUser": placement.run_as_user, "runAsGroup": placement.run_as_user}
+    # KFP 2.16 and newer set the rest of Pod Security `restricted` themselves. An int64 of a proto
+    # is text in JSON.
+    as_texts = {name: str(value) for name, value in ids.items()}
+    kfp: dict[str, Any] = {"securityContext": {**as_texts, "runAsNonRoot": True}}
+    seccomp = {"seccompProfile": {"type": "RuntimeDefault"}}
+    spec: dict[str, Any] = {
+        "automountServiceAccountToken": False,
+        "securityContext": {**ids, "runAsNonRoot": True, **seccomp},
+    }
+    container: dict[str, Any] = {
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    }
+    if volume := placement.volume:
+        kfp["pvcMount"] = [{"constant": volume.claim, "mountPath": volume.mount_path}]
+        claim = {"claimName": volume.claim}
+        spec["volumes"] = [{"name": "penstock", "persistentVolumeClaim": claim}]
+        container["volumeMounts"] = [{"name": "penstock", "mountPath": volume.mount_path}]
+    if secrets := placement.image_pull_secrets:
+        kfp["imagePullSecret"] = [{"secretName": name} for name in secrets]
+        spec["imagePullSecrets"] = [{"name": name} for name in secrets]
     if placement.affinity:
-        config["nodeAffinity"] = [{"matchExpressions": [one.spec() for one in placement.affinity]}]
+        terms = [{"matchExpressions": [one.spec() for one in placement.affinity]}]
+        kfp["nodeAffinity"] = terms
+        needed = {"nodeSelectorTerms": terms}
+        spec["affinity"] = {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": needed}
+        }
+    if placement.secret_env:
+        kfp["secretAsEnv"] = [_secret_as_env(*secret) for secret in placement.secret_env.items()]
+        container["env"] = [
+            {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+            for secret, variables in placement.secret_env.items()
+            for key, variable in variables.items()
+        ]
     if gpu:
-        config["tolerations"] = [one.spec() for one in gpu.tolerations]
-    return config
+        kfp["tolerations"] = spec["tolerations"] = [one.spec() for one in gpu.tolerations]
+        if gpu.node_selector:
+            kfp["nodeSelector"] = {"labels": gpu.node_selector}
+            spec["nodeSelector"] = gpu.node_selector
+    return _Pod(kfp, spec, container)
+
+
+def _secret_as_env(name: str, variables: Mapping[str, str]) -> dict[str, Any]:
+    keys = [{"secretKey": key, "envVar": variable} for key, variable in variables.items()]
+    return {"secretName": name, "keyToEnv": keys}

@@ -31,7 +31,6 @@ from urllib3.exceptions import HTTPError
 
 from penstock.components.errors import DataError, PenstockError, UsageError
 from penstock.components.trainer.workers import join_workers
-from penstock.pipelines.kubeflow.worker_pods import PORT
 
 _KIND = ("kubeflow.org", "v1")
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -48,7 +47,7 @@ _NO_RIGHTS = (
 
 
 class JobOperator(python_executor_operator.PythonExecutorOperator):
-    """Runs an executor in the workers of a TFJob, see `worker_pods.worker_job`, not here."""
+    """Runs an executor in the workers of a TFJob, see `pod.worker_job`, not here."""
 
     def __init__(self, *, job: Mapping[str, Any], **more: Any) -> None:
         super().__init__(**more)
@@ -125,7 +124,7 @@ class WorkerJobs:
         """Start a job, print what its workers print, wait for its end, and remove it.
 
         Args:
-            job: Of `worker_pods.worker_job`.
+            job: Of `pod.worker_job`.
             name: What it is called; a job of that name is an earlier try's, and removed first.
             pod: The pod that owns it: this one.
             arguments: Of each worker's command, before the addresses of all.
@@ -307,7 +306,8 @@ def _owned(
     spec = worker["template"]["spec"]
     # A bucket is opened to the account of the runs.
     spec["serviceAccountName"] = owner.spec.service_account_name
-    addresses = [f"{name}-worker-{i}.{namespace}.svc:{PORT}" for i in range(worker["replicas"])]
+    port = spec["containers"][0]["ports"][0]["containerPort"]
+    addresses = [f"{name}-worker-{i}.{namespace}.svc:{port}" for i in range(worker["replicas"])]
     spec["containers"][0]["args"] = [*arguments, *addresses]
     return body
 

@@ -17,8 +17,7 @@ from penstock.pipelines.kubeflow.ir import compile_ir
 from penstock.pipelines.kubeflow.names import pipeline_name
 from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.placement import Placement
-from penstock.pipelines.kubeflow.plan import Plan
-from penstock.pipelines.kubeflow.planner import plan_ir
+from penstock.pipelines.kubeflow.plan import Plan, plan_ir
 from penstock.pipelines.kubeflow.proto_texts import change_texts
 from penstock.pipelines.kubeflow.refusals import check_paths
 from penstock.pipelines.kubeflow.user_packages import find_package
@@ -50,9 +49,8 @@ def compile_pipeline(
     change_texts(ir, lambda text: mark_packages(text, own))
     check_paths(ir, placement)
     plan = plan_ir(ir)
-    return write_kubeflow(
-        plan, out, image=image, placement=placement, allow_mutable_tag=allow_mutable_tag
-    )
+    write_kubeflow(plan, out, image=image, placement=placement, allow_mutable_tag=allow_mutable_tag)
+    return plan
 
 
 def _own_packages(name: str) -> list[str]:

@@ -13,7 +13,7 @@ from penstock.components.errors import UsageError
 from penstock.components.example_gen.spans import LatestSpansStrategy
 from penstock.components.gates.baseline import LatestBlessedOfOtherDataStrategy
 from penstock.components.gates.kserve_options import KServeOptions
-from penstock.pipelines.kubeflow.planner import plan_pipeline
+from penstock.pipelines.kubeflow.plan import plan_pipeline
 from penstock.pipelines.taxi.config import TaxiConfig
 from penstock.pipelines.taxi.pipeline import create_pipeline
 

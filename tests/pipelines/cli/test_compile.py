@@ -5,7 +5,6 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from penstock.components.errors import UsageError
@@ -24,12 +23,11 @@ ROOT = Path(__file__).parents[3]
 
 
 def compiled(out, changes=None, placement=Placement()):  # noqa: B008  # frozen
-    compile_pipeline(
+    """The nodes of compiled taxi by id."""
+    plan = compile_pipeline(
         "taxi", changes or {}, out, image=IMAGE, placement=placement, allow_mutable_tag=False
     )
-    pipeline, _ = yaml.safe_load_all(out.read_text())
-    executors = pipeline["deploymentSpec"]["executors"]
-    return {name: irs.decode(e["container"]["args"][-1]) for name, e in executors.items()}
+    return {node.node_info.id: node for node in irs.nodes(irs.decode(plan.ir))}
 
 
 def texts(message):
@@ -49,6 +47,9 @@ def test_a_file_that_is_there_is_kept(tmp_path):
     assert out.read_text() == "edited by hand"
 
 
+ROOT_EXISTED = Path("/penstock").exists()
+
+
 @pytest.fixture(scope="module")
 def taxi(tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("compiled") / "taxi.yaml")
@@ -56,25 +57,21 @@ def taxi(tmp_path_factory):
 
 def test_nothing_of_the_compiling_machine_is_left_in_the_file(taxi):
     assert len(taxi) == 11
-    for ir in taxi.values():
-        for text in map(mark_packages, texts(ir)):
+    for node in taxi.values():
+        for text in map(mark_packages, texts(node)):
             for place in (str(ROOT), sysconfig.get_path("purelib"), "/tmp"):
                 assert place not in text
 
 
 def test_a_container_finds_schema_and_data_in_its_own_packages(taxi, taxi_csv):
-    parameters = {
-        name: texts(irs.nodes(taxi[f"exec-{name}"])[0].parameters)
-        for name in ("shardedexamplegen", "curatedschema")
-    }
-    assert str(taxi_csv.parent) in parameters["shardedexamplegen"]
-    assert schema_file("taxi") in parameters["curatedschema"]
+    assert str(taxi_csv.parent) in texts(taxi["ShardedExampleGen"].parameters)
+    assert schema_file("taxi") in texts(taxi["CuratedSchema"].parameters)
 
 
-def test_the_root_is_the_placements(taxi):
-    (pushed,) = [t for t in texts(taxi["exec-pusher"]) if "serving_model" in t]
+def test_the_root_is_the_placements_and_is_not_made(taxi):
+    (pushed,) = [t for t in texts(taxi["Pusher"]) if "serving_model" in t]
     assert '"/penstock/runs/taxi/serving_model"' in pushed
-    assert not Path("/penstock").exists()
+    assert Path("/penstock").exists() == ROOT_EXISTED
 
 
 @pytest.mark.ci
@@ -83,8 +80,8 @@ def test_a_root_of_the_users_own(tmp_path):
         pipeline_root="gs://bucket/runs", volume=None, metadata_mysql=MySqlStore("mysql")
     )
     for changes, root in (({}, "gs://bucket/runs/taxi"), ({"root": "gs://b/x"}, "gs://b/x")):
-        irs_of = compiled(tmp_path / "taxi.yaml", changes, placement)
-        (pushed,) = [t for t in texts(irs_of["exec-pusher"]) if "serving_model" in t]
+        nodes = compiled(tmp_path / "taxi.yaml", changes, placement)
+        (pushed,) = [t for t in texts(nodes["Pusher"]) if "serving_model" in t]
         assert f'"{root}/serving_model"' in pushed
 
 

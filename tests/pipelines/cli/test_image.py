@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.cli.work.compile import compile_pipeline
@@ -85,8 +84,6 @@ def test_what_is_compiled_here_finds_its_files_in_the_image(project, tmp_path):
         allow_mutable_tag=False,
     )
     assert plan.packages == ("mine_of_test",)
-    spec, _ = yaml.safe_load_all(out.read_text())
-    inline = spec["deploymentSpec"]["executors"]["exec-read"]["container"]["args"][-1]
     write_context("mine_of_test", BASE, tmp_path / "image")
     code = (
         "import sys; from penstock.pipelines.kubeflow import ir\n"
@@ -94,7 +91,7 @@ def test_what_is_compiled_here_finds_its_files_in_the_image(project, tmp_path):
         "print(node.parameters.parameters['path'].field_value.string_value)"
     )
     found = subprocess.run(
-        [sys.executable, "-c", code, inline],
+        [sys.executable, "-c", code, plan.ir],
         env={"PYTHONPATH": f"{tmp_path}/image:{Path(__file__).parents[3]}"},
         cwd="/",
         capture_output=True,

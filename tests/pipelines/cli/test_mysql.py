@@ -34,8 +34,9 @@ def test_a_command_opens_the_store_that_its_flags_say(command, monkeypatch, tmp_
         from penstock.pipelines.kubeflow import ir as irs
 
         node = Importer("/model", Model).with_id("Trainer")
-        ir = irs.encode(irs.compile_ir(Pipeline("p", str(tmp_path), components=[node])))
-        command = (*command, "--inline-ir", ir)
+        ir = irs.compile_ir(Pipeline("p", str(tmp_path), components=[node]))
+        (tmp_path / "ir.pb").write_bytes(ir.SerializeToString())
+        command = (*command, "--ir", str(tmp_path / "ir.pb"))
     done = CliRunner().invoke(app, command)
     expected = "MySqlStore(host='mysql.example', port=3307, database='mine', tls='/certificates')"
     assert str(done.exception) == f"asked {expected}"

@@ -1,4 +1,3 @@
-import gzip
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from tfx.orchestration.pipeline import Pipeline
 
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.kubeflow import ir as irs
+from penstock.pipelines.runs.metadata_store import SqliteStore
 
 
 @component
@@ -83,48 +83,53 @@ def test_a_node_needs_only_its_own_parameters():
     assert irs.bind_parameters(ir, "count", {"a": "1"}) == {"a": 1}
 
 
-def test_a_cut_pipeline_has_one_node_its_executor_and_no_metadata_store():
-    ir = _compile(_count(), _count("b", node_id="other"))
+def test_encoded_ir_reads_back_without_the_metadata_store(tmp_path: Path):
+    nodes = [_count(), _count("b", node_id="other")]
+    store = SqliteStore(str(tmp_path / "metadata.sqlite")).connection_config()
+    ir = irs.compile_ir(Pipeline("p", "/r", components=nodes, metadata_connection_config=store))
+    assert irs.deployment_config(ir).HasField("metadata_connection_config")
 
-    cut = irs.cut_to_node(ir, "other")
+    decoded = irs.decode(irs.encode(ir))
 
-    assert [node.node_info.id for node in irs.nodes(cut)] == ["other"]
-    assert list(irs.deployment_config(cut).executor_specs) == ["other"]
-    assert not irs.deployment_config(cut).HasField("metadata_connection_config")
-    assert cut.pipeline_info == ir.pipeline_info
-    assert irs.decode(irs.encode(cut)) == cut
+    assert list(decoded.nodes) == list(ir.nodes)
+    deployment = irs.deployment_config(decoded)
+    assert set(deployment.executor_specs) == {"count", "other"}
+    assert not deployment.HasField("metadata_connection_config")
 
 
 @pytest.mark.parametrize("text", ["", "x", "AAAA", "%%%"])
-def test_refuses_a_damaged_argument(text):
-    with pytest.raises(DataError, match="the pipeline in the arguments is damaged"):
+def test_damaged_argument_is_refused(text):
+    with pytest.raises(DataError, match="the pipeline in the arguments: damaged"):
         irs.decode(text)
 
 
-def test_refuses_a_cut_argument():
+def test_cut_argument_is_refused():
     text = irs.encode(_compile(_count()))
-    with pytest.raises(DataError, match="the pipeline in the arguments is damaged"):
+    with pytest.raises(DataError, match="the pipeline in the arguments: damaged"):
         irs.decode(text[: len(text) // 2])
 
 
 def test_reads_files_of_all_forms(tmp_path: Path):
-    ir = _compile(_count())
-    forms = {
-        "ir.pb": ir.SerializeToString(),
-        "ir.pb.gz": gzip.compress(ir.SerializeToString()),
-        "ir.json": json_format.MessageToJson(ir).encode(),
-    }
-    for name, content in forms.items():
-        (tmp_path / name).write_bytes(content)
-        assert irs.read_ir(tmp_path / name) == ir
+    ir = irs.decode(irs.encode(_compile(_count())))
+    (tmp_path / "ir.pb").write_bytes(ir.SerializeToString())
+    (tmp_path / "ir.json").write_text(json_format.MessageToJson(ir))
+    irs.write_ir(irs.encode(ir), f"{tmp_path}/definitions/ir.xz")
+    assert [file.name for file in (tmp_path / "definitions").iterdir()] == ["ir.xz"]
+    for name in ("ir.pb", "ir.json", "definitions/ir.xz"):
+        assert irs.read_ir(f"{tmp_path}/{name}") == ir
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xff", b"{not json", b'{"nobody": 1}'])
-def test_refuses_files_that_are_no_ir(tmp_path: Path, content):
+def test_file_that_is_no_ir_is_refused(tmp_path: Path, content):
     file = tmp_path / "ir"
     file.write_bytes(content)
-    with pytest.raises(DataError, match=str(file)):
-        irs.read_ir(file)
+    with pytest.raises(DataError, match=f"{file}: damaged"):
+        irs.read_ir(str(file))
+
+
+def test_missing_definition_is_refused_with_the_remedy(tmp_path: Path):
+    with pytest.raises(DataError, match=r"no such file; .* start a new run"):
+        irs.read_ir(f"{tmp_path}/definitions/ir.xz")
 
 
 def test_refuses_unknown_nodes_and_pipelines_within():

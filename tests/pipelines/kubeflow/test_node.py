@@ -11,7 +11,7 @@ import yaml
 
 from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
 from penstock.pipelines.kubeflow.placement import Placement
-from penstock.pipelines.kubeflow.planner import plan_pipeline
+from penstock.pipelines.kubeflow.plan import plan_pipeline
 from penstock.pipelines.kubeflow.resources import Volume
 
 pytestmark = pytest.mark.slow
@@ -262,7 +262,6 @@ def test_fails_where_an_input_was_never_made(nodes):
             ("--parameter", "how-many=3.5"),
             "runtime parameter 'how-many': expected a whole number, got '3.5'",
         ),
-        ("Trainer", ("--inline-ir", "x"), "give either --ir or --inline-ir"),
     ],
 )
 def test_wrong_use_is_exit_code_2(nodes, node, more, text):

@@ -1,4 +1,6 @@
 import json
+import random
+import re
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
 from penstock.pipelines.kubeflow.placement import Placement
-from penstock.pipelines.kubeflow.planner import plan_pipeline
+from penstock.pipelines.kubeflow.plan import plan_pipeline
 from penstock.pipelines.kubeflow.resources import (
     Affinity,
     Gpu,
@@ -83,7 +85,8 @@ def test_a_task_runs_its_node_in_the_run_that_kfp_names(small_plan, tmp_path):
     container = spec["deploymentSpec"]["executors"]["exec-make-numbers"]["container"]
     assert container["image"] == IMAGE
     assert container["command"] == ["penstock", "node"]
-    assert container["args"][:-1] == [
+    (*arguments, definition) = container["args"]
+    assert arguments == [
         "make.numbers",
         *("--pipeline-root", "/penstock/runs/small-pipeline"),
         *("--metadata", "/penstock/metadata.sqlite"),
@@ -91,13 +94,59 @@ def test_a_task_runs_its_node_in_the_run_that_kfp_names(small_plan, tmp_path):
         *("--parameter", "how-many={{$.inputs.parameters['how_many']}}"),
         *("--parameter", "note={{$.inputs.parameters['note']}}"),
         *("--parameter", "scale={{$.inputs.parameters['scale']}}"),
-        "--inline-ir",
+        "--ir",
     ]
-    ir = irs.decode(container["args"][-1])
-    assert [node.node_info.id for node in irs.nodes(ir)] == ["make.numbers"]
+    assert re.fullmatch(r"/penstock/runs/small-pipeline/definitions/[0-9a-f]{32}\.xz", definition)
     inputs = spec["root"]["dag"]["tasks"]["make-numbers"]["inputs"]["parameters"]
     assert inputs["run_id"] == {"runtimeValue": {"constant": "{{$.pipeline_job_uuid}}"}}
     assert inputs["how_many"] == {"componentInputParameter": "how_many"}
+
+
+def _definitions(plan, folder):
+    """Returns the arguments of each task that say where the definition is, and the tasks."""
+    spec, _ = _compiled(plan, folder)
+    args = {
+        name.removeprefix("exec-"): executor["container"]["args"]
+        for name, executor in spec["deploymentSpec"]["executors"].items()
+    }
+    found = {name: given[given.index("--ir") + 2 :] for name, given in args.items()}
+    assert len({given[given.index("--ir") + 1] for given in args.values()}) == 1
+    return found, spec["root"]["dag"]["tasks"]
+
+
+def test_first_tasks_carry_the_definition_and_others_none(small_plan, tmp_path):
+    found, _ = _definitions(small_plan, tmp_path)
+
+    carried = found.pop("import-schema-v1")
+    assert carried == ["--inline-ir", small_plan.ir]
+    ids = [node.node_info.id for node in irs.nodes(irs.decode(carried[1]))]
+    assert ids == ["import_schema.v1", "last_schema", "make.numbers", "Trainer", "make_numbers"]
+    assert set(map(tuple, found.values())) == {()}
+
+
+@pytest.mark.parametrize(("chars", "writers"), [(10, ["a", "b"]), (50_000, ["a"])])
+def test_large_definition_is_carried_by_one_task_that_others_wait_for(tmp_path, chars, writers):
+    text = "".join(random.Random(0).choices("01234567", k=chars * 2))
+    nodes = [tell(text=text).with_id("a"), tell().with_id("b"), tell().with_id("c")]
+    nodes[2].add_upstream_node(nodes[1])
+    plan = plan_pipeline(Pipeline("large", "/r", components=nodes))
+    found, tasks = _definitions(plan, tmp_path)
+
+    assert [name for name, arguments in found.items() if arguments] == writers
+    assert tasks["b"].get("dependentTasks") == (None if "b" in writers else ["a"])
+    assert tasks["c"]["dependentTasks"] == ["b"]
+
+
+def test_definition_too_large_for_a_run_is_refused_and_leaves_no_file(tmp_path):
+    text = "".join(random.Random(0).choices("01234567", k=200_000))
+    plan = plan_pipeline(Pipeline("large", "/r", components=[tell(text=text)]))
+    with pytest.raises(UsageError) as error:
+        _compiled(plan, tmp_path)
+    assert str(error.value) == (
+        f"the definition of large takes {len(plan.ir):,} characters compressed, and a run has room "
+        "for 64,000: move large options into files of your package, or split the pipeline"
+    )
+    assert not list(tmp_path.iterdir())
 
 
 def test_runtime_parameters_are_kfp_parameters_of_the_same_type_and_default(small_plan, tmp_path):
@@ -191,7 +240,7 @@ def test_a_trainer_shows_the_address_of_its_model(small_plan, tmp_path):
         "comp-make-numbers-2": {"parameters": {"model_uri": {"parameterType": "STRING"}}},
     }
     args = spec["deploymentSpec"]["executors"]["exec-trainer"]["container"]["args"]
-    assert args[-4:-1] == ["--kfp-executor-input", "{{$}}", "--inline-ir"]
+    assert args[-4:-1] == ["--kfp-executor-input", "{{$}}", "--ir"]
 
 
 def test_statistics_are_shown_as_html_and_a_training_as_metrics(tmp_path):

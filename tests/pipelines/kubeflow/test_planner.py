@@ -14,7 +14,7 @@ from tfx.proto import infra_validator_pb2, trainer_pb2
 from tfx.types.standard_artifacts import Examples, Model
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.kubeflow.planner import plan_pipeline
+from penstock.pipelines.kubeflow.plan import plan_pipeline
 
 
 @component

@@ -11,8 +11,7 @@ from penstock.components.errors import UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.node import State, launch_node
-from penstock.pipelines.kubeflow.plan import SPAN_FROM
-from penstock.pipelines.kubeflow.planner import plan_pipeline
+from penstock.pipelines.kubeflow.plan import SPAN_FROM, plan_pipeline
 from penstock.pipelines.kubeflow.spans import read_spans_from
 from penstock.pipelines.runs.metadata_store import SqliteStore
 
@@ -43,7 +42,7 @@ def test_a_run_takes_the_newest_day_and_the_cache_an_old_one(tmp_path):
         str(tmp_path / "data"), input_config=example_gen_pb2.Input(splits=[split])
     ).with_beam_pipeline_args(local_beam_args(1))
     plan = plan_pipeline(Pipeline("p", str(tmp_path / "x"), components=[node], enable_cache=True))
-    ir = irs.decode(plan.tasks[0].inline_ir)
+    ir = irs.decode(plan.ir)
     first = 20777  # days from 1970-01-01 to 2026-11-20
     assert run("night-1") == (State.DONE, first)
     assert run("night-2") == (State.CACHED, first)
@@ -60,7 +59,7 @@ def test_a_run_says_where_its_spans_are(tmp_path):
     plan = plan_pipeline(Pipeline("p", str(tmp_path / "x"), components=[node]))
     assert plan.parameters == (SPAN_FROM,)
     assert plan.tasks[0].parameters == (SPAN_FROM,)
-    ir = irs.decode(plan.tasks[0].inline_ir)
+    ir = irs.decode(plan.ir)
     read_spans_from(ir, "ShardedExampleGen", f"{tmp_path}/{{SPAN}}/*.csv")
     options = irs.find_node(ir, "ShardedExampleGen").parameters.parameters
     assert options["input_base"].field_value.string_value == str(tmp_path)

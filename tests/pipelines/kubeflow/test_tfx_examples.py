@@ -37,7 +37,7 @@ def compiled(name, placement, out):
         f"tfx_examples:{name}", {}, out, image=IMAGE, placement=placement, allow_mutable_tag=False
     )
     assert components.load_component_from_file(str(out)).name == plan.name
-    return {task.name: task for task in plan.tasks}
+    return plan, {task.name: task for task in plan.tasks}
 
 
 def on(folder):
@@ -51,7 +51,7 @@ def on(folder):
 
 @pytest.mark.ci
 def test_taxi(volume, tmp_path):
-    tasks = compiled("taxi", on(volume), tmp_path / "taxi.yaml")
+    plan, tasks = compiled("taxi", on(volume), tmp_path / "taxi.yaml")
 
     assert {name: task.upstream for name, task in tasks.items()} == {
         "csvexamplegen": (),
@@ -64,7 +64,7 @@ def test_taxi(volume, tmp_path):
         "evaluator": ("csvexamplegen", "trainer", "latest-blessed-model-resolver"),
         "pusher": ("evaluator", "trainer"),
     }
-    (trainer,) = irs.nodes(irs.decode(tasks["trainer"].inline_ir))
+    trainer = irs.find_node(irs.decode(plan.ir), "Trainer")
     module_file = trainer.parameters.parameters["module_file"].field_value.string_value
     assert mark_packages(module_file) == (
         "python-package://tfx/examples/chicago_taxi_pipeline/taxi_utils_native_keras.py"
@@ -72,7 +72,7 @@ def test_taxi(volume, tmp_path):
 
 
 def test_penguin_with_spans_a_window_of_them_and_a_condition(volume, tmp_path):
-    tasks = compiled("penguin", on(volume), tmp_path / "penguin.yaml")
+    _, tasks = compiled("penguin", on(volume), tmp_path / "penguin.yaml")
 
     assert {tasks[name].node_id for name in ("span-resolver", "csvexamplegen-unlabelled")} == {
         "span_resolver",

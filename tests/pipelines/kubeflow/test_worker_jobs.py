@@ -28,8 +28,8 @@ from tfx.types import standard_artifacts
 from penstock.components.errors import DataError, PenstockError, UsageError
 from penstock.pipelines.kubeflow import worker_jobs
 from penstock.pipelines.kubeflow.placement import Placement
+from penstock.pipelines.kubeflow.pod import worker_job
 from penstock.pipelines.kubeflow.resources import Affinity, Gpu, Resources
-from penstock.pipelines.kubeflow.worker_pods import worker_job
 from tests.components.trainer.conftest import Data
 from tests.components.trainer.test_workers import free_port
 
