@@ -46,6 +46,7 @@ class RowSplit:
         shards: What the manifest says of each, or was counted.
         read: Reads a shard.
         kinds: INT, FLOAT or BYTES of each feature of the rows; empty where it is not known.
+        lists: Features with any number of values in a row; known where the kinds are.
     """
 
     name: str
@@ -53,6 +54,7 @@ class RowSplit:
     shards: tuple[Shard, ...]
     read: ReadShard
     kinds: Mapping[str, str] = field(default_factory=dict)
+    lists: frozenset[str] = frozenset()
 
     @property
     def rows(self) -> int:
@@ -113,6 +115,7 @@ def _from_manifest(
     # TFRecords are ingested as they are, and may have features that the sampled ones lack.
     is_known = manifest.source_kind != "tfrecord"
     kinds = {column.name: column.kind for column in manifest.columns if is_known}
+    lists = frozenset(column.name for column in manifest.columns if column.is_list)
     return [
         RowSplit(
             name,
@@ -120,6 +123,7 @@ def _from_manifest(
             tuple(shards),
             read_examples,
             kinds,
+            lists,
         )
         for name, shards in manifest.splits.items()
     ]
@@ -147,13 +151,30 @@ def read_examples(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBa
             rows cannot be decoded.
     """
     decoder = row_decoder(kinds)
+    read = 0
+    for payloads in read_payloads(file, shard):
+        require_examples(payloads, f"{file}: record", read)
+        yield decoder.decode(payloads, f"{file}, rows {read:,} and on")
+        read += len(payloads)
+
+
+def read_payloads(file: str, shard: Shard, *, rows: int = BATCH_ROWS) -> Iterator[list[bytes]]:
+    """Yields the serialized records of a shard, at most `rows` or about `BATCH_BYTES` at a time.
+
+    Args:
+        file: Path or address of the shard; one at an address is copied here meanwhile.
+        shard: The shard's entry in the manifest.
+        rows: Most records of a batch.
+
+    Raises:
+        DataError: The shard is damaged, altered or holds another number of rows.
+    """
     path = local_path(file)
     if isinstance(file, RemoteFile) and (found := hash_file(path).sha256.hex()) != shard.sha256:
         raise DataError(altered(file, found, shard))
     read = 0
-    for payloads in _payloads(path):
-        _require_examples(payloads, f"{file}: record", read)
-        yield decoder.decode(payloads, f"{file}, rows {read:,} and on")
+    for payloads in _payloads(path, rows):
+        yield payloads
         read += len(payloads)
     if isinstance(file, RemoteFile):
         Path(path).unlink(missing_ok=True)
@@ -163,20 +184,20 @@ def read_examples(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBa
         )
 
 
-def _payloads(file: str) -> Iterator[list[bytes]]:
+def _payloads(file: str, rows: int) -> Iterator[list[bytes]]:
     some: list[bytes] = []
     size = 0
     for record in read_records(file):
         some.append(record.payload)
         size += len(record.payload)
-        if len(some) == BATCH_ROWS or size > BATCH_BYTES:
+        if len(some) == rows or size > BATCH_BYTES:
             yield some
             some, size = [], 0
     if some:
         yield some
 
 
-def _require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:
+def require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:
     plain: set[tuple[int, bytes]] = set()  # of which the layout can be told by length and head
     for number, payload in enumerate(payloads, first):
         layout = (len(payload), payload[:_HEAD_BYTES])

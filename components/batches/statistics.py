@@ -1,0 +1,177 @@
+"""TFDV's statistics from whole Arrow batches: its own generators, without Beam.
+
+    accumulators = add(plan, batches)              a shard; picklable
+    accumulators = merge(plan, [accumulators, ...])
+    statistics = extract(plan, accumulators)       TFDV's own proto
+
+Only the counts of distinct values are not TFDV's own (`distinct_values.py`).
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from tensorflow_data_validation import StatsOptions
+from tensorflow_data_validation.statistics import stats_impl
+from tensorflow_data_validation.statistics.generators.stats_generator import CombinerStatsGenerator
+from tensorflow_data_validation.statistics.generators.top_k_uniques_stats_generator import (
+    TopKUniquesStatsGenerator,
+)
+from tensorflow_data_validation.utils import slicing_util
+from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList
+from tfx_bsl.arrow.table_util import RecordBatchTake
+from tfx_bsl.statistics.merge_util import merge_dataset_feature_statistics
+
+from penstock.components.batches.distinct_values import DistinctValues
+
+# An accumulator of each generator, by slice key; the key is None without slices.
+Accumulators = dict[str | None, list[Any]]
+
+# TFDV's `sample_rate` keeps or drops batches; these are as large as its own.
+_SAMPLED_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The work on each shard.
+
+    Attributes:
+        options: TFDV's options.
+        generators: TFDV's generators of these options, and `DistinctValues`.
+        slicers: Functions that give the slices of a batch; none without slices.
+    """
+
+    options: StatsOptions
+    generators: list[CombinerStatsGenerator]
+    slicers: list[Callable[..., Any]]
+
+
+def not_in_batches(options: StatsOptions) -> str | None:
+    """Returns the options that only TFDV's own pipeline supports, in words; None without any."""
+    slices_by_sql = _slicers(options)[1]
+    overrides = options._per_feature_weight_override and not options.weight_feature
+    reasons = {
+        "label_feature": bool(options.label_feature),
+        "slices by SQL": bool(slices_by_sql),
+        "result partitions": options.experimental_result_partitions > 1,
+        "per_feature_weight_override without weight_feature": bool(overrides),
+        "experimental_filter_read_paths": options.experimental_filter_read_paths,
+    }
+    if not any(reasons.values()):
+        known = all(map(_is_known, _generators(options)))
+        reasons["a generator that is a Beam transform"] = not known
+    return ", ".join(name for name, found in reasons.items() if found) or None
+
+
+def make_plan(options: StatsOptions) -> Plan:
+    """Returns the plan of options that `not_in_batches` accepts."""
+    generators = [
+        DistinctValues(options) if isinstance(one, TopKUniquesStatsGenerator) else one
+        for one in _generators(options)
+    ]
+    for generator in generators:
+        generator.setup()
+    slicers = _slicers(options)[0]
+    return Plan(options, generators, [slicing_util.default_slicer, *slicers] if slicers else [])
+
+
+def _generators(options: StatsOptions) -> list[Any]:
+    return list(stats_impl.get_generators(options))
+
+
+def _is_known(generator: object) -> bool:
+    return isinstance(generator, CombinerStatsGenerator | TopKUniquesStatsGenerator)
+
+
+def _slicers(options: StatsOptions) -> tuple[list[Callable[..., Any]], list[str]]:
+    """Returns slice functions and SQL queries; TFDV 1.21 has no queries and one function less."""
+    config = options.slicing_config
+    if not config:
+        queries = getattr(options, "experimental_slice_sqls", None)
+        return list(options.experimental_slice_functions or []), list(queries or [])
+    if hasattr(slicing_util, "convert_slicing_config_to_slice_functions"):
+        return slicing_util.convert_slicing_config_to_slice_functions(config), []
+    functions, queries = slicing_util.convert_slicing_config_to_slice_functions_and_sqls(config)
+    return functions, queries
+
+
+def add(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Accumulators:
+    """Returns accumulators of all rows of the batches."""
+    found: Accumulators = {}
+    for batch in batches:
+        for key, rows in _slices(plan, batch):
+            before = found.get(key) or [one.create_accumulator() for one in plan.generators]
+            pairs = zip(plan.generators, before, strict=True)
+            found[key] = [one.add_input(accumulator, rows) for one, accumulator in pairs]
+    return {
+        key: [g.compact(a) for g, a in zip(plan.generators, accumulators, strict=True)]
+        for key, accumulators in found.items()
+    }
+
+
+def merge(plan: Plan, parts: Iterable[Accumulators]) -> Accumulators:
+    """Returns the accumulators of all parts together; a pairwise merge would copy each time."""
+    by_key: dict[str | None, list[list[Any]]] = {}
+    for part in parts:
+        for key, accumulators in part.items():
+            by_key.setdefault(key, []).append(accumulators)
+    return {
+        key: [
+            generator.merge_accumulators(list(of_one))
+            for generator, of_one in zip(plan.generators, zip(*several, strict=True), strict=True)
+        ]
+        for key, several in by_key.items()
+    }
+
+
+def extract(plan: Plan, found: Accumulators) -> DatasetFeatureStatisticsList:
+    """Returns the statistics, a dataset a slice; one empty dataset if there were no rows."""
+    result = DatasetFeatureStatisticsList()
+    if not found:
+        result.datasets.add()
+    for key, accumulators in found.items():
+        pairs = zip(plan.generators, accumulators, strict=True)
+        merged = merge_dataset_feature_statistics([one.extract_output(a) for one, a in pairs])
+        [dataset] = merged.datasets
+        if plan.slicers:
+            dataset.name = key
+        result.datasets.add().CopyFrom(dataset)
+    return result
+
+
+def estimated_features(plan: Plan, found: Accumulators) -> list[str]:
+    """Returns the features with more distinct values than are counted exactly, sorted."""
+    names = set()
+    for accumulators in found.values():
+        for generator, accumulator in zip(plan.generators, accumulators, strict=True):
+            if isinstance(generator, DistinctValues):
+                names |= generator.estimated(accumulator)
+    return sorted(names)
+
+
+def _slices(plan: Plan, batch: pa.RecordBatch) -> Iterator[tuple[str | None, pa.RecordBatch]]:
+    sampled = _sampled(batch, plan.options.sample_rate)
+    if sampled is None:
+        return
+    if plan.options.feature_allowlist:
+        sampled = stats_impl._filter_features(sampled, plan.options.feature_allowlist)
+    if plan.slicers:
+        yield from slicing_util.generate_slices(sampled, plan.slicers)
+    else:
+        yield None, sampled
+
+
+def _sampled(batch: pa.RecordBatch, rate: float | None) -> pa.RecordBatch | None:
+    if rate is None:
+        return batch
+    starts = range(0, batch.num_rows, _SAMPLED_ROWS)
+    kept = [
+        np.arange(start, min(start + _SAMPLED_ROWS, batch.num_rows))
+        for start in starts
+        if random.random() <= rate
+    ]
+    # Taken, not sliced: TFDV raises IndexError on nested arrays with an offset.
+    return RecordBatchTake(batch, pa.array(np.concatenate(kept))) if kept else None

@@ -1,0 +1,109 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import penstock
+
+
+@pytest.fixture(scope="session")
+def taxi_rows(tmp_path_factory, taxi_csv):
+    """Folder of 3,000 taxi trips as Examples, three shards a split, with a manifest."""
+    folder = tmp_path_factory.mktemp("taxi")
+    with taxi_csv.open() as trips:
+        (folder / "trips.csv").write_text("".join(next(trips) for _ in range(3001)))
+    from penstock.components.example_gen.options import IngestOptions
+    from penstock.components.tfrecord.sharding import ShardOptions
+
+    options = IngestOptions(shards=ShardOptions(shards=3))
+    penstock.ingest(str(folder / "trips.csv"), folder / "rows", options=options)
+    return folder / "rows"
+
+
+def example(**features):
+    """A serialized Example of lists of bytes, ints or floats; of None a feature without values."""
+    made = tf.train.Example()
+    for name, values in features.items():
+        feature = made.features.feature[name]
+        if values is None:
+            feature.SetInParent()
+        elif values and isinstance(values[0], bytes):
+            feature.bytes_list.value.extend(values)
+        elif values and isinstance(values[0], float):
+            feature.float_list.value.extend(values)
+        else:
+            feature.int64_list.value.extend(values)
+    return made.SerializeToString()
+
+
+def mixed_rows(count=2400):
+    """Multivalent, missing, empty, not UTF-8, NaN, infinite, large and categorical values."""
+    rng = np.random.default_rng(1)
+    odd = [1.0, float("nan"), float("inf"), -float("inf")]
+    texts = [b"\xff\xfe", b"ok", "ü".encode(), b"x" * 1500]
+    for i in range(count):
+        n = int(rng.integers(0, 5))
+        row = {
+            "many_floats": rng.normal(size=n).tolist() or None,
+            "odd": [odd[i % 4]],
+            "bytes": [texts[i % 4]],
+            "words": [b"w%d" % w for w in rng.zipf(1.5, n) % 400] or None,
+            "category": [int(rng.integers(0, 9))],
+            "weight": [float(rng.random())],
+            "label": [i % 2],
+            "value": [float(rng.random())],
+            "index": [int(rng.integers(0, 10))],
+        }
+        if n < 4:
+            row["many_ints"] = rng.integers(0, 50, n).tolist()
+        if i % 3:
+            row["sometimes"] = [float(rng.normal())]
+        if i % 7 == 0:
+            row["nothing"] = None
+        yield example(**row)
+
+
+def wide_rows(count=2000):
+    """40 columns: 15 floats, 15 ints, 10 texts."""
+    rng = np.random.default_rng(2)
+    for _ in range(count):
+        floats = {f"f{i}": [float(rng.normal(i))] for i in range(15)}
+        ints = {f"i{i}": [int(rng.integers(0, 10 ** (1 + i % 5)))] for i in range(15)}
+        texts = {f"t{i}": [b"v%d" % rng.integers(0, 3 ** (i + 1))] for i in range(10)}
+        yield example(**floats, **ints, **texts)
+
+
+def sequence_rows(count=1200):
+    """SequenceExamples with up to three steps of two texts."""
+    rng = np.random.default_rng(3)
+    for i in range(count):
+        made = tf.train.SequenceExample()
+        made.context.feature["id"].int64_list.value.append(i % 5)
+        steps = made.feature_lists.feature_list["token"].feature
+        for _ in range(int(rng.integers(0, 4))):
+            steps.add().bytes_list.value.extend(b"t%d" % t for t in rng.integers(0, 9, 2))
+        yield made.SerializeToString()
+
+
+def write_shards(folder, records, *, shards=3, split="train"):
+    """Writes the records as TFX does: GZIP, no manifest; returns the folder."""
+    directory = folder / f"Split-{split}"
+    directory.mkdir(parents=True)
+    records = list(records)
+    for shard in range(shards):
+        path = directory / f"data-{shard:05d}-of-{shards:05d}.gz"
+        with tf.io.TFRecordWriter(str(path), "GZIP") as out:
+            for record in records[shard::shards]:
+                out.write(record)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def rows(tmp_path_factory, taxi_rows):
+    """The Examples folder of each kind of rows."""
+    folder = tmp_path_factory.mktemp("rows")
+    return {
+        "taxi": taxi_rows,
+        "mixed": write_shards(folder / "mixed", mixed_rows()),
+        "wide": write_shards(folder / "wide", wide_rows()),
+        "sequences": write_shards(folder / "sequences", sequence_rows()),
+    }
