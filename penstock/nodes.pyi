@@ -1,5 +1,6 @@
 # The names of `penstock.nodes` and the modules that define them.
 
+from .components.batches.statistics_gen import BatchStatisticsGen
 from .components.engine.options import EngineOptions, local_beam_args
 from .components.evaluator.component import BatchEvaluator
 from .components.example_gen.component import ShardedExampleGen
@@ -26,6 +27,7 @@ from .components.tfrecord.sharding import ShardOptions
 
 __all__ = [
     "BatchEvaluator",
+    "BatchStatisticsGen",
     "ContentDriver",
     "CuratedSchema",
     "EngineOptions",

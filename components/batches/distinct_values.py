@@ -200,15 +200,14 @@ class DistinctValues(CombinerStatsGenerator):
     def _top(
         self, counts: Counts
     ) -> tuple[int, list[FeatureValueCount], list[FeatureValueCount] | None]:
-        """Returns how many values there are, and the most frequent ones, unweighted and weighted."""
+        """Returns the number of values and the most frequent, by count and by weight."""
         is_weighted = bool(self._weights.all_weight_features())
         if isinstance(counts, EstimatedCounts):
             by_count, by_weight = map(_estimates, counts.top)
             return counts.distinct.Estimate(), by_count, by_weight if is_weighted else None
         table = counts.table()
-        by_count = _most_frequent(table, "count", self._most)
-        by_weight = _most_frequent(table, "weight", self._most) if is_weighted else None
-        return table.num_rows, by_count, by_weight
+        weighted = _most_frequent(table, "weight", self._most) if is_weighted else None
+        return table.num_rows, _most_frequent(table, "count", self._most), weighted
 
 
 def _counted(values: pa.Array, weights: Any) -> pa.Table:

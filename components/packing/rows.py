@@ -198,6 +198,13 @@ def _payloads(file: str, rows: int) -> Iterator[list[bytes]]:
 
 
 def require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:
+    """Refuses records that are no Examples, by DataError.
+
+    Args:
+        payloads: Serialized records.
+        where: Name of the records' file in messages.
+        first: Number of the first record.
+    """
     plain: set[tuple[int, bytes]] = set()  # of which the layout can be told by length and head
     for number, payload in enumerate(payloads, first):
         layout = (len(payload), payload[:_HEAD_BYTES])

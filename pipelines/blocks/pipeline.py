@@ -6,12 +6,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import tensorflow_model_analysis as tfma
-from tfx.components import ExampleValidator, SchemaGen, StatisticsGen, Trainer, Transform
+from tfx.components import ExampleValidator, SchemaGen, Trainer, Transform
 from tfx.dsl.components.base.base_node import BaseNode
 from tfx.orchestration.metadata import sqlite_metadata_connection_config
 from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import pusher_pb2, trainer_pb2
 
+from penstock.components.batches.statistics_gen import BatchStatisticsGen
 from penstock.components.errors import UsageError
 from penstock.components.evaluator.component import BatchEvaluator
 from penstock.components.gates.checks import GateOptions
@@ -64,7 +65,7 @@ def training_pipeline(
     examples = example_gen.outputs["examples"]
 
     # ExampleStatistics of each split
-    statistics_gen = StatisticsGen(examples=examples)
+    statistics_gen = BatchStatisticsGen(examples=examples).with_id("StatisticsGen")
     statistics = statistics_gen.outputs["statistics"]
 
     # Schema
