@@ -1,47 +1,56 @@
-"""A place of its own for each try at an output, which appears under its name by one rename.
+"""Outputs that appear complete, by one rename: each attempt writes to a folder of its own.
 
-Readers see all of an output or nothing. A try that was killed leaves a folder that no
-process holds locked; the next try beside it removes it.
+Readers see the whole output or nothing. An old output is replaced by exchanging the two folders in
+one step of the file system, so that at every moment the old or the new one stands. A killed attempt
+leaves a folder whose lock no process holds; the next attempt beside it removes it.
 """
 
+import errno
+import logging
 import os
 import re
-import uuid
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.components.errors import UsageError, naming
-from penstock.components.tfrecord.manifest import MANIFEST_NAME
+from penstock.components.errors import DataError, UsageError, naming
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, read_manifest
 from penstock.components.tfrecord.recovery import (
     ATTEMPT_MARK,
     LOCK,
-    REPLACED,
+    attempt_folder,
     clear,
     locked,
     recover,
     remove_attempt,
+    set_aside,
 )
+
+_LOG = logging.getLogger(__name__)
 
 # A `Path` made of an address has one slash left.
 _ADDRESS = re.compile(r"^[a-z][a-z0-9+.-]+:/", re.I)
+_MAX_NAMED = 3
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+_RENAME_SWAP = 2  # macOS
+# NFS and some FUSE mounts cannot exchange two names.
+_NO_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
 
 
 @contextmanager
 def attempt(target: str | os.PathLike[str], *, overwrite: bool | None = False) -> Iterator[Path]:
-    """A new, empty folder beside `target`; it becomes `target` if the block succeeds.
+    """Yields a new, empty folder beside `target`, which becomes `target` if the block succeeds.
 
     Args:
         target: The output folder; must not exist yet, or be empty.
-        overwrite: Replace what stands there, once the new output is complete; None where the
-            user cannot ask for it.
-
-    Yields:
-        The folder to write to.
+        overwrite: Replace an old output by the new one when that is complete; None if the command
+            has no such option.
 
     Raises:
-        UsageError: `target` holds something and `overwrite` is off, or holds something else
-            than an ingest's output, or it is no local path.
+        UsageError: `target` is not a local path; or it is not empty and `overwrite` is off, or
+            holds a file that no manifest of Penstock lists.
     """
     target = check_target(target, overwrite=overwrite)
     with beside(target) as folder:
@@ -51,14 +60,14 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool | None = False) -
 
 @contextmanager
 def attempt_file(target: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
-    """A path to write to; the file becomes `target` if all goes well.
+    """Yields a path to write to; the file becomes `target` if the block succeeds.
 
     Args:
         target: The output file.
-        overwrite: Replace what is there by then.
+        overwrite: Replace a file that is there by then.
 
     Raises:
-        UsageError: Something came there meanwhile, and `overwrite` is off.
+        UsageError: A file appeared there meanwhile, and `overwrite` is off.
     """
     with beside(Path(os.path.abspath(target))) as folder:
         file = folder / os.path.basename(target)
@@ -69,11 +78,11 @@ def attempt_file(target: str | os.PathLike[str], *, overwrite: bool = True) -> I
 
 
 def check_file(target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Refuse an output file that cannot be made, before work is done for it.
+    """Refuses an output file that cannot be written, before any work is done.
 
     Raises:
-        UsageError: It is an address, a folder or a device, its folder cannot be written to, or it
-            is there and `overwrite` is off.
+        UsageError: It is an address, a folder or a device, its folder is not writable, or it
+            exists and `overwrite` is off.
     """
     _refuse_address(target)
     if os.path.isdir(target):
@@ -87,38 +96,59 @@ def check_file(target: str | os.PathLike[str], *, overwrite: bool = False) -> No
 
 @contextmanager
 def beside(target: Path) -> Iterator[Path]:
-    """A new, empty folder beside `target` while the block lasts; of the killed none stays."""
+    """Yields a new, empty folder beside `target`; it is removed when the block ends."""
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(target.parent)
-    folder = target.with_name(f".{target.name}{ATTEMPT_MARK}{uuid.uuid4().hex}")
+    folder = attempt_folder(target)
     lock = folder.with_name(folder.name + LOCK)
-    with locked(lock), naming(target):
+    with naming(target), locked(lock) as held:
         try:
+            os.write(held.fileno(), os.fsencode(target.name))
             folder.mkdir()
             yield folder
         finally:
-            clear(folder)
+            clear(folder, target)
             lock.unlink(missing_ok=True)
 
 
 def check_target(target: str | os.PathLike[str], *, overwrite: bool | None = False) -> Path:
-    """The output folder's absolute path, if an attempt at it may begin.
+    """Returns the absolute path of an output folder that can be written; that of a link's target.
 
     Raises:
-        UsageError: As of `attempt`.
+        UsageError: See `attempt`.
     """
     _refuse_address(target)
     _refuse_place(target)
     path = Path(os.path.abspath(target))
+    if path.is_symlink():
+        path = path.resolve()
     recover(path)
     _refuse_occupied(path, overwrite=overwrite)
     return path
 
 
 def remove_abandoned(parent: Path) -> None:
-    """Remove the attempts in `parent` whose process is gone."""
+    """Removes the attempts in `parent` whose process is gone."""
     for lock in parent.glob(f".*{ATTEMPT_MARK}*{LOCK}*"):  # older versions left `.lock.new`
         remove_attempt(lock)
+
+
+def exchange(first: Path, second: Path) -> bool:
+    """Exchanges the names of two folders in one step; False if the file system has no such step."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(first), os.fsencode(second)
+    if sys.platform == "darwin":
+        result = libc.renamex_np(*names, _RENAME_SWAP)
+    elif hasattr(libc, "renameat2"):
+        result = libc.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE)
+    else:  # glibc below 2.28
+        return False
+    number = ctypes.get_errno()
+    if result and number not in _NO_EXCHANGE:
+        raise OSError(number, os.strerror(number), str(second))
+    return not result
 
 
 def _refuse_address(target: str | os.PathLike[str]) -> None:
@@ -130,9 +160,9 @@ def _refuse_address(target: str | os.PathLike[str]) -> None:
 
 
 def _refuse_place(target: str | os.PathLike[str]) -> None:
-    # Not `Path.exists`, which raises in a folder that may not be looked into.
+    # Not `Path.exists`, which raises in a folder without search permission.
     path = Path(os.path.abspath(target))
-    above = next(one for one in (*path.parents, path) if os.path.exists(one))  # `/` is below none
+    above = next(one for one in (*path.parents, path) if os.path.exists(one))  # `/` has no parents
     if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
         problem = "you may not write there" if above.is_dir() else "is a file"
         raise UsageError(f"{target}: {above}: {problem}; name another output")
@@ -143,11 +173,40 @@ def _refuse_occupied(target: Path, *, overwrite: bool | None) -> None:
         return
     if not overwrite:
         raise _occupied(target, overwrite)
-    if not (target / MANIFEST_NAME).is_file():
+    _refuse_foreign(target, target)
+
+
+def _refuse_foreign(folder: Path, target: Path) -> None:
+    """Refuses to delete an old output with files that its manifest does not list."""
+    if not (folder / MANIFEST_NAME).is_file():
+        raise _not_ours(target, f"no {MANIFEST_NAME}")
+    try:
+        manifest = read_manifest(folder)
+    except DataError as error:
+        raise _not_ours(
+            target, f"its {MANIFEST_NAME} is not one of Penstock's, or damaged"
+        ) from error
+    if foreign := manifest.foreign_files(_names_below(folder)):
+        more = len(foreign) - _MAX_NAMED
+        shown = ", ".join(foreign[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
         raise UsageError(
-            f"{target}: not written by penstock ingest (no {MANIFEST_NAME}); refusing to "
-            "overwrite it; name another output"
+            f"{target}: holds {shown}, which its {MANIFEST_NAME} does not list; refusing to "
+            "delete what Penstock did not write: move it away, or name another output"
         )
+
+
+def _names_below(folder: Path) -> Iterator[str]:
+    """Names, relative to a folder, of everything below it but folders; links are not followed."""
+    for place, folders, names in os.walk(folder):
+        links = (name for name in folders if os.path.islink(os.path.join(place, name)))
+        yield from (os.path.relpath(os.path.join(place, n), folder) for n in (*names, *links))
+
+
+def _not_ours(target: Path, reason: str) -> UsageError:
+    return UsageError(
+        f"{target}: not written by penstock ingest or pack ({reason}); refusing to overwrite it; "
+        "name another output"
+    )
 
 
 def _occupied(target: str | os.PathLike[str], overwrite: bool | None = False) -> UsageError:
@@ -157,8 +216,19 @@ def _occupied(target: str | os.PathLike[str], overwrite: bool | None = False) ->
 
 def _publish(folder: Path, target: Path, *, overwrite: bool | None) -> None:
     _refuse_occupied(target, overwrite=overwrite)
-    if overwrite and target.exists():
-        # A folder that is not empty cannot be renamed over; the old one steps aside first,
-        # and `clear` brings it back if the new one does not come.
-        target.rename(folder.with_name(folder.name + REPLACED))
-    folder.rename(target)
+    if not (overwrite and target.exists()):
+        folder.rename(target)
+    elif exchange(folder, target):
+        try:
+            _refuse_foreign(folder, target)  # a file may have come in the meantime
+        except UsageError:
+            exchange(folder, target)
+            raise
+    else:
+        _LOG.warning(
+            "%s: the file system cannot exchange two folders in one step; for a moment neither "
+            "the old nor the new output stands there",
+            target,
+        )
+        set_aside(folder, target)
+        folder.rename(target)

@@ -37,8 +37,11 @@ RENEW_SECONDS = 10.0
 LEASE_SECONDS = 60.0
 _LOOK_SECONDS = 2.0
 _CLAIM = f"{WORK_DIR}/claim-"
-_OURS = re.compile(
-    rf"(?:Split-[^/]+|quarantine|vocabulary|parquet/[^/]+)/[^/]+|{re.escape(WORK_DIR)}/.+"
+# Files of an ingest or a pack that died before its commit, so that no manifest lists them.
+_LEFT_OVER = re.compile(
+    r"Split-[^/]+/data_tfrecord-\d{5,}-of-\d{5,}(\.gz)?|quarantine/rejected-\d{5,}\.jsonl"
+    r"|vocabulary/[^/]+\.txt|parquet/[^/]+/data-\d{5,}-of-\d{5,}\.parquet"
+    rf"|{re.escape(WORK_DIR)}/.+"
 )
 
 
@@ -113,15 +116,32 @@ def check_prefix(address: str, *, overwrite: bool) -> dict[str, RemoteFile]:
     if not address.partition("://")[2].partition("/")[2]:
         raise UsageError(f"{address}: a bucket cannot be an output; name a folder in it")
     names = _names(address)
-    if MANIFEST_NAME in names and not overwrite:
-        raise UsageError(f"{address} exists already; name another output or pass --overwrite")
-    for name in names:
-        if name != MANIFEST_NAME and not _OURS.fullmatch(name):
-            raise UsageError(
-                f"{address}: holds {name}, which no ingest wrote; refusing to write beside it; "
-                "name another output"
-            )
+    if MANIFEST_NAME in names:
+        if not overwrite:
+            raise UsageError(f"{address} exists already; name another output or pass --overwrite")
+        ours = (name for name in names if not name.startswith(f"{WORK_DIR}/"))
+        foreign = _read_manifest(address).foreign_files(ours)
+    else:
+        foreign = [name for name in names if not _LEFT_OVER.fullmatch(name)]
+    if foreign:
+        raise UsageError(
+            f"{address}: holds {foreign[0]}, which no ingest wrote; refusing to write beside it; "
+            "name another output"
+        )
     return names
+
+
+def _read_manifest(address: str) -> Manifest:
+    path = f"{address}/{MANIFEST_NAME}"
+    try:
+        return Manifest.from_json(ask(path, "cat_file").decode(), path)
+    except (DataError, UnicodeDecodeError) as error:
+        if isinstance(error, TriesFailedError):
+            raise
+        raise UsageError(
+            f"{address}: not written by penstock ingest or pack (its {MANIFEST_NAME} is not one "
+            "of Penstock's, or damaged); refusing to overwrite it; name another output"
+        ) from error
 
 
 @contextmanager

@@ -27,11 +27,16 @@ from typing import Any
 
 from penstock.components.errors import DataError, one_line
 from penstock.components.tfrecord.compression import CHUNK_BYTES
-from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard, read_manifest
+from penstock.components.tfrecord.manifest import (
+    DIGESTS_NAME,
+    MANIFEST_NAME,
+    Manifest,
+    Shard,
+    read_manifest,
+)
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
 
-DIGESTS_NAME = ".digests.json"
 # Longer than the coarsest clock of a file system (FAT's: 2 s).
 _SETTLED_NS = 3 * 10**9
 _HASHING_THREADS = 4
@@ -204,7 +209,7 @@ class _Digests:
         """Write down what was computed, where the folder may be written to."""
         if not self._is_new:
             return
-        temporary = self._root / f"{DIGESTS_NAME}.{uuid.uuid4().hex}"
+        temporary = self._root / f".{DIGESTS_NAME}.{uuid.uuid4().hex}"
         with suppress(OSError):
             temporary.write_text(json.dumps(self._known), encoding="utf-8")
             temporary.replace(self._root / DIGESTS_NAME)

@@ -7,8 +7,9 @@ commit. Without it there are no shards, whatever files lie there.
 import hashlib
 import json
 import os
+import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from json import JSONEncoder
 from pathlib import Path
@@ -20,7 +21,14 @@ from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import COMPRESSIONS
 
 MANIFEST_NAME = "manifest.json"
+# Cache of the digests of shards beside the manifest (checked.py).
+DIGESTS_NAME = ".digests.json"
 MANIFEST_VERSION = 1
+# Names of the files of an output; the manifest lists the shards and the vocabularies one by one.
+_REJECTED_ROWS = r"/rejected-\d{5,}\.jsonl"
+_PARQUET_COPY = r"/[^/]+/data-\d{5,}-of-\d{5,}\.parquet"
+# Left by a process that was killed while it wrote one of the files.
+_TEMPORARY = re.compile(r"(.*/)?\.([^/]+)\.[0-9a-f]{32}")
 # The custom property of a TFX artifact that has the manifest's digest: of an artifact without a
 # manifest nothing is known, so one that is taken away must be missed.
 MANIFEST_PROPERTY = "manifest_sha256"
@@ -142,6 +150,24 @@ class Manifest:
     def shards(self) -> list[Shard]:
         """All shards of all splits."""
         return [shard for shards in self.splits.values() for shard in shards]
+
+    def foreign_files(self, names: Iterable[str]) -> list[str]:
+        """Returns those of the names, relative to the manifest, that are not files of its output.
+
+        Files of the output are the shards and vocabularies that the manifest lists, the manifest
+        and the cache of digests, rejected rows and the Parquet copy, and temporaries of these.
+        """
+        packed = (self.packed or {}).get("columns", ())
+        listed = {MANIFEST_NAME, DIGESTS_NAME, *(shard.file for shard in self.shards)}
+        listed |= {column["vocabulary"] for column in packed if column.get("vocabulary")}
+        folders = ((self.quarantine, _REJECTED_ROWS), (self.parquet, _PARQUET_COPY))
+        parts = [re.escape(folder) + rest for folder, rest in folders if folder is not None]
+        numbered = re.compile("|".join(parts) or r"(?!)")
+
+        def is_ours(name: str) -> bool:
+            return name in listed or numbered.fullmatch(name) is not None
+
+        return sorted(name for name in names if not is_ours(_TEMPORARY.sub(r"\1\2", name)))
 
     def to_json(self) -> str:
         """The manifest as the text of `manifest.json`; equal manifests give equal text."""

@@ -1,25 +1,35 @@
-"""Outputs that a killed process left half published: found by any reader, and put back.
+"""Outputs whose replacement was killed half-way: found by any reader, and put back.
 
-`files/commit.py` publishes by rename. Where it replaces an output, the old one steps aside first;
-whoever comes next after a kill between the two renames puts it back under its name.
+Only on file systems that cannot exchange two folders in one step (`files/commit.py`): there the old
+output steps aside before the new one gets its name. After a kill between the two renames, the next
+reader or writer puts the old one back.
 """
 
 import fcntl
+import hashlib
 import os
 import shutil
+import uuid
 from itertools import takewhile
 from pathlib import Path
 from typing import TextIO
 
 ATTEMPT_MARK = ".penstock-attempt-"
 LOCK = ".lock"
-REPLACED = "-replaced"
+_REPLACED = "-replaced"
+# With the mark, an id and the longest suffix still below the 255 bytes that a name can have.
+_MAX_STEM_BYTES = 200
+
+
+def attempt_folder(target: Path) -> Path:
+    """Returns a new path beside an output, for one attempt at it."""
+    return target.with_name(f"{_prefix(target)}{uuid.uuid4().hex[:12]}")
 
 
 def recover(path: str | os.PathLike[str]) -> None:
-    """Put back what stood at a path, or at a folder above it, if a killed process took it away.
+    """Puts back the output at a path, or at a folder above it, that a killed process set aside.
 
-    If the path exists nothing else is looked at.
+    Does nothing if the path exists.
     """
     if "://" in str(path):
         return
@@ -29,39 +39,36 @@ def recover(path: str | os.PathLike[str]) -> None:
             remove_attempt(lock)
 
 
-def _locks_of(target: Path) -> list[Path]:
-    """The locks of the attempts at an output."""
-    start = f".{target.name}{ATTEMPT_MARK}"
-    try:
-        names = os.listdir(target.parent)
-    except OSError:
-        return []
-    return [target.with_name(n) for n in names if n.startswith(start) and n.endswith(LOCK)]
-
-
 def remove_attempt(lock: Path) -> None:
-    """Remove the attempt of a lock that no process holds, and put back what it had replaced."""
+    """Removes the attempt of a lock that no process holds, and puts back what it set aside."""
     try:
-        with lock.open("r+") as held:
+        with lock.open("r+b") as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            clear(lock.with_name(lock.name.removesuffix(LOCK)))
+            folder = lock.with_name(lock.name.removesuffix(LOCK))
+            # The lock holds the output's name; those of older versions are empty.
+            name = os.fsdecode(held.read()) or folder.name.split(ATTEMPT_MARK)[0].removeprefix(".")
+            clear(folder, lock.with_name(name))
             lock.unlink(missing_ok=True)
-    except OSError:
-        return  # at work, gone meanwhile, or another user's
+    except (OSError, ValueError):  # in use, gone meanwhile, another user's, or not a name
+        return
 
 
-def clear(folder: Path) -> None:
-    """Remove the folder of an attempt, and put back what it had replaced if nothing came of it."""
+def set_aside(folder: Path, target: Path) -> None:
+    """Renames the old output, for the attempt that is about to take its name."""
+    target.rename(folder.with_name(folder.name + _REPLACED))
+
+
+def clear(folder: Path, target: Path) -> None:
+    """Removes the folder of an attempt, and puts the old output back if no new one stands."""
     shutil.rmtree(folder, ignore_errors=True)
-    replaced = folder.with_name(folder.name + REPLACED)
-    target = folder.with_name(folder.name.split(ATTEMPT_MARK)[0].removeprefix("."))
+    replaced = folder.with_name(folder.name + _REPLACED)
     if replaced.exists() and not target.exists():
-        replaced.rename(target)  # stopped between the two renames of `commit._publish`
+        replaced.rename(target)
     shutil.rmtree(replaced, ignore_errors=True)
 
 
 def locked(path: Path) -> TextIO:
-    """A new lock file, open and locked until it is closed; a process that dies lets it go."""
+    """Creates a lock file and returns it open; the lock is held until it is closed."""
     while True:
         held = path.open("w")
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -69,3 +76,18 @@ def locked(path: Path) -> TextIO:
         if path.exists() and os.path.samestat(os.fstat(held.fileno()), path.stat()):
             return held
         held.close()
+
+
+def _prefix(target: Path) -> str:
+    name = os.fsencode(target.name)
+    stem = target.name if len(name) <= _MAX_STEM_BYTES else hashlib.sha256(name).hexdigest()[:32]
+    return f".{stem}{ATTEMPT_MARK}"
+
+
+def _locks_of(target: Path) -> list[Path]:
+    start = _prefix(target)
+    try:
+        names = os.listdir(target.parent)
+    except OSError:
+        return []
+    return [target.with_name(n) for n in names if n.startswith(start) and n.endswith(LOCK)]

@@ -14,7 +14,16 @@ class Interrupted:
     def __init__(self, penstock, folder):
         self._penstock, self._log = penstock, folder / "places"
 
-    def __call__(self, *command, watch="renames", place=None, signal=None, cwd=None, script=""):
+    def __call__(
+        self,
+        *command,
+        watch="renames",
+        place=None,
+        signal=None,
+        cwd=None,
+        script="",
+        exchange=True,
+    ):
         self._log.write_text("")
         spec = {
             "log": str(self._log),
@@ -22,6 +31,7 @@ class Interrupted:
             "place": place,
             "signal": signal,
             "script": str(script),
+            "exchange": exchange,
         }
         env = {**os.environ, "INTERRUPT": json.dumps(spec)}
         return self._penstock.start(*command, script=str(SCRIPT), env=env, cwd=cwd).wait()

@@ -2,7 +2,8 @@
 
 The environment variable INTERRUPT is JSON: `watch`, which places are meant, `log`, a file that gets
 a line for each, `place`, the number (from 1) or the line of the one at which to send it, `signal`,
-its name, and `script`, what is run in place of `penstock`.
+its name, `script`, what is run in place of `penstock`, and `exchange`, whether the file system can
+exchange two folders in one step.
 """
 
 import json
@@ -38,6 +39,8 @@ def watch(owner, name, say):
 def watch_renames():
     import tensorflow as tf
 
+    from penstock.components.files import commit
+
     def line(source, target, *_):
         return f"{source} -> {target}"
 
@@ -47,6 +50,10 @@ def watch_renames():
         watch(Path, "replace", line)
     watch(os, "rename", line)
     watch(tf.io.gfile, "rename", line)
+    if SPEC["exchange"]:
+        watch(commit, "exchange", line)
+    else:
+        commit.exchange = lambda first, second: False
 
 
 def watch_nodes():

@@ -1,7 +1,7 @@
 """Commands that are killed, or told to stop, before each of their renames.
 
-Whoever looks next sees the output of before or of after, whole; the same command again comes to
-what an uninterrupted one does, and nothing else is left.
+At each of them the old or the new output stands, complete, before anything repairs it; the same
+command again gives what an uninterrupted one gives, and nothing else is left.
 """
 
 import os
@@ -28,12 +28,15 @@ class Case:
         output: What it makes.
         before: The command that made what stands there at the start; None if nothing does.
         is_fixed: Whether its output is the same each time.
+        exchange: Whether the file system can exchange two folders in one step; if not, the next
+            reader may have to put the old output back.
     """
 
     command: tuple
     output: str = "out"
     before: tuple | None = None
     is_fixed: bool = True
+    exchange: bool = True
 
 
 INGEST = ("ingest", "--shards", "1", "--parquet-copy", "--on-bad-row", "quarantine", "--overwrite")
@@ -41,6 +44,9 @@ PACK = ("pack", "rows", "out", "--shards", "1")
 CASES = {
     "ingest": Case((*INGEST, "new.csv", "out")),
     "ingest again": Case((*INGEST, "new.csv", "out"), before=(*INGEST, "old.csv", "out")),
+    "ingest again without exchange": Case(
+        (*INGEST, "new.csv", "out"), before=(*INGEST, "old.csv", "out"), exchange=False
+    ),
     "pack": Case((*PACK, "--overwrite")),
     "pack again": Case((*PACK, "--overwrite", "--seed", "7"), before=PACK),
     # It names its data by their whole path.
@@ -66,7 +72,7 @@ def inputs(tmp_path_factory, penstock):
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
-def test_an_interruption_at_any_rename_is_over_with_the_next_look(
+def test_output_interrupted_at_any_rename_is_the_old_or_the_new_one(
     tmp_path, inputs, interrupted, tree, name, how
 ):
     case = CASES[name]
@@ -76,18 +82,21 @@ def test_an_interruption_at_any_rename_is_over_with_the_next_look(
         if case.before:
             assert interrupted(*case.before, cwd=folder).returncode == 0
     before = tree(start / case.output) if case.before else None
-    done = interrupted(*case.command, cwd=clean)
+    done = interrupted(*case.command, cwd=clean, exchange=case.exchange)
     assert done.returncode == 0, done.stderr
     after, places = tree(clean / case.output), interrupted.places
     assert places
 
+    were_gone = 0
     for at, place in enumerate(places, 1):
         work = tmp_path / f"{at}"
         shutil.copytree(start, work)
-        ended = interrupted(*case.command, place=at, signal=how, cwd=work)
+        ended = interrupted(*case.command, place=at, signal=how, cwd=work, exchange=case.exchange)
         assert ended.returncode == (-signal.SIGKILL if how == "SIGKILL" else 130), (place, ended)
         output = work / case.output
-        recover(output)
+        if not case.exchange:
+            were_gone += not output.exists()
+            recover(output)
         found = tree(output) if output.exists() else None
         assert found in (before, after) or (not case.is_fixed and set(found) == set(after)), place
         if how == "SIGTERM":
@@ -100,3 +109,5 @@ def test_an_interruption_at_any_rename_is_over_with_the_next_look(
         if case.is_fixed:
             assert tree(output) == after, place
         assert sorted(os.listdir(work)) == sorted(os.listdir(clean)), place
+    # Shows that a look at the output would notice one that is gone.
+    assert were_gone == (how == "SIGKILL" and not case.exchange)

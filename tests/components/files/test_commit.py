@@ -7,16 +7,29 @@ from pathlib import Path
 import pytest
 
 from penstock.components.errors import UsageError
+from penstock.components.files import commit
 from penstock.components.files.commit import attempt, attempt_file, check_file, check_target
+from penstock.components.tfrecord.manifest import Manifest, RowAccount, Shard, write_manifest
+from penstock.components.tfrecord.recovery import set_aside
 
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def finished(folder):
-    folder.mkdir()
-    (folder / "manifest.json").write_text("{}")
+def finished(folder, text="old", **parts):
+    """An output of one shard."""
+    shard = Shard("Split-train/a", 1, 3, "0")
+    (folder / "Split-train").mkdir(parents=True)
+    (folder / shard.file).write_text(text)
+    account = RowAccount(read=1, written={"train": 1})
+    write_manifest(folder, Manifest({"train": [shard]}, (), "", "csv", "", 1, account, **parts))
+
+
+@pytest.fixture
+def no_exchange(monkeypatch):
+    """A file system that cannot exchange two folders in one step."""
+    monkeypatch.setattr(commit, "exchange", lambda first, second: False)
 
 
 def test_the_output_appears_when_the_block_ends(tmp_path):
@@ -116,9 +129,135 @@ def test_overwrite_replaces_the_old_output_at_the_end(tmp_path):
     finished(tmp_path / "out")
     with attempt(tmp_path / "out", overwrite=True) as folder:
         (folder / "new").write_text("1")
-        assert names(tmp_path / "out") == ["manifest.json"]
+        assert names(tmp_path / "out") == ["Split-train", "manifest.json"]
     assert names(tmp_path / "out") == ["new"]
     assert names(tmp_path) == ["out"]
+
+
+def test_overwrite_without_exchange_replaces_the_output_and_warns(tmp_path, no_exchange, caplog):
+    finished(tmp_path / "out")
+    with attempt(tmp_path / "out", overwrite=True) as folder:
+        (folder / "new").write_text("1")
+    assert names(tmp_path / "out") == ["new"]
+    assert names(tmp_path) == ["out"]
+    assert "cannot exchange two folders in one step" in caplog.text
+
+
+def test_overwrite_through_a_link_replaces_its_target(tmp_path):
+    finished(tmp_path / "disk" / "out")
+    (tmp_path / "link").symlink_to(tmp_path / "disk" / "out")
+    with attempt(tmp_path / "link", overwrite=True) as folder:
+        (folder / "new").write_text("1")
+    assert (tmp_path / "link").is_symlink()
+    assert names(tmp_path / "disk" / "out") == ["new"]
+    assert names(tmp_path / "disk") == ["out"]
+
+
+def _overwrite_often(target, times):
+    for _ in range(times):
+        with attempt(target, overwrite=True) as folder:
+            folder.rmdir()
+            finished(folder, "new")
+
+
+@pytest.mark.faults
+def test_overwrite_leaves_no_moment_without_an_output(tmp_path):
+    target = tmp_path / "out"
+    finished(target)
+    process = multiprocessing.get_context("fork").Process(
+        target=_overwrite_often, args=(target, 300)
+    )
+    process.start()
+    looks = missing = 0
+    while process.is_alive():
+        looks += 1
+        missing += not os.path.exists(target / "manifest.json")
+    assert process.exitcode == 0
+    assert looks > 300
+    assert missing == 0
+
+
+@pytest.mark.parametrize("name", ["src/precious", "Split-train/notes", ".hidden", "quarantine/a"])
+def test_overwrite_of_an_output_with_foreign_files_is_refused(tmp_path, name):
+    finished(tmp_path / "out", quarantine="quarantine")
+    (tmp_path / "out" / name).parent.mkdir(exist_ok=True)
+    (tmp_path / "out" / name).write_text("1")
+    with pytest.raises(UsageError) as caught:
+        attempt(tmp_path / "out", overwrite=True).__enter__()
+    assert str(caught.value) == (
+        f"{tmp_path}/out: holds {name}, which its manifest.json does not list; refusing to delete "
+        "what Penstock did not write: move it away, or name another output"
+    )
+    assert (tmp_path / "out" / name).read_text() == "1"
+
+
+def test_overwrite_of_an_output_with_a_foreign_link_is_refused(tmp_path):
+    finished(tmp_path / "out")
+    (tmp_path / "out" / "link").symlink_to(tmp_path)
+    with pytest.raises(UsageError, match="holds link, which"):
+        check_target(tmp_path / "out", overwrite=True)
+
+
+def test_overwrite_replaces_what_penstock_wrote_beside_the_shards(tmp_path):
+    packed = {"columns": [{"vocabulary": "vocabulary/city.txt"}, {"vocabulary": None}]}
+    finished(tmp_path / "out", quarantine="quarantine", parquet="parquet", packed=packed)
+    for name in (
+        "quarantine/rejected-00003.jsonl", "parquet/train/data-00000-of-00002.parquet",
+        "vocabulary/city.txt", ".digests.json", f".manifest.json.{'0' * 32}",
+        f"Split-train/.a.{'f' * 32}", f"..digests.json.{'1' * 32}",
+    ):  # fmt: skip
+        (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "out" / name).write_text("1")
+    with attempt(tmp_path / "out", overwrite=True):
+        pass
+    assert names(tmp_path / "out") == []
+
+
+def test_overwrite_keeps_the_output_if_a_foreign_file_appears_meanwhile(tmp_path):
+    finished(tmp_path / "out")
+    with (
+        pytest.raises(UsageError, match="holds precious, which"),
+        attempt(tmp_path / "out", overwrite=True),
+    ):
+        (tmp_path / "out" / "precious").write_text("1")
+    assert names(tmp_path / "out") == ["Split-train", "manifest.json", "precious"]
+    assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.faults
+def test_overwrite_keeps_the_output_if_a_foreign_file_appears_at_the_exchange(
+    tmp_path, monkeypatch
+):
+    finished(tmp_path / "out")
+    exchange = commit.exchange
+
+    def exchange_late(first, second):
+        monkeypatch.setattr(commit, "exchange", exchange)
+        (second / "precious").write_text("1")
+        return exchange(first, second)
+
+    monkeypatch.setattr(commit, "exchange", exchange_late)
+    with (
+        pytest.raises(UsageError, match="holds precious, which"),
+        attempt(tmp_path / "out", overwrite=True),
+    ):
+        pass
+    assert names(tmp_path / "out") == ["Split-train", "manifest.json", "precious"]
+    assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("length", [200, 201, 255])
+def test_outputs_with_long_names_are_made_and_replaced(tmp_path, length):
+    target = tmp_path / ("ä" * (length // 2) + "x" * (length % 2))
+    for overwrite in (False, True):
+        with attempt(target, overwrite=overwrite) as folder:
+            folder.rmdir()
+            finished(folder)
+    assert names(tmp_path) == [target.name]
+    page = tmp_path / ("p" * length)
+    with attempt_file(page) as file:
+        file.write_text("1")
+    assert page.read_text() == "1"
 
 
 @pytest.mark.parametrize("target", ["gs://b/out", "s3://b/out", Path("s3://b/out")])
@@ -183,7 +322,30 @@ def test_another_process_at_work_is_left_alone(tmp_path):
 
 
 @pytest.mark.faults
-def test_an_output_that_was_being_replaced_comes_back(tmp_path):
+@pytest.mark.parametrize("length", [3, 255])
+def test_an_output_that_was_set_aside_comes_back(tmp_path, length):
+    target = tmp_path / ("o" * length)
+    target.mkdir()
+    (target / "precious").write_text("1")
+    process = multiprocessing.get_context("fork").Process(target=_die_after_aside, args=(target,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert target.name not in names(tmp_path)
+    with attempt(tmp_path / "aother"):
+        pass
+    assert names(target) == ["precious"]
+    assert names(tmp_path) == ["aother", target.name]
+
+
+def _die_after_aside(target):
+    with commit.beside(target) as folder:
+        set_aside(folder, target)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.faults
+def test_an_output_that_an_older_version_set_aside_comes_back(tmp_path):
     old = tmp_path / ".out.penstock-attempt-1-replaced"
     old.mkdir()
     (old / "precious").write_text("1")
@@ -194,10 +356,24 @@ def test_an_output_that_was_being_replaced_comes_back(tmp_path):
     assert names(tmp_path) == ["other", "out"]
 
 
-def test_only_an_ingests_output_is_overwritten(tmp_path):
+@pytest.mark.parametrize("text", ["{}", '{"name": "my app"}', "no JSON", '{"version": 99}', "[1]"])
+def test_overwrite_of_a_folder_with_another_manifest_is_refused(tmp_path, text):
+    (tmp_path / "web" / "src").mkdir(parents=True)
+    (tmp_path / "web" / "src" / "precious").write_text("1")
+    (tmp_path / "web" / "manifest.json").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        attempt(tmp_path / "web", overwrite=True).__enter__()
+    assert str(caught.value) == (
+        f"{tmp_path}/web: not written by penstock ingest or pack (its manifest.json is not one of "
+        "Penstock's, or damaged); refusing to overwrite it; name another output"
+    )
+    assert (tmp_path / "web" / "src" / "precious").read_text() == "1"
+
+
+def test_overwrite_of_a_folder_without_manifest_is_refused(tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "precious").write_text("1")
-    with pytest.raises(UsageError, match=r"home: not written by penstock ingest \(no manifest"):
+    with pytest.raises(UsageError, match=r"home: not written by .*\(no manifest"):
         attempt(tmp_path / "home", overwrite=True).__enter__()
     (tmp_path / "file").write_text("1")
     with pytest.raises(UsageError, match=r"file: not written by penstock ingest"):
@@ -206,7 +382,9 @@ def test_only_an_ingests_output_is_overwritten(tmp_path):
 
 
 @pytest.mark.faults
-def test_an_interrupted_replacement_brings_the_old_output_back(tmp_path, monkeypatch):
+def test_an_interrupted_replacement_without_exchange_brings_the_old_output_back(
+    tmp_path, monkeypatch, no_exchange
+):
     finished(tmp_path / "out")
     rename = Path.rename
 
@@ -222,5 +400,5 @@ def test_an_interrupted_replacement_brings_the_old_output_back(tmp_path, monkeyp
     ):
         (folder / "new").write_text("1")
         monkeypatch.setattr(Path, "rename", interrupted)
-    assert names(tmp_path / "out") == ["manifest.json"]
+    assert names(tmp_path / "out") == ["Split-train", "manifest.json"]
     assert names(tmp_path) == ["out"]

@@ -7,10 +7,17 @@ from pathlib import Path
 import pytest
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.files import commit
 from penstock.components.files.commit import attempt
 from penstock.components.files.listing import list_files
 from penstock.components.sources.images.open_images import find_images
-from penstock.components.tfrecord.manifest import read_manifest
+from penstock.components.tfrecord.manifest import (
+    Manifest,
+    RowAccount,
+    Shard,
+    read_manifest,
+    write_manifest,
+)
 from penstock.components.tfrecord.recovery import locked, recover
 from penstock.components.tfrecord.unlisted import find_tfrecords
 
@@ -23,6 +30,7 @@ def _try_manifest(out):
 
 
 def _killed_between_renames(target):
+    commit.exchange = lambda first, second: False  # as on NFS
     rename = Path.rename
 
     def kill(path, to):
@@ -31,8 +39,8 @@ def _killed_between_renames(target):
         return rename(path, to)
 
     Path.rename = kill
-    with attempt(target, overwrite=True) as folder:
-        (folder / "manifest.json").write_text("{}")
+    with attempt(target, overwrite=True):
+        pass
 
 
 @pytest.fixture
@@ -40,8 +48,10 @@ def torn(tmp_path):
     """Where an output was that is gone, its replacement killed between the two renames."""
     target = tmp_path / "out"
     (target / "Split-train").mkdir(parents=True)
-    (target / "manifest.json").write_text("{}")
     (target / "Split-train" / "a.tfrecord").write_text("old")
+    shards = {"train": [Shard("Split-train/a.tfrecord", 1, 3, "0")]}
+    account = RowAccount(read=1, written={"train": 1})
+    write_manifest(target, Manifest(shards, (), "", "csv", "", 1, account))
     process = multiprocessing.get_context("fork").Process(
         target=_killed_between_renames, args=(target,)
     )

@@ -116,6 +116,26 @@ def test_what_no_ingest_wrote_stays(s3, tmp_path):
     assert objects(s3) == {"thesis.pdf": 4}
 
 
+def test_overwrite_of_a_prefix_with_foreign_objects_is_refused(s3, tmp_path):
+    run(table(tmp_path / "a.csv"))
+    s3.put_object(Bucket="bucket", Key="out/Split-train/notes.txt", Body=b"mine")
+    before = objects(s3)
+    with pytest.raises(UsageError, match=r"holds Split-train/notes\.txt, which no ingest wrote"):
+        run(table(tmp_path / "a.csv"), overwrite=True)
+    assert objects(s3) == before
+
+
+def test_overwrite_of_a_prefix_with_another_manifest_is_refused(s3, tmp_path):
+    s3.put_object(Bucket="bucket", Key="out/manifest.json", Body=b'{"name": "my app"}')
+    with pytest.raises(UsageError) as caught:
+        run(table(tmp_path / "a.csv"), overwrite=True)
+    assert str(caught.value) == (
+        f"{OUT}: not written by penstock ingest or pack (its manifest.json is not one of "
+        "Penstock's, or damaged); refusing to overwrite it; name another output"
+    )
+    assert objects(s3).keys() == {"manifest.json"}
+
+
 def test_an_overwritten_output_is_gone_before_its_shards_are(s3, tmp_path):
     run(table(tmp_path / "a.csv"))
     manifest = run(table(tmp_path / "b.csv", rows=100), overwrite=True, shards=2)
