@@ -1,4 +1,4 @@
-"""`penstock compile`: a TFX pipeline, or a plain component, as a file for Kubeflow Pipelines."""
+"""`penstock compile`: writes a TFX pipeline or a plain component for Kubeflow Pipelines."""
 
 from pathlib import Path
 from shlex import quote
@@ -22,7 +22,7 @@ def command(
     image: Annotated[
         str, typer.Option(help="Image that all tasks run, by digest: NAME@sha256:...")
     ],
-    out: Annotated[Path, typer.Option(help="File to make, .yaml.")],
+    out: Annotated[Path, typer.Option(help="New file, .yaml.")],
     placement: Annotated[
         Path | None,
         typer.Option(help="YAML file: resources, GPU, volume, metadata store, retries."),
@@ -32,9 +32,9 @@ def command(
     allow_mutable_tag: AllowMutableTag = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Compile a TFX pipeline to a Kubeflow Pipelines v2 file, one container task a node.
+    """Compile a TFX pipeline to a Kubeflow Pipelines v2 file, one container task per node.
 
-    A plain component becomes a file that any Kubeflow pipeline loads, one without TFX too.
+    A plain component becomes a file that any Kubeflow pipeline can load, also one without TFX.
 
     Example: penstock compile taxi --image registry/penstock@sha256:... --out taxi.yaml
     """
@@ -60,7 +60,7 @@ def command(
         return
     table = read_placement(placement)
     changes = load_overrides(config, assignment or [])
-    # TFX and kfp take seconds to import; wrong options are found before.
+    # TFX and kfp take seconds to import; wrong options are reported before.
     from penstock.pipelines.cli.work.compile import compile_pipeline
 
     plan = compile_pipeline(

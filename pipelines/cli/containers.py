@@ -1,4 +1,4 @@
-"""Commands that compiled pipelines call in their containers, besides `penstock node`."""
+"""Hidden commands that compiled pipelines run in containers, besides `penstock node`."""
 
 from typing import Annotated
 
@@ -7,9 +7,9 @@ import typer
 
 def component(
     name: Annotated[str, typer.Argument(help="ingest, validate or pack.")],
-    executor_input: Annotated[str, typer.Argument(help="What Kubeflow says of the task, JSON.")],
+    executor_input: Annotated[str, typer.Argument(help="KFP's executor input, JSON.")],
 ) -> None:
-    """Run a plain component inside its container; penstock compile writes the call."""
+    """Run a plain component inside its container."""
     from penstock.pipelines.kubeflow.plain.run import run_component
 
     run_component(name, executor_input)
@@ -20,9 +20,9 @@ def worker(
     executor: Annotated[str, typer.Argument(help="Dotted path of the executor's class.")],
     addresses: Annotated[list[str], typer.Argument(help="host:port of each worker.")],
 ) -> None:
-    """Train with other workers, as the one of TF_CONFIG, in a pod of the TFJob that a node starts.
+    """Train as one of several workers, in a pod of the TFJob that a node starts.
 
-    Exit 128 and more: to be started again, with all others, to go on from the last checkpoint.
+    Exit code 128 or more: start all workers again; they continue from the last checkpoint.
     """
     from penstock.pipelines.kubeflow.worker_jobs import work
 

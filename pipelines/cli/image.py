@@ -1,4 +1,4 @@
-"""`penstock image`: an image with the user's package in it, for pipelines of one's own."""
+"""`penstock image`: adds the user's package to Penstock's image."""
 
 from pathlib import Path
 from shlex import quote
@@ -20,11 +20,11 @@ def command(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Or write the folder to build it from, Dockerfile included; new."),
+        typer.Option(help="New folder to write instead: build context with Dockerfile."),
     ] = None,
     allow_mutable_tag: AllowMutableTag = False,
 ) -> None:
-    """Put a package of your own into an image, so that pods can run your pipeline.
+    """Add your own package to Penstock's image, so that pods can run your pipeline.
 
     Example: penstock image mine --base registry/penstock@sha256:... --tag registry/mine:1
     """

@@ -1,4 +1,4 @@
-"""`penstock node`: one node of a TFX pipeline, the work of one container."""
+"""`penstock node`: runs one node of a TFX pipeline; the work of one container."""
 
 import json
 from typing import Annotated
@@ -11,7 +11,7 @@ from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER, s
 
 def command(
     node_id: Annotated[str, typer.Argument(metavar="NODE", help="Id of the node.")],
-    run_id: Annotated[str, typer.Option(help="Names the run, the same for all of its nodes.")],
+    run_id: Annotated[str, typer.Option(help="Id of the run, the same for all of its nodes.")],
     metadata: Annotated[
         str,
         typer.Option(
@@ -30,28 +30,29 @@ def command(
     ] = None,
     span_from: Annotated[
         str | None,
-        typer.Option(help="Where an ExampleGen reads, with {SPAN}; else where the IR says."),
+        typer.Option(help="Address of an ExampleGen's data, with {SPAN}; by default the IR's."),
     ] = None,
     pipeline_root: Annotated[
-        str | None, typer.Option(help="Folder or gs:// address of all outputs; else the IR's own.")
+        str | None,
+        typer.Option(help="Folder or gs:// address of all outputs; by default the IR's."),
     ] = None,
     worker_job: Annotated[
-        str | None, typer.Option(hidden=True, help="TFJob whose workers run it, JSON.")
+        str | None, typer.Option(hidden=True, help="TFJob whose workers run the node, JSON.")
     ] = None,
     kfp_executor_input: Annotated[
-        str | None, typer.Option(hidden=True, help="What Kubeflow expects of this task, JSON.")
+        str | None, typer.Option(hidden=True, help="KFP's executor input, JSON.")
     ] = None,
 ) -> None:
     """Run one node of a TFX pipeline.
 
     Exit 0: done, served from the cache, or skipped by its condition. Exit 1: failed or stopped;
-    run it again with the same run id, it starts afresh.
+    a retry with the same run id starts it from scratch.
 
     Example: penstock node StatisticsGen --ir taxi.pb --run-id r1 --metadata metadata.sqlite
     """
     store = store_of(metadata)
     parameters = dict(_name_and_value(text) for text in parameter or [])
-    # TFX takes seconds to import; a wrong option is found before.
+    # TFX takes seconds to import; wrong options are reported before.
     from penstock.pipelines.kubeflow.ir import read_ir, write_ir
     from penstock.pipelines.kubeflow.node import launch_node
     from penstock.pipelines.kubeflow.spans import read_spans_from

@@ -29,7 +29,11 @@ Assignments = Annotated[
 ]
 Config = Annotated[Path | None, typer.Option(help="YAML file of options to change.")]
 Host = Annotated[
-    str, typer.Option(help="Address of the server; PENSTOCK_KFP_TOKEN holds a bearer token.")
+    str,
+    typer.Option(
+        help="Address of the server. PENSTOCK_KFP_TOKEN holds a bearer token, or "
+        "PENSTOCK_KFP_TOKEN_FILE names a file with one, which may be renewed during --wait."
+    ),
 ]
 Namespace = Annotated[
     str | None, typer.Option(help="Your namespace, where a server has several users.")

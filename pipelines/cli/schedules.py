@@ -1,15 +1,15 @@
-"""`penstock schedules`: what `penstock submit --schedule` made, listed, paused and deleted."""
+"""`penstock schedules`: lists, pauses, resumes and deletes schedules on Kubeflow Pipelines."""
 
 from typing import Annotated, Literal
 
 import typer
 
 from penstock.pipelines.cli.option_flags import LOCAL, Host, Namespace
-from penstock.pipelines.kubeflow.extra import needs_kubeflow
+from penstock.pipelines.kubeflow.compiled_file import needs_kubeflow
 
 app = typer.Typer(no_args_is_help=True)
 
-Schedule = Annotated[str, typer.Argument(help="Its id or its name.")]
+Schedule = Annotated[str, typer.Argument(help="Id or name of the schedule.")]
 
 
 @app.command("list")
@@ -26,7 +26,7 @@ def list_command(host: Host = LOCAL, namespace: Namespace = None) -> None:
 
 @app.command("pause")
 def pause_command(schedule: Schedule, host: Host = LOCAL, namespace: Namespace = None) -> None:
-    """Start no more runs until it is resumed.
+    """Pause a schedule: no runs start until it is resumed.
 
     Example: penstock schedules pause taxi
     """
@@ -35,7 +35,7 @@ def pause_command(schedule: Schedule, host: Host = LOCAL, namespace: Namespace =
 
 @app.command("resume")
 def resume_command(schedule: Schedule, host: Host = LOCAL, namespace: Namespace = None) -> None:
-    """Start runs again.
+    """Resume a paused schedule.
 
     Example: penstock schedules resume taxi
     """
@@ -44,7 +44,7 @@ def resume_command(schedule: Schedule, host: Host = LOCAL, namespace: Namespace 
 
 @app.command("delete")
 def delete_command(schedule: Schedule, host: Host = LOCAL, namespace: Namespace = None) -> None:
-    """Delete a schedule; the runs that it started stay.
+    """Delete a schedule; runs that it has started stay.
 
     Example: penstock schedules delete taxi
     """

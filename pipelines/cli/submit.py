@@ -1,4 +1,4 @@
-"""`penstock submit`: a run of a compiled pipeline on a Kubeflow Pipelines server."""
+"""`penstock submit`: starts a run of a compiled pipeline on a Kubeflow Pipelines server."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,17 +7,17 @@ import typer
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.cli.option_flags import LOCAL, Host, Namespace
-from penstock.pipelines.kubeflow.extra import needs_kubeflow
+from penstock.pipelines.kubeflow.compiled_file import needs_kubeflow
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="File that penstock compile wrote.")],
+    file: Annotated[Path, typer.Argument(help="Compiled pipeline, of penstock compile.")],
     host: Host = LOCAL,
     experiment: Annotated[
-        str, typer.Option(help="Experiment that the run belongs to; made where there is none.")
+        str, typer.Option(help="Experiment of the run; created if missing.")
     ] = "penstock",
     run_name: Annotated[
-        str | None, typer.Option(help="Name of the run or schedule; else the pipeline's.")
+        str | None, typer.Option(help="Name of the run or schedule; by default the pipeline's.")
     ] = None,
     parameter: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Pipeline parameter; repeatable.")
@@ -25,22 +25,22 @@ def command(
     namespace: Namespace = None,
     service_account: Annotated[
         str | None,
-        typer.Option(help="Kubernetes account of the run's pods; else the server's default."),
+        typer.Option(help="Kubernetes account of the run's pods; by default the server's."),
     ] = None,
     schedule: Annotated[
         str | None,
         typer.Option(
             metavar="CRON",
-            help='Start it on a schedule: five fields of cron, as "0 3 * * *", in UTC unless '
-            "the server says another zone. See penstock schedules.",
+            help='Create a schedule instead: five cron fields, such as "0 3 * * *", in UTC unless '
+            "the server is set to another zone. See penstock schedules.",
         ),
     ] = None,
     span_from: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Where the pipeline's data is: each run takes the newest {SPAN}, or "
-            "{YYYY}-{MM}-{DD}, and {VERSION} that is there.",
+            help="Address of the data: each run takes its newest {SPAN}, or {YYYY}-{MM}-{DD}, and "
+            "{VERSION}.",
         ),
     ] = None,
     wait: Annotated[
@@ -48,7 +48,7 @@ def command(
     ] = False,
     seconds_between_polls: Annotated[
         float,
-        typer.Option(min=0.01, metavar="SECONDS", help="How often to look while waiting."),
+        typer.Option(min=0.01, metavar="SECONDS", help="Interval of --wait."),
     ] = 5.0,
 ) -> None:
     """Start a run on Kubeflow Pipelines, or a schedule of runs, and print its id.

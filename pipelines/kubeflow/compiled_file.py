@@ -1,20 +1,46 @@
-"""Checks of a compiled file's image and path, before heavy imports.
+"""The compiled pipeline file: checks before it is written, and its contents as `submit` needs them.
 
-Light to import: what is wrong here shows before TFX and kfp have taken their seconds.
+Imports neither TFX nor kfp, so that wrong options are reported at once.
 """
 
+import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from penstock.components.errors import UsageError
+import yaml
+
+from penstock.components.errors import DataError, UsageError
 
 _DIGEST_DIGITS = 64
 _BY_DIGEST = re.compile(rf"^[^\s@]+@sha256:[0-9a-f]{{{_DIGEST_DIGITS}}}$")
 _WRONG_DIGEST = re.compile(r"^[^\s@]+@sha256:(?P<digest>.*)$")
+# Name of a value of each of KFP's kinds, for errors, and its types in JSON; other kinds are texts.
+_KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "NUMBER_INTEGER": ("a whole number", (int,)),
+    "NUMBER_DOUBLE": ("a number", (int, float)),
+    "BOOLEAN": ("true or false", (bool,)),
+    "LIST": ("a JSON list", (list,)),
+    "STRUCT": ("a JSON object", (dict,)),
+}
+
+
+@contextmanager
+def needs_kubeflow() -> Iterator[None]:
+    """Turns a failed import of kfp into a UsageError that names the extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"no module {error.name!r}; install the extra: pip install 'penstock[kubeflow]'"
+        ) from error
 
 
 def check_image(image: str, allow_mutable_tag: bool) -> None:
-    """Refuse, by UsageError, what is no image, or one that may change."""
+    """Raises UsageError for a name that is no image, or an image that may change."""
     if not image or re.search(r"[\s{}]", image):
         raise UsageError(f"not the name of an image: {image!r}")
     if _BY_DIGEST.match(image):
@@ -32,6 +58,73 @@ def check_image(image: str, allow_mutable_tag: bool) -> None:
 
 
 def check_yaml(out: Path) -> None:
-    """Refuse, by UsageError, a file that Kubeflow would not read."""
+    """Raises UsageError for a file name that Kubeflow does not read."""
     if out.suffix not in (".yaml", ".yml"):
         raise UsageError(f"{out}: Kubeflow reads files that end in .yaml")
+
+
+@dataclass(frozen=True)
+class CompiledFile:
+    """Contents of a compiled pipeline file.
+
+    Attributes:
+        parameters: KFP's definition of each parameter, by name.
+        tasks: Display name of each task, by its name in KFP.
+        retries: Whether any task asks to be retried when it fails.
+    """
+
+    path: Path
+    name: str
+    parameters: Mapping[str, Mapping[str, Any]]
+    tasks: Mapping[str, str]
+    retries: bool
+
+    def arguments(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Parses `NAME=VALUE` texts to the arguments of a run, by the types in the file.
+
+        Raises:
+            UsageError: A parameter does not exist, does not parse, or is missing.
+        """
+        given = dict(self._argument(text) for text in texts)
+        for name, definition in self.parameters.items():
+            required = not definition.get("isOptional") and "defaultValue" not in definition
+            if required and name not in given:
+                raise UsageError(f"parameter {name!r} has no default; give --parameter {name}=...")
+        return given
+
+    def _argument(self, text: str) -> tuple[str, Any]:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--parameter takes NAME=VALUE, got {text!r}")
+        if name not in self.parameters:
+            choices = ", ".join(self.parameters) or "there are none"
+            raise UsageError(f"{self.path}: no parameter {name!r}; choices: {choices}")
+        kind = self.parameters[name].get("parameterType", "STRING")
+        if kind not in _KINDS:
+            return name, value
+        expected, types = _KINDS[kind]
+        try:
+            loaded = json.loads(value)
+        except ValueError:
+            loaded = None
+        if not isinstance(loaded, types) or (isinstance(loaded, bool) and kind != "BOOLEAN"):
+            raise UsageError(f"parameter {name!r}: expected {expected}, got {value!r}")
+        return name, loaded
+
+
+def read_compiled_file(path: Path) -> CompiledFile:
+    """Reads a compiled pipeline file; DataError if it is something else."""
+    try:
+        spec, *_ = yaml.safe_load_all(path.read_text(encoding="utf-8"))
+        dag = spec["root"]["dag"]["tasks"]
+        return CompiledFile(
+            path=path,
+            name=spec["pipelineInfo"]["name"],
+            parameters=spec["root"].get("inputDefinitions", {}).get("parameters", {}),
+            tasks={name: task["taskInfo"]["name"] for name, task in dag.items()},
+            retries=any("retryPolicy" in task for task in dag.values()),
+        )
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{path}: not a compiled Kubeflow pipeline; make one with penstock compile"
+        ) from error

@@ -1,59 +1,94 @@
-"""A Kubeflow Pipelines server: found, asked, and its refusals told in one line.
+"""Client of a Kubeflow Pipelines server, whose errors are one line each.
 
-kfp's own client waits 25 seconds for a server that is not there, and then prints a traceback;
-so the server is asked for its health first, by one plain request.
+kfp's own client waits 25 seconds for a server that does not answer, and then prints a traceback;
+so one plain request asks for the server's health first.
 """
 
+import base64
 import io
 import json
 import os
+import time
 import urllib.error
 import urllib.request
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
+from pathlib import Path
 from typing import Any
 
 import kfp
+from kfp.client.token_credentials_base import TokenCredentialsBase
 from kfp_server_api import ApiException
 from urllib3.exceptions import HTTPError
 
 from penstock.components.errors import DataError, UsageError
 
-TOKEN = "PENSTOCK_KFP_TOKEN"
+TOKEN, TOKEN_FILE = "PENSTOCK_KFP_TOKEN", "PENSTOCK_KFP_TOKEN_FILE"
+# KFP's own variable for the token that Kubernetes mounts into a pod, and renews.
+_MOUNTED_TOKEN = "KF_PIPELINES_SA_TOKEN_PATH"
+_AUDIENCE = "pipelines.kubeflow.org"
 _HEALTH = "/apis/v2beta1/healthz"
 _TIMEOUT_SECONDS = 10
 _REFUSED = (401, 403)
 
 
+class _RenewedToken(TokenCredentialsBase):
+    """Reads the token again for each request, because one from a file is renewed there."""
+
+    def refresh_api_key_hook(self, config: Any) -> None:
+        config.api_key["authorization"] = read_token()
+
+    def get_token(self) -> str | None:
+        return read_token()
+
+
 def connect(host: str, namespace: str | None) -> kfp.Client:
-    """A client of a server that is known to answer.
+    """Returns a client of a server that answers.
 
     Args:
-        host: Its address, `http://` or `https://`; a bearer token is taken from the
-            environment, `PENSTOCK_KFP_TOKEN`.
-        namespace: The user's namespace, where a server has several users.
+        host: Address of the server, `http://` or `https://`; for the login see `read_token`.
+        namespace: The user's namespace, for a server with several users.
 
     Raises:
-        UsageError: Not an address, or the server needs a namespace.
-        DataError: There is no server, it refuses, or it is of another version.
+        UsageError: `host` is no address, or the server needs a namespace.
+        DataError: There is no server, it rejects the login, or it is of another version.
     """
     if not host.startswith(("http://", "https://")):
         raise UsageError(f"--host must start with http:// or https://, got {host!r}")
     host = host.rstrip("/")
     if _health(host).get("multi_user") and not namespace:
-        raise UsageError(f"{host} has several users; say whose with --namespace")
+        raise UsageError(f"{host} has several users; name yours with --namespace")
+    credentials = _RenewedToken() if read_token() else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it works with version 2 only, at every start
-        # `kubeflow` is the client's own word for none.
-        return kfp.Client(
-            host=host, namespace=namespace or "kubeflow", existing_token=os.environ.get(TOKEN)
-        )
+        warnings.simplefilter("ignore")  # kfp warns at every start that it needs a server of v2
+        # The client takes the namespace `kubeflow` for none.
+        return kfp.Client(host=host, namespace=namespace or "kubeflow", credentials=credentials)
+
+
+def read_token() -> str | None:
+    """Returns the bearer token for the server, or None.
+
+    It is the value of `PENSTOCK_KFP_TOKEN`, or the content of the file that
+    `PENSTOCK_KFP_TOKEN_FILE`, or in a pod KFP's own variable, names.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    if token := os.environ.get(TOKEN):
+        return token
+    path = os.environ.get(TOKEN_FILE) or os.environ.get(_MOUNTED_TOKEN)
+    if not path:
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise DataError(f"{path}: cannot read the token ({error.strerror})") from error
 
 
 @contextmanager
 def server_errors(host: str) -> Iterator[None]:
-    """What a server answers, or that it does not, as one clear line; kfp's own lines are hushed."""
+    """Turns errors of requests into DataErrors of one line, and suppresses kfp's own prints."""
     try:
         with redirect_stdout(io.StringIO()):
             yield
@@ -66,9 +101,8 @@ def server_errors(host: str) -> Iterator[None]:
 
 
 def _health(host: str) -> dict[str, Any]:
-    """What the server says of itself."""
     request = urllib.request.Request(f"{host}{_HEALTH}")
-    if token := os.environ.get(TOKEN):
+    if token := read_token():
         request.add_header("Authorization", f"Bearer {token}")
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
@@ -97,8 +131,24 @@ def _health(host: str) -> dict[str, Any]:
 
 
 def _refused(host: str, status: int) -> DataError:
-    state = "is not accepted" if os.environ.get(TOKEN) else "is not set"
-    return DataError(f"{host} refuses the login ({status}); the token in {TOKEN} {state}")
+    return DataError(f"{host} refuses the login ({status}); {_token_fault(read_token())}")
+
+
+def _token_fault(token: str | None) -> str:
+    """Returns what is wrong with a token as far as its own text (a JWT) tells, and the remedy."""
+    remedy = f"kubectl create token ACCOUNT --audience {_AUDIENCE} makes one"
+    if token is None:
+        return f"set {TOKEN} or {TOKEN_FILE} to a token: {remedy}"
+    claims: dict[str, Any] = {}
+    with suppress(IndexError, ValueError):
+        payload = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    expiry, audience = claims.get("exp"), claims.get("aud", [])
+    if isinstance(expiry, int | float) and expiry < time.time():
+        return f"the token expired {(time.time() - expiry) / 60:,.0f} minutes ago: {remedy}"
+    if claims and _AUDIENCE not in audience:
+        return f"the token is for {audience or 'no audience'}, not for {_AUDIENCE}: {remedy}"
+    return "the token is not accepted; has its account rights in the namespace?"
 
 
 def _wrong_version(host: str) -> DataError:

@@ -1,7 +1,7 @@
-"""The work of `penstock compile`.
+"""Work of `penstock compile`, on any machine.
 
-It need not run where the pipeline will: files of installed packages are found again in the image,
-the pipeline's root is moved to the placement's, and what only this machine has is refused.
+Files of installed packages are looked up in the image, the pipeline's root becomes the placement's,
+and paths that only this machine has are rejected.
 """
 
 import tempfile
@@ -12,7 +12,7 @@ from typing import Any
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.pipelines.config.registry import find_pipeline
-from penstock.pipelines.kubeflow.extra import needs_kubeflow
+from penstock.pipelines.kubeflow.compiled_file import needs_kubeflow
 from penstock.pipelines.kubeflow.ir import compile_ir
 from penstock.pipelines.kubeflow.names import pipeline_name
 from penstock.pipelines.kubeflow.package_paths import mark_packages
@@ -34,10 +34,9 @@ def compile_pipeline(
     placement: Placement,
     allow_mutable_tag: bool,
 ) -> Plan:
-    """Compile a pipeline by name or dotted path, see `find_pipeline`, to a file.
+    """Compiles a pipeline by name or dotted path, see `find_pipeline`, to a file.
 
-    Where its config has a `root`, that is `PIPELINE_ROOT/NAME` of the placement unless `changes`
-    say another.
+    A `root` in its config becomes `PIPELINE_ROOT/NAME` of the placement unless `changes` have one.
 
     Raises:
         UsageError: The pipeline, the image or the placement cannot be used.
@@ -54,7 +53,6 @@ def compile_pipeline(
 
 
 def _own_packages(name: str) -> list[str]:
-    """The user's package, by a pipeline's dotted path; files in it are found in the image too."""
     if ":" not in name:
         return []
     package = find_package(name)
@@ -62,7 +60,7 @@ def _own_packages(name: str) -> list[str]:
 
 
 def compile_component(name: str, out: Path, *, image: str, allow_mutable_tag: bool) -> None:
-    """Compile a plain component to a file; UsageError if the image or the file cannot be used."""
+    """Compiles a plain component to a file; UsageError if the image or file cannot be used."""
     with needs_kubeflow():
         from penstock.pipelines.kubeflow.plain.definitions import write_component
     write_component(name, out, image=image, allow_mutable_tag=allow_mutable_tag)
@@ -72,8 +70,8 @@ def _compile(name: str, changes: Mapping[str, Any], placement: Placement) -> pip
     factory = find_pipeline(name, changes)
     if not hasattr(factory.config, _ROOT):
         return compile_ir(factory.make())
-    # TFX makes the folder of the metadata store as soon as a pipeline names it. That one is for
-    # the containers to make, so the pipeline is made with a folder that stands in for it.
+    # TFX creates the folder of the metadata store while the pipeline is built, but this machine may
+    # not have the containers' paths: so it is built with a temporary root, which is replaced.
     with tempfile.TemporaryDirectory(prefix="penstock-compile-") as stand_in:
         ir = compile_ir(find_pipeline(name, {**changes, _ROOT: stand_in}).make())
     root = str(changes.get(_ROOT) or placement.root_of(pipeline_name(ir.pipeline_info.id)))

@@ -1,4 +1,4 @@
-"""The work of `penstock image`: a user's package on top of Penstock's image."""
+"""Work of `penstock image`: a user's package on top of Penstock's image."""
 
 import os
 import shutil
@@ -11,9 +11,9 @@ from penstock.components.errors import DataError
 from penstock.components.files.commit import attempt
 from penstock.pipelines.kubeflow.user_packages import find_package
 
-# A copy keeps the modes of its files, which may let nobody but their owner read them.
 _FOLDER = "/opt/user"
-# The import is the build's check: what the package needs and the image lacks fails here by name.
+# Docker keeps file modes, and files may be readable by their owner only: hence --chown. The import
+# fails the build by name if the image lacks a dependency of the package.
 _DOCKERFILE = """\
 FROM {base}
 COPY --chown=65532 {name} {folder}/{name}
@@ -23,10 +23,10 @@ RUN python -c "import {module}"
 
 
 def write_context(package: str, base: str, folder: Path) -> None:
-    """Write what an image is built from: a Dockerfile, and the package, also of the working folder.
+    """Writes a build context: a Dockerfile, and the package, also one of the working folder.
 
     Raises:
-        UsageError: There is no such package, or the folder has something in it.
+        UsageError: There is no such package, or the folder is not empty.
     """
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -44,11 +44,11 @@ def write_context(package: str, base: str, folder: Path) -> None:
 
 
 def build_image(package: str, base: str, tag: str) -> None:
-    """Build the image with Docker, whose own lines go to this process's stdout and stderr.
+    """Builds the image with Docker, whose output goes to stdout and stderr of this process.
 
     Raises:
         UsageError: There is no such package.
-        DataError: There is no Docker, or it fails.
+        DataError: Docker is missing, or the build fails.
     """
     with tempfile.TemporaryDirectory(prefix="penstock-image-") as temporary:
         folder = Path(temporary, "context")

@@ -1,4 +1,4 @@
-"""The work of `penstock submit --schedule` and `penstock schedules`: runs that KFP starts."""
+"""Work of `penstock submit --schedule` and `penstock schedules`: recurring runs of KFP."""
 
 import re
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from penstock.components.errors import UsageError, counted
+from penstock.pipelines.kubeflow.compiled_file import read_compiled_file
 from penstock.pipelines.kubeflow.server import connect, server_errors
-from penstock.pipelines.kubeflow.submitted_file import read_kubeflow_file
 from penstock.pipelines.terminal.tables import console, print_table
 
 _FIELDS = re.compile(r"[\w*/,?-]+( [\w*/,?-]+){4}")
@@ -15,7 +15,7 @@ _PAGE = 100
 
 
 def check_cron(text: str) -> str:
-    """Five fields of cron as KFP has them, with seconds before; UsageError if they are not five."""
+    """Returns five cron fields in KFP's form, seconds first; UsageError unless they are five."""
     fields = " ".join(text.split())
     if not _FIELDS.fullmatch(fields):
         raise UsageError(
@@ -36,17 +36,17 @@ def create_schedule(
     namespace: str | None,
     service_account: str | None,
 ) -> str:
-    """Have KFP start a compiled pipeline again and again; the schedule's id.
+    """Creates a schedule of a compiled pipeline and returns its id.
 
-    One run at a time; of those that a pause or a long run let pass, the last alone is made up for:
-    a run takes the newest span by itself.
+    Runs never overlap. After a pause or a long run KFP makes up for the last missed run only: a run
+    takes the newest span anyway.
 
     Raises:
-        DataError: There is no server, or it refuses.
-        UsageError: The schedule or a parameter does not fit.
+        DataError: There is no server, or it rejects the schedule.
+        UsageError: The schedule or a parameter does not parse.
     """
     expression = check_cron(cron)
-    file = read_kubeflow_file(path)
+    file = read_compiled_file(path)
     arguments = file.arguments(parameters)
     client = connect(host, namespace)
     with server_errors(host):
@@ -64,7 +64,7 @@ def create_schedule(
 
 
 def show_schedules(host: str, namespace: str | None) -> None:
-    """Print the schedules of a server on stdout; DataError if it does not answer or refuses."""
+    """Prints the schedules of a server; DataError if it does not answer."""
     rows = [
         (one.recurring_run_id, one.display_name, _cron(one), str(one.status).lower())
         for one in _all(connect(host, namespace), host, namespace)
@@ -75,11 +75,11 @@ def show_schedules(host: str, namespace: str | None) -> None:
 def change_schedule(
     what: str, action: Literal["enable", "disable", "delete"], host: str, namespace: str | None
 ) -> str:
-    """Enable, disable or delete a schedule by its id or name; its name.
+    """Enables, disables or deletes a schedule by its id or name, and returns its name.
 
     Raises:
-        DataError: There is no server, or it refuses.
-        UsageError: There is no such schedule, or several of the name.
+        DataError: There is no server, or it rejects the change.
+        UsageError: There is no such schedule, or several have the name.
     """
     client = connect(host, namespace)
     known = _all(client, host, namespace)

@@ -1,4 +1,4 @@
-"""The work of `penstock submit`: start a run, and follow it by node."""
+"""Work of `penstock submit`: starts a run and follows its nodes."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -10,15 +10,15 @@ import kfp
 from rich.console import Console
 
 from penstock.components.errors import DataError, UsageError
-from penstock.pipelines.kubeflow.plan import SPAN_FROM
+from penstock.pipelines.kubeflow.compiled_file import CompiledFile, read_compiled_file
+from penstock.pipelines.kubeflow.names import SPAN_FROM_NAME
 from penstock.pipelines.kubeflow.server import connect, server_errors
-from penstock.pipelines.kubeflow.submitted_file import KubeflowFile, read_kubeflow_file
 from penstock.pipelines.terminal.tables import console
 
 _FINAL = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
-# A server may restart while a run goes on for hours.
+# A server may restart during a run of hours.
 _MAX_FAILED_POLLS = 10
-# As Argo shows the tries of a node that has a retry strategy.
+# Argo's names of the attempts of a node with a retry strategy.
 _FIRST_TRY, _SECOND_TRY = "executor(0)", "executor(1)"
 
 
@@ -34,14 +34,14 @@ def submit(
     wait: bool,
     seconds_between_polls: float,
 ) -> str:
-    """Start a run of a compiled pipeline, by the flags of `penstock submit`; gives its id.
+    """Starts a run of a compiled pipeline and returns its id; see the flags of `penstock submit`.
 
     Raises:
-        DataError: There is no server, it refuses, or the run that is waited for failed.
-        UsageError: A parameter does not fit.
+        DataError: There is no server, it rejects the run, or `wait` and the run failed.
+        UsageError: A parameter does not parse.
     """
-    told = console(stderr=True)
-    file = read_kubeflow_file(path)
+    output = console(stderr=True)
+    file = read_compiled_file(path)
     arguments = file.arguments(parameters)
     client = connect(host, namespace)
     with server_errors(host):
@@ -52,14 +52,14 @@ def submit(
             params=arguments,
             service_account=service_account,
         )
-    told.print(f"run {run.run_id}: {host.rstrip('/')}/#/runs/details/{run.run_id}")
+    output.print(f"run {run.run_id}: {host.rstrip('/')}/#/runs/details/{run.run_id}")
     if wait:
-        _follow(client, host, str(run.run_id), file, told, seconds_between_polls)
+        _follow(client, host, str(run.run_id), file, output, seconds_between_polls)
     return str(run.run_id)
 
 
 def span_parameter(path: Path, address: str) -> str:
-    """`--span-from` as a parameter of a compiled pipeline.
+    """Returns `--span-from` as `NAME=VALUE` for a parameter of a compiled pipeline.
 
     Raises:
         DataError: The file is no compiled pipeline.
@@ -70,8 +70,8 @@ def span_parameter(path: Path, address: str) -> str:
     folder, _ = split_span_address(address)
     if "://" not in folder and not folder.startswith("/"):
         raise UsageError(f"--span-from must be an address or an absolute path, got {address!r}")
-    name = SPAN_FROM.kfp_name
-    if name not in read_kubeflow_file(path).parameters:
+    name = SPAN_FROM_NAME
+    if name not in read_compiled_file(path).parameters:
         raise UsageError(
             f"{path}: --span-from needs a pipeline with one ExampleGen that reads files, compiled "
             "by this version of Penstock"
@@ -83,11 +83,11 @@ def _follow(
     client: kfp.Client,
     host: str,
     run_id: str,
-    file: KubeflowFile,
-    told: Console,
+    file: CompiledFile,
+    output: Console,
     seconds_between_polls: float,
 ) -> None:
-    """Print what each node does until the run ends; DataError names nodes that failed."""
+    """Prints changes of the nodes' states until the run ends; DataError names nodes that failed."""
     shown: dict[str, str] = {}
     failed_polls = 0
     while True:
@@ -101,22 +101,21 @@ def _follow(
                 raise
             time.sleep(seconds_between_polls)
             continue
-        # Without KFP's own driver pods, which are no tasks of the file.
         details = _details(run, file.tasks)
         states = {file.tasks[d.display_name]: str(d.state) for d in details if d.state}
         for node, state in states.items():
             if shown.get(node) != state:
-                told.print(f"{datetime.now():%H:%M:%S} {node}: {state.lower()}")
+                output.print(f"{datetime.now():%H:%M:%S} {node}: {state.lower()}")
         shown = states
         if run.state in _FINAL:
             break
         time.sleep(seconds_between_polls)
     if run.state != "SUCCEEDED":
         raise DataError(f"run {run_id} {str(run.state).lower()}{_why(run, file)}")
-    told.print(f"run {run_id} succeeded")
+    output.print(f"run {run_id} succeeded")
 
 
-def _why(run: Any, file: KubeflowFile) -> str:
+def _why(run: Any, file: CompiledFile) -> str:
     reasons = []
     for detail in _details(run, file.tasks):
         if detail.state == "FAILED":
@@ -128,17 +127,18 @@ def _why(run: Any, file: KubeflowFile) -> str:
     return f": {' '.join(str(message).split())}" if message else ""
 
 
-def _not_retried(run: Any, file: KubeflowFile) -> str:
-    """Says so where Argo's tries show that the server does not try again what failed."""
+def _not_retried(run: Any, file: CompiledFile) -> str:
+    """Returns a hint if Argo's attempts show that the server does not retry failed nodes."""
     names = {str(detail.display_name) for detail in run.run_details.task_details}
     if not file.retries or _FIRST_TRY not in names or _SECOND_TRY in names:
         return ""
     return (
-        ". It was not tried again, as the file asks: this server's retryPolicy is OnError, as KFP "
-        "2.17 installs it; k8s/README.md, Retries, has the patch"
+        ". It was not retried, though the file asks for it: this server's retryPolicy is OnError, "
+        "as KFP 2.17 installs it; docs/kubeflow/operations.md, Retries, has the patch"
     )
 
 
 def _details(run: Any, tasks: Mapping[str, str]) -> list[Any]:
+    """Returns the details of the file's tasks, without KFP's own driver pods."""
     details = getattr(run.run_details, "task_details", None) or []
     return [detail for detail in details if detail.display_name in tasks]

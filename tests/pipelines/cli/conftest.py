@@ -110,7 +110,8 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))  # kfp keeps settings there
-    monkeypatch.delenv("PENSTOCK_KFP_TOKEN", raising=False)
+    for name in ("PENSTOCK_KFP_TOKEN", "PENSTOCK_KFP_TOKEN_FILE", "KF_PIPELINES_SA_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
     server = FakeServer()
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()

@@ -1,10 +1,13 @@
 """`submit` against a small server on loopback, a fake: no cluster can run in the tests."""
 
+import base64
+import json
+
 import pytest
 
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.cli.work.submit import submit
-from penstock.pipelines.kubeflow.submitted_file import read_kubeflow_file
+from penstock.pipelines.kubeflow.compiled_file import read_compiled_file
 
 
 def _submit(file, host, **more):
@@ -57,16 +60,66 @@ def test_makes_the_experiment_or_takes_the_one_there_is(server, file):
     assert posted[0][1]["display_name"] == "first"
 
 
-def test_sends_the_token_with_every_request(server, file, monkeypatch):
+def test_token_is_sent_with_every_request(server, file, monkeypatch):
     monkeypatch.setenv("PENSTOCK_KFP_TOKEN", "a-token")
     _submit(file, server.host)
 
     assert {token for *_, token in server.requests} == {"Bearer a-token"}
 
 
+@pytest.mark.parametrize("variable", ["PENSTOCK_KFP_TOKEN_FILE", "KF_PIPELINES_SA_TOKEN_PATH"])
+def test_token_in_a_file_is_read_again_while_waiting(server, file, monkeypatch, tmp_path, variable):
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    monkeypatch.setenv(variable, str(token))
+    server.runs = [_run("RUNNING"), _run("SUCCEEDED")]
+
+    def renew(seconds):
+        token.write_text("second\n")
+
+    monkeypatch.setattr("time.sleep", renew)
+    _submit(file, server.host, wait=True)
+
+    sent = [token for *_, token in server.requests]
+    assert set(sent[:-1]) == {"Bearer first"}
+    assert sent[-1] == "Bearer second"
+
+
+def _jwt(**claims):
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"x.{payload}.x"
+
+
+@pytest.mark.parametrize(
+    ("token", "reason"),
+    [
+        (_jwt(exp=1e9, aud=["pipelines.kubeflow.org"]), "the token expired "),
+        (_jwt(exp=1e11, aud=["https://kubernetes"]), "for ['https://kubernetes'], not for pipelin"),
+        (
+            _jwt(exp=1e11),
+            "is for no audience, not for pipelines.kubeflow.org: kubectl create token",
+        ),
+        (_jwt(exp=1e11, aud=["pipelines.kubeflow.org"]), "has its account rights in the namespace"),
+        ("opaque", "the token is not accepted"),
+    ],
+)
+def test_rejected_token_is_diagnosed(server, file, monkeypatch, token, reason):
+    monkeypatch.setenv("PENSTOCK_KFP_TOKEN", token)
+    server.health = (401, {})
+    with pytest.raises(DataError) as error:
+        _submit(file, server.host)
+    assert reason in str(error.value)
+
+
+def test_unreadable_token_file_is_an_error(server, file, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_KFP_TOKEN_FILE", "/no/such")
+    with pytest.raises(DataError, match=r"^/no/such: cannot read the token \(No such file"):
+        _submit(file, server.host)
+
+
 def test_a_server_of_several_users_is_told_whose_run_it_is(server, file):
     server.health = (200, {"multi_user": True})
-    with pytest.raises(UsageError, match="has several users; say whose with --namespace"):
+    with pytest.raises(UsageError, match="has several users; name yours with --namespace"):
         _submit(file, server.host)
 
     _submit(file, server.host, namespace="ann")
@@ -133,7 +186,7 @@ def test_says_when_a_server_does_not_retry_what_failed(server, file):
         server.runs = [answer]
         with pytest.raises(DataError) as error:
             _submit(file, server.host, wait=True)
-        assert ("It was not tried again" in str(error.value)) == told
+        assert ("It was not retried" in str(error.value)) == told
 
 
 def test_a_run_that_is_cancelled_or_fails_as_a_whole_is_an_error(server, file):
@@ -149,8 +202,8 @@ def test_a_run_that_is_cancelled_or_fails_as_a_whole_is_an_error(server, file):
 @pytest.mark.parametrize(
     ("health", "message"),
     [
-        ((401, {}), "refuses the login (401); the token in PENSTOCK_KFP_TOKEN is not set"),
-        ((403, {}), "refuses the login (403); the token in PENSTOCK_KFP_TOKEN is not set"),
+        ((401, {}), "refuses the login (401); set PENSTOCK_KFP_TOKEN or PENSTOCK_KFP_TOKEN_FILE"),
+        ((403, {}), "refuses the login (403); set PENSTOCK_KFP_TOKEN or PENSTOCK_KFP_TOKEN_FILE"),
         ((404, {}), "has no /apis/v2beta1/healthz: not Kubeflow Pipelines, or older than ver"),
         (
             (200, "<html>log in</html>"),
@@ -175,7 +228,7 @@ def test_says_what_the_server_has_against_the_run(server, file, monkeypatch):
 
     monkeypatch.setenv("PENSTOCK_KFP_TOKEN", "a-token")
     server.create_run = (403, {"message": "no"})
-    with pytest.raises(DataError, match=r"refuses the login \(403\); .* is not accepted"):
+    with pytest.raises(DataError, match=r"refuses the login \(403\); the token is not acc"):
         _submit(file, server.host)
 
 
@@ -211,4 +264,4 @@ def test_refuses_files_that_are_no_compiled_pipeline(tmp_path, text):
     file = tmp_path / "x.yaml"
     file.write_text(text)
     with pytest.raises(DataError, match=r"x\.yaml: not a compiled Kubeflow pipeline; make one"):
-        read_kubeflow_file(file)
+        read_compiled_file(file)

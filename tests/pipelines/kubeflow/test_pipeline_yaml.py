@@ -18,6 +18,7 @@ from tfx.types.standard_artifacts import Examples
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow import ir as irs
+from penstock.pipelines.kubeflow.compiled_file import read_compiled_file
 from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import plan_pipeline
@@ -29,7 +30,6 @@ from penstock.pipelines.kubeflow.resources import (
     Retry,
     Toleration,
 )
-from penstock.pipelines.kubeflow.submitted_file import read_kubeflow_file
 from penstock.pipelines.runs.metadata_store import MySqlStore
 
 USER_CODE = Path(__file__).parents[1] / "user_code"
@@ -179,7 +179,7 @@ def test_a_default_of_several_lines_stays_a_default(tmp_path):
     spec, _ = _compiled(plan_pipeline(Pipeline("p", "/r", components=[told])), tmp_path)
 
     assert spec["root"]["inputDefinitions"]["parameters"]["query"]["defaultValue"] == query
-    kubeflow_file = read_kubeflow_file(tmp_path / "pipeline.yaml")
+    kubeflow_file = read_compiled_file(tmp_path / "pipeline.yaml")
     assert kubeflow_file.parameters["query"]["defaultValue"] == query
 
 
