@@ -15,10 +15,9 @@ from .components.gates.baseline import (
 )
 from .components.gates.curated_schema import CuratedSchema
 from .components.gates.gate import ValidationGate
-from .components.gates.image_checks import ImageRules
 from .components.gates.image_gate import ImageGate
 from .components.gates.kserve import KServePush
-from .components.gates.kserve_options import KServeOptions
+from .components.gates.options import GateOptions, ImageRules, KServeOptions, ServingOptions
 from .components.gates.pusher import Pusher
 from .components.gates.serving_check import ServingCheck
 from .components.packing.component import Pack
@@ -31,6 +30,7 @@ __all__ = [
     "ContentDriver",
     "CuratedSchema",
     "EngineOptions",
+    "GateOptions",
     "ImageColumn",
     "ImageGate",
     "ImageRules",
@@ -45,6 +45,7 @@ __all__ = [
     "PackOptions",
     "Pusher",
     "ServingCheck",
+    "ServingOptions",
     "ShardOptions",
     "ShardedExampleGen",
     "Split",

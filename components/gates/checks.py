@@ -8,13 +8,13 @@ numbers, quarantined rows.
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
+from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from penstock.components.errors import DataError, UsageError, counted
+from penstock.components.errors import DataError, counted
 from penstock.components.gates.anomalies import DATA_SET, list_anomalies
 from penstock.components.gates.drift import (
+    FeatureStatistics,
     Statistics,
     distances,
     feature_name,
@@ -22,52 +22,16 @@ from penstock.components.gates.drift import (
     nan_count,
     present,
 )
-from penstock.components.tfrecord.manifest import (
-    MAX_QUARANTINED_SHARE,
-    Manifest,
-    check_quarantined_share,
-)
-
-
-@dataclass(frozen=True)
-class GateOptions:
-    """What the gate lets through.
-
-    Attributes:
-        label: The raw feature that the label is made from, checked to be present in every
-            row and to have more than one value; the empty string where there is none.
-        max_quarantined_share: Most rows that may have been quarantined, as a share of the
-            rows that are not blank, 0..1.
-        max_label_share: Largest share of the label's values that one of them may have, 0..1, of
-            words and of few whole numbers; 1 lets any through.
-        max_drift: Largest distance of a feature in a split to the same split of the baseline,
-            0..1, see `drift.py`; 1 lets any through. Numbers have noise up to 0.1: 0.2 is a sound
-            threshold.
-        max_skew: Largest distance of a feature in a split to the first split, likewise.
-
-    Raises:
-        UsageError: A share or a distance is not within 0..1.
-    """
-
-    label: str = ""
-    max_quarantined_share: float = MAX_QUARANTINED_SHARE
-    max_label_share: float = 1.0
-    max_drift: float = 1.0
-    max_skew: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_quarantined_share(self.max_quarantined_share)
-        for name in ("max_label_share", "max_drift", "max_skew"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise UsageError(f"{name} must be within 0..1, got {getattr(self, name)}")
+from penstock.components.gates.options import GateOptions
+from penstock.components.tfrecord.manifest import Manifest
 
 
 def find_problems(
-    statistics: Mapping[str, statistics_pb2.DatasetFeatureStatistics],
+    statistics: Mapping[str, Statistics],
     anomalies: Mapping[str, anomalies_pb2.Anomalies],
     manifest: Manifest | None,
     options: GateOptions,
-    baseline: Mapping[str, statistics_pb2.DatasetFeatureStatistics] | None = None,
+    baseline: Mapping[str, Statistics] | None = None,
 ) -> list[str]:
     """List all that is wrong with the data, one line each; an empty list lets it through.
 
@@ -81,9 +45,9 @@ def find_problems(
             problems.append(f"split '{split}': no rows; expected at least one")
             continue
         problems += _anomaly_problems(split, anomalies.get(split))
-        problems += _feature_problems(split, split_statistics, options.label)
-        if options.label:
-            problems += _label_problems(split, split_statistics, options)
+        problems += _feature_problems(split, split_statistics, options.labels)
+        for label in options.labels:
+            problems += _label_problems(split, split_statistics, label, options.max_label_share)
     filled = {split: found for split, found in statistics.items() if found.num_examples}
     for split, found in filled.items():
         before = (baseline or {}).get(split)
@@ -136,9 +100,7 @@ def _anomaly_problems(split: str, anomalies: anomalies_pb2.Anomalies | None) -> 
             yield f"split '{split}', {where}: {anomaly.text}"
 
 
-def _feature_problems(
-    split: str, statistics: statistics_pb2.DatasetFeatureStatistics, label: str
-) -> Iterator[str]:
+def _feature_problems(split: str, statistics: Statistics, labels: Sequence[str]) -> Iterator[str]:
     for feature in statistics.features:
         numbers = feature.num_stats
         if feature.HasField("num_stats") and (math.isinf(numbers.min) or math.isinf(numbers.max)):
@@ -147,7 +109,7 @@ def _feature_problems(
                 "expected finite ones"
             )
         not_a_number = nan_count(feature)
-        if not_a_number and feature_name(feature) != label:  # of a label they count as missing
+        if not_a_number and feature_name(feature) not in labels:  # a label's NaN counts as missing
             yield (
                 f"split '{split}', feature '{feature_name(feature)}': {not_a_number} values are "
                 "NaN; expected numbers, or none"
@@ -155,9 +117,8 @@ def _feature_problems(
 
 
 def _label_problems(
-    split: str, statistics: statistics_pb2.DatasetFeatureStatistics, options: GateOptions
+    split: str, statistics: Statistics, label: str, max_share: float
 ) -> Iterator[str]:
-    label = options.label
     where = f"split '{split}', label '{label}'"
     feature = next((f for f in statistics.features if feature_name(f) == label), None)
     if feature is None:
@@ -168,14 +129,11 @@ def _label_problems(
         yield f"{where}: missing in {missing} of {statistics.num_examples} rows; expected it in all"
     if missing < statistics.num_examples and _has_one_value(feature):
         yield f"{where}: has one value in all rows; expected at least two classes"
-    elif (share := largest_share(feature)) > options.max_label_share:
-        yield (
-            f"{where}: one value has {share:.2%} of the rows; expected at most "
-            f"{options.max_label_share:.2%}"
-        )
+    elif (share := largest_share(feature)) > max_share:
+        yield (f"{where}: one value has {share:.2%} of the rows; expected at most {max_share:.2%}")
 
 
-def _has_one_value(feature: statistics_pb2.FeatureNameStatistics) -> bool:
+def _has_one_value(feature: FeatureStatistics) -> bool:
     if feature.HasField("num_stats"):
         return feature.num_stats.min == feature.num_stats.max
     return feature.HasField("string_stats") and feature.string_stats.unique == 1

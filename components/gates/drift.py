@@ -13,10 +13,10 @@ import numpy as np
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 Statistics: TypeAlias = statistics_pb2.DatasetFeatureStatistics
-_Feature: TypeAlias = statistics_pb2.FeatureNameStatistics
+FeatureStatistics: TypeAlias = statistics_pb2.FeatureNameStatistics
 
 
-def feature_name(feature: _Feature) -> str:
+def feature_name(feature: FeatureStatistics) -> str:
     """The feature's name, its steps joined by dots where it is nested."""
     return feature.name or ".".join(feature.path.step)
 
@@ -31,7 +31,7 @@ def distances(before: Statistics, now: Statistics) -> Iterator[tuple[str, float]
             yield name, 1.0
 
 
-def largest_share(feature: _Feature) -> float:
+def largest_share(feature: FeatureStatistics) -> float:
     """The share of the most frequent value, of the values that are there.
 
     Of whole numbers that span ten or more, and of fractions, only 0 is counted.
@@ -42,7 +42,7 @@ def largest_share(feature: _Feature) -> float:
     numbers = feature.num_stats
     total = numbers.common_stats.tot_num_values
     zeros = numbers.num_zeros / total if total else 0.0
-    is_whole = feature.type == _Feature.INT
+    is_whole = feature.type == FeatureStatistics.INT
     # TFDV's ten equal buckets then have a number each.
     if not is_whole or numbers.max - numbers.min >= 10:
         return float(zeros)
@@ -55,12 +55,12 @@ def largest_share(feature: _Feature) -> float:
     return max(counts, default=0.0) / total if total else 0.0
 
 
-def by_name(statistics: Statistics) -> Mapping[str, _Feature]:
+def by_name(statistics: Statistics) -> Mapping[str, FeatureStatistics]:
     """The features by their names."""
     return {feature_name(feature): feature for feature in statistics.features}
 
 
-def _distance(old: _Feature, new: _Feature) -> float:
+def _distance(old: FeatureStatistics, new: FeatureStatistics) -> float:
     missing = abs(_missing(old) - _missing(new))
     if not present(old) or not present(new):
         return missing
@@ -73,33 +73,33 @@ def _distance(old: _Feature, new: _Feature) -> float:
     return 1.0  # another type
 
 
-def _common(feature: _Feature) -> statistics_pb2.CommonStatistics:
+def _common(feature: FeatureStatistics) -> statistics_pb2.CommonStatistics:
     return getattr(feature, feature.WhichOneof("stats")).common_stats
 
 
-def nan_count(feature: _Feature) -> int:
+def nan_count(feature: FeatureStatistics) -> int:
     """Values that are NaN."""
     return max((histogram.num_nan for histogram in feature.num_stats.histograms), default=0)
 
 
-def present(feature: _Feature) -> int:
+def present(feature: FeatureStatistics) -> int:
     """Rows in which the feature has a value."""
     return int(_common(feature).num_non_missing)
 
 
-def _missing(feature: _Feature) -> float:
+def _missing(feature: FeatureStatistics) -> float:
     common = _common(feature)
     rows = common.num_non_missing + common.num_missing
     return float(common.num_missing / rows) if rows else 1.0
 
 
-def _shares(feature: _Feature) -> dict[str, float]:
+def _shares(feature: FeatureStatistics) -> dict[str, float]:
     buckets = feature.string_stats.rank_histogram.buckets
     total = feature.string_stats.common_stats.tot_num_values or sum(b.sample_count for b in buckets)
     return {bucket.label: bucket.sample_count / total for bucket in buckets} if total else {}
 
 
-def _quantiles(feature: _Feature) -> np.ndarray:
+def _quantiles(feature: FeatureStatistics) -> np.ndarray:
     """From, to and share of each bucket of equal counts: float64 [3, buckets]."""
     for histogram in feature.num_stats.histograms:
         total = sum(bucket.sample_count for bucket in histogram.buckets)

@@ -11,40 +11,41 @@ from typing import Any, TypedDict
 
 from tfx.components.statistics_gen.stats_artifact_utils import load_statistics
 from tfx.dsl.component.experimental.annotations import InputArtifact, Parameter
-from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.types.standard_artifacts import ExampleAnomalies, Examples, ExampleStatistics
 
 from penstock.components.gates.anomalies import read_anomalies
-from penstock.components.gates.checks import GateOptions, find_problems, raise_unfit
+from penstock.components.gates.checks import find_problems, raise_unfit
+from penstock.components.gates.options import GateOptions
+from penstock.components.gates.options_component import options_component
+from penstock.components.plain import from_json
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
 
 
 class GateOutputs(TypedDict):
-    """What the gate gives: JSON with the rows of each split that it let through."""
+    """Output of the gate: JSON with the rows of each split."""
 
     verdict: str
 
 
-@component
+@options_component(GateOptions)
 def ValidationGate(  # noqa: N802 - TFX names a node after its function
     statistics: InputArtifact[ExampleStatistics],
     anomalies: InputArtifact[ExampleAnomalies],
     examples: InputArtifact[Examples],
-    label: Parameter[str] = "",
-    max_quarantined_share: Parameter[float] = GateOptions.max_quarantined_share,
-    max_label_share: Parameter[float] = GateOptions.max_label_share,
-    max_drift: Parameter[float] = GateOptions.max_drift,
-    max_skew: Parameter[float] = GateOptions.max_skew,
+    options: Parameter[str],
     baseline: InputArtifact[ExampleStatistics] = None,
 ) -> GateOutputs:
-    """Let the run go on, or stop it with a list of all that is wrong.
+    """Lets the run go on, or stops it with a list of all that is wrong.
 
-    Takes StatisticsGen's statistics, ExampleValidator's anomalies, the Examples of any ExampleGen
-    (rows are accounted for where there is a manifest) and the options of `GateOptions`. Drift is
-    measured against `baseline`, from a Resolver of `LatestBlessedStatisticsStrategy`; without any
-    nothing drifts.
+    Args:
+        statistics: Output of StatisticsGen.
+        anomalies: Output of ExampleValidator.
+        examples: Output of any ExampleGen; rows are accounted for if it has a manifest.
+        options: A `GateOptions`.
+        baseline: Statistics that `max_drift` is measured from, by a Resolver of
+            `LatestBlessedStatisticsStrategy`; without any no drift is measured.
 
     Raises:
         DataError: The data is unfit; lists why.
@@ -54,13 +55,7 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
         by_split,
         read_anomalies(anomalies.uri),
         _read_manifest(examples),
-        GateOptions(
-            label=label,
-            max_quarantined_share=max_quarantined_share,
-            max_label_share=max_label_share,
-            max_drift=max_drift,
-            max_skew=max_skew,
-        ),
+        from_json(GateOptions, options),
         _by_split(baseline) if baseline is not None else None,
     )
     raise_unfit("the data is", problems)

@@ -5,50 +5,12 @@ that a class is in one alone, or that equal images are of different classes.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from penstock.components.errors import UsageError
 from penstock.components.gates.image_statistics import ImageStatistics, SplitImages
+from penstock.components.gates.options import ImageRules
 
 # Of a list in a message; the rest is counted.
 _MOST_LISTED = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageRules:
-    """Requirements on images. Copies in two classes and missing classes always fail.
-
-    Attributes:
-        min_side_pixels: Least height and width.
-        channels: Numbers of channels that are let through.
-        min_class_images: Least images of each class in each split.
-        max_class_imbalance: Most by which a class of a split may have more images than another,
-            as a factor; 0 does not look.
-        max_duplicate_share: Most images that may be copies of others, as a share of all, 0..1.
-        max_shared_images: Most images that may be in two splits.
-
-    Raises:
-        UsageError: A value is outside its range.
-    """
-
-    min_side_pixels: int = 1
-    channels: tuple[int, ...] = (1, 3)
-    min_class_images: int = 1
-    max_class_imbalance: float = 0.0
-    max_duplicate_share: float = 0.05
-    max_shared_images: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("min_side_pixels", "min_class_images"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("max_class_imbalance", "max_shared_images"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name} must be at least 0, got {getattr(self, name)}")
-        if not 0 <= self.max_duplicate_share <= 1:
-            raise UsageError(
-                f"max_duplicate_share must be within 0..1, got {self.max_duplicate_share}"
-            )
 
 
 def find_image_problems(statistics: ImageStatistics, rules: ImageRules) -> list[str]:

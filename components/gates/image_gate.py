@@ -10,44 +10,46 @@ from collections import Counter
 from typing import Any, TypedDict
 
 from tfx.dsl.component.experimental.annotations import InputArtifact, Parameter
-from tfx.dsl.component.experimental.decorators import component
 from tfx.types import artifact_utils
 from tfx.types.standard_artifacts import Examples
 
 from penstock.components.gates.checks import raise_unfit
-from penstock.components.gates.image_checks import ImageRules, find_image_problems
+from penstock.components.gates.image_checks import find_image_problems
 from penstock.components.gates.image_statistics import (
     ImageStatistics,
     SplitImages,
     image_statistics,
 )
+from penstock.components.gates.options import ImageRules
+from penstock.components.gates.options_component import options_component
+from penstock.components.plain import from_json
 
 # Of the sizes of photos, which may all be different.
 _MOST_SIZES = 10
 
 
 class ImageGateOutputs(TypedDict):
-    """What the gate gives: JSON with sizes, channels, formats, classes and duplicates."""
+    """Output of the gate: JSON with sizes, channels, formats, classes and duplicates."""
 
     verdict: str
 
 
-@component
+@options_component(ImageRules)
 def ImageGate(  # noqa: N802 - TFX names a node after its function
-    examples: InputArtifact[Examples], rules: Parameter[str] = "{}"
+    examples: InputArtifact[Examples], options: Parameter[str]
 ) -> ImageGateOutputs:
-    """Let the run go on, or stop it with a list of all that is wrong with the images.
+    """Lets the run go on, or stops it with a list of all that is wrong with the images.
 
     Args:
-        examples: Of images, from any ExampleGen that names features as `image_features` does.
-        rules: The attributes of `ImageRules`, as a JSON object.
+        examples: Images from any ExampleGen that names features as `image_features` does.
+        options: An `ImageRules`.
 
     Raises:
         DataError: The images are unfit; lists why.
     """
     splits = artifact_utils.decode_split_names(examples.split_names)
     statistics = image_statistics(examples.uri, splits)
-    problems = find_image_problems(statistics, ImageRules(**json.loads(rules)))
+    problems = find_image_problems(statistics, from_json(ImageRules, options))
     raise_unfit("the images are", problems)
     return {"verdict": json.dumps(_summary(statistics))}
 

@@ -9,33 +9,34 @@ import os
 from typing import Any, TypedDict
 
 from tfx.dsl.component.experimental.annotations import InputArtifact, Parameter
-from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.io import fileio
 from tfx.types.standard_artifacts import PushedModel
 from tfx.utils import io_utils
 
 from penstock.components.errors import DataError, short_error
+from penstock.components.gates.options import KServeOptions
+from penstock.components.gates.options_component import options_component
+from penstock.components.plain import from_json
 
 MANIFEST = "inferenceservice.json"
 _TIMEOUT_SECONDS = 30
 
 
 class KServeOutputs(TypedDict):
-    """What the node gives: the manifest, JSON; empty where nothing was pushed."""
+    """Output of the node: the service's manifest as JSON; empty if nothing was pushed."""
 
     service: str
 
 
-@component
+@options_component(KServeOptions)
 def KServePush(  # noqa: N802 - TFX names a node after its function
-    pushed: InputArtifact[PushedModel],
-    name: Parameter[str],
-    namespace: Parameter[str],
-    canary_percent: Parameter[int],
-    folder: Parameter[str],
-    storage: Parameter[str],
+    pushed: InputArtifact[PushedModel], options: Parameter[str]
 ) -> KServeOutputs:
-    """Put a pushed model where KServe reads it, and have it served; see `KServeOptions`.
+    """Copies a pushed model to KServe's storage and makes it the service's next revision.
+
+    Args:
+        pushed: Output of a Pusher.
+        options: A `KServeOptions` with a `folder`.
 
     Raises:
         DataError: The cluster refuses the service; says why.
@@ -44,27 +45,30 @@ def KServePush(  # noqa: N802 - TFX names a node after its function
     if pushed.get_int_custom_property("pushed") != 1 or not version:
         print("kserve: no model was pushed")
         return {"service": ""}
-    place = f"{folder}/{version}"
+    to = from_json(KServeOptions, options)
+    place = f"{to.folder}/{version}"
     io_utils.copy_dir(pushed.uri, f"{place}/{version}")
-    service = manifest(name, namespace, f"{storage or folder}/{version}", canary_percent)
+    service = manifest(to, version)
     with fileio.open(f"{place}/{MANIFEST}", "w") as file:
         file.write(json.dumps(service, indent=1) + "\n")
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         apply(service)
-        print(f"kserve: {namespace}/{name} serves version {version} for {canary_percent} %")
+        print(f"kserve: {to.namespace}/{to.name} serves {version} for {to.canary_percent} %")
     else:
         print(f"kserve: not in a cluster; kubectl apply -f {place}/{MANIFEST}")
     return {"service": json.dumps(service)}
 
 
-def manifest(name: str, namespace: str, storage_uri: str, canary_percent: int) -> dict[str, Any]:
+def manifest(options: KServeOptions, version: str) -> dict[str, Any]:
     """The `InferenceService`; without a canary the new revision gets all requests."""
-    model = {"modelFormat": {"name": "tensorflow"}, "storageUri": storage_uri}
-    canary = {"canaryTrafficPercent": canary_percent} if canary_percent < 100 else {}
+    storage = f"{options.storage or options.folder}/{version}"
+    model = {"modelFormat": {"name": "tensorflow"}, "storageUri": storage}
+    percent = options.canary_percent
+    canary = {"canaryTrafficPercent": percent} if percent < 100 else {}
     return {
         "apiVersion": "serving.kserve.io/v1beta1",
         "kind": "InferenceService",
-        "metadata": {"name": name, "namespace": namespace},
+        "metadata": {"name": options.name, "namespace": options.namespace},
         "spec": {"predictor": {**canary, "model": model}},
     }
 

@@ -1,8 +1,8 @@
-"""A SavedModel loaded and asked as TensorFlow Serving does it, in this process.
+"""Loads and queries a SavedModel as TensorFlow Serving does, in this process.
 
-In: a SavedModel's folder and serialized Examples. Out: what is wrong with it, and how fast it
-answers. Serving runs the graph of one tag and no Python: so does this, in a session of its own, so
-that a model which only works beside the code that trained it is found before it is pushed.
+In: a SavedModel's folder and serialized Examples. Out: its problems and its latency. TensorFlow
+Serving runs the graph of one tag and no Python. This does the same in a session of its own, so that
+a model that only works beside the code that trained it is found before it is pushed.
 """
 
 import time
@@ -13,47 +13,27 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from penstock.components.errors import UsageError, short_error
+from penstock.components.errors import short_error
+from penstock.components.gates.options import ServingOptions
 
 _TAG = "serve"
 _PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
-# The first answers pay for memory and kernels; a server has given them before traffic comes.
+# The first requests pay for memory and kernels; a server is warm before traffic comes.
 WARM_UP_REQUESTS = 3
 
 
 @dataclass(frozen=True)
-class ServingOptions:
-    """How a model is asked.
-
-    Attributes:
-        signature: The signature that is served.
-        requests: Most rows that are sent, one a request.
-        max_p99_ms: Slowest answer that 99 of 100 may have, in milliseconds; 0 for any.
-    """
-
-    signature: str = "serving_default"
-    requests: int = 200
-    max_p99_ms: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.requests < 1:
-            raise UsageError(f"requests must be 1 or more, got {self.requests}")
-        if self.max_p99_ms < 0:
-            raise UsageError(f"max_p99_ms must be 0 or more, got {self.max_p99_ms}")
-
-
-@dataclass(frozen=True)
 class ServingReport:
-    """What came of it.
+    """Result of loading and querying a model.
 
     Attributes:
-        problems: Why the model cannot be served, a line each; empty where it can.
+        problems: Reasons why the model cannot be served, one line each; empty if it can.
         signatures: Names of all signatures.
-        outputs: Type and shape of each output of the one that was asked.
-        load_seconds: How long it took to load.
+        outputs: Type and shape of each output of the queried signature.
+        load_seconds: Time to load the model.
         requests: Requests that were answered, after the warm-up.
-        p50_ms: Median time of an answer, in milliseconds; None without any.
-        p99_ms: The 99th percentile.
+        p50_ms: Median latency in milliseconds; None without requests.
+        p99_ms: 99th percentile of the latency in milliseconds; None without requests.
     """
 
     problems: tuple[str, ...]
@@ -66,7 +46,7 @@ class ServingReport:
 
 
 def check_serving(model: str, rows: Sequence[bytes], options: ServingOptions) -> ServingReport:
-    """Load a SavedModel from its folder, and send it rows, serialized Examples."""
+    """Loads a SavedModel from its folder and sends it serialized Examples, one per request."""
     began = time.perf_counter()
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
         try:
@@ -96,7 +76,7 @@ def check_serving(model: str, rows: Sequence[bytes], options: ServingOptions) ->
 def _ask(
     session: Any, signature: Any, rows: Sequence[bytes], options: ServingOptions
 ) -> tuple[list[str], list[float]]:
-    """Problems, and the milliseconds of each answer; stops at the first row that has one."""
+    """Returns problems and the latency of each request in ms; stops at the first problem."""
     inputs = list(signature.inputs.items())
     if len(inputs) != 1 or inputs[0][1].dtype != tf.string.as_datatype_enum:
         taken = ", ".join(f"{name} {_type(info)}" for name, info in inputs)
@@ -118,7 +98,7 @@ def _ask(
                 return [f"output {name!r} has shape {np.shape(value)} for one row"], times
             if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():
                 return [f"output {name!r} of row {number} is not finite: {value.tolist()}"], times
-    return ([] if times else ["no rows to ask with"]), times
+    return ([] if times else ["no rows to send"]), times
 
 
 def _ops(graph: Any) -> set[str]:

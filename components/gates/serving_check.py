@@ -1,8 +1,8 @@
-"""A TFX node that keeps a model which cannot be served from being pushed.
+"""TFX node that keeps a model that cannot be served from being pushed.
 
-In: a Model and Examples. Out: an InfraBlessing, which the stock Pusher waits for
-(`Pusher(infra_blessing=check.outputs["blessing"])`), and in it `serving_check.json`. As TFX's
-InfraValidator, which needs Docker or the right to create pods; this needs neither.
+In: a Model and Examples. Out: an InfraBlessing, which the stock Pusher takes
+(`Pusher(infra_blessing=check.outputs["blessing"])`), with `serving_check.json` in it. TFX's
+InfraValidator does the same but needs Docker or the right to create pods.
 """
 
 import json
@@ -11,43 +11,44 @@ from dataclasses import asdict
 
 import tensorflow as tf
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
-from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.types.standard_artifacts import Examples, InfraBlessing, Model
 from tfx.utils import path_utils
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.gates.serving import WARM_UP_REQUESTS, ServingOptions, check_serving
+from penstock.components.gates.options import ServingOptions
+from penstock.components.gates.options_component import options_component
+from penstock.components.gates.serving import WARM_UP_REQUESTS, check_serving
+from penstock.components.plain import from_json
 
 REPORT_NAME = "serving_check.json"
 # As TFX's InfraValidator says it, for its Pusher.
 _BLESSED, _FILES = "blessed", ("INFRA_NOT_BLESSED", "INFRA_BLESSED")
 
 
-@component
+@options_component(ServingOptions)
 def ServingCheck(  # noqa: N802 - TFX names a node after its function
     model: InputArtifact[Model],
     examples: InputArtifact[Examples],
     blessing: OutputArtifact[InfraBlessing],
-    split: Parameter[str] = "eval",
-    signature: Parameter[str] = ServingOptions.signature,
-    requests: Parameter[int] = ServingOptions.requests,
-    max_p99_ms: Parameter[float] = ServingOptions.max_p99_ms,
+    options: Parameter[str],
 ) -> None:
-    """Load a model as TensorFlow Serving does, ask it rows of a split, and bless it or not.
+    """Loads a model as TensorFlow Serving does, sends it rows of a split, and blesses it or not.
 
-    Takes a Trainer's model, Examples as its signature parses them, whose `split` is sent, and the
-    options of `ServingOptions`. The blessing says whether the model may be pushed, and
-    `serving_check.json` in it why.
+    Args:
+        model: Output of a Trainer.
+        examples: Examples that the model's signature parses.
+        blessing: Whether the model may be pushed, and `serving_check.json` with the reasons.
+        options: A `ServingOptions`.
 
     Raises:
         UsageError: An option does not fit the Examples.
         DataError: The split has no files.
     """
-    options = ServingOptions(signature, requests, max_p99_ms)
-    rows = _rows(examples, split, requests + WARM_UP_REQUESTS)
-    report = check_serving(path_utils.serving_model_path(model.uri), rows, options)
+    asked = from_json(ServingOptions, options)
+    rows = _rows(examples, asked.split, asked.requests + WARM_UP_REQUESTS)
+    report = check_serving(path_utils.serving_model_path(model.uri), rows, asked)
     with fileio.open(os.path.join(blessing.uri, REPORT_NAME), "w") as file:
         file.write(json.dumps(asdict(report), indent=1) + "\n")
     blessed = not report.problems

@@ -23,14 +23,14 @@ def make_pipeline(folder: Path) -> Any:
     )
 
     @dsl.pipeline(name="check-trips", description="Trips to records that are fit to train on.")
-    def check_trips(trips: str, label: str = "tips") -> None:
+    def check_trips(trips: str, limits: dict = {"labels": ["tips"]}) -> None:  # noqa: B006
         data = dsl.importer(artifact_uri=trips, artifact_class=dsl.Dataset, reimport=False)
         shards = ingest(
             data=data.output,
             splits={"train": 9, "eval": 1},
             on_bad_row="quarantine",
         )
-        checked = validate(examples=shards.outputs["examples"], label=label)
+        checked = validate(examples=shards.outputs["examples"], options=limits)
         packed = pack(examples=shards.outputs["examples"], splits=["train"]).after(checked)
         for task in (shards, checked, packed):
             task.set_cpu_request("1").set_cpu_limit("2")

@@ -11,8 +11,12 @@ from dataclasses import dataclass, field
 from penstock.components.engine.options import EngineOptions
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import IngestOptions
-from penstock.components.gates.image_checks import ImageRules
-from penstock.components.gates.kserve_options import KServeOptions
+from penstock.components.gates.options import (
+    GateOptions,
+    ImageRules,
+    KServeOptions,
+    ServingOptions,
+)
 from penstock.components.packing.options import PackOptions
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.options import Table
@@ -115,10 +119,8 @@ class PipelineConfig:
         pipeline_root: Folder or gs:// address of the artifacts; None is below `root`.
         schema: Path of a curated schema.pbtxt; None infers one from the data.
         ingest: Shards, compression, bad rows.
-        max_label_share: Largest share of its rows that one class may have, 0..1; 1 is no limit.
-        max_drift: Largest distance of a feature to the data of the last blessed run, 0..1; 1 is no
-            limit. Numbers have noise up to 0.1: 0.2 is a sound limit.
-        max_skew: Largest distance of a feature between the splits of a run, likewise.
+        gate: Limits that the data must keep; its labels are in addition to the targets, and it lets
+            through as many quarantined rows as `ingest`.
         engine: What runs the Beam work of all nodes.
         train: How long to train.
         track: The tracker that is told of the training, beside TensorBoard.
@@ -127,7 +129,8 @@ class PipelineConfig:
         start_from: The weights that training begins with: `blessed` for those of the latest blessed
             model that was trained on other data, where shapes agree; or the path of a SavedModel
             that `export` wrote or of a `.keras` file, whose shapes must; None begins anew.
-        kserve: The KServe service that a pushed model becomes the next revision of.
+        serving: Requests that a model must answer before it is pushed.
+        kserve: KServe service that gets a pushed model as its next revision.
         must_beat_baseline: Whether a model no better than the best constant stops the run.
         model_card: What only a person can say of the model; shown in the report.
     """
@@ -136,14 +139,13 @@ class PipelineConfig:
     pipeline_root: str | None = None
     schema: str | None = None
     ingest: IngestOptions = field(default_factory=IngestOptions)
-    max_label_share: float = 1.0
-    max_drift: float = 1.0
-    max_skew: float = 1.0
+    gate: GateOptions = field(default_factory=GateOptions)
     engine: EngineOptions = field(default_factory=EngineOptions)
     train: TrainOptions = field(default_factory=lambda: TrainOptions(max_steps=1000))
     track: TrackOptions = field(default_factory=TrackOptions)
     last_spans: int = 1
     start_from: str | None = None
+    serving: ServingOptions = field(default_factory=ServingOptions)
     kserve: KServeOptions = field(default_factory=KServeOptions)
     must_beat_baseline: bool = True
     model_card: ModelCard = field(default_factory=ModelCard)

@@ -1,8 +1,7 @@
 """The nodes at the beginning: those that read a table or images, and the gate of images."""
 
-import json
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from tfx.dsl.components.base.base_node import BaseNode
 from tfx.proto import example_gen_pb2
@@ -52,5 +51,4 @@ def image_splits() -> example_gen_pb2.Output:
 
 def image_gate(config: ImageConfig, example_gen: BaseNode) -> BaseNode:
     """verdict: String; stops the run where the images are unfit, by `config.checks`."""
-    rules = json.dumps(asdict(config.checks))
-    return ImageGate(examples=example_gen.outputs["examples"], rules=rules)
+    return ImageGate(examples=example_gen.outputs["examples"], options=config.checks)

@@ -15,10 +15,10 @@ from tfx.proto import pusher_pb2, trainer_pb2
 from penstock.components.batches.statistics_gen import BatchStatisticsGen
 from penstock.components.errors import UsageError
 from penstock.components.evaluator.component import BatchEvaluator
-from penstock.components.gates.checks import GateOptions
 from penstock.components.gates.curated_schema import CuratedSchema
 from penstock.components.gates.gate import ValidationGate
 from penstock.components.gates.kserve import KServePush
+from penstock.components.gates.options import GateOptions
 from penstock.components.gates.pusher import Pusher
 from penstock.components.gates.serving_check import ServingCheck
 from penstock.components.packing.component import Pack
@@ -76,29 +76,18 @@ def training_pipeline(
     example_validator = ExampleValidator(statistics=statistics, schema=schema)
 
     # ExampleStatistics of the run that blessed a model last
-    before = [baseline_statistics(statistics)] if config.max_drift < 1 else []
+    before = [baseline_statistics(statistics)] if config.gate.max_drift < 1 else []
 
     # verdict: String; stops the run where the data is unfit
-    limits = GateOptions(
-        # TFX refuses a whole number for a float
-        max_quarantined_share=float(config.ingest.max_quarantined_share),
-        max_label_share=float(config.max_label_share),
-        max_drift=float(config.max_drift),
-        max_skew=float(config.max_skew),
+    gate = ValidationGate(
+        statistics=statistics,
+        anomalies=example_validator.outputs["anomalies"],
+        examples=examples,
+        baseline=before[0].outputs["statistics"] if before else None,
+        options=_gate_options(config, labels),
     )
-    all_gates = [
-        ValidationGate(
-            statistics=statistics,
-            anomalies=example_validator.outputs["anomalies"],
-            examples=examples,
-            baseline=before[0].outputs["statistics"] if before else None,
-            **asdict(replace(limits, label=label)),
-        ).with_id("ValidationGate" if label == labels[0] else f"ValidationGate.{label}")
-        for label in labels
-    ]
-    for gate in gates:
-        gate.add_upstream_nodes(all_gates)
-    all_gates += gates
+    for other in gates:
+        other.add_upstream_node(gate)
 
     # Examples of the spans to train on; what comes before and after goes by the newest
     spans = [last_spans(example_gen, config.last_spans)] if config.last_spans > 1 else []
@@ -115,7 +104,7 @@ def training_pipeline(
         disable_statistics=True,
         disable_analyzer_cache=True,
     )
-    transform.add_upstream_nodes(all_gates)
+    transform.add_upstream_nodes([gate, *gates])
 
     # Examples of the same, in packed records; for the Trainer alone
     training_examples = transform.outputs["transformed_examples"] if materialize else span_examples
@@ -158,7 +147,7 @@ def training_pipeline(
     ).with_id("Evaluator")
 
     # InfraBlessing with serving_check.json
-    serving_check = ServingCheck(model=model, examples=examples)
+    serving_check = ServingCheck(model=model, examples=examples, options=config.serving)
 
     # PushedModel
     pusher = Pusher(
@@ -180,7 +169,8 @@ def training_pipeline(
             schema_gen,
             example_validator,
             *before,
-            *all_gates,
+            gate,
+            *gates,
             *spans,
             transform,
             *pack,
@@ -198,15 +188,26 @@ def training_pipeline(
     )
 
 
+def _gate_options(config: PipelineConfig, labels: Sequence[str]) -> GateOptions:
+    limits = config.gate
+    return replace(
+        limits,
+        labels=tuple(dict.fromkeys([*labels, *limits.labels])),
+        # The ingest has stopped at its own limit; a lower one here would refuse what it let pass.
+        max_quarantined_share=max(
+            limits.max_quarantined_share, config.ingest.max_quarantined_share
+        ),
+    )
+
+
 def _kserve(config: PipelineConfig, pusher: BaseNode) -> BaseNode:
-    options = asdict(config.kserve)
-    options["folder"] = options["folder"] or f"{run_root(config)}/kserve"
-    if "://" not in options["folder"] and not options["storage"]:
+    options = replace(config.kserve, folder=config.kserve.folder or f"{run_root(config)}/kserve")
+    if "://" not in options.folder and not options.storage:
         raise UsageError(
             "kserve.storage must say what KServe calls the folder of its models, as "
             "pvc://penstock/runs/taxi/kserve for /penstock/runs/taxi/kserve"
         )
-    return KServePush(pushed=pusher.outputs["pushed_model"], **options)
+    return KServePush(pushed=pusher.outputs["pushed_model"], options=options)
 
 
 def run_root(config: PipelineConfig) -> str:

@@ -13,7 +13,7 @@ from penstock.components.errors import DataError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
-from penstock.components.gates.checks import GateOptions
+from penstock.components.gates.options import GateOptions
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.sources.open import open_source

@@ -19,7 +19,6 @@ from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.files.commit import attempt_file
-from penstock.components.gates.checks import GateOptions
 from penstock.components.packing.options import PackOptions
 from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
 from penstock.pipelines.kubeflow.pipeline_yaml import EXECUTOR_INPUT
@@ -96,9 +95,9 @@ def validate(
     report: Output[HTML],
     metrics: Output[Metrics],
     fit: OutputPath(bool),  # type: ignore[valid-type]
+    baseline: Input[Artifact] = None,
+    options: Dict[str, Any] = {},
     schema: str = "",
-    label: str = GateOptions.label,
-    max_quarantined_share: float = GateOptions.max_quarantined_share,
     stop_if_unfit: bool = True,
     workers: int = 1,
 ) -> dsl.ContainerSpec:
@@ -106,9 +105,10 @@ def validate(
 
     Args:
         examples: What `ingest` gives, or the Examples of any ExampleGen.
+        baseline: The `statistics` of an earlier validation, from which `max_drift` is measured.
+        options: Limits of the gate by name, such as `{"labels": ["tips"], "max_skew": 0.2}`; see
+            `penstock.nodes.GateOptions`.
         schema: Text of a schema.pbtxt to hold them against; else one is inferred.
-        label: Feature that must be in every row and have two values or more.
-        max_quarantined_share: Most rows that may have been quarantined, as a share.
         stop_if_unfit: Fail and list all that is wrong; else `fit` says it.
         workers: Processes that work at the same time.
 

@@ -77,16 +77,17 @@ def _ingest(task: ExecutorInput) -> None:
 
 def _validate(task: ExecutorInput) -> None:
     """Validate `examples`; with `stop_if_unfit` the task fails where it is unfit."""
-    from penstock.components.gates.checks import GateOptions
-    from penstock.pipelines.validation import validate
+    from penstock.components.gates.options import GateOptions
+    from penstock.pipelines.kubeflow.plain import validate
 
     given = task.parameters
     validation = validate.validate_examples(
         _examples(task),
-        from_plain(GateOptions, _of(given, "label", "max_quarantined_share")),
+        from_plain(GateOptions, given.get("options", {}), where="options"),
         schema_text=given.get("schema") or None,
+        baseline=task.input_path("baseline"),
         workers=given.get("workers", 1),
-        tell=print,
+        report=print,
     )
     statistics = task.output_path("statistics")
     shutil.rmtree(statistics, ignore_errors=True)

@@ -4,8 +4,9 @@ import pytest
 import tensorflow_data_validation as tfdv
 
 from penstock.components.errors import UsageError
-from penstock.components.gates.checks import GateOptions, find_problems
+from penstock.components.gates.checks import find_problems
 from penstock.components.gates.drift import distances, largest_share
+from penstock.components.gates.options import GateOptions
 
 RANDOM = np.random.default_rng(1)
 
@@ -63,7 +64,7 @@ def test_the_share_of_the_most_frequent_value(values, share):
 
 def test_the_gate_names_drift_skew_and_a_label_out_of_balance(usual):
     moved = trips(cash=0.9)
-    options = GateOptions(label="payment", max_drift=0.2, max_skew=0.2, max_label_share=0.75)
+    options = GateOptions(labels=("payment",), max_drift=0.2, max_skew=0.2, max_label_share=0.75)
     assert find_problems({"train": usual, "eval": usual}, {}, None, options, {"train": usual}) == []
     drift, share = find_problems({"train": moved}, {}, None, options, {"train": usual})[::-1]
     assert drift.startswith("split 'train', feature 'payment': its values are 0.")
@@ -73,7 +74,8 @@ def test_the_gate_names_drift_skew_and_a_label_out_of_balance(usual):
     skew = find_problems({"train": usual, "eval": moved}, {}, None, options, None)[-1]
     assert skew.startswith("split 'eval', feature 'payment': its values are 0.")
     assert skew.endswith(" from those in split 'train'; expected at most 0.2")
-    assert find_problems({"train": moved}, {}, None, GateOptions("payment"), {"train": usual}) == []
+    lax = GateOptions(labels=("payment",))
+    assert find_problems({"train": moved}, {}, None, lax, {"train": usual}) == []
 
 
 @pytest.mark.parametrize("name", ["max_label_share", "max_drift", "max_skew"])

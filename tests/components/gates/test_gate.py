@@ -5,10 +5,12 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
 from penstock.components.errors import DataError
-from penstock.components.gates.checks import GateOptions, find_problems
+from penstock.components.gates.checks import find_problems
+from penstock.components.gates.options import GateOptions
+from penstock.components.plain import to_json
 from penstock.components.tfrecord.manifest import Manifest, RowAccount, write_manifest
 
-LABELLED = GateOptions(label="tips")
+LABELLED = GateOptions(labels=("tips",))
 
 
 def statistics(text, rows=10):
@@ -78,10 +80,10 @@ def test_anomalies_are_told_by_feature_and_split():
 def test_a_label_with_one_value_is_a_problem():
     expected = "split 'train', label '{}': has one value in all rows; expected at least two classes"
     numbers = find_problems({"train": tips(low=1, high=1)}, {}, None, LABELLED)
-    texts = find_problems({"train": kind(unique=1)}, {}, None, GateOptions(label="kind"))
+    texts = find_problems({"train": kind(unique=1)}, {}, None, GateOptions(labels=("kind",)))
     assert numbers == [expected.format("tips")]
     assert texts == [expected.format("kind")]
-    assert find_problems({"train": kind(unique=2)}, {}, None, GateOptions(label="kind")) == []
+    assert find_problems({"train": kind(unique=2)}, {}, None, GateOptions(labels=("kind",))) == []
 
 
 @pytest.mark.parametrize("bad", [{"present": 8}, {"nan": 2}])
@@ -98,7 +100,7 @@ def test_a_label_that_is_missing_in_all_rows_is_one_problem():
 
 
 def test_an_unknown_label_is_a_problem():
-    assert find_problems({"train": tips()}, {}, None, GateOptions(label="tip")) == [
+    assert find_problems({"train": tips()}, {}, None, GateOptions(labels=("tip",))) == [
         "split 'train', label 'tip': is not in the data; expected it in every row"
     ]
 
@@ -159,15 +161,14 @@ def artifacts(tmp_path):
 def run_gate(artifacts, **options):
     from penstock.components.gates.gate import ValidationGate
 
-    gate = ValidationGate.test_call(
-        **artifacts, **{"label": "", "max_quarantined_share": 0.0, **options}
-    )
+    limits = to_json(GateOptions(max_quarantined_share=0.0, **options))
+    gate = ValidationGate.test_call(**artifacts, options=limits)
     return json.loads(gate["verdict"])
 
 
 def test_the_node_lets_good_data_through_without_a_manifest(artifacts):
     made = artifacts(tips(), anomalies_pb2.Anomalies())
-    assert run_gate(made, label="tips") == {"rows": {"train": 10}}
+    assert run_gate(made, labels=("tips",)) == {"rows": {"train": 10}}
 
 
 def test_the_node_lists_all_problems(artifacts, tmp_path):
@@ -175,7 +176,7 @@ def test_the_node_lists_all_problems(artifacts, tmp_path):
     made = artifacts(tips(low=1, high=1), found)
     write_manifest(tmp_path / "examples", manifest(10))
     with pytest.raises(DataError) as error:
-        run_gate(made, label="tips")
+        run_gate(made, labels=("tips",))
     assert str(error.value) == (
         "the data is unfit to train on, 3 problems:\n"
         "  - 10 of 100 rows were quarantined (10.00%); expected at most 0.00%\n"

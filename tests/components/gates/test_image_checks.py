@@ -6,13 +6,14 @@ import tensorflow as tf
 from tfx.types.standard_artifacts import Examples
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.gates.image_checks import ImageRules, find_image_problems
+from penstock.components.gates.image_checks import find_image_problems
 from penstock.components.gates.image_gate import ImageGate
 from penstock.components.gates.image_statistics import (
     ImageStatistics,
     SplitImages,
     image_statistics,
 )
+from penstock.components.gates.options import ImageRules
 
 
 def record(content, label=0, text="cat", size=(8, 6), channels=3):
@@ -176,7 +177,7 @@ def gate(uri, rules="{}"):
     artifact.uri = uri
     artifact.split_names = '["train", "eval"]'
     # The function that the node runs.
-    return ImageGate.EXECUTOR_SPEC.executor_class._FUNCTION(examples=artifact, rules=rules)
+    return ImageGate.EXECUTOR_SPEC.executor_class._FUNCTION(examples=artifact, options=rules)
 
 
 def test_the_gate_tells_what_it_let_through(tmp_path):

@@ -11,6 +11,7 @@ import ipaddress
 import json
 import ssl
 import threading
+from dataclasses import replace
 
 import pytest
 from cryptography import x509
@@ -25,7 +26,7 @@ from tfx.types.standard_artifacts import PushedModel
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.gates import kserve
-from penstock.components.gates.kserve_options import KServeOptions
+from penstock.components.gates.options import KServeOptions
 
 
 def certificate(folder):
@@ -93,7 +94,10 @@ def api(tmp_path, monkeypatch):
     server.server_close()
 
 
-SERVICE = kserve.manifest("churn", "team-a", "pvc://penstock/runs/churn/kserve/7", 10)
+CHURN = KServeOptions(
+    name="churn", namespace="team-a", canary_percent=10, storage="pvc://penstock/runs/churn/kserve"
+)
+SERVICE = kserve.manifest(CHURN, "7")
 
 
 def test_a_canary_is_applied_with_the_pods_own_account(api):
@@ -123,7 +127,8 @@ def test_a_canary_is_applied_with_the_pods_own_account(api):
 
 def test_all_traffic_is_no_canary():
     """A field that is left out is removed by a server-side apply of the same manager."""
-    predictor = kserve.manifest("churn", "team-a", "gs://b/7", 100)["spec"]["predictor"]
+    service = kserve.manifest(replace(CHURN, canary_percent=100), "7")
+    predictor = service["spec"]["predictor"]
     assert "canaryTrafficPercent" not in predictor
 
 
@@ -158,11 +163,12 @@ def push(root, **properties):
     model = Importer(f"{root}/pushed", PushedModel, custom_properties=properties).with_id("pushed")
     node = kserve.KServePush(
         pushed=model.outputs["result"],
-        name="churn",
-        namespace="team-a",
-        canary_percent=100,
-        folder=f"{root}/kserve",
-        storage="pvc://penstock/kserve",
+        options=KServeOptions(
+            name="churn",
+            namespace="team-a",
+            folder=f"{root}/kserve",
+            storage="pvc://penstock/kserve",
+        ),
     )
     LocalDagRunner().run(
         Pipeline(

@@ -4,7 +4,8 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import UsageError
-from penstock.components.gates.serving import ServingOptions, check_serving
+from penstock.components.gates.options import ServingOptions
+from penstock.components.gates.serving import check_serving
 
 SPEC = {"x": tf.io.FixedLenFeature([1], tf.float32)}
 
@@ -104,11 +105,11 @@ def test_one_that_is_too_slow(tmp_path):
 
 def test_no_rows(tmp_path):
     report = check_serving(saved(tmp_path, double), [], ServingOptions())
-    assert report.problems == ("no rows to ask with",)
+    assert report.problems == ("no rows to send",)
 
 
 def test_options_are_checked():
-    with pytest.raises(UsageError, match="requests must be 1 or more, got 0"):
+    with pytest.raises(UsageError, match="requests must be at least 1, got 0"):
         ServingOptions(requests=0)
-    with pytest.raises(UsageError, match="max_p99_ms must be 0 or more, got -1"):
+    with pytest.raises(UsageError, match="max_p99_ms must be at least 0, got -1"):
         ServingOptions(max_p99_ms=-1)

@@ -13,6 +13,7 @@ from tfx.proto import pusher_pb2
 from tfx.types.standard_artifacts import Examples, Model
 
 from penstock.components.errors import UsageError
+from penstock.components.gates.options import ServingOptions
 from penstock.components.gates.serving_check import ServingCheck
 
 ROW = tf.train.Example(
@@ -45,7 +46,9 @@ def run(root, **options):
     properties = {"split_names": '["eval"]'}
     examples = Importer(f"{root}/examples", Examples, properties=properties).with_id("examples")
     check = ServingCheck(
-        model=model.outputs["result"], examples=examples.outputs["result"], **options
+        model=model.outputs["result"],
+        examples=examples.outputs["result"],
+        options=ServingOptions(**options),
     )
     destination = pusher_pb2.PushDestination.Filesystem(base_directory=f"{root}/serving")
     pusher = Pusher(

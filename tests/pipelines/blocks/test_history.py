@@ -12,7 +12,7 @@ from tfx.types.standard_artifacts import Examples, Model, ModelBlessing
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.spans import LatestSpansStrategy
 from penstock.components.gates.baseline import LatestBlessedOfOtherDataStrategy
-from penstock.components.gates.kserve_options import KServeOptions
+from penstock.components.gates.options import GateOptions, KServeOptions
 from penstock.pipelines.kubeflow.plan import plan_pipeline
 from penstock.pipelines.taxi.config import TaxiConfig
 from penstock.pipelines.taxi.pipeline import create_pipeline
@@ -105,17 +105,19 @@ def test_a_base_model_by_its_path_is_an_option_of_the_trainer_with_its_content(t
 
 def test_a_limit_of_drift_brings_the_data_blessed_last_to_the_gate(tmp_path):
     def gate(**limits):
-        pipeline = create_pipeline(replace(TaxiConfig(), root=str(tmp_path), **limits))
+        pipeline = create_pipeline(
+            replace(TaxiConfig(), root=str(tmp_path), gate=GateOptions(**limits))
+        )
         node = next(node for node in pipeline.components if node.id == "ValidationGate")
         (task,) = [one for one in plan_pipeline(pipeline).tasks if one.node_id == "ValidationGate"]
-        return node.exec_properties, "baselinestatistics" in task.upstream
+        return json.loads(node.exec_properties["options"]), "baselinestatistics" in task.upstream
 
     options, has_baseline = gate(max_drift=0.2, max_skew=0.3, max_label_share=0.9)
     assert has_baseline
     assert (options["max_drift"], options["max_skew"]) == (0.2, 0.3)
     assert options["max_label_share"] == 0.9
     assert not gate(max_skew=0)[1]
-    with pytest.raises(UsageError, match=r"^max_skew must be within 0..1, got 2.0$"):
+    with pytest.raises(UsageError, match=r"^max_skew must be within 0..1, got 2$"):
         gate(max_skew=2)
 
 

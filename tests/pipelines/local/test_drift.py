@@ -20,6 +20,7 @@ from tfx.types.standard_artifacts import (
 
 from penstock.components.gates.baseline import LatestBlessedStatisticsStrategy
 from penstock.components.gates.gate import ValidationGate
+from penstock.components.gates.options import GateOptions
 from penstock.pipelines.local.runner import NodeFailedError, run_locally
 from penstock.pipelines.terminal.progress import Progress
 
@@ -69,7 +70,7 @@ def run(root, cash, blessed=1):
         statistics=statistics,
         anomalies=describe.outputs["anomalies"],
         examples=describe.outputs["examples"],
-        max_drift=0.2,
+        options=GateOptions(max_drift=0.2),
         baseline=before.outputs["statistics"],
     )
     bless = Bless(statistics=statistics, blessed=blessed)

@@ -52,7 +52,7 @@ def test_defaults_are_those_of_the_command_line():
     inputs = {name: make_component(name, IMAGE).component_spec.inputs for name in DEFINITIONS}
     assert inputs["ingest"]["splits"].default == {"train": 2, "eval": 1}
     assert inputs["ingest"]["max_quarantined_share"].default == 0.01
-    assert inputs["validate"]["max_quarantined_share"].default == 0.01
+    assert inputs["validate"]["options"].default == {}
     assert inputs["pack"]["on_missing"].default == "fill"
 
 

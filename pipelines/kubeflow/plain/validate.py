@@ -1,7 +1,8 @@
-"""Validation of an Examples folder: statistics, a schema, the anomalies, the gate's verdict.
+"""Validation of an Examples folder without a pipeline.
 
-In: shards of `tf.train.Example` below `Split-*/`, with or without a manifest, and maybe a schema.
-Out: what StatisticsGen, SchemaGen, ExampleValidator and ValidationGate find, without a pipeline.
+In: shards of `tf.train.Example` below `Split-*/`, with or without a manifest, and optionally a
+schema and the statistics of earlier data. Out: the results of StatisticsGen, SchemaGen,
+ExampleValidator and ValidationGate.
 """
 
 import tempfile
@@ -18,7 +19,8 @@ from tfx.components.statistics_gen.executor import DEFAULT_FILE_NAME as STATISTI
 from penstock.components.doctor.verify import verify
 from penstock.components.engine.options import local_beam_args
 from penstock.components.errors import DataError
-from penstock.components.gates.checks import GateOptions, find_problems, raise_unfit
+from penstock.components.gates.checks import find_problems, raise_unfit
+from penstock.components.gates.options import GateOptions
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, read_manifest
 from penstock.components.tfrecord.schema_features import parse_schema
 from penstock.components.tfrecord.sharding import split_dir, split_of
@@ -29,13 +31,13 @@ from penstock.pipelines.reporting.schema_facts import gather_anomalies
 
 @dataclass(frozen=True)
 class Validation:
-    """What was found.
+    """Result of a validation.
 
     Attributes:
-        statistics: Of each split, one data set in each list.
-        schema: As given, or inferred from all splits.
-        anomalies: Where each split differs from the schema.
-        problems: Why the data is unfit, one line each; none where it is fit.
+        statistics: Statistics of each split, one data set per list.
+        schema: The given schema, or one inferred from all splits.
+        anomalies: Differences of each split from the schema.
+        problems: Reasons why the data is unfit to train on, one line each; empty if it is fit.
     """
 
     statistics: Mapping[str, statistics_pb2.DatasetFeatureStatisticsList]
@@ -49,7 +51,7 @@ class Validation:
         return {name: int(s.datasets[0].num_examples) for name, s in self.statistics.items()}
 
     def raise_problems(self) -> None:
-        """Refuse the data, by a DataError that lists the problems, if there are any."""
+        """Raises a DataError that lists the problems, if there are any."""
         raise_unfit("the data is", self.problems)
 
 
@@ -58,13 +60,20 @@ def validate_examples(
     options: GateOptions,
     *,
     schema_text: str | None = None,
+    baseline: Path | None = None,
     workers: int = 1,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Validation:
-    """Look at every row of every split, once every byte has been verified.
+    """Verifies every byte of an Examples folder, then validates all rows of each split.
 
-    Without the text of a `schema.pbtxt` a schema is inferred, against which the splits it comes
-    from have no anomalies. `tell` is told what is done next.
+    Args:
+        folder: Examples folder, of any ExampleGen.
+        options: Limits of the gate.
+        schema_text: Text of a `schema.pbtxt`; without one a schema is inferred, from which the data
+            then has no anomalies.
+        baseline: Statistics that `max_drift` is measured from, as `keep_validation` writes them.
+        workers: Processes that compute statistics.
+        report: Receives a line before each step.
 
     Raises:
         DataError: Not an Examples folder, shards are missing or damaged, or not a schema.
@@ -73,11 +82,11 @@ def validate_examples(
     # Another ExampleGen may have written them.
     manifest = read_manifest(folder) if (folder / MANIFEST_NAME).exists() else None
     shards = _shards(folder, manifest)
-    tell(f"checking the bytes of {sum(map(len, shards.values()))} shards")
+    report(f"checking the bytes of {sum(map(len, shards.values()))} shards")
     verify(str(folder)).raise_faults()
     statistics = {}
     for split, files in shards.items():
-        tell(f"statistics of split {split!r}")
+        report(f"statistics of split {split!r}")
         statistics[split] = _statistics(files, workers)
     schema = given or _infer(statistics)
     anomalies = {
@@ -85,19 +94,16 @@ def validate_examples(
         for split, found in statistics.items()
         if found.datasets[0].num_examples
     }
-    of_split = {split: found.datasets[0] for split, found in statistics.items()}
-    return Validation(
-        statistics=statistics,
-        schema=schema,
-        anomalies=anomalies,
-        problems=tuple(find_problems(of_split, anomalies, manifest, options)),
-    )
+    now = {split: found.datasets[0] for split, found in statistics.items()}
+    before = _read_statistics(baseline) if baseline else None
+    problems = find_problems(now, anomalies, manifest, options, before)
+    return Validation(statistics, schema, anomalies, tuple(problems))
 
 
 def keep_validation(validation: Validation, folder: Path, *, schema: Path, page: Path) -> None:
-    """Write statistics and anomalies into a new folder, the schema and a page into files.
+    """Writes statistics and anomalies into a new folder, the schema and an HTML page into files.
 
-    The folder is as TFX's own artifacts are: `Split-*/FeatureStats.pb`, `Split-*/SchemaDiff.pb`.
+    The folder is laid out as TFX's artifacts: `Split-*/FeatureStats.pb` and `SchemaDiff.pb`.
     """
     for split, statistics in validation.statistics.items():
         below = folder / split_dir(split)
@@ -110,8 +116,15 @@ def keep_validation(validation: Validation, folder: Path, *, schema: Path, page:
     page.write_text(_page(validation), encoding="utf-8")
 
 
+def _read_statistics(folder: Path) -> dict[str, statistics_pb2.DatasetFeatureStatistics]:
+    return {
+        str(split_of(file.parent.name)): tfdv.load_stats_binary(str(file)).datasets[0]
+        for file in sorted(folder.glob(f"{split_dir('*')}/{STATISTICS_FILE}"))
+    }
+
+
 def _shards(folder: Path, manifest: Manifest | None) -> dict[str, list[str]]:
-    """The files of each split: those that the manifest lists, or all without one."""
+    """Returns the files of each split: those that the manifest lists, or all without one."""
     if manifest is not None:
         return {
             split: [str(folder / shard.file) for shard in shards]
@@ -132,7 +145,6 @@ def _shards(folder: Path, manifest: Manifest | None) -> dict[str, list[str]]:
 
 
 def _page(validation: Validation) -> str:
-    """All that was found as HTML, in the sections that a report has."""
     datasets = {split: found.datasets[0] for split, found in validation.statistics.items()}
     anomalies = gather_anomalies(validation.anomalies, None, None)
     return render_parts(
@@ -159,7 +171,7 @@ def _statistics(files: list[str], workers: int) -> statistics_pb2.DatasetFeature
 def _infer(
     statistics: Mapping[str, statistics_pb2.DatasetFeatureStatisticsList],
 ) -> schema_pb2.Schema:
-    """A schema as SchemaGen infers it: of one split, made wider by each other."""
+    """Infers a schema as SchemaGen does: from one split, widened by the others."""
     schema: schema_pb2.Schema | None = None
     for found in statistics.values():
         if not found.datasets[0].num_examples:

@@ -10,10 +10,10 @@ from penstock.components.errors import DataError
 from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
-from penstock.components.gates.checks import GateOptions
+from penstock.components.gates.options import GateOptions
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.sharding import ShardOptions
-from penstock.pipelines.validation.validate import keep_validation, validate_examples
+from penstock.pipelines.kubeflow.plain.validate import keep_validation, validate_examples
 
 SCHEMA = """
 feature { name: "fare" type: FLOAT float_domain { max: 20 } }
@@ -34,12 +34,12 @@ def examples(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def unfit(examples):
-    return validate_examples(examples, GateOptions(label="label"), schema_text=SCHEMA)
+    return validate_examples(examples, GateOptions(labels=("label",)), schema_text=SCHEMA)
 
 
 def test_data_that_is_like_itself_is_fit(examples):
     told = []
-    found = validate_examples(examples, GateOptions(label="label"), tell=told.append)
+    found = validate_examples(examples, GateOptions(labels=("label",)), report=told.append)
 
     assert found.problems == ()
     assert sum(found.rows.values()) == 60

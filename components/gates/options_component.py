@@ -1,0 +1,30 @@
+"""TFX components whose options are one dataclass, carried as one JSON property."""
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, cast
+
+from tfx.dsl.component.experimental.decorators import component
+
+from penstock.components.plain import to_json
+
+
+def options_component(kind: type) -> Callable[[Callable[..., Any]], Any]:
+    """Makes a TFX component of a function with a parameter `options: Parameter[str]`.
+
+    The component takes `options` as an instance of the dataclass `kind`, by default its defaults;
+    the function gets them as JSON, for `plain.from_json`. An option is so declared once, in the
+    dataclass, and is part of the node's cache key.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        node: Any = component(cast(FunctionType, function))
+        make = node.__init__
+
+        def __init__(self: Any, *, options: Any = None, **channels: Any) -> None:  # noqa: N807
+            make(self, options=to_json(kind() if options is None else options), **channels)
+
+        node.__init__ = __init__
+        return node
+
+    return decorate

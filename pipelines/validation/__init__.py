@@ -1,1 +1,0 @@
-"""Validation of an Examples folder without a pipeline, and its page."""
