@@ -9,7 +9,7 @@ BUILD := docker build --network host --force-rm --quiet
 # run whole pipelines begin first (tests/conftest.py). A worker holds TensorFlow: no more than four.
 PYTEST := pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-fast test-ci test-faults test-here check typecheck docs format setup clean
+.PHONY: run test test-fast test-ci test-faults test-here check typecheck docs dist format setup clean
 .PHONY: base-image image image-gpu image-for-tests test-image test-containers
 
 run: setup
@@ -43,9 +43,20 @@ check: setup
 typecheck: setup
 	$(BIN)/mypy -p penstock
 
-# The public names, from their docstrings, as build/docs/penstock.html.
+# The documentation site, build/site, with the public names from their docstrings. A broken link is
+# an error.
 docs: setup
-	$(BIN)/pdoc --docformat google --output-directory build/docs penstock '!penstock.components' '!penstock.pipelines' '!penstock.schemas' '!penstock.benchmarks'
+	$(BIN)/mkdocs build --quiet --strict
+
+# The sdist and the wheel, which is then installed into an empty environment, with the versions of
+# uv.lock, and runs the taxi pipeline.
+dist: setup
+	rm -rf dist build/dist
+	$(BIN)/uv build --quiet --python $(BIN)/python
+	$(BIN)/python -m venv build/dist
+	$(BIN)/uv export --quiet --locked --no-emit-project --no-hashes --no-dev --output-file build/dist/constraints.txt
+	$(BIN)/uv pip install --quiet --python build/dist/bin/python --constraint build/dist/constraints.txt dist/*.whl
+	cd build/dist && bin/penstock run taxi
 
 format: setup
 	$(BIN)/ruff format .

@@ -24,6 +24,7 @@ def make(folder: Path, taxi_csv: Path) -> None:
     rows.to_parquet(folder / "trips.parquet")
     rows.to_json(folder / "trips.jsonl", orient="records", lines=True)
     _avro(folder / "trips.avro", rows)
+    _customers(folder / "customers.csv")
     with sqlite3.connect(folder / "trips.db") as database:
         database.execute("CREATE TABLE trips (id INTEGER PRIMARY KEY, fare REAL, company TEXT)")
         database.executemany("INSERT INTO trips VALUES (?, ?, ?)", rows.itertuples(index=False))
@@ -37,6 +38,16 @@ def make(folder: Path, taxi_csv: Path) -> None:
     (folder / "scans").mkdir()
     for i in range(3):
         (folder / "scans" / f"{i}.bin").write_bytes(bytes(range(64 + i)))
+
+
+def _customers(path: Path) -> None:
+    """1,500 customers; who has few months and a basic plan churns more often."""
+    rng = np.random.default_rng(0)
+    months, pro = rng.integers(1, 60, 1500), rng.random(1500) < 0.4
+    churned = rng.random(1500) < 0.9 / (1 + np.exp(months / 8 - 2 + pro))
+    pd.DataFrame({"months": months, "plan": np.where(pro, "pro", "basic"),
+                  "spent": (months * rng.uniform(5, 20, 1500)).round(2),
+                  "churned": np.where(churned, "yes", "no")}).to_csv(path, index=False)  # fmt: skip
 
 
 def _avro(path: Path, rows: pd.DataFrame) -> None:

@@ -12,14 +12,23 @@ ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def blocks(language):
-    text = (ROOT / "README.md").read_text()
+def blocks(language, page="README.md"):
+    text = (ROOT / page).read_text()
     return [body for kind, body in BLOCK.findall(text) if kind == language]
 
 
 def commands():
-    lines = [line.partition("#")[0].strip() for body in blocks("sh") for line in body.splitlines()]
-    return [line for line in lines if line]
+    """The commands of `sh` blocks, each with the folder that a `cd` above it in its block names."""
+    found = []
+    for body in blocks("sh"):
+        folder = "."
+        for line in body.splitlines():
+            command = line.partition("#")[0].strip()
+            if command.startswith("cd "):
+                folder = command.removeprefix("cd ")
+            elif command:
+                found.append((command, folder))
+    return found
 
 
 @pytest.fixture
@@ -40,7 +49,7 @@ def run(command, folder):
 
 
 def test_the_make_commands_are_targets():
-    targets = [line.split()[1] for line in commands() if line.startswith("make ")]
+    targets = [line.split()[1] for line, _ in commands() if line.startswith("make ")]
     assert targets == ["run", "test"]
     for target in targets:
         done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True)
@@ -49,15 +58,15 @@ def test_the_make_commands_are_targets():
 
 @pytest.mark.ci
 def test_every_penstock_command_runs(folder, penstock):
-    ours = [line for line in commands() if line.startswith("penstock ")]
+    ours = [(line, place) for line, place in commands() if line.startswith("penstock ")]
     assert len(ours) >= 16
     seen = set()
-    for command in ours:
+    for command, place in ours:
         _, verb, *arguments = command.split()
         if verb in seen:
-            done = penstock(verb, *arguments, cwd=folder, env=environment(folder))
+            done = penstock(verb, *arguments, cwd=folder / place, env=environment(folder))
         else:  # once as a shell does
-            done = run(["penstock", verb, *arguments], folder)
+            done = run(["penstock", verb, *arguments], folder / place)
         seen.add(verb)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
@@ -69,6 +78,19 @@ def test_the_code_runs(folder, penstock):
     assert done.returncode == 0, done.stderr
     shards = list((folder / "runs/mine").glob("ShardedExampleGen/examples/*/Split-train/*.gz"))
     assert len(shards) == 8
+
+
+@pytest.mark.ci
+def test_the_code_of_the_tutorial_runs(folder, penstock):
+    (body,) = blocks("python", "docs/tutorials/one_component.md")
+    done = penstock.run_code(body, cwd=folder, env=environment(folder))
+    assert done.returncode == 0, done.stderr
+    assert list((folder / "runs/one").glob("SchemaGen/schema/*/schema.pbtxt"))
+
+
+def test_the_tutorial_has_the_commands_of_the_readme():
+    (commands_of_tutorial,) = blocks("sh", "docs/tutorials/own_data.md")
+    assert commands_of_tutorial in blocks("sh")
 
 
 def test_every_linked_file_exists():

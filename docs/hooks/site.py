@@ -1,4 +1,4 @@
-"""Adds the repository's own pages to the site and maps links between files to links between pages."""
+"""Adds pages from outside docs/ to the site; maps links between files to links between pages."""
 
 import os
 import posixpath
@@ -11,7 +11,11 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
 # Pages that stand outside docs/, where their readers on a code host look for them.
-OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+OUTSIDE = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
