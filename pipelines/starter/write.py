@@ -1,5 +1,6 @@
 """The package of a pipeline, from templates: a look at the data in, files out."""
 
+import functools
 import importlib.util
 import json
 import keyword
@@ -46,7 +47,7 @@ def write_starter(
 
     Gives the files, relative to `folder`.
     """
-    texts = _render(folder.name, package, look, data)
+    texts = render_starter(folder.name, package, look, data)
     with attempt(folder, overwrite=None) as made:
         for name, text in texts.items():
             (made / name).parent.mkdir(parents=True, exist_ok=True)
@@ -54,14 +55,13 @@ def write_starter(
     return [Path(name) for name in texts]
 
 
-def _render(name: str, package: str, look: TableLook | ImagesLook, data: str) -> dict[str, str]:
-    """The text of each file by its name."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-    )
-    environment.filters.update(py=_python, comma="{:,}".format, basename=lambda p: Path(p).name)
+def render_starter(
+    name: str, package: str, look: TableLook | ImagesLook, data: str
+) -> dict[str, str]:
+    """Returns the text of each file by its path in the folder called `name`.
+
+    Names in the data (columns, classes, files) are literals in it, whatever they hold.
+    """
     images = isinstance(look, ImagesLook)
     data_name = Path(data).name
     values: dict[str, Any] = {
@@ -75,14 +75,14 @@ def _render(name: str, package: str, look: TableLook | ImagesLook, data: str) ->
         "plan": plan_images(look, data_name)
         if isinstance(look, ImagesLook)
         else plan_table(look, data_name),
-        "request": json.dumps(example_request(look), ensure_ascii=False).replace("'", "'\\''"),
+        "request": _shell(example_request(look)),
     }
     kind = "images" if images else "table"
     files = {f"{package}/__init__.py": "shared/__init__.py"}
     files |= {f"{package}/{module}.py": f"{kind}/{module}.py" for module in _MODULES}
     files |= {target: f"shared/{template}" for template, target in _AROUND.items()}
     texts = {
-        file: environment.get_template(f"{template}.j2").render(values)
+        file: _templates().get_template(f"{template}.j2").render(values)
         for file, template in files.items()
     }
     if isinstance(look, TableLook):
@@ -90,10 +90,25 @@ def _render(name: str, package: str, look: TableLook | ImagesLook, data: str) ->
     return texts
 
 
+@functools.cache
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(py=_python, comma="{:,}".format, markdown=_markdown)
+    return environment
+
+
 def _python(value: Any, *, indent: int = 0) -> str:
-    """A value as Python has it; long ones over several lines."""
+    """A value as a Python literal; long ones over several lines.
+
+    Names in the data reach the package by this filter alone, apart from its README.
+    """
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        # `repr` escapes what does not print: line ends, lone surrogates, reversed text.
+        return json.dumps(value, ensure_ascii=False) if value.isprintable() else repr(value)
     if isinstance(value, dict):
         items = [f"{_python(key)}: {_python(item)}" for key, item in value.items()]
         return _listed("{", items, "}", indent)
@@ -101,6 +116,18 @@ def _python(value: Any, *, indent: int = 0) -> str:
         items = [_python(item) for item in value]
         return f"({items[0]},)" if len(items) == 1 else _listed("(", items, ")", indent)
     return repr(value)
+
+
+def _markdown(text: str) -> str:
+    """A text that Markdown shows as it is, on one line."""
+    line = text if text.isprintable() else repr(text)[1:-1]
+    return re.sub(r"([^\w\s.,])", r"\\\1", line)
+
+
+def _shell(request: object) -> str:
+    """A request as JSON within single quotes of a shell."""
+    text = json.dumps(request, ensure_ascii=False)
+    return (text if text.isprintable() else json.dumps(request)).replace("'", "'\\''")
 
 
 def _listed(begin: str, items: Sequence[str], end: str, indent: int) -> str:
