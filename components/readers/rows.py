@@ -27,7 +27,7 @@ from penstock.components.tfrecord.checked import checked_manifest
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.framing import payload_bounds
-from penstock.components.tfrecord.manifest import MANIFEST_NAME, Shard
+from penstock.components.tfrecord.manifest import COUNTED, MANIFEST_NAME, Shard
 
 _BATCH_ROWS = 4096
 # Shards kept open, and packed blocks kept decoded, for access by number.
@@ -67,6 +67,11 @@ class Rows:
         if manifest.packed is not None:
             path = str(self.folder / MANIFEST_NAME)
             self._layout = PackedLayout.from_dict(manifest.packed, path)
+        if manifest.source_kind == COUNTED:
+            raise UsageError(
+                f"{folder}: its manifest knows no columns, for another writer than Penstock made "
+                "the shards; ingest them (--kind tfrecord) or read them with tf.data"
+            )
         names = [column.name for column in manifest.columns]
         if self._layout is not None:
             names = [column.name for column in self._layout.columns]

@@ -32,6 +32,8 @@ _TEMPORARY = re.compile(r"(.*/)?\.([^/]+)\.[0-9a-f]{32}")
 # The custom property of a TFX artifact that has the manifest's digest: of an artifact without a
 # manifest nothing is known, so one that is taken away must be missed.
 MANIFEST_PROPERTY = "manifest_sha256"
+# Source kind of a manifest that was made by counting the shards of another writer.
+COUNTED = "counted"
 
 
 @dataclass(frozen=True, slots=True)

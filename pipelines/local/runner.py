@@ -81,6 +81,10 @@ class _WatchedRunner(LocalDagRunner):
                 raise NodeInterruptedError(
                     f"interrupted in node {node!r}; run again to go on from there"
                 ) from error
+            if isinstance(error, SystemExit):
+                raise NodeFailedError(
+                    f"node {node!r} failed: its code called sys.exit({error.code!r})"
+                ) from error
             if isinstance(error, NodeFailedError) or not isinstance(error, Exception):
                 raise
             raise NodeFailedError(f"node {node!r} failed: {reason(error)}") from error

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.components.files.remote import is_remote
-from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
+from penstock.components.tfrecord.manifest import COUNTED, MANIFEST_NAME, Manifest
 from penstock.pipelines.reporting.artifact_files import (
     as_text,
     names_in,
@@ -70,11 +70,12 @@ def gather_data(uri: str) -> DataFacts:
     """
     splits = splits_in(uri)
     preview = _preview(split_folder(uri, splits[0])) if splits and not is_remote(uri) else {}
-    if MANIFEST_NAME not in names_in(uri):
+    path = posixpath.join(uri, MANIFEST_NAME)
+    listed = MANIFEST_NAME in names_in(uri)
+    manifest = Manifest.from_json(read_bytes(path).decode(), path) if listed else None
+    if manifest is None or manifest.source_kind == COUNTED:
         files = {split: len(names_in(split_folder(uri, split))) for split in splits}
         return DataFacts(uri, None, files, preview=preview)
-    path = posixpath.join(uri, MANIFEST_NAME)
-    manifest = Manifest.from_json(read_bytes(path).decode(), path)
     rows = _set_aside(posixpath.join(uri, manifest.quarantine)) if manifest.quarantine else []
     return DataFacts(uri, manifest, {}, _reasons(rows), rows[:_SAMPLES], preview)
 

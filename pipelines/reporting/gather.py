@@ -30,6 +30,7 @@ from penstock.pipelines.reporting.schema_facts import (
 )
 from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_training
 from penstock.pipelines.runs.baseline import read_baseline
+from penstock.pipelines.runs.ledger import ledger_lines, ledger_of
 from penstock.pipelines.runs.run_note import read_note
 from penstock.pipelines.runs.run_record import RunRecord, is_set
 from penstock.pipelines.terminal.failures import reason
@@ -42,6 +43,7 @@ class Report:
     """A run, as far as it came: None stands where a node did not run, or could not be read.
 
     Attributes:
+        ledger: Rows of each split by node, a line each.
         labels: What the gate and the Evaluator are told is a label.
         missing: What should be there and cannot be read, a line each.
     """
@@ -60,6 +62,7 @@ class Report:
     request: Request | None
     card: ModelCard | None
     lineage: LineageFacts
+    ledger: Sequence[str]
     labels: frozenset[str]
     missing: Sequence[str]
 
@@ -106,6 +109,7 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
         request=reader.attempt("a request", lambda: _request(model, examples)),
         card=read_model_card(note.config),
         lineage=gather_lineage(run, note, pipeline, manifest),
+        ledger=ledger_lines(ledger_of(run)),
         labels=_labels(run),
         missing=reader.missing,
     )

@@ -120,6 +120,23 @@ def read_evaluation(directory: str) -> EvaluationResult:
     return EvaluationResult(metrics, failures, deciding, higher, baseline, thresholds)
 
 
+def read_example_count(directory: str) -> int | None:
+    """Returns the rows behind the overall metrics of a `ModelEvaluation`, or None if unknown.
+
+    Unknown are weighted counts, and evaluations of slices alone or without an example count.
+    """
+    from tensorflow_model_analysis.proto import metrics_for_slice_pb2
+
+    directory = local_folder(directory)
+    for message in _messages(directory, "metrics", metrics_for_slice_pb2.MetricsForSlice):
+        if slice_name(message.slice_key) != OVERALL:
+            continue
+        for entry in message.metric_keys_and_values:
+            if entry.key.name == EXAMPLE_COUNT and not entry.key.example_weighted.value:
+                return round(entry.value.double_value.value)
+    return None
+
+
 def read_plots(directory: str) -> Iterator[tuple[str, Any]]:
     """Slice, by its name, and plots of each entry of a `ModelEvaluation` on this machine."""
     from tensorflow_model_analysis.proto import metrics_for_slice_pb2

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 from penstock.components.errors import DataError
 from penstock.components.files.spool import local_path
 from penstock.components.gates.anomalies import list_anomalies, read_anomalies
-from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, read_manifest
+from penstock.components.tfrecord.manifest import COUNTED, MANIFEST_NAME, Manifest, read_manifest
 from penstock.components.trainer.record import TrainingRecord, read_training_record
 from penstock.components.trainer.utilisation.record import read_utilisation
 from penstock.components.trainer.utilisation.verdict import bottleneck
 from penstock.pipelines.runs.baseline import Beaten, read_baseline
 from penstock.pipelines.runs.evaluation_result import EvaluationResult, read_evaluation
+from penstock.pipelines.runs.ledger import LedgerEntry, ledger_of
 from penstock.pipelines.runs.run_record import (
     is_set,
     latest_run,
@@ -52,6 +53,7 @@ class RunSummary:
             was asked for.
         log: The file that holds what the nodes printed; None where the run was not started here.
         baseline: The model beside the best constant, a target each; empty where none was compared.
+        ledger: Rows of each split in the output of each node that has rows.
     """
 
     pipeline: str
@@ -70,6 +72,7 @@ class RunSummary:
     report: str | None = None
     log: str | None = None
     baseline: tuple[Beaten, ...] = ()
+    ledger: tuple[LedgerEntry, ...] = ()
 
     def to_json(self) -> str:
         """All of it as one JSON object; shards are left to the manifest."""
@@ -112,6 +115,7 @@ def collect(store: Any, pipeline: str) -> RunSummary:
         model=uris["Model"],
         pushed=plain_properties(pushed).get("pushed_destination") or None if pushed else None,
         serving_problems=serving_problems(run),
+        ledger=ledger_of(run),
     )
 
 
@@ -126,11 +130,13 @@ def _read(reader: Callable[[str], Read], uri: str | None) -> Read | None:
         return None
 
 
-def _manifest(uri: str) -> Manifest:
+def _manifest(uri: str) -> Manifest | None:
     if "://" not in uri:
-        return read_manifest(uri)
-    path = Path(local_path(f"{uri}/{MANIFEST_NAME}"))
-    return Manifest.from_json(path.read_text(encoding="utf-8"), uri)
+        manifest = read_manifest(uri)
+    else:
+        path = Path(local_path(f"{uri}/{MANIFEST_NAME}"))
+        manifest = Manifest.from_json(path.read_text(encoding="utf-8"), uri)
+    return None if manifest.source_kind == COUNTED else manifest
 
 
 def _anomalies(uri: str | None) -> tuple[str, ...] | None:

@@ -13,6 +13,7 @@ from penstock.pipelines.runs.evaluation_result import (
     OVERALL,
     EvaluationResult,
 )
+from penstock.pipelines.runs.ledger import ledger_lines
 from penstock.pipelines.runs.slices import MISSING
 from penstock.pipelines.runs.summary import RunSummary
 from penstock.pipelines.terminal.tables import console, print_table
@@ -27,6 +28,8 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
     """Print the summary, by default on stdout."""
     out = out or console()
     _print_data(out, summary)
+    for i, line in enumerate(ledger_lines(summary.ledger)):
+        out.print(f"{'' if i else 'ledger':<{_INDENT}}{line}")
     if summary.training:
         _print_training(out, summary.training, summary.bottleneck or "")
     for beaten in summary.baseline:

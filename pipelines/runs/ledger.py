@@ -1,0 +1,78 @@
+"""The ledger of rows of a run: how many rows each node read and wrote, by split.
+
+`row_check` states the rows of a node as a custom property of its outputs; this module reads them
+back from the metadata store.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.components.plain import from_plain
+from penstock.pipelines.runs.run_record import RunRecord, plain_properties
+
+ROWS_PROPERTY = "penstock_rows"
+
+
+@dataclass(frozen=True)
+class NodeRows:
+    """Rows that a node read and wrote.
+
+    Attributes:
+        read: Rows read, by split; splits that are evaluated together are one, `train+eval`.
+        written: Rows written, by split; empty if the output does not tell.
+        reasons: Why a split has other rows than were read, by split.
+    """
+
+    read: Mapping[str, int] = field(default_factory=dict)
+    written: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """Rows of one split in the output of one node, and why they differ from what it read."""
+
+    split: str
+    node: str
+    rows: int
+    reason: str = ""
+
+
+def rows_of(properties: Mapping[str, Any]) -> NodeRows | None:
+    """Returns the rows that the properties of an artifact state, or None."""
+    stated = properties.get(ROWS_PROPERTY)
+    return from_plain(NodeRows, json.loads(stated)) if stated else None
+
+
+def ledger_of(run: RunRecord) -> tuple[LedgerEntry, ...]:
+    """Returns the ledger of a run, by split, in the order in which its nodes began."""
+    entries = dict.fromkeys(_entries(run))
+    splits = {entry.split: None for entry in entries}
+    return tuple(entry for split in splits for entry in entries if entry.split == split)
+
+
+def _entries(run: RunRecord) -> Iterator[LedgerEntry]:
+    for node in run.nodes:
+        for artifact in node.outputs:
+            rows = rows_of(plain_properties(artifact)) or NodeRows()
+            for split, count in rows.written.items():
+                yield LedgerEntry(split, node.node, count, rows.reasons.get(split, ""))
+
+
+def ledger_lines(ledger: Sequence[LedgerEntry]) -> list[str]:
+    """Returns a line for each split: `train 1,963: ExampleGen = StatisticsGen = Transform`."""
+    lines: dict[str, list[str]] = {}
+    last: dict[str, int] = {}
+    for entry in ledger:
+        parts = lines.setdefault(entry.split, [])
+        why = f" ({entry.reason})" if entry.reason else ""
+        if not parts:
+            parts.append(f"{entry.split} {entry.rows:,}: {entry.node}{why}")
+        elif entry.rows == last[entry.split]:
+            parts.append(f" = {entry.node}{why}")
+        else:
+            parts.append(f", {entry.node} {entry.rows:,}{why}")
+        last[entry.split] = entry.rows
+    return ["".join(parts) for parts in lines.values()]

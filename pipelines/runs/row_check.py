@@ -1,0 +1,323 @@
+"""A check that no node of a run loses rows, before anything that it made is published.
+
+In: the input and output artifacts of a node whose executor has ended and of which nothing is
+published yet. Out: the rows by split as a custom property of each output that has rows, and a
+manifest for Examples that have none; or a DataError if rows were lost and nothing says why.
+
+Rows are counted from the artifacts, never taken from the node's own word: Examples by their
+manifest or record by record, statistics by `num_examples`, a training pass by the rows that the
+training read, an evaluation by its example count. So stock TFX nodes are held to it as ours are.
+"""
+
+import hashlib
+import json
+import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from tfx import types
+from tfx.orchestration.portable import outputs_utils
+from tfx.orchestration.portable.launcher import Launcher
+
+from penstock.components.errors import DataError
+from penstock.components.tfrecord.compression import CHUNK_BYTES
+from penstock.components.tfrecord.manifest import (
+    COUNTED,
+    MANIFEST_NAME,
+    MANIFEST_PROPERTY,
+    Manifest,
+    RowAccount,
+    Shard,
+    schema_sha256,
+)
+from penstock.components.tfrecord.records import RecordReader
+from penstock.components.tfrecord.sharding import split_of
+from penstock.components.tfrecord.unlisted import NO_SHARDS
+from penstock.components.trainer.utilisation.record import UTILISATION_NAME, read_utilisation
+from penstock.pipelines.runs.evaluation_result import read_example_count
+from penstock.pipelines.runs.ledger import ROWS_PROPERTY, NodeRows
+
+# A custom property of an output, or a name in the node's `custom_config`: the words that say why
+# the node wrote other rows than it read.
+REASON_NAME = "rows_differ"
+
+_COUNTING_THREADS = 4
+_STATISTICS_NAME = "FeatureStats.pb"
+
+ByName = Mapping[str, int]
+
+
+@contextmanager
+def rows_held() -> Iterator[None]:
+    """Holds each node that is launched within the block to its rows; TFX has no hook for it."""
+    stock = Launcher._run_executor
+
+    def run_executor(launcher: Launcher, info: Any) -> Any:
+        try:
+            output = stock(launcher, info)
+        except SystemExit as error:  # which TFX takes for no failure of the node
+            outputs_utils.remove_output_dirs(info.output_dict)
+            raise DataError(
+                f"the code of the node called sys.exit({error.code!r}), which would end the run "
+                "before its outputs are recorded; let the function return instead"
+            ) from error
+        try:
+            hold_rows(info, output)
+        except BaseException:
+            outputs_utils.remove_output_dirs(info.output_dict)
+            raise
+        return output
+
+    Launcher._run_executor = run_executor
+    try:
+        yield
+    finally:
+        Launcher._run_executor = stock
+
+
+def hold_rows(info: Any, output: Any) -> None:
+    """States the rows of a node's outputs, and holds them to those of its input Examples.
+
+    Args:
+        info: TFX's `ExecutionInfo` of the node.
+        output: The `ExecutorOutput` of its executor, whose artifacts are what is published.
+
+    Raises:
+        DataError: A split has other rows than were read, and nothing says why.
+    """
+    given = [a for several in info.input_dict.values() for a in several if _has_rows(a)]
+    read = _added([_example_rows(artifact.uri) for artifact in given])
+    for key, skeleton in info.output_dict.items():
+        type_name = skeleton[0].type_name if skeleton else ""
+        if type_name not in _COUNTS:
+            continue
+        changed = output.output_artifacts[key].artifacts if key in output.output_artifacts else ()
+        artifacts = list(changed) or [artifact.mlmd_artifact for artifact in skeleton]
+        if type_name == _EXAMPLES:
+            for artifact in artifacts:
+                _give_manifest(artifact)
+        count, scope = _COUNTS[type_name]
+        written = _added([count(artifact.uri) for artifact in artifacts])
+        expected = scope(read, info.exec_properties) if given else {}
+        rows = _compared(expected, written, _Reasons(info.exec_properties, artifacts))
+        for artifact in artifacts:
+            artifact.custom_properties[ROWS_PROPERTY].string_value = json.dumps(asdict(rows))
+
+
+def states_rows(artifact: types.Artifact) -> bool:
+    """Whether an artifact that should state its rows does; any other type need not."""
+    return artifact.type_name not in _COUNTS or artifact.has_custom_property(ROWS_PROPERTY)
+
+
+def _has_rows(artifact: types.Artifact) -> bool:
+    return artifact.type_name == _EXAMPLES
+
+
+def _added(counts: Sequence[ByName]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for count in counts:
+        for split, rows in count.items():
+            total[split] = total.get(split, 0) + rows
+    return total
+
+
+def _compared(read: ByName, written: ByName, reasons: "_Reasons") -> NodeRows:
+    if not read or not written:
+        return NodeRows(read, written)
+    if len(read) == len(written) == 1:  # what is counted of an evaluation names no split
+        written = dict(zip(read, written.values(), strict=True))
+    found = {}
+    for split, rows in read.items():
+        if written.get(split) == rows:
+            continue
+        found[split] = reasons.of(split)
+        if not found[split]:
+            raise DataError(
+                f"split {split!r}: {written.get(split, 0):,} rows came out of {rows:,} that went "
+                "in, and nothing says why; run it again. If the node leaves rows out on purpose, "
+                f"set the custom property {REASON_NAME!r} of its output, or of its custom_config, "
+                "to the reason"
+            )
+    return NodeRows(read, written, found)
+
+
+class _Reasons:
+    """The reasons that a node's options and outputs give for other rows than were read."""
+
+    def __init__(self, options: Mapping[str, Any], artifacts: Sequence[Any]) -> None:
+        self._options = options
+        self._artifacts = artifacts
+
+    def of(self, split: str) -> str:
+        """Returns the reason for a split; empty if there is none."""
+        stated = [a.custom_properties[REASON_NAME].string_value for a in self._artifacts
+                  if REASON_NAME in a.custom_properties]  # fmt: skip
+        stated.append(str(self._mapping("custom_config").get(REASON_NAME, "")))
+        if any(stated):
+            return next(filter(None, stated))
+        if split in self._json("exclude_splits"):
+            return "excluded"
+        rate = self._mapping("sample_rate_by_split").get(
+            split, self._mapping("stats_options_json").get("_sample_rate")
+        )
+        if rate is not None and rate < 1:
+            return f"a sample of {rate:g}"
+        transformed = self._mapping("splits_config").get("transform")
+        packed = self._mapping("options").get("splits")
+        if any(known and split not in known for known in (transformed, packed)):
+            return "not asked for"
+        return ""
+
+    def _mapping(self, name: str) -> Mapping[str, Any]:
+        value = self._json(name)
+        return value if isinstance(value, Mapping) else {}
+
+    def _json(self, name: str) -> Any:
+        """The value of an option that holds JSON; an empty mapping if there is none."""
+        try:
+            return json.loads(self._options.get(name) or "{}") or {}
+        except (TypeError, ValueError):
+            return {}
+
+
+def _splits_of(option: str, default: str) -> Callable[[ByName, Mapping[str, Any]], dict[str, int]]:
+    """Returns a function that adds up the rows of the splits that an option names."""
+
+    def scope(read: ByName, options: Mapping[str, Any]) -> dict[str, int]:
+        named = json.loads(options.get(option) or "null") or [default]
+        splits = named.get("splits", [default]) if isinstance(named, dict) else named
+        return {"+".join(splits): sum(read.get(split, 0) for split in splits)}
+
+    return scope
+
+
+def _example_rows(uri: str) -> dict[str, int]:
+    manifest = _listed(uri) or _counted(uri)
+    return {split: sum(s.rows for s in shards) for split, shards in manifest.splits.items()}
+
+
+def _statistics_rows(uri: str) -> dict[str, int]:
+    from tensorflow_metadata.proto.v0 import statistics_pb2
+
+    rows = {}
+    for split, folder in _split_folders(uri).items():
+        path = posixpath.join(uri, folder, _STATISTICS_NAME)
+        if not _files().exists(path):
+            return {}  # sharded statistics, which no node of these pipelines writes
+        with _files().GFile(path, "rb") as file:
+            found = statistics_pb2.DatasetFeatureStatisticsList.FromString(file.read())
+        rows[split] = int(found.datasets[0].num_examples)
+    return rows
+
+
+def _pass_rows(uri: str) -> dict[str, int]:
+    if not _files().exists(posixpath.join(uri, UTILISATION_NAME)):
+        return {}
+    used = read_utilisation(uri)
+    return {"": used.input.rows} if used.input and used.input.rows is not None else {}
+
+
+def _evaluated_rows(uri: str) -> dict[str, int]:
+    rows = read_example_count(uri)
+    return {} if rows is None else {"": rows}
+
+
+_EXAMPLES = "Examples"
+# By type of artifact: how its rows are counted, and which of the rows read it should have.
+_COUNTS: dict[str, tuple[Callable[[str], dict[str, int]], Callable[..., Mapping[str, int]]]] = {
+    _EXAMPLES: (_example_rows, lambda read, options: read),
+    "ExampleStatistics": (_statistics_rows, lambda read, options: read),
+    "ModelRun": (_pass_rows, _splits_of("train_args", "train")),
+    "ModelEvaluation": (_evaluated_rows, _splits_of("example_splits", "eval")),
+}
+
+
+def _give_manifest(artifact: Any) -> None:
+    """Writes a manifest for Examples that have none, so that every later reader checks them."""
+    if _listed(artifact.uri) is not None:
+        return
+    manifest = _counted(artifact.uri)
+    if not manifest.shards:
+        return
+    with _files().GFile(posixpath.join(artifact.uri, MANIFEST_NAME), "w") as file:
+        file.write(manifest.to_json())
+    artifact.custom_properties[MANIFEST_PROPERTY].string_value = manifest.sha256
+
+
+def _listed(uri: str) -> Manifest | None:
+    path = posixpath.join(uri, MANIFEST_NAME)
+    if not _files().exists(path):
+        return None
+    with _files().GFile(path) as file:
+        return Manifest.from_json(file.read(), path)
+
+
+def _counted(uri: str) -> Manifest:
+    """Returns a manifest of the TFRecord files below the splits of a folder."""
+    splits = _split_folders(uri)
+    with ThreadPoolExecutor(_COUNTING_THREADS) as pool:
+        listed = {
+            split: tuple(pool.map(lambda file: _shard(uri, file), _shard_files(uri, folder)))
+            for split, folder in splits.items()
+        }
+    shards = [shard for found in listed.values() for shard in found]
+    rows = {split: sum(shard.rows for shard in found) for split, found in listed.items()}
+    digests = "".join(shard.sha256 for shard in shards)
+    return Manifest(
+        splits=listed,
+        columns=(),
+        schema_sha256=schema_sha256(()),
+        source_kind=COUNTED,
+        source_fingerprint=hashlib.sha256(digests.encode()).hexdigest(),
+        source_files=len(shards),
+        account=RowAccount(read=sum(rows.values()), written=rows),
+        compression="GZIP" if shards and all(s.file.endswith(".gz") for s in shards) else "",
+    )
+
+
+def _split_folders(uri: str) -> dict[str, str]:
+    if not _files().isdir(uri):
+        return {}
+    folders = sorted(name.rstrip("/") for name in _files().listdir(uri))
+    return {split: folder for folder in folders if (split := split_of(folder)) is not None}
+
+
+def _shard_files(uri: str, folder: str) -> list[str]:
+    names = sorted(_files().listdir(posixpath.join(uri, folder)))
+    return [posixpath.join(folder, name) for name in names if not name.startswith(NO_SHARDS)]
+
+
+def _shard(uri: str, name: str) -> Shard:
+    path = posixpath.join(uri, name)
+    with _files().GFile(path, "rb") as file:
+        hashed = _Hashed(file)
+        rows = RecordReader(hashed, path).count()
+        while hashed.read(CHUNK_BYTES):
+            pass
+    return Shard(name, rows, hashed.size, hashed.sha256.hexdigest())
+
+
+class _Hashed:
+    """A file whose bytes are hashed as they are read."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+        self.size = 0
+
+    def read(self, size: int, /) -> bytes:
+        """Reads at most `size` bytes."""
+        chunk: bytes = self._file.read(size)
+        self.sha256.update(chunk)
+        self.size += len(chunk)
+        return chunk
+
+
+def _files() -> Any:
+    """TensorFlow's file systems: paths and addresses alike."""
+    import tensorflow as tf
+
+    return tf.io.gfile
