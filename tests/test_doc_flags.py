@@ -14,13 +14,13 @@ from penstock.pipelines.cli.option_flags import with_flags
 ROOT = Path(__file__).parents[1]
 PAGES = [
     page.relative_to(ROOT).as_posix()
-    for page in (ROOT / "README.md", ROOT / "k8s/README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for page in (ROOT / "README.md", ROOT / "k8s/README.md", *sorted((ROOT / "docs").rglob("*.md")))
 ]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`]+)`")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 # Not the namespace of that name, as kubectl takes it.
-PENSTOCK = re.compile(r"(?<!-n )\bpenstock (bench [a-z]+|[a-z]+) ([^|;&#]*)")
+PENSTOCK = re.compile(r"(?<!-n )\bpenstock ((?:bench|runs|schedules) [a-z]+|[a-z]+) ([^|;&#]*)")
 # Commands of others, whose flags are theirs.
 OTHERS = re.compile(r"\b(kubectl|docker|pip|gcloud|hadoop|make|python|kind|helm|git|podman) ")
 ALWAYS = {"--help", "--version"}

@@ -1,7 +1,7 @@
-"""The messages between KFP's launcher and a container.
+"""Inputs and outputs of a KFP task: the executor input that KFP's launcher gives a container.
 
-In: KFP's executor input, JSON that stands in the container's arguments in place of `{{$}}`. Out:
-the files that it names.
+In: JSON, which the launcher puts into the arguments in place of `{{$}}`. Out: the files that it
+names.
 """
 
 import json
@@ -14,21 +14,21 @@ from typing import Any
 from penstock.components.errors import UsageError
 
 _NO_INPUT = (
-    "expected KFP's executor input, a JSON object, got {!r}; KFP's launcher puts it there when the "
+    "expected KFP's executor input, a JSON object, got {!r}; KFP's launcher fills it in when the "
     "component runs in a pipeline"
 )
-# Where KFP's launcher mounts its artifact stores.
+# Mount points of KFP's artifact stores in a container.
 _MOUNTED = {"gs://": "/gcs/", "s3://": "/s3/", "minio://": "/minio/"}
 
 
 @dataclass(frozen=True)
 class ExecutorInput:
-    """One task's inputs and outputs.
+    """Inputs and outputs of one task.
 
     Attributes:
-        parameters: Values by name; those that were not given are missing.
+        parameters: Values by name, without parameters that have none.
         artifacts: KFP's description of each input artifact, by name.
-        outputs: KFP's description of all that it expects.
+        outputs: KFP's description of the outputs: parameters, artifacts and `outputFile`.
     """
 
     parameters: Mapping[str, Any]
@@ -37,10 +37,10 @@ class ExecutorInput:
 
     @classmethod
     def parse(cls, text: str) -> "ExecutorInput":
-        """From KFP's JSON, in which all numbers may be written as floats.
+        """Parses KFP's JSON, in which any number may be a float.
 
         Raises:
-            UsageError: It is none; KFP's launcher alone puts it in place of `{{$}}`.
+            UsageError: The text is not a JSON object.
         """
         try:
             given = json.loads(text)
@@ -54,26 +54,28 @@ class ExecutorInput:
             for name, group in inputs.get("artifacts", {}).items()
             if group.get("artifacts")
         }
-        return cls(_whole(inputs.get("parameterValues", {})), artifacts, given.get("outputs", {}))
+        return cls(
+            _with_ints(inputs.get("parameterValues", {})), artifacts, given.get("outputs", {})
+        )
 
     def input_path(self, name: str) -> Path | None:
-        """Where an input artifact lies; None where it was not given."""
+        """Returns the path of an input artifact, or None if it was not given."""
         return local_path(self.artifacts[name]["uri"]) if name in self.artifacts else None
 
     def output_path(self, name: str) -> Path:
-        """Where an output artifact belongs; its folder is there."""
+        """Returns the path for an output artifact, whose parent folder it creates."""
         path = local_path(self._output(name)["uri"])
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def write_parameter(self, name: str, text: str) -> None:
-        """Give an output parameter its value."""
+        """Writes the value of an output parameter."""
         write_text(self.outputs["parameters"][name]["outputFile"], text)
 
     def write_metrics(self, name: str, values: Mapping[str, float]) -> None:
-        """Give an output of type Metrics its values: they travel as its metadata."""
+        """Writes the values of an output of type Metrics, as its metadata."""
         metrics = self._output(name)
-        # An artifact is shown once it exists.
+        # KFP shows an artifact only if its file exists.
         write_text(local_path(metrics["uri"]), "")
         shown = {"name": metrics.get("name", ""), "uri": metrics["uri"], "metadata": dict(values)}
         answer = {"artifacts": {name: {"artifacts": [shown]}}}
@@ -85,7 +87,7 @@ class ExecutorInput:
 
 
 def local_path(uri: str) -> Path:
-    """Where a container sees an artifact."""
+    """Returns the path of an artifact in a container."""
     for scheme, folder in _MOUNTED.items():
         if uri.startswith(scheme):
             return Path(folder + uri.removeprefix(scheme))
@@ -93,15 +95,14 @@ def local_path(uri: str) -> Path:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a file and the folders above it."""
+    """Writes a file and creates its parent folders."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     Path(path).write_text(text, encoding="utf-8")
 
 
-def _whole(value: Any) -> Any:
-    """Values with the whole numbers among their floats as ints."""
+def _with_ints(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _whole(item) for key, item in value.items()}
+        return {key: _with_ints(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_whole(item) for item in value]
+        return [_with_ints(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,9 +1,9 @@
-"""Names that Kubeflow and Kubernetes take, for names that TFX takes: none lost, none doubled."""
+"""Maps names of TFX one to one to names that Kubeflow and Kubernetes accept."""
 
 import re
 from collections.abc import Iterable
 
-# With what KFP and Argo put before and after it, a name stays below Kubernetes' 63 characters.
+# KFP and Argo add a prefix and a suffix; the whole must stay below Kubernetes' 63 characters.
 _MAX_TASK_CHARS = 40
 _MAX_PIPELINE_CHARS = 63
 # KFP's name of the outermost graph.
@@ -14,23 +14,23 @@ _RESERVED_PARAMETERS = ("run_id", SPAN_FROM_NAME, "metrics", "model_uri", "html"
 
 
 def task_names(node_ids: Iterable[str]) -> dict[str, str]:
-    """A task name of `[a-z0-9-]` for each node id; ids that would become the same get numbers."""
+    """Returns a task name of `[a-z0-9-]` for each node id; clashing names get numbers."""
     return _unique({i: _task_name(i) for i in node_ids}, _RESERVED_TASKS, "-", _MAX_TASK_CHARS)
 
 
 def parameter_names(names: Iterable[str]) -> dict[str, str]:
-    """A parameter name of `[a-z0-9_]` for each name of a runtime parameter."""
+    """Returns a parameter name of `[a-z0-9_]` for each name of a runtime parameter."""
     wanted = {name: _parameter_name(name) for name in names}
     return _unique(wanted, _RESERVED_PARAMETERS, "_", 60)
 
 
 def pipeline_name(name: str) -> str:
-    """A pipeline name of `[a-z0-9-]`."""
+    """Returns a pipeline name of `[a-z0-9-]`."""
     return _dashed(name)[:_MAX_PIPELINE_CHARS].strip("-") or "pipeline"
 
 
 def _task_name(node_id: str) -> str:
-    # KFP takes `comp-` and `exec-` out of names wherever it finds them.
+    # KFP removes `comp-` and `exec-` anywhere in a name.
     name = re.sub(r"(comp|exec)-", r"\1", _dashed(node_id))
     return name[:_MAX_TASK_CHARS].strip("-") or "node"
 
@@ -47,7 +47,7 @@ def _dashed(name: str) -> str:
 def _unique(
     wanted: dict[str, str], reserved: Iterable[str], delimiter: str, max_chars: int
 ) -> dict[str, str]:
-    # A name that is wanted as it is goes to who wants it, a number to who would become it.
+    # A name that needs no change is kept; clashing names that were changed get the number.
     taken = set(reserved)
     given: dict[str, str] = {}
     for original in sorted(wanted, key=lambda name: (wanted[name] != name, name)):

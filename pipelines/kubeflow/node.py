@@ -1,9 +1,9 @@
-"""One node of a TFX pipeline, run by TFX's own launcher: the work of one container.
+"""Runs one node of a TFX pipeline by TFX's own launcher: the work of one container.
 
 In: the pipeline's IR, a run id, runtime parameters, a pipeline root and a metadata store. Out:
 the node's artifacts below the root, and its execution in the store. Drivers, resolvers,
-conditions and the cache are TFX's own, so a node does here what it does in `LocalDagRunner`. It
-differs where that one goes on in silence: an input that is missing is a failure here.
+conditions and the cache are TFX's own, so a node behaves as in `LocalDagRunner`, except that a
+missing input is a failure, which that runner passes over.
 """
 
 import os
@@ -33,7 +33,7 @@ from penstock.pipelines.terminal.failures import NodeFailedError, brief
 
 
 class State(Enum):
-    """How a node ended well."""
+    """Outcome of a node that did not fail."""
 
     DONE = "done"
     CACHED = "served from the cache"
@@ -43,10 +43,11 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class NodeResult:
-    """What became of a node.
+    """Result of a node.
 
     Attributes:
-        outputs: Its TFX artifacts by output key; none where it was skipped.
+        state: Its outcome.
+        outputs: Its TFX artifacts by output key; empty if it was skipped.
     """
 
     state: State
@@ -63,22 +64,22 @@ def launch_node(
     pipeline_root: str | None = None,
     worker_job: Mapping[str, Any] | None = None,
 ) -> NodeResult:
-    """Run one node of a pipeline.
+    """Runs one node of a pipeline.
 
-    A node that is run again in the same run does not see what its earlier tries left; one that
-    has already succeeded is not run again. SIGTERM makes it fail in order.
+    A retry in the same run does not see outputs of failed attempts, and a node that has already
+    succeeded is not run again. SIGTERM fails the node, which is then published as failed.
 
     Args:
-        ir: The pipeline; left as it is.
+        ir: The pipeline, which is not changed.
         node_id: The node.
-        run_id: Names the run; nodes of one run see each other's outputs by it.
+        run_id: Id of the run, by which its nodes find each other's outputs.
         store: The metadata store.
         parameters: Runtime parameters by name, as text.
-        pipeline_root: Where outputs go; the IR's own root where None.
-        worker_job: The TFJob whose workers run the node's executor; None runs it here.
+        pipeline_root: Folder or address of the outputs; None takes the IR's own root.
+        worker_job: TFJob whose workers run the node's executor; None runs it in this process.
 
     Raises:
-        UsageError: The node or a parameter does not exist or does not fit.
+        UsageError: The node or a parameter does not exist, or a value does not parse.
         DataError: The metadata store cannot be used.
         NodeFailedError: The node failed.
     """
@@ -112,11 +113,11 @@ def _bound(
     parameters: Mapping[str, str],
     pipeline_root: str | None,
 ) -> pipeline_pb2.Pipeline:
-    """A copy of the IR with all parameters filled in."""
+    """Returns a copy of the IR with all parameters filled in."""
     bindings: dict[str, Any] = dict(irs.bind_parameters(ir, node_id, parameters))
     bindings[irs.RUN_ID] = run_id
     if pipeline_root:
-        # Outputs are recorded by this path, and found by it from other working directories.
+        # The store records outputs by this path, which must hold in any working directory.
         remote = "://" in pipeline_root
         bindings[irs.ROOT] = pipeline_root if remote else os.path.abspath(pipeline_root)
     bound = pipeline_pb2.Pipeline()
@@ -131,7 +132,7 @@ def _launch(
     connection: metadata.Metadata,
     worker_job: Mapping[str, Any] | None,
 ) -> int | None:
-    """Run the node; the id of its execution, or None where its condition does not hold."""
+    """Runs the node; returns the id of its execution, or None if its condition does not hold."""
     node_id = node.node_info.id
     operators: dict[Any, Any] = {}
     if worker_job is not None:
@@ -157,7 +158,7 @@ def _launch(
     except PenstockError as error:
         raise NodeFailedError(f"node {node_id!r} failed: {error}") from error
     except Exception as error:
-        # The user's code, or TFX's: the log needs the place, stderr the one line.
+        # An error in the user's code or TFX's: the log gets the traceback, stderr one line.
         print(hide_password(traceback.format_exc()), flush=True)
         reason = hide_password(f"{type(error).__name__}: {error}")
         raise NodeFailedError(f"node {node_id!r} failed: {brief(reason)}") from error
@@ -165,10 +166,10 @@ def _launch(
 
 
 def _result(handle: metadata.Metadata, node_id: str, execution_id: int) -> NodeResult:
-    """What the store says about an execution.
+    """Reads the result of an execution from the store.
 
     Raises:
-        NodeFailedError: It failed. The launcher raises nothing where an input is missing.
+        NodeFailedError: It failed: TFX's launcher does not raise if an input is missing.
     """
     [execution] = handle.store.get_executions_by_id([execution_id])
     if not execution_lib.is_execution_successful(execution):
@@ -182,9 +183,9 @@ def _result(handle: metadata.Metadata, node_id: str, execution_id: int) -> NodeR
 
 @contextmanager
 def _sigterm_raises(node_id: str) -> Iterator[None]:
-    """SIGTERM as an exception, upon which the launcher publishes the failure and cleans up.
+    """Turns SIGTERM into an exception, so that the launcher publishes the failure and cleans up.
 
-    Training code that catches SIGTERM itself, to save a checkpoint, comes before this.
+    Training code that handles SIGTERM itself, to save a checkpoint, takes precedence.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,7 +1,7 @@
-"""Outputs of a node in Kubeflow's UI: metrics, the model's address, tables of the data.
+"""Views of a node in Kubeflow's UI: metrics, the model's address, tables of the data.
 
-In: KFP's executor input (JSON that it puts into the container's arguments) and the node's TFX
-artifacts. Out: the files that it names. The artifacts themselves stay where TFX put them.
+In: KFP's executor input and the node's TFX artifacts. Out: the files that the input names. The
+artifacts themselves stay where TFX put them.
 """
 
 import math
@@ -14,7 +14,7 @@ from penstock.pipelines.kubeflow.executor import ExecutorInput, write_text
 
 View = TypeVar("View")
 METRICS, MODEL_URI, HTML = "metrics", "model_uri", "html"
-# By the type of a TFX artifact, what to show of it.
+# View of each type of TFX artifact.
 VIEWS = {
     "Model": MODEL_URI,
     "PushedModel": MODEL_URI,
@@ -26,10 +26,10 @@ VIEWS = {
 
 
 def write_kubeflow_outputs(executor_input: str, artifacts: Mapping[str, Iterable[Any]]) -> None:
-    """Write what KFP expects of this task, by its JSON; a node that was skipped has no artifacts.
+    """Writes the outputs that KFP expects of a task; a skipped node has no artifacts.
 
-    A view that cannot be made is told on stderr and left empty: the node's work is done and
-    published, and trying again would not change it.
+    A view that cannot be made is reported on stderr and left empty: the node's work is done and
+    published, and a retry would not change it.
     """
     task = ExecutorInput.parse(executor_input)
     found = [artifact for group in artifacts.values() for artifact in group]
@@ -44,7 +44,7 @@ def write_kubeflow_outputs(executor_input: str, artifacts: Mapping[str, Iterable
 
 
 def _metrics(artifacts: Iterable[Any]) -> dict[str, float]:
-    """The metrics of a training or an evaluation; no NaN, which KFP's JSON cannot hold."""
+    # KFP's JSON cannot hold NaN.
     found = _views(METRICS, artifacts, _metrics_of)
     return {n: value for of in found for n, value in of.items() if math.isfinite(value)}
 
@@ -56,7 +56,7 @@ def _metrics_of(artifact: Any) -> Mapping[str, float]:
         try:
             record = read_training_record(artifact.uri)
         except DataError:
-            return {}  # trained by another loop than ours, which keeps no record
+            return {}  # trained by a loop other than ours, which keeps no record
         speed = record.examples_per_second
         return {
             **dict(record.epochs[-1].metrics if record.epochs else {}),
@@ -85,7 +85,7 @@ def _page(artifacts: Iterable[Any]) -> str:
 
 
 def _views(view: str, artifacts: Iterable[Any], make: Callable[[Any], View]) -> Iterator[View]:
-    """What `make` makes of each artifact that has the view, as far as it can."""
+    """Yields the view of each artifact that has one, unless making it fails."""
     for artifact in artifacts:
         if VIEWS.get(artifact.type_name) == view:
             try:

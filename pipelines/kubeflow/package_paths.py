@@ -1,8 +1,8 @@
-"""Paths of files in installed packages, written so that another machine finds its own.
+"""Portable paths of files in installed packages.
 
 A pipeline that is compiled on a laptop names the laptop's `.../site-packages/tfx/examples/...`;
-in the image that folder lies elsewhere. `python-package://tfx/examples/...` means the same file in
-whatever environment reads it.
+in the image that folder lies elsewhere. `python-package://tfx/examples/...` names the same file in
+any environment.
 """
 
 import importlib.util
@@ -16,16 +16,18 @@ from penstock.components.errors import DataError
 
 _SCHEME = "python-package://"
 _MARKED = re.compile(rf"{_SCHEME}(\w+(?:\.\w+)*)")
-# Installed as editable, they lie outside of site-packages.
+# An editable install has them outside of site-packages.
 _OURS = ("penstock.components", "penstock.pipelines", "penstock.schemas")
-# What ends a folder's name within a text, and cannot stand before a path.
+# Boundaries of a folder's name within a text.
 _END, _START = r"(?![\w.-])", r"(?<![\w./-])"
 
 
 def mark_packages(text: str, more: Sequence[str] = ()) -> str:
-    """`text` with the folder of each package as `python-package://NAME`.
+    """Replaces the folder of each package in a text by `python-package://NAME`.
 
-    To the installed ones and our own come `more`, as the user's in the working folder.
+    Args:
+        text: Any text.
+        more: Packages besides the installed ones, such as the user's in the working folder.
     """
     for name in (*_OURS, *more):
         text = re.sub(f"{_START}{re.escape(_folder(name))}{_END}", _SCHEME + name, text)
@@ -35,7 +37,7 @@ def mark_packages(text: str, more: Sequence[str] = ()) -> str:
 
 
 def find_packages(text: str) -> str:
-    """`text` with each `python-package://NAME` as its folder here; DataError without that."""
+    """Replaces each `python-package://NAME` by its folder here; DataError if it is missing."""
     return _MARKED.sub(lambda match: _folder(match[1]), text)
 
 

@@ -1,6 +1,6 @@
-"""The placement table: where nodes run on Kubernetes and what they may use, outside the DAG.
+"""Placement of nodes on Kubernetes and their resources, kept outside the pipeline.
 
-A YAML file says what differs from the defaults below, for example
+A YAML file has what differs from the defaults below, for example
 
     pipeline_root: /penstock/runs
     resources: {memory_request: 4Gi, memory_limit: 8Gi}
@@ -34,29 +34,30 @@ from penstock.pipelines.runs.metadata_store import MySqlStore
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a pipeline's nodes run on Kubernetes, and what they may use.
+    """Placement of a pipeline's nodes on Kubernetes, and their resources.
 
     Attributes:
         pipeline_root: Folder on the volume, or a gs:// address, below which each pipeline has
             a folder of its name.
-        volume: The claim that every node mounts; none where root and metadata are elsewhere.
+        volume: Claim that every node mounts; None if root and metadata are both elsewhere.
         metadata_sqlite: File of the metadata store, on the volume.
-        metadata_mysql: The server that keeps it instead.
-        mysql_secret: The login to that server.
-        resources: What each node gets.
-        nodes: By a node's id, what differs for it from `resources`.
-        gpu: What the Trainer gets on top; None trains on processors.
-        workers: Pods that train together, each with what the Trainer gets, by Kubeflow's Training
-            Operator; of 1 the Trainer trains itself.
-        retry: What happens when a node fails.
-        run_as_user: User and group id of the containers, not 0; the image's own.
-        affinity: What the Kubernetes nodes of every pod must have, all of it.
-        image_pull_secrets: Names of the secrets that log in to the image's registry.
-        secret_env: By a secret's name, the environment variable that each of its keys becomes in
-            every pod: `{database: {user: PENSTOCK_SQL_USER, password: PENSTOCK_SQL_PASSWORD}}`.
+        metadata_mysql: MySQL server of the metadata store, in place of the file.
+        mysql_secret: Kubernetes secret with the login to that server.
+        resources: Resources of each node.
+        nodes: Changes to `resources` by node id.
+        gpu: Accelerators of the Trainer; None trains on CPUs.
+        workers: Number of pods that train together, by Kubeflow's Training Operator, each with the
+            Trainer's resources; with 1 the Trainer trains by itself.
+        retry: Retries of failed nodes.
+        run_as_user: User and group id of the containers, that of the image; not 0.
+        affinity: Requirements, all of them, for the Kubernetes nodes of every pod.
+        image_pull_secrets: Names of the secrets with the login to the image's registry.
+        secret_env: Environment variables of every pod by secret and key:
+            `{database: {user: PENSTOCK_SQL_USER, password: PENSTOCK_SQL_PASSWORD}}`.
         pod_labels: Labels of every pod.
-        pod_annotations: Its annotations, as the GCS FUSE driver wants one.
-        image_paths: Folders of the image that a pipeline may name though the volume lacks them.
+        pod_annotations: Annotations of every pod, such as the one of the GCS FUSE driver.
+        image_paths: Folders of the image that a pipeline may name although they exist on the
+            compiling machine too.
     """
 
     pipeline_root: str = "/penstock/runs"
@@ -102,18 +103,18 @@ class Placement:
                 raise UsageError(f"image_paths must be absolute paths, got {path!r}")
 
     def resources_of(self, node_id: str) -> Resources:
-        """What that node gets."""
+        """Returns the resources of a node."""
         changes = self.nodes.get(node_id, {})
         if not isinstance(changes, dict):
             raise UsageError(f"nodes.{node_id}: expected a group of options, got {changes!r}")
         return override(self.resources, changes, where=f"nodes.{node_id}")
 
     def has_workers(self, node_id: str, component: str) -> bool:
-        """Whether several pods do that node's work."""
+        """Returns whether several pods do the work of a node."""
         return self.workers > 1 and (self.gpu or Gpu()).is_for(node_id, component)
 
     def check_nodes(self, node_ids: Iterable[str]) -> None:
-        """Refuse a table that names nodes that the pipeline does not have."""
+        """Raises UsageError if the placement names a node that the pipeline lacks."""
         known = list(node_ids)
         for name in (*self.nodes, *(self.gpu.nodes if self.gpu else ())):
             if name not in known:
@@ -123,14 +124,13 @@ class Placement:
                 )
 
     def root_of(self, pipeline: str) -> str:
-        """Where a pipeline of that name keeps its artifacts."""
+        """Returns the root of a pipeline's artifacts."""
         return f"{self.pipeline_root.rstrip('/')}/{pipeline}"
 
     def check_on_volume(self, name: str, path: str) -> None:
-        """Refuse a path that the containers would write to and lose.
+        """Raises UsageError for a path that is neither below the volume nor an address.
 
-        Raises:
-            UsageError: It is neither below the volume nor an address.
+        Containers would write there and lose it.
         """
         if "://" in path:
             return
@@ -143,9 +143,9 @@ class Placement:
 
 
 def read_placement(file: Path | None) -> Placement:
-    """The table of a YAML file; the defaults without one.
+    """Reads a placement from a YAML file; without one returns the defaults.
 
     Raises:
-        UsageError: The file cannot be read, or an entry does not fit.
+        UsageError: The file cannot be read, or an entry is wrong.
     """
     return from_plain(Placement, load_overrides(file, []), where=str(file) if file else "")

@@ -18,8 +18,10 @@ from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER
 # Folder of the certificates that encrypt a container's connection to MySQL.
 MYSQL_TLS = "/var/run/penstock/mysql-tls"
 WORKER_PORT = 2222
+# Network policies of a shared namespace select pods of runs by it.
+RUN_LABELS = {"penstock/run": "true"}
 WORKER_LABELS = {
-    # The network policies of runs select pods by the first, that between workers by the second.
+    # Other network policies of runs select pods by the first, that between workers by the second.
     "pipelines.kubeflow.org/v2_component": "true",
     "penstock/role": "worker",
     # A sidecar would outlive the worker, and intercept the connections between workers.
@@ -54,9 +56,9 @@ def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
             backoff_factor=retry.factor,
         )
     pod = _render(placement, gpu).kfp
-    metadata = {"labels": placement.pod_labels, "annotations": placement.pod_annotations}
-    if any(metadata.values()):
-        pod["podMetadata"] = {name: texts for name, texts in metadata.items() if texts}
+    pod["podMetadata"] = {"labels": {**placement.pod_labels, **RUN_LABELS}}
+    if placement.pod_annotations:
+        pod["podMetadata"]["annotations"] = placement.pod_annotations
     if placement.metadata_mysql:
         login = placement.mysql_secret
         keys = {login.user_key: MYSQL_USER, login.password_key: MYSQL_PASSWORD}
@@ -105,7 +107,7 @@ def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]
         **pod.container,
     }
     metadata = {
-        "labels": {**placement.pod_labels, **WORKER_LABELS},
+        "labels": {**placement.pod_labels, **RUN_LABELS, **WORKER_LABELS},
         "annotations": placement.pod_annotations,
     }
     template = {"metadata": metadata, "spec": {**pod.spec, "containers": [container]}}

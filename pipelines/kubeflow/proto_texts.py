@@ -1,4 +1,4 @@
-"""Every text of a proto changed in place, those within `Any` too."""
+"""Walks over protos, and changes their texts in place, also those within `Any`."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError, Message
 
 
 def walk(message: Message) -> Iterator[Message]:
-    """A message and all within it, in lists and maps too; what an `Any` holds is left packed."""
+    """Yields a message and all messages within it, but leaves `Any` packed."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is not None:
@@ -19,12 +19,12 @@ def walk(message: Message) -> Iterator[Message]:
 
 
 def is_map(field: Any) -> bool:
-    """Whether a field is a map."""
+    """Returns whether a field is a map."""
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
 def change_texts(message: Message, change: Callable[[str], str]) -> None:
-    """Change every text of a message in place; JSON is changed as the text that it is."""
+    """Changes every text of a message in place; JSON counts as one text."""
     for one in walk(message):
         if isinstance(one, any_pb2.Any):
             if (inner := unpack_any(one)) is not None:
@@ -41,7 +41,7 @@ def change_texts(message: Message, change: Callable[[str], str]) -> None:
 
 
 def unpack_any(message: any_pb2.Any) -> Message | None:
-    """What an `Any` holds; None where its type is not known here."""
+    """Returns the message in an `Any`, or None if its type is not known here."""
     name = message.type_url.rsplit("/", 1)[-1]
     try:
         inner: Message = symbol_database.Default().GetSymbol(name)()

@@ -1,36 +1,55 @@
-"""What a compiled pipeline must not hold: secrets in clear text, paths of this machine alone.
+"""Checks that a compiled pipeline holds no secrets and no paths of this machine.
 
-A compiled pipeline is stored by Kubeflow, shown in its UI and kept in git. Passwords belong in a
-Kubernetes secret or an environment variable of the container; the pipeline names them only.
+Kubeflow stores a compiled pipeline and shows it in its UI, and users keep it in git. Passwords
+belong in a Kubernetes secret or an environment variable, which the pipeline only names. Options are
+texts, protos, or protos and JSON within texts; all of these are unpacked.
 """
 
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
 
+from google.protobuf import any_pb2
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import UsageError
 from penstock.components.files.secrets import secret_kind
-from penstock.pipelines.kubeflow.ir_texts import node_texts
+from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.placement import Placement
+from penstock.pipelines.kubeflow.proto_texts import is_map, unpack_any
 
 # An absolute path at the start of a text, or as a value within one.
 _PATH = re.compile(r"(?:^|file://|[\s=,@'\"])(/[^\s,'\"@]+)")
 _GLOB = re.compile(r"[*?\[{]")
-# Every container has its own.
+# Paths that every container has.
 _EVERYWHERE = ("/", "/tmp", "/dev/null", "/dev/shm")
+# Fields of the IR left out of a text's path, because the pipeline's author does not know them.
+_PASSED_THROUGH = (
+    "parameters",
+    "field_value",
+    "string_value",
+    "proto_value",
+    "runtime_parameter",
+    "default_value",
+)
+_WITH_TEXTS = (
+    FieldDescriptor.TYPE_STRING,
+    FieldDescriptor.TYPE_BYTES,
+    FieldDescriptor.TYPE_MESSAGE,
+)
 
 
 def check_no_secrets(ir: pipeline_pb2.Pipeline) -> None:
-    """Refuse a pipeline that holds a secret in clear text.
-
-    All options of all nodes are looked at: queries, custom_config, Beam arguments, addresses.
+    """Rejects a pipeline with a secret in any option of a node, such as a query or an address.
 
     Raises:
-        UsageError: There is one; says in which node and field and what it looks like, but not
-            its value.
+        UsageError: Names node, field and kind of the secret, but not its value.
     """
     for text in node_texts(ir):
         if kind := secret_kind(text.field, text.value):
@@ -41,13 +60,13 @@ def check_no_secrets(ir: pipeline_pb2.Pipeline) -> None:
 
 
 def check_paths(ir: pipeline_pb2.Pipeline, placement: Placement) -> None:
-    """Refuse a pipeline that reads or writes where its containers have nothing.
+    """Rejects a pipeline with paths that only this machine has.
 
-    A path is taken for this machine's where it exists here, and is neither on the volume nor
-    in an installed package nor in `placement.image_paths`.
+    Such a path exists here, and is neither on the volume nor in an installed package nor in
+    `placement.image_paths`.
 
     Raises:
-        UsageError: There is one; says in which node and option.
+        UsageError: Names node, option and path.
     """
     shared = [*placement.image_paths]
     if placement.volume:
@@ -72,3 +91,71 @@ def _paths(text: str) -> Iterator[str]:
 
 def _is_below(path: str, folder: str) -> bool:
     return f"{os.path.normpath(path)}/".startswith(f"{folder.rstrip('/')}/")
+
+
+class Text(NamedTuple):
+    """A text of a node and the path of its field, for messages."""
+
+    node_id: str
+    field: str
+    value: str
+
+
+def node_texts(ir: pipeline_pb2.Pipeline) -> Iterator[Text]:
+    """Yields all texts of nodes and their executors, also those within JSON and `Any`."""
+    deployment = irs.deployment_config(ir)
+    for node in irs.nodes(ir):
+        node_id = node.node_info.id
+        found = [*_of_message(node, "")]
+        for specs in (deployment.executor_specs, deployment.custom_driver_specs):
+            if node_id in specs:
+                found.extend(_of_message(specs[node_id], "executor"))
+        yield from (Text(node_id, field, value) for field, value in found)
+
+
+def _of_message(message: Message, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(message, any_pb2.Any):
+        # The bytes if the type is not known here.
+        yield from _of_value(unpack_any(message) or message.value, path)
+        return
+    if isinstance(message, pipeline_pb2.RuntimeParameter):
+        path = _join(path, message.name)
+    for field, value in message.ListFields():
+        if is_map(field):
+            for key, item in value.items():
+                yield from _of_value(item, _join(path, str(key)))
+        elif field.type in _WITH_TEXTS:
+            place = path if field.name in _PASSED_THROUGH else _join(path, field.name)
+            yield from _of_value(value, place)
+
+
+def _of_value(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    loaded = _loads(value) if isinstance(value, str) else value
+    if isinstance(loaded, Message):
+        yield from _of_message(loaded, path)
+    elif isinstance(loaded, bytes):
+        yield path, loaded.decode("latin-1")
+    elif isinstance(loaded, dict):
+        for key, item in loaded.items():
+            yield path, str(key)
+            yield from _of_value(item, _join(path, str(key)))
+    elif isinstance(loaded, Sequence) and not isinstance(loaded, str):
+        previous = ""
+        for item in loaded:
+            # A flag and its value may be two items.
+            is_value = isinstance(item, str) and previous.startswith("-")
+            yield from _of_value(item, _join(path, previous) if is_value else path)
+            previous = item if isinstance(item, str) and "=" not in item else ""
+    elif not isinstance(loaded, bool):
+        yield path, str(loaded)
+
+
+def _loads(text: str) -> Any:
+    with suppress(ValueError):
+        if text.lstrip()[:1] in ("{", "["):
+            return json.loads(text)
+    return text
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -1,6 +1,6 @@
-"""Requests of a node to Kubernetes: resources, a volume, a login, a GPU, retries.
+"""Parts of a placement: resources, volume, login, GPU, retries.
 
-Written as Kubernetes writes them, and checked as it would check them, but before anything is sent.
+Values have Kubernetes' form and are checked by its rules before anything is sent.
 """
 
 import re
@@ -13,7 +13,7 @@ from penstock.components.errors import UsageError
 
 _CPU = re.compile(r"^(\d+|\d*\.\d+|\d+m)$")
 _MEMORY = re.compile(r"^\d+(Ki|Mi|Gi|Ti|K|M|G|T|)$")
-# What Kubernetes takes for a name of an object, and for the key of a label or an environment.
+# Kubernetes' rules for names of objects, keys of labels, and environment variables.
 _NAME = re.compile(r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$")
 _KEY = re.compile(r"^[-._a-zA-Z0-9/]+$")
 _VARIABLE = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_]*$")
@@ -21,15 +21,15 @@ _VARIABLE = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_]*$")
 
 @dataclass(frozen=True)
 class Resources:
-    """What one node asks for and what it may use at most.
+    """Requests and limits of one node.
 
     Attributes:
-        cpu_request: Processors, as Kubernetes writes them: `2`, `0.5` or `500m`.
-        cpu_limit: The same.
-        memory_request: Bytes, as Kubernetes writes them: `2Gi`, `512Mi`.
-        memory_limit: The same.
-        timeout_seconds: When a try is stopped, by SIGTERM and a minute later by SIGKILL; None lets
-            it go on.
+        cpu_request: Requested CPUs: `2`, `0.5` or `500m`.
+        cpu_limit: Most CPUs, in the same form.
+        memory_request: Requested bytes of memory: `2Gi` or `512Mi`.
+        memory_limit: Most bytes of memory, in the same form.
+        timeout_seconds: Seconds after which an attempt is stopped, by SIGTERM and a minute later by
+            SIGKILL; None for no limit.
     """
 
     cpu_request: str = "1"
@@ -53,14 +53,14 @@ class Resources:
 
 @dataclass(frozen=True)
 class Retry:
-    """How often a failed node is tried again, how long after, and until when.
+    """Retries of a failed node.
 
     Attributes:
-        times: Tries after the first one.
-        wait_seconds: Before the second try.
-        factor: How many times longer each wait is than the one before, a whole number.
-        total_seconds: No try begins or goes on later than this after the first one began; it must
-            leave room for all that the node may take. A month, so that no training meets it.
+        times: Number of retries.
+        wait_seconds: Seconds before the first retry.
+        factor: Whole number by which each wait is longer than the one before.
+        total_seconds: Seconds since the first start after which no attempt starts, and a running
+            one is killed. The default of a month is longer than any training.
     """
 
     times: int = 2
@@ -82,11 +82,11 @@ class Retry:
 
 @dataclass(frozen=True)
 class Volume:
-    """A claim on a volume that every node mounts.
+    """Volume that every node mounts.
 
     Attributes:
         claim: Name of the PersistentVolumeClaim.
-        mount_path: Where it appears in the containers.
+        mount_path: Its folder in the containers.
     """
 
     claim: str = "penstock"
@@ -102,14 +102,14 @@ class Volume:
 
 @dataclass(frozen=True)
 class MySqlSecret:
-    """The Kubernetes secret with the login to MySQL.
+    """Kubernetes secret with the login to MySQL.
 
     Attributes:
-        name: The secret's name.
-        user_key: Its key for the user.
-        password_key: Its key for the password.
-        tls_name: A secret with `ca.crt`, and `tls.crt` and `tls.key` where the server asks for a
-            client's certificate; the connection is not encrypted without one.
+        name: Name of the secret.
+        user_key: Key of the user name.
+        password_key: Key of the password.
+        tls_name: Secret with `ca.crt`, and with `tls.crt` and `tls.key` if the server wants a
+            client certificate; None connects without encryption.
     """
 
     name: str = "penstock-mysql"
@@ -127,13 +127,13 @@ class MySqlSecret:
 
 @dataclass(frozen=True)
 class Toleration:
-    """A taint of a Kubernetes node that is no hindrance.
+    """Toleration of a taint of Kubernetes nodes.
 
     Attributes:
-        key: The taint's key.
+        key: Key of the taint.
         operator: `Exists` for any value, `Equal` for `value`.
-        value: The taint's value.
-        effect: The taint's effect; any where None.
+        value: Value of the taint.
+        effect: Effect of the taint; None for any.
     """
 
     key: str = "nvidia.com/gpu"
@@ -149,18 +149,18 @@ class Toleration:
             )
 
     def spec(self) -> dict[str, str]:
-        """As Kubernetes writes it."""
+        """Returns the toleration in Kubernetes' form."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
 class Affinity:
-    """A label that Kubernetes nodes must, or must not, have.
+    """Requirement on a label of Kubernetes nodes.
 
     Attributes:
-        key: The label.
-        operator: `In` or `NotIn` for `values`, `Exists` or `DoesNotExist` for the label.
-        values: Its values.
+        key: Key of the label.
+        operator: `In` or `NotIn` for `values`, `Exists` or `DoesNotExist` for the label itself.
+        values: Values for `In` and `NotIn`.
     """
 
     key: str
@@ -175,21 +175,21 @@ class Affinity:
             )
 
     def spec(self) -> dict[str, Any]:
-        """As Kubernetes writes it."""
+        """Returns the match expression in Kubernetes' form."""
         return {**asdict(self), "values": list(self.values)}
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """Accelerators, for training only.
+    """Accelerators of the nodes that train.
 
     Attributes:
-        resource: The resource's name in Kubernetes.
-        count: How many each of those nodes gets.
-        node_selector: Labels of the Kubernetes nodes that have them.
-        tolerations: Their taints.
-        nodes: Ids of the pipeline's nodes that train; where none are named, those whose
-            component is called `Trainer`.
+        resource: Name of the resource in Kubernetes.
+        count: Number of accelerators of each such node.
+        node_selector: Labels of the Kubernetes nodes with accelerators.
+        tolerations: Tolerations of the taints of those Kubernetes nodes.
+        nodes: Ids of the pipeline's nodes that train; by default those whose component is called
+            `Trainer`.
     """
 
     resource: str = "nvidia.com/gpu"
@@ -205,7 +205,7 @@ class Gpu:
         check_texts("gpu.node_selector", self.node_selector)
 
     def is_for(self, node_id: str, component: str) -> bool:
-        """Whether a node of that component class trains."""
+        """Returns whether a node trains, by its id or its component's class."""
         return node_id in self.nodes if self.nodes else component.split(".")[-1] == "Trainer"
 
 
@@ -215,12 +215,12 @@ def _match(pattern: re.Pattern[str], value: str, name: str, expected: str) -> No
 
 
 def check_object_name(name: str, value: str) -> None:
-    """Refuse what Kubernetes takes for no name of an object."""
+    """Raises UsageError for text that is no name of a Kubernetes object."""
     _match(_NAME, value, name, "a name of a Kubernetes object")
 
 
 def check_texts(name: str, texts: dict) -> None:
-    """Labels and annotations are texts; YAML makes numbers and booleans of some of them."""
+    """Raises UsageError for labels that are not texts: YAML reads some as numbers or booleans."""
     for key, value in texts.items():
         _match(_KEY, str(key), name, "labels")
         if not isinstance(value, str):
@@ -228,7 +228,7 @@ def check_texts(name: str, texts: dict) -> None:
 
 
 def check_secret(where: str, name: str, variables: dict) -> None:
-    """Refuse what is no secret whose keys become environment variables."""
+    """Raises UsageError unless keys of a secret are mapped to environment variables."""
     check_object_name(where, name)
     if not isinstance(variables, dict) or not variables:
         raise UsageError(f"{where}: expected KEY: VARIABLE for each key, got {variables!r}")

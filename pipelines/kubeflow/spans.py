@@ -1,4 +1,4 @@
-"""Where an ExampleGen reads, said by a run in place of the compiled pipeline."""
+"""Replaces the data address of an ExampleGen in a run by that of `--span-from`."""
 
 from tfx.proto import example_gen_pb2
 from tfx.proto.orchestration import pipeline_pb2
@@ -11,7 +11,7 @@ from penstock.pipelines.kubeflow.ir import find_node
 
 
 def reads_files(node: pipeline_pb2.PipelineNode) -> bool:
-    """Whether a node has the inputs of TFX's ExampleGens of files, as values of its own."""
+    """Returns whether a node has TFX's inputs of a file-based ExampleGen, as constant values."""
     options = node.parameters.parameters
     return all(
         key in options and options[key].HasField("field_value")
@@ -20,10 +20,10 @@ def reads_files(node: pipeline_pb2.PipelineNode) -> bool:
 
 
 def read_spans_from(ir: pipeline_pb2.Pipeline, node_id: str, address: str) -> None:
-    """Have a node of an IR take the newest span at an address.
+    """Makes a node of an IR read the newest span at an address.
 
     Raises:
-        UsageError: The address has no span, or the node has none or several inputs of files.
+        UsageError: The address has no span, or the node does not read exactly one input of files.
     """
     folder, pattern = split_span_address(address)
     node = find_node(ir, node_id)

@@ -1,4 +1,4 @@
-"""The user's own packages that a pipeline's nodes import, which Penstock's image lacks."""
+"""Packages of the user that a pipeline's nodes import and Penstock's image lacks."""
 
 import importlib.metadata
 import importlib.util
@@ -9,7 +9,7 @@ from pathlib import Path
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.kubeflow.ir_texts import node_texts
+from penstock.pipelines.kubeflow.refusals import node_texts
 
 # Fields of the IR that name code: an executor's class, `run_fn`, `preprocessing_fn`.
 _CODE = re.compile(r"(^|\.)(class_path|\w*_fn)$")
@@ -17,9 +17,13 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
 
 
 def find_package(dotted: str) -> Path:
-    """The folder of the top-level package of `package.module` or `package.module:function`.
+    """Returns the folder, or the single file, of the top-level package of a dotted path.
 
-    The file, of a module of one file. UsageError if there is none.
+    Args:
+        dotted: `package`, `package.module` or `package.module:function`.
+
+    Raises:
+        UsageError: There is no such package.
     """
     name = re.split(r"[.:]", dotted)[0]
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
@@ -30,7 +34,7 @@ def find_package(dotted: str) -> Path:
 
 
 def needed_packages(ir: pipeline_pb2.Pipeline) -> list[str]:
-    """Packages whose code the nodes name and Penstock does not bring, sorted."""
+    """Returns the packages, sorted, whose code the nodes name and Penstock does not require."""
     named = {
         text.value.partition(".")[0]
         for text in node_texts(ir)
@@ -40,13 +44,13 @@ def needed_packages(ir: pipeline_pb2.Pipeline) -> list[str]:
     return sorted(
         name
         for name in named
-        if not any(_canonical(one) in _brought() for one in installed.get(name, ()))
+        if not any(_canonical(one) in _required() for one in installed.get(name, ()))
     )
 
 
 @cache
-def _brought() -> frozenset[str]:
-    """Penstock's distribution and all that it requires, its extras included."""
+def _required() -> frozenset[str]:
+    """Names of Penstock's distribution and all its requirements, extras included."""
     found: set[str] = set()
     wanted = ["penstock"]
     while wanted:
@@ -56,12 +60,12 @@ def _brought() -> frozenset[str]:
             try:
                 requires = importlib.metadata.requires(name) or ()
             except importlib.metadata.PackageNotFoundError:
-                continue  # for another platform, or an extra that is not installed
+                continue  # a requirement of another platform, or of an extra that is not installed
             wanted += [r for r in requires if name == "penstock" or "extra ==" not in r]
     return frozenset(found)
 
 
 def _canonical(requirement: str) -> str:
-    """The distribution's name in a requirement such as `Ml_Metadata[x]>=1`, as `ml-metadata`."""
+    """Returns the normalised name in a requirement: `ml-metadata` for `Ml_Metadata[x]>=1`."""
     name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,11 +1,12 @@
-"""The Trainer's node with several workers: it starts a TFJob, watches it, and clears it away.
+"""The Trainer's node with several workers: starts a TFJob, watches it, and deletes it.
 
     node's pod    the TFX node: driver, metadata, the TFJob and its logs; needs no accelerator
-    workers       run the node's executor on what the node left in the pipeline's root for them;
-                  the chief leaves TFX's executor output there, as TFX's remote executors do
+    workers       run the node's executor on the invocation that the node writes below the pipeline
+                  root; the chief writes TFX's executor output there, as TFX's remote executors do
 
-The TFJob belongs to the node's pod, and is removed with it. A pod that only failed, as one that was
-evicted, stays; so the job's name is the same for each try of a run, and the next try clears it.
+The node's pod owns the TFJob, which is deleted with it. A pod that failed, for example by eviction,
+is not deleted; so the job has the same name in each attempt of a run, and the next attempt deletes
+it.
 """
 
 import copy
@@ -35,19 +36,19 @@ from penstock.components.trainer.workers import join_workers
 _KIND = ("kubeflow.org", "v1")
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _POLL_SECONDS = 5.0
-# How long the API may be away, as while a control plane is upgraded, and a worker be silent before
-# its log is asked for anew: load balancers drop a connection without a word.
-_API_PATIENCE_SECONDS = 300.0
-# After the job's end, for all workers together, who hold their GPUs meanwhile.
+# Limit for an API that does not answer, as during an upgrade of the control plane, and for a silent
+# log connection, after which it is opened again: load balancers drop idle connections.
+_API_TIMEOUT_SECONDS = 300.0
+# Time to read the last lines of all workers after the job's end; they hold their GPUs meanwhile.
 _LAST_LINES_SECONDS = 10.0
 _NO_RIGHTS = (
-    "this pod may not make and watch a TFJob: add k8s/components/workers to the kustomization, and "
-    "apply it"
+    "this pod may not create and watch a TFJob: add k8s/components/workers to your kustomization, "
+    "and apply it"
 )
 
 
 class JobOperator(python_executor_operator.PythonExecutorOperator):
-    """Runs an executor in the workers of a TFJob, see `pod.worker_job`, not here."""
+    """Runs an executor in the workers of a TFJob, see `pod.worker_job`."""
 
     def __init__(self, *, job: Mapping[str, Any], **more: Any) -> None:
         super().__init__(**more)
@@ -56,7 +57,7 @@ class JobOperator(python_executor_operator.PythonExecutorOperator):
     def run_executor(
         self, execution_info: data_types.ExecutionInfo
     ) -> execution_result_pb2.ExecutorOutput:
-        """Start the workers, wait for them, and give what the chief left."""
+        """Starts the workers, waits for them, and returns the chief's output."""
         folder = posixpath.dirname(execution_info.execution_output_uri)
         invocation = posixpath.join(folder, "invocation.pb")
         with fileio.open(invocation, "wb") as file:
@@ -64,7 +65,7 @@ class JobOperator(python_executor_operator.PythonExecutorOperator):
         config.load_incluster_config()
         jobs = WorkerJobs(client.ApiClient(), (_ACCOUNT / "namespace").read_text().strip())
         executor = self._executor_spec.class_path
-        # A pod's host name is its own cut to 63 letters; Kubeflow says it whole.
+        # The host name is the pod's name cut to 63 letters; KFP passes the whole name.
         pod = os.environ.get("KFP_POD_NAME") or socket.gethostname()
         jobs.run(self._job, _job_name(execution_info), pod, [invocation, executor])
         with fileio.open(execution_info.execution_output_uri, "rb") as file:
@@ -72,12 +73,12 @@ class JobOperator(python_executor_operator.PythonExecutorOperator):
 
 
 def work(invocation: str, executor: str, addresses: Sequence[str]) -> None:
-    """Be one of the workers: run an executor's class on TFX's ExecutionInvocation in a file.
+    """Runs an executor as one of the workers.
 
     Args:
-        invocation: The file.
-        executor: The class, as a dotted path.
-        addresses: `host:port` of all workers, this one's too, for TF_CONFIG, which has but that.
+        invocation: File with TFX's ExecutionInvocation.
+        executor: Dotted path of the executor's class.
+        addresses: `host:port` of all workers, for TF_CONFIG, which has only this worker's.
     """
     task = json.loads(os.environ["TF_CONFIG"])["task"]
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": list(addresses)}, "task": task})
@@ -99,7 +100,7 @@ def work(invocation: str, executor: str, addresses: Sequence[str]) -> None:
     try:
         result = python_executor_operator.run_with_executor(info, made)
     except RuntimeError as error:
-        # TFX looks for the model when run_fn is over: of the chief, who may still be exporting.
+        # After run_fn TFX looks for the model, which the chief may still be exporting.
         if is_chief or "failed to generate model" not in str(error):
             raise
         return
@@ -109,29 +110,29 @@ def work(invocation: str, executor: str, addresses: Sequence[str]) -> None:
 
 
 class WorkerJobs:
-    """One TFJob of a namespace, that of the node's pod."""
+    """The TFJob of a node, in the namespace of its pod."""
 
     def __init__(self, api: client.ApiClient, namespace: str) -> None:
         self._jobs = client.CustomObjectsApi(api)
         self._core = client.CoreV1Api(api)
         self._namespace = namespace
-        self._readers: dict[str, threading.Thread] = {}  # by a pod's uid
-        self._printed: dict[str, str] = {}  # by a pod's uid, the time of the last line
-        self._read: set[str] = set()  # uids of pods whose log came to its end
+        self._readers: dict[str, threading.Thread] = {}  # by pod uid
+        self._printed: dict[str, str] = {}  # time of the last line by pod uid
+        self._read: set[str] = set()  # uids of pods whose log was read to its end
         self._said: set[str] = set()
 
     def run(self, job: Mapping[str, Any], name: str, pod: str, arguments: list[str]) -> None:
-        """Start a job, print what its workers print, wait for its end, and remove it.
+        """Starts a job, prints the lines of its workers, waits for its end, and deletes it.
 
         Args:
-            job: Of `pod.worker_job`.
-            name: What it is called; a job of that name is an earlier try's, and removed first.
-            pod: The pod that owns it: this one.
-            arguments: Of each worker's command, before the addresses of all.
+            job: The TFJob of `pod.worker_job`.
+            name: Its name; a job of that name is of an earlier attempt, and deleted first.
+            pod: Name of the pod that owns it, this one.
+            arguments: Arguments of each worker's command, before the addresses of all.
 
         Raises:
-            DataError: It failed, or is gone, or an earlier try's is not to be removed.
-            UsageError: The cluster knows no TFJob, or this pod may not make and watch one.
+            DataError: It failed or was deleted, or that of an earlier attempt cannot be deleted.
+            UsageError: The cluster has no TFJobs, or this pod may not create and watch one.
         """
         with _api_errors():
             owner = self._core.read_namespaced_pod(pod, self._namespace)
@@ -146,9 +147,9 @@ class WorkerJobs:
                 self._delete(name, uid)
 
     def _create(self, body: Mapping[str, Any]) -> str:
-        """Make a job, when none of its name is left, nor a pod of such; its uid."""
+        """Creates a job once no job of its name and no pod of one is left; returns its uid."""
         name = body["metadata"]["name"]
-        until = time.monotonic() + _API_PATIENCE_SECONDS
+        until = time.monotonic() + _API_TIMEOUT_SECONDS
         while time.monotonic() < until:
             if not self._pods(name):
                 try:
@@ -159,7 +160,7 @@ class WorkerJobs:
                 except client.ApiException as error:
                     if error.status != 409:
                         raise
-            self._say(f"TFJob {name} of an earlier try is removed first")
+            self._say(f"TFJob {name} of an earlier attempt is deleted first")
             try:
                 self._delete(name)
             except client.ApiException as error:
@@ -167,12 +168,12 @@ class WorkerJobs:
                     raise
             time.sleep(_POLL_SECONDS)
         raise DataError(
-            f"TFJob {name} of an earlier try, or a pod of it, does not go away: remove it, and run "
-            "again"
+            f"TFJob {name} of an earlier attempt, or a pod of it, is still there: delete it, and "
+            "run again"
         )
 
     def _delete(self, name: str, uid: str | None = None) -> None:
-        """Remove a job; where its uid is given, no other's that has its name by now."""
+        """Deletes a job; with `uid` only that job, not a newer one of the same name."""
         options = client.V1DeleteOptions(
             propagation_policy="Background", preconditions=client.V1Preconditions(uid=uid)
         )
@@ -187,11 +188,11 @@ class WorkerJobs:
         return list(pods.items)
 
     def _watch(self, name: str, uid: str, most_pods: int) -> None:
-        """Wait for a job's end.
+        """Waits for a job's end.
 
-        Its `backoffLimit` is kept here: the operator counts containers that start again in their
-        pod, and of a TFJob none does, so it makes pods anew for ever. Those that a suspension ended
-        do not count.
+        Its `backoffLimit` is enforced here: the operator counts containers that restart within
+        their pod, which those of a TFJob never do, so it would create new pods for ever. Pods that
+        ended by a suspension do not count.
         """
         heard, spared = time.monotonic(), 0
         while True:
@@ -202,24 +203,26 @@ class WorkerJobs:
                 if found["metadata"]["uid"] != uid:
                     raise client.ApiException(404)
                 self._read_pods(name)
-                self._say_events(uid)
+                self._print_events(uid)
                 heard = time.monotonic()
             except (client.ApiException, HTTPError) as error:
                 if getattr(error, "status", None) == 404:
-                    raise DataError(f"TFJob {name} was removed by another; run again") from error
+                    raise DataError(
+                        f"TFJob {name} was deleted by someone else; run again"
+                    ) from error
                 if getattr(error, "status", None) == 403:
                     raise UsageError(_NO_RIGHTS) from error
-                if time.monotonic() - heard > _API_PATIENCE_SECONDS:
+                if time.monotonic() - heard > _API_TIMEOUT_SECONDS:
                     raise DataError(f"TFJob {name}: Kubernetes does not answer: {error}") from error
                 found = {}
             conditions = found.get("status", {}).get("conditions") or []
             true = {one["type"]: one for one in conditions if one["status"] == "True"}
             if "Suspended" in true:
-                self._say(f"TFJob {name} is suspended, and goes on when it is resumed")
+                self._say(f"TFJob {name} is suspended, and continues when it is resumed")
                 spared = len(self._readers)
             why = true["Failed"].get("message", "") if "Failed" in true else ""
             if (made := len(self._readers) - spared) > most_pods:
-                why = f"its pods were made {made} times, `retry` allows {most_pods}."
+                why = f"its pods were created {made} times, `retry` allows {most_pods}."
             if why or "Succeeded" in true:
                 self._await_last_lines()
             if why:
@@ -229,11 +232,11 @@ class WorkerJobs:
             time.sleep(_POLL_SECONDS)
 
     def _read_pods(self, name: str) -> None:
-        """Read on what workers print, and begin to with those that have begun."""
+        """Reads the logs of pods that have started, and reopens those whose connection broke."""
         for pod in self._pods(name):
             uid, phase = pod.metadata.uid, pod.status.phase
             reader = self._readers.get(uid)
-            # Of one that ended, what came after a connection broke is still to be had.
+            # A pod that ended may have lines after those that came before a connection broke.
             is_read = uid in self._read and phase != "Running"
             if phase == "Pending" or is_read or (reader and reader.is_alive()):
                 continue
@@ -242,9 +245,9 @@ class WorkerJobs:
             self._readers[uid].start()
 
     def _print(self, pod: str, uid: str) -> None:
-        """Print a worker's lines as they come, until it ends or the connection does.
+        """Prints a worker's lines as they come, until the pod or the connection ends.
 
-        They are not asked for later: the operator removes a pod as soon as it has failed.
+        Later is too late: the operator deletes a pod as soon as it has failed.
         """
         with suppress(client.ApiException, HTTPError):
             lines = self._core.read_namespaced_pod_log(
@@ -253,7 +256,7 @@ class WorkerJobs:
                 follow=True,
                 timestamps=True,
                 _preload_content=False,
-                _request_timeout=(10.0, _API_PATIENCE_SECONDS),
+                _request_timeout=(10.0, _API_TIMEOUT_SECONDS),
             )
             for line in lines:
                 at, _, words = line.decode(errors="replace").rstrip().partition(" ")
@@ -267,8 +270,8 @@ class WorkerJobs:
         for reader in self._readers.values():
             reader.join(max(0.0, until - time.monotonic()))
 
-    def _say_events(self, uid: str) -> None:
-        """Say what the operator notes of a job: why a pod is not made, waits, or ended."""
+    def _print_events(self, uid: str) -> None:
+        """Prints the operator's events: why a pod is not created, waits, or ended."""
         events = self._core.list_namespaced_event(
             self._namespace, field_selector=f"involvedObject.uid={uid}"
         )
@@ -283,17 +286,16 @@ class WorkerJobs:
 
 
 def _job_name(execution_info: data_types.ExecutionInfo) -> str:
-    """Of the node in its run, the same for each try, which has an execution of its own."""
+    # Each attempt has an execution of its own, but the name must be the same in all of a run.
     tries = posixpath.dirname(posixpath.dirname(execution_info.execution_output_uri))
     key = f"{tries} {execution_info.pipeline_run_id}"
-    # Its pods are called by it, and must stay below 63 letters.
+    # Names of its pods begin with it, and must stay below 63 letters.
     return f"penstock-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 
 def _owned(
     job: Mapping[str, Any], name: str, owner: Any, arguments: list[str], namespace: str
 ) -> dict[str, Any]:
-    """The job with all that only its run knows."""
     body = copy.deepcopy(dict(job))
     reference = {
         "apiVersion": "v1",
@@ -304,7 +306,7 @@ def _owned(
     body["metadata"] = {"name": name, "ownerReferences": [reference]}
     worker = body["spec"]["tfReplicaSpecs"]["Worker"]
     spec = worker["template"]["spec"]
-    # A bucket is opened to the account of the runs.
+    # Rights on a bucket belong to the account of the runs.
     spec["serviceAccountName"] = owner.spec.service_account_name
     port = spec["containers"][0]["ports"][0]["containerPort"]
     addresses = [f"{name}-worker-{i}.{namespace}.svc:{port}" for i in range(worker["replicas"])]
@@ -319,7 +321,7 @@ def _api_errors() -> Iterator[None]:
     except client.ApiException as error:
         if error.status == 404:
             raise UsageError(
-                "the cluster knows no TFJob: install Kubeflow's Training Operator, version 1, or "
+                "the cluster has no TFJobs: install Kubeflow's Training Operator, version 1, or "
                 "leave workers out of the placement"
             ) from error
         if error.status == 403:
@@ -327,4 +329,4 @@ def _api_errors() -> Iterator[None]:
         why = error.reason
         with suppress(ValueError, KeyError, TypeError):
             why = json.loads(error.body)["message"]
-        raise PenstockError(f"Kubernetes refuses the TFJob: {why}") from error
+        raise PenstockError(f"Kubernetes rejects the TFJob: {why}") from error

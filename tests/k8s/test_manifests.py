@@ -13,18 +13,22 @@ from typer.testing import CliRunner
 from penstock.components.engine.options import EngineOptions
 from penstock.pipelines.cli.main import app
 from penstock.pipelines.kubeflow.placement import Placement, read_placement
+from penstock.pipelines.kubeflow.pod import RUN_LABELS
 from penstock.pipelines.kubeflow.resources import MySqlSecret, Volume
 from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER, MySqlStore
 
 K8S = Path(__file__).parents[2] / "k8s"
-OVERLAYS = ("flink", "gcs", "gpu", "rwx", "s3", "single-node")
+OVERLAYS = ("flink", "gcs", "gpu", "profile", "rwx", "s3", "single-node")
+# Overlays for a namespace that others use too.
+SHARED = ("profile", "single-node")
+PAGES = "\n".join(page.read_text() for page in sorted((K8S.parent / "docs/kubeflow").glob("*.md")))
 # Of an operator: no schema of Kubernetes' own.
 OPERATORS = ("flink.apache.org/v1beta1",)
 PLACEHOLDER = "sha256:" + "0" * 64
 RUNS = {"pipelines.kubeflow.org/v2_component": "true"}
 
 
-def test_the_overlays_are_those_that_are_tested(overlays):
+def test_overlays_are_the_tested_ones(overlays):
     assert tuple(overlays) == OVERLAYS
 
 
@@ -92,7 +96,7 @@ def test_images_are_by_digest(overlays, overlay):
         assert re.fullmatch(r"[\w./-]+@sha256:[0-9a-f]{64}", container["image"])
 
 
-def test_the_placeholder_of_a_digest_stands_where_the_readme_says_alone():
+def test_placeholders_of_digests_are_only_where_the_docs_name_them():
     places = {
         str(file.relative_to(K8S))
         for file in K8S.rglob("*")
@@ -103,20 +107,19 @@ def test_the_placeholder_of_a_digest_stands_where_the_readme_says_alone():
         "components/flink/kustomization.yaml",
         "components/mysql/kustomization.yaml",
     }
-    readme = (K8S / "README.md").read_text()
     for image in (
         "registry.example/penstock",
         "docker.io/library/mariadb",
         "docker.io/apache/beam_flink1.20_job_server",
     ):
-        assert f"name: {image}" in readme
+        assert f"name: {image}" in PAGES
 
 
-def test_the_readmes_kustomization_says_images_and_namespace_of_all(render, tmp_path):
+def test_kustomization_of_the_quickstart_sets_images_and_namespace_of_all_objects(render, tmp_path):
     """A component that a user adds is not in the namespace that an overlay says for itself."""
     (tmp_path / "penstock").symlink_to(K8S.parent)
     (mine := tmp_path / "my-cluster").mkdir()
-    blocks = re.findall(r"```yaml\n(.*?)```", (K8S / "README.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```yaml\n(.*?)```", PAGES, re.DOTALL)
     (block,) = (one for one in blocks if "# my-cluster/kustomization.yaml" in one)
     plan = yaml.safe_load(block) | {"components": ["../penstock/k8s/components/prune"]}
     (mine / "kustomization.yaml").write_text(yaml.dump(plan))
@@ -173,19 +176,17 @@ def test_the_flink_cluster_is_what_an_engine_asks_for(overlays):
     (jobs,) = objects.named("Deployment", "penstock-jobs")["spec"]["template"]["spec"]["containers"]
     # Its address is also what it tells clients, who would ask themselves at 0.0.0.0.
     assert "--job-host=$(POD_IP)" in jobs["args"]
-    readme = (K8S / "README.md").read_text()
-    assert "--namespace flink-operator --create-namespace" in readme
+    assert "--namespace flink-operator --create-namespace" in PAGES
     assert (
         "--set engine.runner=portable --set engine.job_endpoint=penstock-jobs:8099 \\\n"
         f"       --set engine.parallelism={flink['taskManager']['replicas']}"
-    ) in readme
+    ) in PAGES
 
 
-def test_what_the_readme_compiles_again_and_again_replaces_the_old_file():
-    readme = (K8S / "README.md").read_text()
-    (loop,) = re.findall(r"for name in .*penstock compile .*", readme)
+def test_repeated_compile_commands_in_the_docs_overwrite():
+    (loop,) = re.findall(r"for name in .*penstock compile .*", PAGES)
     assert loop.endswith("--overwrite; done")
-    assert "Compile every pipeline again with the new digest (and `--overwrite`)" in readme
+    assert "Compile every pipeline again with the new digest (and `--overwrite`)" in PAGES
 
 
 def test_no_secret_is_in_git(render):
@@ -200,8 +201,8 @@ def test_no_secret_is_in_git(render):
                 assert variable.keys() == {"name", "valueFrom"}
 
 
-@pytest.mark.parametrize("overlay", [name for name in OVERLAYS if name != "single-node"])
-def test_a_namespace_of_its_own_is_locked(overlays, overlay):
+@pytest.mark.parametrize("overlay", [name for name in OVERLAYS if name not in SHARED])
+def test_own_namespace_denies_by_default_and_is_restricted(overlays, overlay):
     objects = overlays[overlay]
     labels = objects.named("Namespace")["metadata"]["labels"]
     for mode in ("enforce", "warn", "audit"):
@@ -217,7 +218,7 @@ def test_a_namespace_of_its_own_is_locked(overlays, overlay):
             assert one["metadata"]["namespace"] == "penstock", one["kind"]
 
 
-def test_istio_leaves_our_own_pods_alone(overlays):
+def test_istio_injects_nothing_into_our_own_pods(overlays):
     """Kubeflow's profile controller labels a namespace `istio-injection: enabled`; KFP opts run
     pods out (v2_template.go), all others must opt out themselves."""
     for objects in overlays.values():
@@ -225,13 +226,13 @@ def test_istio_leaves_our_own_pods_alone(overlays):
             assert template["metadata"]["labels"]["sidecar.istio.io/inject"] == "false", name
 
 
-def test_names_are_found_where_dns_is_local_to_the_node(overlays):
+def test_dns_is_reachable_where_it_is_local_to_the_node(overlays):
     """NodeLocal DNS listens on 169.254.20.10, which selects no pod of kube-system."""
     for objects in overlays.values():
         for one in objects:
             if one["kind"] == "NetworkPolicy":
                 for rule in one["spec"].get("egress", ()):
-                    if {"protocol": "UDP", "port": 53} in rule["ports"]:
+                    if "to" in rule and {"protocol": "UDP", "port": 53} in rule.get("ports", ()):
                         assert {"ipBlock": {"cidr": "169.254.20.10/32"}} in rule["to"]
 
 
@@ -243,13 +244,14 @@ def users_own(render, tmp_path, **changes):
     return render(tmp_path)
 
 
-def test_runs_reach_no_more_than_what_they_use(overlays, render, tmp_path):
+def test_egress_of_runs_is_limited_to_what_they_use(overlays, render, tmp_path):
     """Names, KFP, the Kubernetes API in private networks; the internet where a user says so."""
     for objects in overlays.values():
         for one in objects:
             if one["kind"] == "NetworkPolicy" and one["metadata"]["name"] != "bucket":
                 for rule in one["spec"].get("egress", ()):
-                    for to in rule["to"]:
+                    assert "to" in rule or one["metadata"]["name"] == "penstock-runs"
+                    for to in rule.get("to", ()):
                         assert to.get("ipBlock", {}).get("cidr") != "0.0.0.0/0"
     objects = users_own(
         render,
@@ -264,7 +266,7 @@ def test_runs_reach_no_more_than_what_they_use(overlays, render, tmp_path):
         assert "10.0.0.0/8" in rule["to"][0]["ipBlock"]["except"]
 
 
-def test_each_tenant_has_a_volume_and_a_database_of_its_own(render, tmp_path):
+def test_each_tenant_has_its_own_volume_and_database(render, tmp_path):
     objects = users_own(
         render, tmp_path, resources=["penstock/k8s/overlays/rwx"], namespace="team-a"
     )
@@ -278,7 +280,7 @@ def test_each_tenant_has_a_volume_and_a_database_of_its_own(render, tmp_path):
             assert all(peer.keys() == {"podSelector"} for peer in rule["from"])
 
 
-def test_old_runs_are_pruned_by_a_command_that_there_is(render, tmp_path):
+def test_prune_job_runs_an_existing_command(render, tmp_path):
     objects = users_own(
         render,
         tmp_path,
@@ -299,7 +301,7 @@ def test_old_runs_are_pruned_by_a_command_that_there_is(render, tmp_path):
     assert str(done.exception).startswith(f"set {MYSQL_USER} in the environment to log in to mysql")
 
 
-def test_runs_may_serve_on_kserve_and_read_no_service(render, tmp_path):
+def test_kserve_role_may_create_and_patch_but_not_read(render, tmp_path):
     components = ["penstock/k8s/components/kserve"]
     resources = ["penstock/k8s/overlays/rwx"]
     objects = users_own(render, tmp_path, resources=resources, components=components)
@@ -311,7 +313,7 @@ def test_runs_may_serve_on_kserve_and_read_no_service(render, tmp_path):
     assert account["name"] == "penstock-runner"
 
 
-def test_the_pods_of_runs_may_do_what_kfp_and_argo_do_in_them_alone(overlays):
+def test_role_of_runs_is_what_kfp_and_argo_need(overlays):
     """argo-workflows v4.1 `workflow/executor/taskresult.go` (create, patch workflowtaskresults);
     pipelines 2.17 `backend/src/v2`: `config/env.go` (configmap kfp-launcher), `objectstore` (its
     secret), `component/launcher_v2.go` (its pod), `driver` (its workflow)."""
@@ -341,7 +343,7 @@ def test_mariadb_is_probed_and_dumped_every_night(overlays):
     assert (backup["schedule"], backup["concurrencyPolicy"]) == ("30 2 * * *", "Forbid")
 
 
-def test_a_dump_is_put_back_by_the_job_that_made_it(overlays, tmp_path):
+def test_backup_job_restores_its_own_dump(overlays, tmp_path):
     (job,) = overlays["rwx"].pods()["penstock-mysql-backup"]["containers"]
     client = tmp_path / "mariadb"
     client.write_text(f'#!/bin/sh\necho "$@"; cat > {tmp_path}/restored\n')
@@ -372,7 +374,7 @@ def test_a_dump_is_put_back_by_the_job_that_made_it(overlays, tmp_path):
     assert pings == 4 * "--host=db --user=me --wait=12 --force ping\n"
 
 
-def test_no_pod_fills_the_disk_of_its_machine(overlays):
+def test_ephemeral_storage_is_limited(overlays):
     """KFP has no field for ephemeral-storage: the namespace's LimitRange gives every container."""
     (limits,) = overlays["rwx"].named("LimitRange")["spec"]["limits"]
     assert (limits["type"], limits["default"]["ephemeral-storage"]) == ("Container", "20Gi")
@@ -380,7 +382,7 @@ def test_no_pod_fills_the_disk_of_its_machine(overlays):
     assert hard["requests.ephemeral-storage"] == "64Gi"
 
 
-def test_runs_get_rights_in_a_cloud_by_an_annotation_of_their_account(render, tmp_path):
+def test_account_of_runs_takes_an_annotation_for_cloud_rights(render, tmp_path):
     role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/penstock"}
     metadata = {"name": "penstock-runner", "annotations": role}
     patch = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
@@ -392,14 +394,14 @@ def test_runs_get_rights_in_a_cloud_by_an_annotation_of_their_account(render, tm
     assert account["metadata"]["annotations"] == role
 
 
-def test_a_pod_that_writes_owns_what_it_writes(overlays):
+def test_fs_group_is_the_user_of_each_pod(overlays):
     """Without fsGroup a new block volume is root's."""
     for objects in overlays.values():
         for spec in objects.pods().values():
             assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsUser"]
 
 
-def test_what_kfp_has_no_field_for_is_a_default_of_its_workflows():
+def test_workflow_defaults_set_what_kfp_has_no_field_for():
     """kubernetes_executor_config.proto of pipelines 2.17 has neither of these; Argo has them all.
 
     Names: argo-workflows v4.1 `workflow_types.go` WorkflowSpec, TTLStrategy, RetryStrategy. KFP's
@@ -430,6 +432,22 @@ def test_what_kfp_has_no_field_for_is_a_default_of_its_workflows():
     assert spec == {"ttlStrategy": {"secondsAfterSuccess": day, "secondsAfterFailure": 7 * day}}
 
 
+def test_profile_overlay_binds_pods_of_runs_only(overlays):
+    """Notebooks, serving and runs of others in the namespace keep their network and resources."""
+    kinds = {one["kind"] for one in overlays["profile"]}
+    assert not kinds & {"Namespace", "ResourceQuota", "LimitRange"}
+    selected = {
+        one["metadata"]["name"]: one["spec"]["podSelector"]["matchLabels"]
+        for one in overlays["profile"]
+        if one["kind"] == "NetworkPolicy"
+    }
+    assert selected == {
+        "penstock-runs": RUN_LABELS,
+        "mysql-from-runs": {"app.kubernetes.io/name": "penstock-mysql"},
+        "clients-to-mysql": {"penstock/mysql-client": "true"},
+    }
+
+
 def test_standalone_kfp_keeps_its_namespace(overlays):
     kinds = {one["kind"] for one in overlays["single-node"]}
     assert not kinds & {"Namespace", "ResourceQuota", "LimitRange"}
@@ -439,7 +457,7 @@ def test_standalone_kfp_keeps_its_namespace(overlays):
             assert one["spec"]["podSelector"] == {"matchLabels": RUNS}
 
 
-def test_the_network_lets_runs_reach_mysql_and_nobody_else(overlays):
+def test_only_runs_and_clients_reach_mysql(overlays):
     objects = overlays["rwx"]
     to, of = (objects.named("NetworkPolicy", n) for n in ("runs-to-mysql", "mysql-from-runs"))
     labels = {"app.kubernetes.io/name": "penstock-mysql"}
@@ -463,7 +481,7 @@ def test_no_accelerator_without_the_component(overlays):
     allowed = {
         name: objects.named("ResourceQuota")["spec"]["hard"]["requests.nvidia.com/gpu"]
         for name, objects in overlays.items()
-        if name != "single-node"
+        if name not in SHARED
     }
     assert allowed == {"flink": "0", "gcs": "0", "gpu": "1", "rwx": "0", "s3": "0"}
 
@@ -548,13 +566,12 @@ def test_a_bucket_is_bound_to_the_claim(overlays, overlay):
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
 
 
-def test_the_image_runs_as_the_user_that_the_compiler_says():
+def test_image_runs_as_the_default_user_of_placements():
     dockerfile = (K8S / "Dockerfile").read_text()
     assert f"\nUSER {Placement().run_as_user}\n" in dockerfile
 
 
-def test_the_readme_explains_every_object(overlays):
-    readme = Path(K8S / "README.md").read_text()
+def test_reference_explains_every_object(overlays):
     for objects in overlays.values():
         for one in objects:
-            assert f"`{one['kind']} {one['metadata']['name']}`" in readme
+            assert f"`{one['kind']} {one['metadata']['name']}`" in PAGES

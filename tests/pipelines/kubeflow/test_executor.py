@@ -41,6 +41,6 @@ def test_what_is_no_executor_input_is_named(text):
     with pytest.raises(UsageError) as caught:
         ExecutorInput.parse(text)
     assert str(caught.value) == (
-        f"expected KFP's executor input, a JSON object, got {text!r}; KFP's launcher puts it there "
+        f"expected KFP's executor input, a JSON object, got {text!r}; KFP's launcher fills it in "
         "when the component runs in a pipeline"
     )

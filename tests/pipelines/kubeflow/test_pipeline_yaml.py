@@ -320,7 +320,7 @@ def test_every_pod_is_what_a_restricted_namespace_takes(small_plan, tmp_path):
             "runAsNonRoot": True,
         }
         assert executor["podMetadata"] == {
-            "labels": {"team": "rides"},
+            "labels": {"team": "rides", "penstock/run": "true"},
             "annotations": {"gke-gcsfuse/volumes": "true"},
         }
     assert platform["exec-trainer"]["tolerations"]

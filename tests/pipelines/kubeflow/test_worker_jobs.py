@@ -285,14 +285,14 @@ def test_what_the_operator_notes_and_a_suspension_are_said_once(capsys):
         f"TFJob {NAME}: 2 workers",
         quota,
         f"Pod: penstock.{NAME}-worker-0 exited with code 137",
-        f"TFJob {NAME} is suspended, and goes on when it is resumed",
+        f"TFJob {NAME} is suspended, and continues when it is resumed",
     ]
 
 
 def test_pods_that_are_made_anew_for_ever_end_the_job():
     cluster = Cluster("Running")
     cluster.logs, cluster.tries = {f"{NAME}-worker-0": "", f"{NAME}-worker-1": ""}, 4
-    with pytest.raises(DataError, match=r"its pods were made 8 times, `retry` allows 6\. See"):
+    with pytest.raises(DataError, match=r"its pods were created 8 times, `retry` allows 6\. See"):
         run(cluster)
     assert cluster.asked[-1].startswith("DELETE")
 
@@ -336,7 +336,7 @@ def test_a_job_that_an_earlier_try_left_goes_first(capsys):
     ]
     assert cluster.deleted == [{}, {}, {"uid": UID}]
     assert capsys.readouterr().out.splitlines() == [
-        f"TFJob {NAME} of an earlier try is removed first",
+        f"TFJob {NAME} of an earlier attempt is deleted first",
         f"TFJob {NAME}: 2 workers",
     ]
 
@@ -349,10 +349,10 @@ def test_a_job_that_an_earlier_try_left_without_pods_goes_first():
 
 
 def test_an_earlier_job_that_stays_is_an_error(monkeypatch):
-    monkeypatch.setattr(worker_jobs, "_API_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(worker_jobs, "_API_TIMEOUT_SECONDS", 0.05)
     cluster = Cluster("Running")
     cluster.old_pods = 10**9
-    with pytest.raises(DataError, match="of an earlier try, or a pod of it, does not go away"):
+    with pytest.raises(DataError, match="of an earlier attempt, or a pod of it, is still there"):
         run(cluster)
     assert cluster.job is None
 
@@ -360,7 +360,7 @@ def test_an_earlier_job_that_stays_is_an_error(monkeypatch):
 def test_a_job_of_a_later_try_is_left_alone():
     cluster = Cluster("Running")
     cluster.uid = "of-a-later-try"
-    with pytest.raises(DataError, match="was removed by another; run again"):
+    with pytest.raises(DataError, match="was deleted by someone else; run again"):
         run(cluster)
     assert cluster.deleted == [{"uid": UID}]
 
@@ -402,10 +402,10 @@ def test_last_lines_are_waited_for_once_and_not_by_worker(monkeypatch):
     [
         ({}, ["Failed"], DataError, r"failed: 2 Worker replica\(s\). See the workers' lines above"),
         ({"GET .*/events": 403}, ["Running"], UsageError, "add k8s/components/workers"),
-        ({"GET .*tfjobs": 404}, ["Running"], DataError, "was removed by another; run again"),
+        ({"GET .*tfjobs": 404}, ["Running"], DataError, "was deleted by someone else; run again"),
         ({"POST": 404}, ["Running"], UsageError, "install Kubeflow's Training Operator, version 1"),
         ({"POST": 403}, ["Running"], UsageError, "add k8s/components/workers"),
-        ({"POST": 500}, ["Running"], PenstockError, "^Kubernetes refuses the TFJob: no$"),
+        ({"POST": 500}, ["Running"], PenstockError, "^Kubernetes rejects the TFJob: no$"),
     ],
 )
 def test_what_goes_wrong_is_one_line(refuse, states, error, message):
@@ -422,7 +422,7 @@ def test_an_api_that_is_away_for_a_while_ends_nothing(monkeypatch):
     threading.Timer(0.3, cluster.refuse.clear).start()
     run(cluster)
     cluster.refuse = {"GET .*tfjobs": 503}
-    monkeypatch.setattr(worker_jobs, "_API_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(worker_jobs, "_API_TIMEOUT_SECONDS", 0.1)
     with pytest.raises(DataError, match="Kubernetes does not answer"):
         run(cluster)
 
