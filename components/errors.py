@@ -5,6 +5,7 @@ traceback and exits with its `exit_code`. Everything else that escapes is a bug.
 """
 
 import difflib
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -41,10 +42,20 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
 
 
+_FULL = "free space or inodes there (df -h, df -i), or name another disk"
+_REMEDIES = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+    errno.ENFILE: "raise the system's limit on open files (fs.file-max)",
+}
+
+
 def one_line(error: Exception) -> str:
-    """The error for a person: the system's own say which file and what, not their numbers."""
+    """Formats an error as one line; one of the system by path, reason and, if known, remedy."""
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        return f"{text}; {_REMEDIES[error.errno]}" if error.errno in _REMEDIES else text
     return str(error)
 
 
