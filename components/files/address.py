@@ -1,6 +1,6 @@
-"""Addresses of outside data that are no paths: told apart, and refused where they hold a secret.
+"""Addresses of outside data: told from paths, and refused if they contain a secret.
 
-An address travels in pipelines, metadata, logs and messages; a password in it would too.
+Addresses are stored in pipelines, metadata, logs and messages, and so would be a password in them.
 """
 
 import re
@@ -10,9 +10,9 @@ from penstock.components.errors import UsageError
 from penstock.components.files.secrets import is_secret_parameter, secret_kind
 
 _ADDRESS = re.compile(r"^([a-z][a-z0-9+.-]*)(?:://|::)", re.I)
-# As Hadoop calls what others call s3.
+# Hadoop's names of s3.
 _OTHER_NAMES = {"s3a": "s3", "s3n": "s3"}
-# Of these a login stands before the first slash; a name of a file may have any character.
+# In these schemes a login stands before the first slash; a file name may have any character.
 FILE_SCHEMES = ("s3", "gs", "hdfs", "http", "https")
 _LOGIN_OF_FILES = re.compile(r"^[^/?#]*:[^/?#]*@")
 _LOGIN = re.compile(r"^[^?]*:[^?]*@")
@@ -21,13 +21,13 @@ _PARAMETERS_BEGIN = re.compile(r"[?#;]")
 
 
 def scheme_of(text: str) -> str | None:
-    """The scheme of an address as its clients know it (of `s3a`, `s3`); None for a path."""
+    """Returns the scheme of an address as clients name it (`s3` for `s3a`); None for a path."""
     found = _ADDRESS.match(text)
     return _OTHER_NAMES.get(found[1].lower(), found[1].lower()) if found else None
 
 
 def masked(text: str) -> str:
-    """What may be an address, for messages: without what may be secret in it."""
+    """Returns a text that may be an address without login and parameters, for messages."""
     scheme, separator, rest = text.partition("://")
     if not separator:
         scheme, rest = "", text
@@ -41,10 +41,14 @@ def masked(text: str) -> str:
 
 
 def check_no_secret(address: str, advice: str) -> None:
-    """Refuse an address with a secret in it; the advice says where that belongs instead.
+    """Refuses an address that contains a secret.
+
+    Args:
+        address: The address.
+        advice: Where the secret belongs instead, for the message.
 
     Raises:
-        UsageError: It holds one; does not repeat it.
+        UsageError: It contains one, which the message does not repeat.
     """
     scheme, separator, rest = address.partition("://")
     if not separator:

@@ -1,7 +1,6 @@
-"""Files in cells of equal size, so that several processes can hash and scan one.
+"""Files in cells of equal size, so that several processes can hash and scan one file.
 
-Where cells begin does not depend on how many processes there are, nor does a digest of their
-digests.
+The cells, and the digest of their digests, do not depend on the number of processes.
 """
 
 import hashlib
@@ -12,17 +11,17 @@ from penstock.components.tfrecord.compression import Readable
 from penstock.components.tfrecord.sharding import MIB
 
 CELL_BYTES = 8 * MIB
-# Of a range: some tenths of a second of work, and what is read beyond its end does not show.
+# A range is some tenths of a second of work, which hides the bytes that are read beyond its end.
 _RANGE_CELLS = 8
 
 
 class ByteRange(NamedTuple):
-    """Some cells of a file.
+    """A run of cells of a file.
 
     Attributes:
-        path: The file.
-        start: First byte, the beginning of a cell.
-        end: One past the last byte, that of a cell or of the file.
+        path: Path or address of the file.
+        start: First byte, at the beginning of a cell.
+        end: One past the last byte, at the end of a cell or of the file.
     """
 
     path: str
@@ -31,18 +30,18 @@ class ByteRange(NamedTuple):
 
 
 def byte_ranges(path: str, size: int) -> list[ByteRange]:
-    """All of a file of `size` bytes, in order; one range of an empty file."""
+    """Returns the ranges that cover a file of `size` bytes, in order; one for an empty file."""
     step = _RANGE_CELLS * CELL_BYTES
     return [ByteRange(path, at, min(at + step, size)) for at in range(0, max(1, size), step)]
 
 
 def tree_digest(cells: Sequence[bytes]) -> bytes:
-    """Digest of a file from those of its cells; of a single cell the sha256 itself."""
+    """Returns the digest of a file from those of its cells; that of a single cell unchanged."""
     return cells[0] if len(cells) == 1 else hashlib.sha256(b"".join(cells)).digest()
 
 
 class CellStream:
-    """A stream that stands where a cell begins; hashes what is read of it, up to byte `end`."""
+    """Stream that hashes what is read, from the beginning of a cell up to byte `end`."""
 
     def __init__(self, stream: Readable, start: int, end: int) -> None:
         self._stream = stream
@@ -51,7 +50,7 @@ class CellStream:
         self._room = 0
 
     def read(self, size: int, /) -> bytes:
-        """The next `size` bytes."""
+        """Reads at most `size` bytes."""
         data = self._stream.read(size)
         rest = memoryview(data)[: self._left]
         self._left -= len(rest)
@@ -65,7 +64,7 @@ class CellStream:
         return data
 
     def digests(self) -> tuple[bytes, ...]:
-        """The sha256 of each cell; what is left of them is read now."""
+        """Reads the rest of the range and returns the sha256 of each cell."""
         while self._left and self.read(min(self._left, CELL_BYTES)):
             pass
         return tuple(each.digest() for each in self._hashes)

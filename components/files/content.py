@@ -1,4 +1,4 @@
-"""The content of files: one digest over many, and whether one is still as it was."""
+"""Content of data files: opening, digests, and detection of changes while they are read."""
 
 import functools
 import hashlib
@@ -18,17 +18,17 @@ from penstock.components.tfrecord.sharding import MIB
 
 _HASH_BLOCK_BYTES = 8 * MIB
 
-# What a user may do about a file without rows; all kinds have the option.
+# Advice about a file without rows; all kinds have the option.
 EMPTY_ADVICE = "remove it, or set `allow_empty` to skip such files"
 
 
 def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
-    """Digest (hex) of files' contents and names, in order.
+    """Returns the digest (hex) of the contents and names of files, in order.
 
     Args:
-        kind: What the files are read as.
-        files: Path and sha256 of the content of each. Only what follows the folder that
-            all share counts of a path: a moved folder is equal.
+        kind: Kind of source that reads the files.
+        files: Path and sha256 of the content of each file. Paths count relative to the folder that
+            all share, so that a moved folder has the same digest.
     """
     files = list(files)
     root = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path, _ in files])
@@ -40,7 +40,7 @@ def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
 
 
 class Content(NamedTuple):
-    """Size and digest of a file when it was read, and its `file_state` before."""
+    """Digest and size in bytes of a file when it was read, and its `file_state` before."""
 
     sha256: bytes
     size: int
@@ -48,11 +48,7 @@ class Content(NamedTuple):
 
 
 def hash_file(path: str) -> Content:
-    """Read a file to its end.
-
-    Raises:
-        DataError: It cannot be opened; names it.
-    """
+    """Reads a file to its end; DataError if it cannot be opened."""
     with open_data(path) as file:
         stream = HashingStream(file)
         while stream.read(_HASH_BLOCK_BYTES):
@@ -61,7 +57,7 @@ def hash_file(path: str) -> Content:
 
 
 class HashingStream:
-    """Hashes and counts what is read from a file, and tells `on_bytes` how much each time."""
+    """Stream that hashes and counts what is read; `on_bytes` receives each read's byte count."""
 
     def __init__(
         self, stream: BinaryIO, on_bytes: Callable[[int], None] = lambda count: None
@@ -73,7 +69,7 @@ class HashingStream:
         self._size = 0
 
     def read(self, size: int, /) -> bytes:
-        """The next `size` bytes."""
+        """Reads at most `size` bytes."""
         data = self._stream.read(size)
         self._digest.update(data)
         self._size += len(data)
@@ -81,30 +77,26 @@ class HashingStream:
         return data
 
     def content(self) -> Content:
-        """All that was read."""
+        """Returns digest and size of everything read so far."""
         return Content(self._digest.digest(), self._size, self._state)
 
 
 def look(path: str) -> tuple[int, int]:
-    """A file's size in bytes, and its `file_state`.
-
-    Raises:
-        DataError: It cannot be opened.
-    """
+    """Returns size in bytes and `file_state` of a file; DataError if it cannot be opened."""
     with open_data(path) as stream:
         return file_size(stream), file_state(stream)
 
 
 def scanned_content(path: str, before: tuple[int, int], cells: Sequence[bytes]) -> Content:
-    """What a file held of which each cell was read once.
+    """Returns the content of a file whose cells were each read once.
 
     Args:
-        path: The file.
-        before: What `look` said before that.
-        cells: The digests of its cells, in order.
+        path: Path or address of the file.
+        before: Result of `look` before that.
+        cells: Digests of its cells, in order.
 
     Raises:
-        DataError: It is in another state now.
+        DataError: The file has changed since.
     """
     if look(path) != before:
         raise DataError(f"{path}: was changed while it was read; start again when it is complete")
@@ -112,12 +104,12 @@ def scanned_content(path: str, before: tuple[int, int], cells: Sequence[bytes]) 
 
 
 def open_data(path: str) -> BinaryIO:
-    """Open a data file for reading: of a store in parts, elsewhere remote its local copy.
+    """Opens a data file: in a store by parts, at another address as a local copy.
 
-    What fails for a moment, opening or reading, is tried again (`retry.py`).
+    Transient errors of opening and reading are retried (`retry.py`).
 
     Raises:
-        DataError: It cannot be; names it and the reason.
+        DataError: It cannot be opened; names it and the reason.
     """
     if is_read_in_parts(path):
         return open_parts(path if isinstance(path, RemoteFile) else remote_file(path))
@@ -128,19 +120,17 @@ def open_data(path: str) -> BinaryIO:
 
 
 def file_size(stream: BinaryIO) -> int:
-    """Bytes of an open file, which stands at its beginning afterwards."""
+    """Returns the size in bytes of an open file, and rewinds it."""
     size = stream.seek(0, io.SEEK_END)
     stream.seek(0)
     return size
 
 
 def file_state(stream: BinaryIO) -> int:
-    """A number that changes when an open file is written to, or another stands in its place.
+    """Returns a number that changes when an open file is written to or replaced.
 
-    0 of a remote one, which is read in the state in which it was listed or not at all.
-
-    Size and time of change can be kept by whoever edits a file; the time at which the system noted
-    the edit (ctime) cannot.
+    0 for a remote file, which is read in the version that was listed or not at all. An editor can
+    preserve size and time of change (mtime); it cannot preserve ctime.
     """
     try:
         found = os.fstat(stream.fileno())
@@ -151,15 +141,15 @@ def file_state(stream: BinaryIO) -> int:
 
 @contextmanager
 def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
-    """Open a file that was scanned; what is read in the block is what was scanned.
+    """Opens a file that was scanned, and checks at the end of the block that it has not changed.
 
     Args:
-        path: The file.
-        content: What it held then. Digests are compared only where the state is another, as after
-            a change of the file's rights; what is remote is read in one state only.
+        path: Path or address of the file.
+        content: Its content when it was scanned. Digests are compared only if the file's state
+            differs, as after a change of permissions; a remote file is read in one version only.
 
     Raises:
-        DataError: It is another now, or became another while it was read; names it.
+        DataError: The content differs from the scan's, or changed while it was read.
     """
     with open_data(path) as stream:
         size = file_size(stream)
@@ -180,7 +170,7 @@ def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
 
 @functools.lru_cache(maxsize=1024)
 def _digests_of(path: str, state: int) -> tuple[bytes, bytes]:
-    """Digests of a file in some state; read once a process where a mount has states of its own."""
+    """Digests of a file in a given state, computed once a process: some mounts change the state."""
     del state
     with open_data(path) as file:
         size, plain = file_size(file), HashingStream(file)

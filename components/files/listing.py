@@ -1,4 +1,4 @@
-"""The files that a path, a glob or a folder names, and the stray ones left out."""
+"""Data files of a path, a glob or a folder; stray files beside them are left out."""
 
 import glob
 import logging
@@ -15,7 +15,7 @@ from penstock.components.tfrecord.recovery import recover
 
 _LOG = logging.getLogger(__name__)
 
-# The kinds that are known by a file's name; of the others the user says which it is.
+# Kinds that are known by a file's suffix; other kinds must be named.
 EXTENSIONS = {
     "csv": (".csv", ".tsv", ".psv", ".txt", ".tab"),
     "parquet": (".parquet", ".pq", ".parq"),
@@ -24,7 +24,7 @@ EXTENSIONS = {
     "tfrecord": (".tfrecord", ".tfrecords"),
 }
 _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
-# Files looked at for advice; a folder may have millions.
+# Files that are looked at for advice; a folder may have millions.
 _MAX_LOOKED_AT = 1000
 _COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
 _STRAY = re.compile(
@@ -35,18 +35,18 @@ _STRAY = re.compile(
 
 @dataclass(frozen=True)
 class Listing:
-    """The data files in the order in which they are read, and what was left out beside them."""
+    """Data files in reading order, and the files beside them that are ignored."""
 
     files: tuple[str, ...]
     ignored: tuple[str, ...]
 
 
 def list_files(pattern: str | Sequence[str], kind: str | None) -> Listing:
-    """Find the data files that `pattern` means.
+    """Finds the data files of one or several patterns.
 
-    A file that is named is taken whatever its name. Of the files that a glob or a folder
-    gives, hidden ones, markers (`_SUCCESS`), checksums and READMEs are ignored; of a
-    folder's, also those with another extension where some have one of the kind's.
+    A path of a file is taken whatever its name. In a glob or a folder, hidden files, markers
+    (`_SUCCESS`), checksums and READMEs are ignored; in a folder, also files with another suffix if
+    some have one of the kind's.
 
     Args:
         pattern: A file, a folder (not recursive), a glob (`**` is), or several of them; paths or
@@ -55,7 +55,7 @@ def list_files(pattern: str | Sequence[str], kind: str | None) -> Listing:
 
     Raises:
         DataError: Nothing matches.
-        UsageError: It is an address that no files are read from.
+        UsageError: The scheme of an address is not read.
     """
     patterns = [pattern] if isinstance(pattern, str) else list(pattern)
     if not patterns:
@@ -72,12 +72,12 @@ def list_files(pattern: str | Sequence[str], kind: str | None) -> Listing:
 
 
 def _once(paths: Iterable[str]) -> dict[str, str]:
-    """Absolute to given path, a file that several patterns match only once."""
+    """Maps absolute to given paths: a file that several patterns match counts once."""
     return {identity(path): path for path in paths}
 
 
 def identity(path: str) -> str:
-    """What is equal of two names of a file: the absolute path, or the address as it is."""
+    """Returns the absolute path of a file, or its address: equal for two names of one file."""
     return str(path) if isinstance(path, RemoteFile) else os.path.abspath(path)
 
 
@@ -110,7 +110,6 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
 
 
 def _advice(pattern: str, ignored: Sequence[str]) -> str:
-    """What to do where no table is found."""
     if any(path.endswith(".json") for path in ignored):
         return "JSON is read as one object a line (.jsonl), which `jq -c '.[]'` makes of an array"
     if not is_remote(pattern) and os.path.isdir(pattern):
@@ -121,17 +120,16 @@ def _advice(pattern: str, ignored: Sequence[str]) -> str:
 
 
 def _without_stray(paths: Iterable[str]) -> Listing:
-    """The files of `paths` in order of their names, stray ones apart."""
     files = sorted(paths)
     stray = {path for path in files if _STRAY.search(os.path.basename(path))}
     return Listing(tuple(path for path in files if path not in stray), tuple(sorted(stray)))
 
 
 def _by_extension(listing: Listing, kind: str | None) -> Listing:
-    """Only the files with an extension of the kind's, where there are any."""
+    """Keeps the files with a suffix of the kind, if there are any."""
     groups = (EXTENSIONS.get(kind, ()),) if kind else EXTENSIONS.values()
     known = tuple(extension for group in groups for extension in group)
-    # Compressed data are refused by what they are, not passed over.
+    # Compressed data are refused by content, not ignored.
     plain = {path: _COMPRESSED.sub("", path.lower()) for path in listing.files}
     files = tuple(path for path in listing.files if plain[path].endswith(known))
     if not files:

@@ -1,12 +1,12 @@
-"""Where an ingest's files go: a folder that appears by one rename, or a prefix of an object store.
+"""Outputs of an ingest: a folder that appears by one rename, or a prefix of an object store.
 
-    with open_output("s3://bucket/shards") as output:   # the process that plans
-        with output.new_try() as folder:                # a worker, a task
+    with open_output("s3://bucket/shards") as output:   # the driver
+        with output.new_try() as folder:                # a worker, for each task
             ...                                         # write below the folder
-            output.take(folder)                         # whole files, under their final names
-        output.commit(manifest)                         # readers see all, or nothing
+            output.take(folder)                         # complete files, under their final names
+        output.commit(manifest)                         # readers see the whole output or nothing
 
-Nothing else is shared by workers and the process that plans. An output is picklable.
+The driver and the workers share nothing else. An output is picklable.
 """
 
 import os
@@ -24,31 +24,31 @@ from penstock.components.files.commit import attempt, beside, check_target
 from penstock.components.files.remote import normal_address
 from penstock.components.tfrecord.manifest import Manifest, write_manifest
 
-# What is there until the commit and gone afterwards.
+# Folder in an output that is removed at the commit.
 WORK_DIR = ".work"
 STORE_SCHEMES = ("s3", "gs")
 
 
 class Output(ABC):
-    """An output that is being written; names are relative, with slashes."""
+    """An output that is being written; names in it are relative, with slashes."""
 
     @abstractmethod
     def new_try(self) -> AbstractContextManager[Path]:
-        """A new, empty folder on this machine for one try at a task; it is gone afterwards."""
+        """Yields a new, empty folder on this machine for one attempt at a task."""
 
     @abstractmethod
     def take(self, folder: Path) -> None:
-        """Give each file below a try's folder its name in the output, whole.
+        """Moves each file below an attempt's folder to its name in the output, in one step each.
 
-        Two tries at a task give files of equal bytes; either stands.
+        Two attempts at a task give equal bytes; either may stand.
 
         Raises:
-            OSError: The output is gone, or there is no room; another try may succeed.
+            OSError: The output is gone or the disk is full; a retry may succeed.
         """
 
     @abstractmethod
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
-        """The bytes of a file that was taken, from `start` up to `end`."""
+        """Returns the bytes of a taken file, from `start` up to `end`."""
 
     @abstractmethod
     def has(self, name: str) -> bool:
@@ -56,23 +56,23 @@ class Output(ABC):
 
     @abstractmethod
     def move(self, name: str, to: str) -> None:
-        """Give a file that was taken another name, in the process that plans."""
+        """Renames a taken file; only the driver calls it."""
 
     @abstractmethod
     def commit(self, manifest: Manifest) -> None:
-        """Hold the files against the manifest, and write it as the last.
+        """Checks the sizes of shards against the manifest and writes it, as the last file.
 
         Raises:
-            DataError: A shard is not as its writer said, or another wrote here meanwhile.
+            DataError: A shard has another size, or another ingest wrote here meanwhile.
         """
 
 
 @contextmanager
 def open_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Output]:
-    """An output at a path or at an address; nothing stays of it without a `commit`.
+    """Yields an output at a path or an address; without a `commit` nothing of it remains.
 
     Raises:
-        UsageError: As of `check_output`, or another ingest is writing to the address.
+        UsageError: See `check_output`; or another ingest is writing to the address.
     """
     address = store_address(target)
     if address:
@@ -83,14 +83,14 @@ def open_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> I
     else:
         with attempt(target, overwrite=overwrite) as folder:
             (folder / WORK_DIR).mkdir()
-            yield LocalOutput(folder)
+            yield _LocalOutput(folder)
 
 
 @contextmanager
 def open_workspace(target: str | os.PathLike[str]) -> Iterator[Output]:
-    """What workers share with who plans before there is an output: beside a path, below an address.
+    """Yields a scratch folder shared by driver and workers: beside a path, or below an address.
 
-    Never committed, and gone afterwards; what the killed leave, the next ingest there removes.
+    It is never committed, and removed at the end; the next ingest removes that of a killed one.
     """
     address = store_address(target)
     if address:
@@ -101,15 +101,15 @@ def open_workspace(target: str | os.PathLike[str]) -> Iterator[Output]:
     else:
         with beside(Path(os.path.abspath(target))) as folder:
             (folder / WORK_DIR).mkdir()
-            yield LocalOutput(folder)
+            yield _LocalOutput(folder)
 
 
 def check_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Refuse an output that cannot be written, before work is done for it.
+    """Refuses an output that cannot be written, before any work is done.
 
     Raises:
-        UsageError: It holds something and `overwrite` is off, or what no ingest wrote; or nothing
-            is written to addresses of its scheme.
+        UsageError: It is not empty and `overwrite` is off, or it holds a file that Penstock did not
+            write; or the scheme of the address is not written to.
     """
     address = store_address(target)
     if address:
@@ -121,55 +121,49 @@ def check_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> 
 
 
 def store_address(target: str | os.PathLike[str]) -> str | None:
-    """An address of an object store as its client knows it, less a last slash; None of a path."""
+    """Returns the address of an object store without a final slash; None for a path."""
     address = os.fspath(target)
     return normal_address(address).rstrip("/") if scheme_of(address) in STORE_SCHEMES else None
 
 
 @dataclass(frozen=True)
-class LocalOutput(Output):
-    """The folder of an attempt (`commit.py`), seen by all workers under one path."""
+class _LocalOutput(Output):
+    """Folder of an attempt (`commit.py`), which all workers see under one path."""
 
     folder: Path
 
     @contextmanager
     def new_try(self) -> Iterator[Path]:
-        """See `Output`."""
         folder = self.folder / WORK_DIR / uuid.uuid4().hex
-        folder.mkdir()  # not its parents: a late try does not bring back an attempt that is over
+        folder.mkdir()  # not its parents: a late task must not recreate an attempt that is over
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def take(self, folder: Path) -> None:
-        """See `Output`."""
         for file in files_below(folder):
             name = file.relative_to(folder)
             for parent in reversed(name.parents[:-1]):
-                if parent.name != WORK_DIR:  # a late try does not bring it back
+                if parent.name != WORK_DIR:  # a late task must not recreate it
                     (self.folder / parent).mkdir(exist_ok=True)
             file.rename(self.folder / name)
 
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
-        """See `Output`."""
         with (self.folder / name).open("rb") as file:
             file.seek(start)
             return file.read(-1 if end is None else end - start)
 
     def has(self, name: str) -> bool:
-        """See `Output`."""
         return (self.folder / name).exists()
 
     def move(self, name: str, to: str) -> None:
-        """See `Output`."""
         (self.folder / to).parent.mkdir(exist_ok=True)
         (self.folder / name).rename(self.folder / to)
 
     def commit(self, manifest: Manifest) -> None:
-        """See `Output`."""
         over = self.folder / f"{WORK_DIR}-over"
-        (self.folder / WORK_DIR).rename(over)  # of two tries at a task one may still be writing
+        (self.folder / WORK_DIR).rename(over)  # a second attempt at a task may still be writing
         shutil.rmtree(over)
         check_sizes(self.folder, manifest, self._size)
         write_manifest(self.folder, manifest)
@@ -181,20 +175,17 @@ class LocalOutput(Output):
 
 
 def files_below(folder: Path) -> list[Path]:
-    """All files below a folder, in order."""
+    """Returns all files below a folder, sorted."""
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def check_sizes(place: object, manifest: Manifest, size_of: Callable[[str], int | None]) -> None:
-    """Refuse shards that are not as their writers said.
+    """Raises a DataError for the first shard whose size is not the manifest's.
 
     Args:
         place: The output, for messages.
-        manifest: What was written.
-        size_of: Bytes of a file by its name; None if it is not there.
-
-    Raises:
-        DataError: Names the first.
+        manifest: Manifest of the output.
+        size_of: Returns the size in bytes of a file by its name, or None if it is missing.
     """
     for shard in manifest.shards:
         size = size_of(shard.file)

@@ -1,8 +1,11 @@
-"""Files at addresses: `s3://`, `gs://`, `hdfs://`, `http(s)://`, found and listed.
+"""Listing of files at addresses: `s3://`, `gs://`, `hdfs://`, `http(s)://`.
 
-Flows in: an address, a folder of addresses or a glob. Flows out: `RemoteFile`s, which go wherever
-a path goes: `open_data` reads those of stores part by part (`remote_range.py`), and others, or for
-readers that want a path, as whole copies on the local disk (`spool.py`).
+In: an address, a folder of addresses or a glob. Out: `RemoteFile`s, which can be used wherever a
+path can: `open_data` reads those of stores in parts (`remote_range.py`), and others, or for readers
+that want a path, as copies on the local disk (`spool.py`).
+
+Every function that asks a server raises a DataError if the server does not answer or has nothing
+at the address, and a UsageError if the client for the scheme is not installed.
 """
 
 import os
@@ -14,10 +17,10 @@ from penstock.components.files.address import FILE_SCHEMES, check_no_secret, mas
 from penstock.components.files.remote_system import file_system
 from penstock.components.files.retry import LOGIN_ADVICE, NotThereError, retry_remote
 
-# What clients call what changes with the content, the surest first.
+# Clients' names for a value that changes with the content, the most reliable first.
 _VERSION_KEYS = ("generation", "ETag", "etag", "Last-Modified", "LastModified", "mtime")
-# Of these stores it changes whenever an object is written. The ETag of a web server is often no
-# more than size and time in seconds, and HDFS has only the time.
+# In these stores it changes whenever an object is written. The ETag of a web server is often only
+# size and time in seconds, and HDFS has only the time.
 _SURE_SCHEMES = ("s3", "gs")
 _WEB_SCHEMES = ("http", "https")
 
@@ -25,19 +28,18 @@ T = TypeVar("T")
 
 
 class RemoteFile(str):
-    """The address of a file, in the state in which it was listed.
+    """Address of a file, with its size and version when it was listed.
 
     Attributes:
-        size: Its size in bytes; None where the server does not say.
-        version: ETag, generation or time of change: what changes with the content; None where
-            the server says none of them.
+        size: Size in bytes; None if unknown.
+        version: ETag, generation or time of change; None if the server sends none of them.
     """
 
     size: int | None
     version: str | None
 
     def __new__(cls, address: str, size: int | None, version: str | None) -> "RemoteFile":
-        """See the class."""
+        """Creates the address of a file of a known size and version."""
         self = super().__new__(cls, address)
         self.size, self.version = size, version
         return self
@@ -47,15 +49,15 @@ class RemoteFile(str):
 
     @property
     def sure_version(self) -> str | None:
-        """The version where no two contents can have the same, else None."""
+        """The version if two contents cannot have the same one, else None."""
         return self.version if scheme_of(self) in _SURE_SCHEMES else None
 
 
 def is_remote(path: str) -> bool:
-    """Whether it is the address of files.
+    """Whether a path is an address of files.
 
     Raises:
-        UsageError: It is an address that no files are read from, or has a secret in it.
+        UsageError: The address has a scheme that is not read, or contains a secret.
     """
     scheme = scheme_of(path)
     if scheme is None or "://" not in path:  # a file may be called a::b.csv
@@ -71,23 +73,15 @@ def is_remote(path: str) -> bool:
 
 
 def is_read_in_parts(path: str) -> bool:
-    """Whether it is an address of a store that gives any part of a file, of a version only.
-
-    Raises:
-        UsageError: As of `is_remote`.
-    """
+    """Whether a path is an address of a store that serves parts of one version of a file."""
     return is_remote(path) and scheme_of(path) in _SURE_SCHEMES
 
 
 def find_files(pattern: str) -> tuple[list[RemoteFile], bool]:
-    """The files that an address means, by name, and whether it is that of one file.
+    """Returns the files at an address, sorted, and whether the address is that of one file.
 
     Args:
-        pattern: A file, a folder (not recursive) or a glob; of http(s) only a file.
-
-    Raises:
-        DataError: The server cannot be asked, or has no such thing.
-        UsageError: What reads it is not installed.
+        pattern: A file, a folder (not recursive) or a glob; with http(s) only a file.
     """
     pattern = normal_address(pattern)
     if has_glob(pattern):
@@ -106,42 +100,27 @@ def find_files(pattern: str) -> tuple[list[RemoteFile], bool]:
 
 
 def find_matches(pattern: str) -> list[RemoteFile]:
-    """The files that a glob gives, and all those below folders that it gives, by name.
-
-    Raises:
-        DataError: The server cannot be asked.
-        UsageError: What reads it is not installed.
-    """
+    """Returns the files that match a glob, and those below folders that match it, sorted."""
     pattern = normal_address(pattern)
     given = list(ask(pattern, "glob", detail=True).values())
     files = set(_files(pattern, given))
     walked: tuple[str, ...] = ()
     for folder in sorted(_address(pattern, i).rstrip("/") for i in given if i["type"] != "file"):
-        if not folder.startswith(walked):  # `**` gives also the folders in a folder that it gives
+        if not folder.startswith(walked):  # `**` also matches the folders in a folder
             walked = (*walked, f"{folder}/")
             files.update(find_below(folder))
     return sorted(files)
 
 
 def find_names(pattern: str) -> list[str]:
-    """The addresses of the files and folders that a glob gives, by name.
-
-    Raises:
-        DataError: The server cannot be asked.
-        UsageError: What reads it is not installed.
-    """
+    """Returns the addresses of the files and folders that match a glob, sorted."""
     pattern = normal_address(pattern)
     given = ask(pattern, "glob", detail=True).values()
     return sorted(_address(pattern, info).rstrip("/") for info in given)
 
 
 def list_folder(address: str) -> tuple[list[RemoteFile], list[str]]:
-    """The files of a folder, and the names of the folders in it.
-
-    Raises:
-        DataError: The server cannot be asked, or has no such thing, or it is a file.
-        UsageError: What reads it is not installed.
-    """
+    """Returns the files in a folder, and the names of its subfolders; DataError for a file."""
     address = normal_address(address)
     if ask(address, "info")["type"] != "directory":
         raise DataError(f"{address}: is a file, expected a folder")
@@ -151,23 +130,13 @@ def list_folder(address: str) -> tuple[list[RemoteFile], list[str]]:
 
 
 def find_below(folder: str) -> list[RemoteFile]:
-    """All files below a folder, by name.
-
-    Raises:
-        DataError: The server cannot be asked.
-        UsageError: What reads it is not installed.
-    """
+    """Returns all files below a folder, sorted."""
     folder = normal_address(folder)
     return _files(folder, ask(folder, "find", detail=True).values())
 
 
 def remote_file(address: str) -> RemoteFile:
-    """The file at an address, in its present state.
-
-    Raises:
-        DataError: The server cannot be asked, or has no such file.
-        UsageError: What reads it is not installed.
-    """
+    """Returns the file at an address, in its present version."""
     files, is_one = find_files(address)
     if not is_one:
         raise DataError(f"{address}: is not one file, expected one")
@@ -175,11 +144,7 @@ def remote_file(address: str) -> RemoteFile:
 
 
 def require_unchanged(file: RemoteFile) -> None:
-    """Refuse a file that is in another state than when it was listed.
-
-    Raises:
-        DataError: It is; says both states. Or it cannot be asked for.
-    """
+    """Raises a DataError, naming both versions, if a file has changed since it was listed."""
     now = _file(file, ask(file, "info"))
     if (now.size, now.version) != (file.size, file.version):
         raise DataError(
@@ -189,22 +154,17 @@ def require_unchanged(file: RemoteFile) -> None:
 
 
 def has_glob(pattern: str) -> bool:
-    """Whether it stands for several files; in http a question mark begins a query."""
+    """Whether an address is a glob; in http a question mark begins a query."""
     return scheme_of(pattern) not in _WEB_SCHEMES and any(c in pattern for c in "*?[")
 
 
 def normal_address(address: str) -> str:
-    """The address with its scheme as the clients know it."""
+    """Returns the address with the scheme's name that clients use (`s3` for `s3a`)."""
     return f"{scheme_of(address)}://{address.partition('://')[2]}"
 
 
 def ask(address: str, method: str, *arguments: Any, **named: Any) -> Any:
-    """What the fsspec file system says to a call with an address.
-
-    Raises:
-        DataError: The server cannot be asked, or has no such thing.
-        UsageError: What reads it is not installed.
-    """
+    """Calls a method of the fsspec file system with an address, with retries."""
     call: Callable[..., Any] = getattr(file_system(address), method)
     return retry_remote(address, lambda: call(str(address), *arguments, **named))
 
@@ -213,16 +173,16 @@ def _files(pattern: str, infos: Iterable[dict[str, Any]]) -> list[RemoteFile]:
     found = [
         _file(_address(pattern, info), info)
         for info in infos
-        # A marker of a folder is an object of no bytes whose name ends in a slash.
+        # An empty object whose name ends in a slash marks a folder.
         if info["type"] == "file" and not info["name"].endswith("/")
     ]
     return sorted(found)
 
 
 def _address(pattern: str, info: dict[str, Any]) -> str:
-    """Where something is that was found by `pattern`."""
+    """Address of an entry that was found by `pattern`."""
     scheme, _, rest = pattern.partition("://")
-    # Clients leave out of a name what chose them: of hdfs that is also the name node.
+    # Clients leave the scheme out of a name, and in hdfs the name node as well.
     place = rest.partition("/")[0] if scheme == "hdfs" else ""
     return f"{scheme}://{place}{file_system(pattern)._strip_protocol(info['name'])}"
 
@@ -233,7 +193,7 @@ def _file(address: str, info: dict[str, Any]) -> RemoteFile:
 
 
 def _refuse_page(address: str, info: dict[str, Any]) -> None:
-    """Refuse what a person is shown instead of the data: a login, an index, an error."""
+    """Refuses a page that is served instead of the data: a login, an index, an error."""
     name = address.partition("?")[0].lower()
     if info.get("mimetype") == "text/html" and not name.endswith((".html", ".htm")):
         raise DataError(

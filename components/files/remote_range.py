@@ -1,4 +1,4 @@
-"""Parts of a remote file, all of the version that was listed, and a file to read made of them."""
+"""Parts of a remote file in the version that was listed, and a readable file made of them."""
 
 import io
 from functools import partial
@@ -11,24 +11,24 @@ from penstock.components.files.remote_system import file_system
 from penstock.components.files.retry import PRECONDITION_FAILED, retry_remote, status_of
 from penstock.components.tfrecord.sharding import MIB
 
-# What is asked for at a time. Each request costs a round trip, each failed one is repeated whole.
+# Bytes of one request. Each costs a round trip, and a failed one is repeated from its beginning.
 BLOCK_BYTES = 8 * MIB
-# Read ahead of what is asked for: a Parquet file's small columns lie side by side.
+# Read-ahead: the small columns of a Parquet file lie side by side.
 _AHEAD_BYTES = MIB
-# Another version by now, or one that is shorter.
+# Statuses of a file that has another version by now, or a shorter one.
 _CHANGED = (PRECONDITION_FAILED, 416)
 
 
 def open_parts(file: RemoteFile) -> io.BufferedReader:
-    """A file of a store that pins versions (`RemoteFile.sure_version`), read part by part."""
+    """Opens a file of a store that pins versions (`RemoteFile.sure_version`), read in parts."""
     return io.BufferedReader(_Parts(file), min(_AHEAD_BYTES, max(1, file.size or 0)))
 
 
 def read_part(file: RemoteFile, start: int, end: int) -> bytes:
-    """The bytes of a file from `start` up to `end`.
+    """Returns the bytes of a file from `start` up to `end`.
 
     Raises:
-        DataError: They cannot be read, or the file is in another state than when it was listed.
+        DataError: They cannot be read, or the file has changed since it was listed.
     """
     return retry_remote(file, partial(_read_once, file, start, end))
 
@@ -75,10 +75,10 @@ def _read_once(file: RemoteFile, start: int, end: int) -> bytes:
 
 
 def _get(file: RemoteFile, start: int, end: int) -> bytes:
-    """One request, within the deadline; libhdfs has one of its own."""
+    """Makes one request within the deadline; libhdfs has its own."""
     system = file_system(file)
     if not system.async_impl:
-        # Without it fsspec opens a stream for a part that begins at 0, and asks that where it is.
+        # Without `seekable` fsspec opens a stream for a part from 0 and calls its tell().
         return bytes(system.cat_file(str(file), start=start, end=end, seekable=True))
     from fsspec.asyn import sync
 
@@ -89,7 +89,7 @@ def _get(file: RemoteFile, start: int, end: int) -> bytes:
 
 async def _get_s3(system: Any, file: RemoteFile, part: str) -> bytes:
     bucket, key, _ = system.split_path(str(file))
-    # s3fs's own way to read a part has no place for the condition.
+    # s3fs's own method for a part does not take the condition.
     answer = await system._call_s3(
         "get_object", Bucket=bucket, Key=key, Range=part, IfMatch=file.version, **system.req_kw
     )

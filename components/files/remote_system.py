@@ -1,6 +1,6 @@
-"""The fsspec file system that reads an address: made once a process, its own retries off.
+"""fsspec file systems, one a scheme and process, with their own retries turned off.
 
-Credentials are the provider's own: its environment variables, files and metadata servers.
+Credentials come from the provider's own environment variables, files and metadata servers.
 """
 
 import os
@@ -10,7 +10,7 @@ from typing import Any
 from penstock.components.errors import UsageError
 from penstock.components.files.address import scheme_of
 
-# An answer, or a block of one, that takes longer is asked for again. Of 8 MiB that is a stall:
+# An answer, or a block of one, that takes longer is requested again. For 8 MiB that is a stall:
 # slower than 140 kB/s.
 DEADLINE_SECONDS = 60.0
 _CONNECT_SECONDS = 10.0
@@ -18,10 +18,10 @@ _EXTRAS = {"s3": "s3", "gs": "gcs", "http": "https", "https": "https"}
 
 
 def file_system(address: str) -> Any:
-    """The `fsspec.AbstractFileSystem` of an address; it keeps no listing.
+    """Returns the `fsspec.AbstractFileSystem` of an address, without a cache of listings.
 
     Raises:
-        UsageError: What it needs is not installed.
+        UsageError: Its client is not installed.
     """
     scheme = str(scheme_of(address))
     place = address.partition("://")[2].partition("/")[0] if scheme == "hdfs" else ""
@@ -49,8 +49,8 @@ def _make(scheme: str, place: str, process: int) -> Any:
     options: dict[str, Any] = {"skip_instance_cache": True, "use_listings_cache": False}
     options |= _client_options(scheme, place)
     if scheme == "gs":
-        # By its registered name gcsfs asks Google's gRPC for each bucket's layout first, which
-        # needs a right of its own and no emulator answers.
+        # By its registered name gcsfs first asks Google's gRPC for the layout of each bucket, which
+        # needs another permission and is answered by no emulator.
         from gcsfs.core import GCSFileSystem
 
         system = GCSFileSystem(**options)
@@ -61,8 +61,8 @@ def _make(scheme: str, place: str, process: int) -> Any:
 
 
 def _try_once(system: Any) -> None:
-    """Let a client try nothing again by itself: `retry_remote` does, and says so."""
-    system.retries = 1  # s3fs: the tries of each call
+    """Turns the client's retries off: `retry_remote` retries, and logs it."""
+    system.retries = 1  # s3fs: tries of each call
     request = getattr(type(system), "_request", None)  # gcsfs: six tries, tracebacks in the log
     once = getattr(request, "__wrapped__", None)
     if once is not None:

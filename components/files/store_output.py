@@ -1,12 +1,12 @@
-"""An output on an object store: whole shards under their final names, the manifest put last.
+"""Output on an object store: complete shards under their final names, the manifest put last.
 
-    out/Split-train/data_tfrecord-00000-of-00008   put if no other object has the name
-    out/.work/claim-00001                          whose turn it is to write here
-    out/manifest.json                              the commit, put likewise
+    out/Split-train/data_tfrecord-00000-of-00008   put if no object has the name
+    out/.work/claim-00001                          the process that may write here
+    out/manifest.json                              the commit, put in the same way
 
-All that excludes others is such a conditional put (S3's `If-None-Match: *`, Google's
-`ifGenerationMatch=0`), and all clocks are this process's own: a claim is written anew every ten
-seconds, and one that nobody has written anew for a minute belongs to a dead process.
+Exclusion rests on the conditional put alone (S3's `If-None-Match: *`, Google's
+`ifGenerationMatch=0`), and times are measured by this process's own clock: a writer renews its
+claim every ten seconds, and a claim that has not changed for a minute belongs to a dead process.
 """
 
 import itertools
@@ -46,13 +46,13 @@ _LEFT_OVER = re.compile(
 
 
 @dataclass(frozen=True)
-class StoreOutput(Output):
-    """An output below an address.
+class _StoreOutput(Output):
+    """Output below an address.
 
     Attributes:
-        address: Without a slash at its end.
-        claim: Name of the claim of the process that plans.
-        writer: What the claim begins with, of this writer alone.
+        address: Address without a final slash.
+        claim: Name of the driver's claim.
+        writer: First bytes of the claim, unique to this writer.
     """
 
     address: str
@@ -61,38 +61,32 @@ class StoreOutput(Output):
 
     @contextmanager
     def new_try(self) -> Iterator[Path]:
-        """See `Output`."""
         with tempfile.TemporaryDirectory(prefix="penstock-try-") as folder:
             yield Path(folder)
 
     def take(self, folder: Path) -> None:
-        """See `Output`."""
         for file in files_below(folder):
             create(f"{self.address}/{file.relative_to(folder).as_posix()}", file)
             file.unlink()
 
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
-        """See `Output`."""
         data: bytes = ask(f"{self.address}/{name}", "cat_file", start=start or None, end=end)
         return data
 
     def has(self, name: str) -> bool:
-        """See `Output`."""
         return bool(ask(f"{self.address}/{name}", "exists"))
 
     def move(self, name: str, to: str) -> None:
-        """See `Output`: copied by the server; what is left goes with the other work."""
         ask(f"{self.address}/{name}", "cp_file", f"{self.address}/{to}")
 
     def commit(self, manifest: Manifest) -> None:
-        """See `Output`."""
         names = _names(self.address)
         sizes = {name: file.size or 0 for name, file in names.items()}
         check_sizes(self.address, manifest, sizes.get)
         if not self.has_claim(names):
             raise DataError(f"{self.address}: another ingest took over here; start again")
         listed = {shard.file for shard in manifest.shards}
-        for name, file in names.items():  # of tries of an ingest that was here before
+        for name, file in names.items():  # left by an earlier ingest
             if split_of(name) is not None and name not in listed:
                 ask(file, "rm_file")
         with self.new_try() as folder:
@@ -100,17 +94,17 @@ class StoreOutput(Output):
             self.take(folder)
 
     def has_claim(self, names: dict[str, RemoteFile]) -> bool:
-        """Whether it is still this writer's turn, where these files are there."""
+        """Whether this writer still holds the newest claim among these files."""
         is_last = _last_claim(names) == self.claim
         return is_last and self.read(self.claim, 0, len(self.writer)) == self.writer
 
 
 def check_prefix(address: str, *, overwrite: bool) -> dict[str, RemoteFile]:
-    """What is below an address that may be written to, by name.
+    """Returns the files below an address that may be written to, by name.
 
     Raises:
-        DataError: The server cannot be asked.
-        UsageError: There is an output and `overwrite` is off, or what no ingest wrote.
+        DataError: The server does not answer.
+        UsageError: There is an output and `overwrite` is off, or a file that no ingest wrote.
     """
     check_no_secret(address, LOGIN_ADVICE)
     if not address.partition("://")[2].partition("/")[2]:
@@ -145,13 +139,13 @@ def _read_manifest(address: str) -> Manifest:
 
 
 @contextmanager
-def open_store(address: str, *, overwrite: bool) -> Iterator[StoreOutput]:
-    """Claim an address, clear it of what a dead ingest left, and give the claim back at the end.
+def open_store(address: str, *, overwrite: bool) -> Iterator[_StoreOutput]:
+    """Claims an address, removes what a dead ingest left there, and releases the claim at the end.
 
-    Readers of an output that is overwritten see none until the new one is committed.
+    While an output is overwritten, readers see no output until the new one is committed.
 
     Raises:
-        UsageError: As of `check_prefix`, or another ingest is writing there.
+        UsageError: See `check_prefix`; or another ingest is writing there.
     """
     names = check_prefix(address, overwrite=overwrite)
     output = _claim(address, names)
@@ -159,14 +153,14 @@ def open_store(address: str, *, overwrite: bool) -> Iterator[StoreOutput]:
     renewing = threading.Thread(target=_renew, args=(output, over), daemon=True)
     renewing.start()
     try:
-        check_prefix(address, overwrite=overwrite)  # another may have finished meanwhile
-        _clear(output, MANIFEST_NAME)  # first: what it lists goes next
+        check_prefix(address, overwrite=overwrite)  # another ingest may have finished meanwhile
+        _clear(output, MANIFEST_NAME)  # before the files that it lists
         _clear(output)
         yield output
     finally:
         over.set()
         renewing.join()
-        with suppress(PenstockError):  # what is left is cleared by the next ingest
+        with suppress(PenstockError):  # the next ingest removes what is left
             names = _names(address)
             if output.has_claim(names):
                 _clear(output, *([WORK_DIR] if MANIFEST_NAME in names else []))
@@ -174,9 +168,9 @@ def open_store(address: str, *, overwrite: bool) -> Iterator[StoreOutput]:
 
 
 @contextmanager
-def open_store_workspace(address: str) -> Iterator[StoreOutput]:
-    """A prefix of its own below an address, without a claim; gone afterwards."""
-    work = StoreOutput(f"{address}/{WORK_DIR}/{uuid.uuid4().hex}", "", b"")
+def open_store_workspace(address: str) -> Iterator[_StoreOutput]:
+    """Yields a new prefix below an address, without a claim; it is removed at the end."""
+    work = _StoreOutput(f"{address}/{WORK_DIR}/{uuid.uuid4().hex}", "", b"")
     try:
         yield work
     finally:
@@ -185,16 +179,16 @@ def open_store_workspace(address: str) -> Iterator[StoreOutput]:
 
 
 def create(address: str, file: Path) -> None:
-    """Put a file under a name that nothing else has.
+    """Puts a file under a new name.
 
     Raises:
-        DataError: Something else stands there, or the server refuses.
+        DataError: An object of other content has the name, or the server refuses.
     """
     try:
         put = file_system(address).put_file
         retry_remote(address, lambda: put(str(file), address, mode="create"), "written")
     except FileExistsError as error:
-        # Of a try whose answer was lost, or of another try at the same task.
+        # Put by a request whose answer was lost, or by another attempt at the same task.
         if not _is_equal(address, file):
             raise DataError(f"{address}: another ingest wrote this meanwhile") from error
 
@@ -220,17 +214,17 @@ def _last_claim(names: dict[str, RemoteFile]) -> str | None:
     return max((name for name in names if name.startswith(_CLAIM)), default=None)
 
 
-def _claim(address: str, names: dict[str, RemoteFile]) -> StoreOutput:
-    """Take the turn to write; of several processes that try one does.
+def _claim(address: str, names: dict[str, RemoteFile]) -> _StoreOutput:
+    """Claims an address; exactly one of several processes succeeds.
 
     Raises:
-        UsageError: Another has it, and is alive.
+        UsageError: Another process holds a claim, and is alive.
     """
     last = _last_claim(names)
     if last is not None:
         _wait_until_dead(names[last])
     name = f"{_CLAIM}{1 + int(last.removeprefix(_CLAIM)) if last else 1:05d}"
-    output = StoreOutput(address, name, uuid.uuid4().bytes)
+    output = _StoreOutput(address, name, uuid.uuid4().bytes)
     with tempfile.NamedTemporaryFile(buffering=0) as mark:
         mark.write(output.writer)
         try:
@@ -264,19 +258,19 @@ def _occupied(address: str) -> UsageError:
     )
 
 
-def _renew(output: StoreOutput, over: threading.Event) -> None:
+def _renew(output: _StoreOutput, over: threading.Event) -> None:
     for count in itertools.count():
         if over.wait(RENEW_SECONDS):
             return
-        with suppress(PenstockError):  # tried again; if it never succeeds the commit is refused
+        with suppress(PenstockError):  # retried; if it never succeeds the commit is refused
             if output.read(output.claim, 0, len(output.writer)) != output.writer:
                 return
             address = f"{output.address}/{output.claim}"
             ask(address, "pipe_file", output.writer + b"%d" % count)
 
 
-def _clear(output: StoreOutput, *only: str) -> None:
-    """Remove what is there but the claim; only what begins so, where that is given."""
+def _clear(output: _StoreOutput, *only: str) -> None:
+    """Removes everything but the claim, or only names that begin with one of `only`."""
     for name, file in _names(output.address).items():
         if name != output.claim and name.startswith(only or ("",)):
             with suppress(NotThereError):

@@ -1,4 +1,4 @@
-"""TFRecord files: sharding, encoding, writing, the manifest, and a doctor for any of them.
+"""TFRecord files: sharding, encoding, writing, reading, the manifest.
 
-Imports no TFX and no Beam; only `features` and what needs a tensor import TensorFlow.
+Imports no TFX and no Beam, and TensorFlow only in `feature_spec`.
 """

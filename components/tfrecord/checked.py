@@ -1,13 +1,12 @@
-"""Shards held against their manifest before they are read: the one check of every reader.
+"""The check of shards against their manifest that every reader makes before it reads.
 
-In: a folder of Examples, a split's folder, a shard or a pattern of shards. Out: the manifest that
-speaks for it, once what is there is what the manifest lists: every shard is there with the size
-and the digest that it says, and nothing else lies in the splits.
+In: a folder of Examples, a split's folder, a shard or a pattern of shards. Out: its manifest, once
+every shard that it lists has the listed size and digest, and the splits hold nothing else.
 
-A digest costs 0.8 ms a MiB, so it is computed once for each state of a file: `.digests.json`
-beside the manifest keeps it by inode, size, mtime and ctime. No write, rename or `touch` leaves
-a file's ctime as it was; a file changed within the clock's last tick could, so only one that has
-been left alone for some seconds is remembered.
+A digest costs 0.8 ms a MiB, so it is computed once for each state of a file: `.digests.json` beside
+the manifest stores it by inode, size, mtime and ctime. Every write, rename or `touch` changes the
+ctime, except within one tick of the clock; so only digests of files that have not changed for some
+seconds are stored.
 """
 
 import fnmatch
@@ -46,13 +45,13 @@ _State = list[int]
 
 @dataclass(frozen=True)
 class Scope:
-    """The part of a manifest's shards that a path means.
+    """Shards of a manifest that a path selects.
 
     Attributes:
-        root: The manifest's folder.
+        root: Folder of the manifest.
         manifest: The manifest.
-        shards: Its shards that the path means, whether they are there or not.
-        leftovers: Files that the path means and the manifest does not list.
+        shards: Selected shards, present or not.
+        leftovers: Selected files that the manifest does not list.
     """
 
     root: Path
@@ -62,13 +61,13 @@ class Scope:
 
 
 def checked_manifest(folder: str | os.PathLike[str]) -> Manifest:
-    """The manifest of a folder of Examples, its shards held against it.
+    """Returns the manifest of a folder of Examples after a check of its shards.
 
-    For readers that open what the manifest lists: what else lies there is nothing to them. Of
-    shards on an object store, whose every byte would be fetched, only the sizes are compared.
+    For readers that open only what the manifest lists; other files there are ignored. On an object
+    store only sizes are compared: a digest would fetch every byte.
 
     Raises:
-        DataError: There is no manifest, it is damaged, or a shard differs; names the first.
+        DataError: The manifest is missing or damaged, or a shard differs; names the first.
     """
     if "://" in os.fspath(folder):
         return _checked_remote(os.fspath(folder))
@@ -79,14 +78,14 @@ def checked_manifest(folder: str | os.PathLike[str]) -> Manifest:
 
 
 def check_folder(folder: str, manifest_sha256: str = "") -> None:
-    """Hold a folder of Examples against its manifest, for readers that take all that lies there.
+    """Checks a folder of Examples against its manifest, for readers that read every file there.
 
     Args:
-        folder: Any folder; nothing is known of one without a manifest.
-        manifest_sha256: Digest of the manifest that was written there; empty where none is known.
+        folder: Any folder; one without a manifest passes.
+        manifest_sha256: Digest of the manifest that was written there; empty if unknown.
 
     Raises:
-        DataError: The manifest is gone, another or damaged, or the folder differs from it; names
+        DataError: The manifest is missing, altered or damaged, or the folder differs from it; names
             the first shard.
     """
     if manifest_sha256:
@@ -106,9 +105,10 @@ def _check_manifest(path: str, sha256: str) -> None:
 
 
 def check_listed(path: str | os.PathLike[str]) -> bool:
-    """Hold what a path means against the manifests that speak for it; says whether there is one.
+    """Checks the shards that a path selects; returns whether any manifest lists them.
 
-    A path is a folder, a split's folder, a shard, or a pattern of shards.
+    Args:
+        path: A folder, a split's folder, a shard, or a pattern of shards.
 
     Raises:
         DataError: A manifest is damaged, or a shard differs from it; names the first.
@@ -120,12 +120,12 @@ def check_listed(path: str | os.PathLike[str]) -> bool:
 
 
 def find_scopes(path: str | os.PathLike[str]) -> list[Scope]:
-    """What manifests say of a path: a scope for each of them; none where none speaks for it."""
+    """Returns the scope of each manifest that covers a path."""
     name = os.fspath(path)
     recover(name)
     if glob.has_magic(name) and not os.path.lexists(name):
         folders = {Path(match).parent for match in glob.glob(name, recursive=True)}
-        # Of a split whose shards are all gone nothing matches, but its folder does.
+        # Nothing matches in a split that has lost all its shards, but its folder does.
         folders |= {Path(folder) for folder in glob.glob(os.path.dirname(name), recursive=True)}
         pattern = os.path.basename(name)
         return _merged(scope for f in sorted(folders) if (scope := _scope_of(f, pattern)))
@@ -138,13 +138,13 @@ def find_scopes(path: str | os.PathLike[str]) -> list[Scope]:
 
 
 def check_scope(scope: Scope) -> None:
-    """Refuse shards that are not as the manifest says: a DataError names the first."""
+    """Raises a DataError for the first shard that differs from the manifest."""
     for fault in shard_faults(scope):
         raise DataError(fault)
 
 
 def shard_faults(scope: Scope, *, digests: bool = True) -> Iterator[str]:
-    """A line for each shard that is not as the manifest says; without `digests` by size alone."""
+    """Yields a line for each shard that differs in size, or if asked for in digest."""
     whole = []
     for shard in scope.shards:
         path = scope.root / shard.file
@@ -173,19 +173,19 @@ def _digest_faults(root: Path, shards: Iterable[Shard]) -> Iterator[str]:
 
 
 class _Digests:
-    """The digests of the shards of a folder, computed where none is known of a shard's state."""
+    """Digests of the shards in a folder, computed unless stored for a shard's state."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._known: dict[str, tuple[_State, str]] = {}
         self._is_new = False
-        # A cache: where it cannot be used, digests are computed.
+        # Without a readable cache, digests are computed.
         with suppress(OSError, ValueError, AttributeError, TypeError):
             known = json.loads((root / DIGESTS_NAME).read_text(encoding="utf-8"))
             self._known = {file: (state, digest) for file, (state, digest) in known.items()}
 
     def of(self, file: str) -> str:
-        """The sha256 of a file's bytes, hex; DataError if it cannot be read."""
+        """Returns the sha256 (hex) of a file; DataError if it cannot be read."""
         path = self._root / file
         try:
             with path.open("rb", buffering=0) as content:
@@ -206,7 +206,7 @@ class _Digests:
         return digest.hexdigest()
 
     def keep(self) -> None:
-        """Write down what was computed, where the folder may be written to."""
+        """Stores the computed digests, if the folder is writable."""
         if not self._is_new:
             return
         temporary = self._root / f".{DIGESTS_NAME}.{uuid.uuid4().hex}"
@@ -216,7 +216,7 @@ class _Digests:
 
 
 def _remote() -> Any:
-    """TensorFlow's file systems; it takes seconds to import."""
+    """TensorFlow's file systems; the import takes seconds."""
     import tensorflow as tf
 
     return tf.io.gfile
@@ -228,7 +228,7 @@ def _checked_remote(folder: str) -> Manifest:
     try:
         with gfile.GFile(path) as file:
             manifest = Manifest.from_json(file.read(), path)
-    except Exception as error:  # those of tf.errors, which only TensorFlow can name
+    except Exception as error:  # classes of tf.errors, known only after its import
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path}: cannot be read ({one_line(error)})") from error
@@ -242,17 +242,17 @@ def _checked_remote(folder: str) -> Manifest:
 
 
 def missing(place: object, shard: Shard) -> str:
-    """What to tell of a shard that is not there."""
+    """Returns the message about a missing shard."""
     return f"{place}: shard is missing; the manifest lists it with {shard.rows:,} rows"
 
 
 def leftover(file: Path) -> str:
-    """What to tell of a file among the shards that the manifest does not list."""
+    """Returns the message about a file among the shards that the manifest does not list."""
     return f"{file}: not listed in the manifest, but readers would take it for a shard; remove it"
 
 
 def altered(place: object, digest: str, shard: Shard) -> str:
-    """What to tell of a shard whose content has another sha256 (hex)."""
+    """Returns the message about a shard whose content has another sha256 (hex)."""
     return (
         f"{place}: sha256 {digest[:16]}..., the manifest says {shard.sha256[:16]}...; "
         "the content was altered, write it again"
@@ -272,7 +272,7 @@ def _state(file: int) -> _State:
 
 
 def _scope_of(folder: Path, pattern: str, *, named: bool = False) -> Scope | None:
-    """What the manifest of an artifact, or of a split in it, says; None where there is none."""
+    """Scope of a folder with a manifest, or of a split in it; None without a manifest."""
     if not named and (folder / MANIFEST_NAME).is_file():
         root = folder
     elif folder.name.startswith(split_dir("")) and (folder.parent / MANIFEST_NAME).is_file():
@@ -297,7 +297,7 @@ def _scope_of(folder: Path, pattern: str, *, named: bool = False) -> Scope | Non
 
 
 def _merged(scopes: Iterable[Scope]) -> list[Scope]:
-    """Scopes of one manifest as one."""
+    """Joins scopes that have the same manifest."""
     merged: dict[Path, Scope] = {}
     for scope in scopes:
         if known := merged.get(scope.root):

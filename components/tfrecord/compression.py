@@ -1,6 +1,6 @@
-"""The bytes inside a file, decompressed as they are read: a file in, chunks of bytes out.
+"""Streaming decompression: a file in, chunks of its uncompressed bytes out.
 
-What a file is compressed with is decided by its content, never by its name.
+The compression is decided by the content of a file, not by its name.
 """
 
 import itertools
@@ -18,20 +18,20 @@ _WBITS = {"GZIP": 16 + zlib.MAX_WBITS, "ZLIB": zlib.MAX_WBITS}
 
 
 class DamagedStreamError(Exception):
-    """Compressed data that does not decompress; says how, the caller knows where."""
+    """Compressed data that does not decompress; the caller adds the file and the position."""
 
 
 class Readable(Protocol):
-    """What is read of a file."""
+    """A stream of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes; none at its end."""
+        """Reads at most `size` bytes; empty at the end."""
         ...
 
 
 def compression_of(head: bytes) -> str:
-    """`""`, `"GZIP"` or `"ZLIB"`, as TensorFlow spells them, from a file's first 12 bytes."""
-    # The length of a record of 559,903 bytes begins with GZIP's magic, but has its checksum.
+    """Returns `""`, `"GZIP"` or `"ZLIB"`, TensorFlow's names, for a file's first 12 bytes."""
+    # The length of a record of 559,903 bytes begins with GZIP's magic, but its checksum is right.
     stored = int.from_bytes(head[8:HEADER_BYTES], "little")
     if len(head) >= HEADER_BYTES and masked_crc(head[:8]) == stored:
         return ""
@@ -43,19 +43,22 @@ def compression_of(head: bytes) -> str:
 
 
 def read_chunks(file: Readable, head: bytes, compression: str) -> Iterator[bytes]:
-    """The content of a file in chunks of at most about 1 MiB, none of them empty.
+    """Yields the uncompressed content of a file in nonempty chunks of at most about 1 MiB.
 
-    `head` was read from the file before, and `compression_of` made `compression` of it.
+    Args:
+        file: The file, after `head` was read from it.
+        head: Its first bytes.
+        compression: Result of `compression_of(head)`.
 
     Raises:
-        DamagedStreamError: It is cut or does not decompress; what came before was yielded.
+        DamagedStreamError: The data is cut or does not decompress; its good part was yielded.
     """
     raw = itertools.chain([head] if head else [], iter(lambda: file.read(CHUNK_BYTES), b""))
     return _inflate(raw, compression) if compression else raw
 
 
 def _inflate(raw: Iterator[bytes], compression: str) -> Iterator[bytes]:
-    """Decompress members that follow one another, as `cat a.gz b.gz` makes them."""
+    """Decompresses concatenated members, such as the output of `cat a.gz b.gz`."""
     decoder = zlib.decompressobj(_WBITS[compression])
     for chunk in raw:
         data = chunk

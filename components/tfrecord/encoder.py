@@ -1,10 +1,10 @@
 """Arrow record batches in, serialized `tf.train.Example`s out, a column at a time.
 
-Writes the bytes that protobuf 3 writes deterministically, map entries sorted by key (protobuf 6
-has 'aa' before 'a'), so equal rows give equal bytes, equal splits and equal digests on every run
-and in both version sets; the encoder in tfx_bsl orders a row's features anew on every call and
-takes three times the CPU (benchmarks/ingest.py). Rows are never Python objects: each column
-becomes Arrow arrays of encoded pieces, and Arrow's C++ joins the pieces row by row.
+The bytes are those of protobuf 3's deterministic serialization, map entries sorted by key (protobuf
+6 has 'aa' before 'a'), so equal rows give equal bytes, splits and digests on every run and in both
+version sets; the encoder in tfx_bsl changes the order of features on every call and takes three
+times the CPU (benchmarks/ingest.py). Rows are never Python objects: each column becomes Arrow
+arrays of encoded pieces, and Arrow's C++ joins the pieces row by row.
 
 Wire format, from tensorflow/core/example/{example,feature}.proto (tags in hex):
 
@@ -18,7 +18,7 @@ Wire format, from tensorflow/core/example/{example,feature}.proto (tags in hex):
     FeatureLists    = (0A len (0A len key, 12 len FeatureList)) for each key
     FeatureList     = (0A len Feature) for each step
 
-A null is a Feature that is nothing: TFDV counts it as missing, which an empty list is not.
+A null is an empty Feature: TFDV counts it as missing, but not an empty list.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -39,7 +39,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 def encode_examples(batch: pa.RecordBatch) -> pa.BinaryArray:
-    """Encode the rows of a batch.
+    """Encodes the rows of a batch as Examples.
 
     Args:
         batch: Columns of int64, float32, binary, or lists of these. A null is a feature
@@ -55,11 +55,11 @@ def encode_examples(batch: pa.RecordBatch) -> pa.BinaryArray:
 
 
 def encode_sequences(batch: pa.RecordBatch, feature_lists: Container[str]) -> pa.BinaryArray:
-    """Encode the rows of a batch as SequenceExamples.
+    """Encodes the rows of a batch as SequenceExamples.
 
     Args:
-        batch: As for `encode_examples`; columns of steps are lists of these types, so lists of
-            lists where a step has several values. A null one is a sequence of no steps.
+        batch: Columns as in `encode_examples`; a column of steps is a list of these types, so a
+            list of lists if a step has several values. A null is a sequence without steps.
         feature_lists: Names of the columns of steps; the others are the context.
 
     Returns:
@@ -77,15 +77,15 @@ def encode_sequences(batch: pa.RecordBatch, feature_lists: Container[str]) -> pa
 
 
 def encode_in_pieces(batch: pa.RecordBatch, apart: Container[str]) -> list[pa.BinaryArray]:
-    """Encode the rows of a batch without a copy of some columns' values.
+    """Encodes the rows of a batch without copying the values of some columns.
 
     Args:
-        batch: As for `encode_examples`.
-        apart: Names of binary columns whose values are to be pieces of their own.
+        batch: Columns as in `encode_examples`.
+        apart: Names of binary columns whose values become pieces of their own.
 
     Returns:
-        Arrays, no nulls, whose values, those of a row one after the other, are the Examples. Those
-        of a column set apart are its own where it has no nulls.
+        Arrays, no nulls; the concatenated values of a row are its Example. The piece of a column
+        set apart is the column itself if it has no nulls.
     """
     columns = zip(batch.schema.names, batch.columns, strict=True)
     pieces: list[pa.BinaryArray] = []
@@ -107,7 +107,7 @@ def encode_in_pieces(batch: pa.RecordBatch, apart: Container[str]) -> list[pa.Bi
 
 
 def encode_features(column: pa.Array) -> pa.BinaryArray:
-    """Each value of a column as a serialized `tf.train.Feature`; empty where it is null."""
+    """Returns each value of a column as a serialized `tf.train.Feature`; empty for a null."""
     payload, head = _feature(column)
     heads = _by_length(_lengths(payload), head)
     if column.null_count:
@@ -116,7 +116,7 @@ def encode_features(column: pa.Array) -> pa.BinaryArray:
 
 
 def _map_entry(name: str, column: pa.Array) -> tuple[Part, pa.BinaryArray]:
-    """The two pieces whose join is the column's map entry: all up to the values, the values."""
+    """The column's map entry in two pieces: everything before the values, and the values."""
     try:
         payload, feature_head = _feature(column)
     except TypeError as error:
@@ -131,19 +131,19 @@ def _map_entry(name: str, column: pa.Array) -> tuple[Part, pa.BinaryArray]:
 
 
 def _tagged(tag: bytes, values: pa.BinaryArray) -> tuple[Part, pa.BinaryArray]:
-    """The two pieces of a message's field: its tag and length, each row's value."""
+    """A field of a message in two pieces: its tag and length, and each row's value."""
     return _by_length(_lengths(values), lambda size: tag + _varint(size)), values
 
 
 def _list_entry(name: str, column: pa.ListArray) -> tuple[Part, pa.BinaryArray]:
-    """The two pieces of a column of steps' map entry: all up to the first step, the steps."""
+    """The map entry of a column of steps in two pieces: everything before the steps, the steps."""
     payload = _list_payload(column, encode_features(column.flatten()))
     key = name.encode()
     return _by_length(_lengths(payload), lambda size: _entry_head(key, b"", size)), payload
 
 
 def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
-    """The values of each row on the wire, and what stands before `size` bytes of them."""
+    """The encoded values of each row, and a function of their size that gives their header."""
     is_list = pa.types.is_list(column.type)
     kind = column.type.value_type if is_list else column.type
     if kind not in _LIST_TAG:
@@ -168,7 +168,6 @@ def _entry_head(key: bytes, feature_head: bytes, size: int) -> bytes:
 
 
 def _scalar_payload(column: pa.Array) -> pa.BinaryArray:
-    """The bytes of each row's value; none where it is null."""
     if pa.types.is_binary(column.type):
         return pc.fill_null(column, b"") if column.null_count else column
     lengths, data = _number_bytes(column.drop_null() if column.null_count else column)
@@ -180,11 +179,11 @@ def _scalar_payload(column: pa.Array) -> pa.BinaryArray:
 
 
 def _list_payload(column: pa.ListArray, values: pa.Array) -> pa.BinaryArray:
-    """The bytes of each row's values, one after the other; none where the list is null.
+    """The encoded bytes of each row's values; empty for a null list.
 
     Args:
         column: The lists.
-        values: Those of all lists that are not null, one after the other.
+        values: Concatenated values of all lists that are not null.
     """
     if pa.types.is_binary(values.type):
         head = _by_length(_lengths(values), lambda size: _TAG_1 + _varint(size))
@@ -199,7 +198,7 @@ def _list_payload(column: pa.ListArray, values: pa.Array) -> pa.BinaryArray:
 
 
 def _number_bytes(values: pa.Array) -> tuple[IntArray, npt.NDArray[np.uint8]]:
-    """Length of each number on the wire, and all of them one after the other."""
+    """Encoded length of each number, and their concatenated bytes."""
     numbers = _numpy(values)
     if pa.types.is_floating(values.type):
         return np.full(len(numbers), 4), np.ascontiguousarray(numbers, "<f4").view(np.uint8)
@@ -230,7 +229,7 @@ def _varint(number: int) -> bytes:
 
 
 def _by_length(lengths: IntArray, head: Callable[[int], bytes]) -> Part:
-    """`head(length)` for each row, computed once a distinct length."""
+    """Returns `head(length)` for each row, computed once for each distinct length."""
     if len(lengths) and (lengths == lengths[0]).all():
         return _scalar(head(int(lengths[0])))
     distinct = pa.array(lengths).dictionary_encode()
@@ -239,7 +238,6 @@ def _by_length(lengths: IntArray, head: Callable[[int], bytes]) -> Part:
 
 
 def _join(pieces: Sequence[Part], rows: int) -> pa.BinaryArray:
-    """The pieces of each row, one after the other."""
     if rows == 0 or not pieces:
         return pa.array([b""] * rows, pa.binary())
     joined = pieces[0]

@@ -1,10 +1,9 @@
 """`tf.train` protos without TensorFlow: bytes in, a message out.
 
-The message classes come from a descriptor built here, in a pool of its own, so they live
-beside TensorFlow's in one process. That takes 20 ms where importing TensorFlow takes 3 s,
-and the parsing is protobuf's own C++ (3.20: 8 us for an Example of 18 features of 500
-bytes) or upb (6.33: 2 us). A reader of the wire format in Python was measured at 10 us
-and would be one more thing to be wrong.
+The message classes come from a descriptor built here, in a separate pool, so that TensorFlow's can
+be loaded in the same process. That takes 20 ms (TensorFlow's import: 3 s), and parsing is
+protobuf's own C++ (3.20: 8 us for an Example of 18 features of 500 bytes) or upb (6.33: 2 us).
+A reader of the wire format in Python took 10 us.
 
 One class serves both: an Example is a SequenceExample without feature lists on the wire.
 
@@ -58,18 +57,17 @@ _LISTS_TAG = 0x12  # field 2, length delimited
 
 
 def parse_example(payload: bytes) -> Message | None:
-    """The payload as a `SequenceExample`, or None where it is no Example of either kind.
+    """Parses a payload as a `SequenceExample`; None if it is no Example of either kind.
 
-    An Example's features are in `context`. Protobuf takes much for a message of any type,
-    keeping what it does not know; a payload of more than empty submessages and without
-    one feature is therefore none.
+    An Example's features are in `context`. Protobuf accepts many byte strings as a message of any
+    type and keeps unknown fields; so a payload that is not empty but has no feature gives None.
     """
     try:
         if _is_filled(payload):
             message = SequenceExample.FromString(payload)
         else:
             # At an end-of-group tag on the outermost layer protobuf 3.20 stops, warns and returns
-            # what it has. To listen costs 5 us.
+            # the part before it. Catching the warning costs 5 us.
             with warnings.catch_warnings(record=True) as stopped:
                 warnings.simplefilter("always")
                 message = SequenceExample.FromString(payload)
@@ -85,25 +83,24 @@ def parse_example(payload: bytes) -> Message | None:
 def is_example(payload: bytes) -> bool:
     """Whether a payload is an Example or a SequenceExample, by its outermost layer.
 
-    Quick (0.3 us), for every record of a file: the one or two submessages at the top must
-    fill the payload to its last byte. What is laid out in an unusual way, which protobuf
-    permits, is parsed instead.
+    Takes 0.3 us: the one or two submessages at the top must fill the payload to its last byte. An
+    unusual layout, which protobuf permits, is parsed instead.
     """
     return (len(payload) > 4 and _is_filled(payload)) or parse_example(payload) is not None
 
 
 def is_plain_example(payload: bytes) -> bool:
-    """Whether a payload is one submessage of features, as writers lay out an Example (0.2 us).
+    """Whether a payload is one submessage of features, the usual layout of an Example (0.2 us).
 
-    False says nothing: ask `is_example` and `has_sequences`.
+    False decides nothing: `is_example` and `has_sequences` do.
     """
     return len(payload) > 4 and _submessage_end(payload, 0, _CONTEXT_TAG) == len(payload)
 
 
 def has_sequences(payload: bytes) -> bool:
-    """Whether a payload has feature lists, by its outermost layer: no Example has any.
+    """Whether a payload has feature lists, which an Example has not, by its outermost layer.
 
-    Quick (0.3 us), for every record of a file.
+    Takes 0.3 us.
     """
     if _is_filled(payload):
         lists = payload[_submessage_end(payload, 0, _CONTEXT_TAG) :]
@@ -119,7 +116,7 @@ def _is_filled(payload: bytes) -> bool:
 
 
 def _submessage_end(payload: bytes, start: int, tag: int) -> int:
-    """Where the submessage at `start` ends, or 0 where there is none with that tag."""
+    """End of the submessage at `start`, or 0 if none with that tag begins there."""
     position = start + 1
     if position >= len(payload) or payload[start] != tag:
         return 0

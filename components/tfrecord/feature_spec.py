@@ -1,7 +1,7 @@
-"""A TFMD schema in, what `tf.io.parse_example` takes out.
+"""Parsing specifications for `tf.io.parse_example` from a TFMD schema.
 
-Dense tensors parse at half the cost of sparse ones, so every feature whose number of values
-the schema fixes is `FixedLenFeature`, filled with a default where the schema lets it be absent.
+Dense tensors parse at half the cost of sparse ones, so every feature with a fixed number of values
+is a `FixedLenFeature`, with a default value if the schema lets it be absent.
 """
 
 import os
@@ -28,25 +28,25 @@ _DEFAULTS = {tf.int64: 0, tf.float32: 0.0, tf.string: ""}
 def feature_spec(
     schema: schema_pb2.Schema | str | os.PathLike[str], *, var_len: Collection[str] = ()
 ) -> dict[str, FeatureSpec]:
-    """The parsing specification of every feature in use, in the schema's order.
+    """Returns the parsing specification of every feature in use, in the schema's order.
 
-    | the schema says | it becomes |
+    | schema | specification |
     |---|---|
     | `shape` of d dimensions | FixedLen of that shape |
     | `value_count` with min = max = n, or at most 1 | FixedLen `[n]`, or `[1]` |
-    | any other number of values, or none stated | VarLen |
-    | `ragged_tensor`, as of a `preprocessing_fn` that gives a RaggedTensor | Ragged |
+    | another number of values, or no number | VarLen |
+    | `ragged_tensor`, written for a `preprocessing_fn` that returns a RaggedTensor | Ragged |
 
-    A FixedLen feature whose presence is not 1.0 is filled with 0, 0.0 or "" where it is absent.
-    A feature that is present with an empty list is not absent: name it in `var_len`.
+    A FixedLen feature whose presence is not 1.0 is 0, 0.0 or "" in rows without it. A feature
+    that is present with an empty list does not count as absent: name it in `var_len`.
 
     Args:
         schema: The schema, or the path of its `schema.pbtxt`.
-        var_len: Features to parse as sparse tensors whatever the schema fixes.
+        var_len: Features to parse as sparse tensors, whatever the schema fixes.
 
     Raises:
-        UsageError: `var_len` names a feature that the schema does not have in use.
-        DataError: The schema cannot be read, or a feature is of a kind that records do not hold.
+        UsageError: `var_len` names a feature that the schema has not in use.
+        DataError: The schema cannot be read, or a feature has a type that records do not have.
     """
     if not isinstance(schema, schema_pb2.Schema):
         schema = read_schema(schema)
@@ -68,7 +68,7 @@ def feature_spec(
 
 
 def read_schema(path: str | os.PathLike[str]) -> schema_pb2.Schema:
-    """Read a `schema.pbtxt`; DataError if there is none, or it is not a schema."""
+    """Reads a `schema.pbtxt`; DataError if it is missing or not a schema."""
     try:
         with tf.io.gfile.GFile(os.fspath(path)) as file:
             text = file.read()
@@ -93,13 +93,13 @@ def _spec(feature: schema_pb2.Feature, *, var_len: bool) -> FeatureSpec:
         return tf.io.VarLenFeature(dtype)
     if feature.presence.min_fraction == 1.0:
         return tf.io.FixedLenFeature(shape, dtype)
-    # A scalar default is taken as it is: NumPy has no lists of bytes without a dimension.
+    # NumPy cannot make a list of bytes from a scalar.
     default = tf.fill(shape, _DEFAULTS[dtype]).numpy().tolist() if shape else _DEFAULTS[dtype]
     return tf.io.FixedLenFeature(shape, dtype, default)
 
 
 def _fixed_shape(feature: schema_pb2.Feature) -> list[int] | None:
-    """The shape of the feature in every row, or None where rows may differ."""
+    """Shape of the feature in every row, or None if rows may differ."""
     if feature.HasField("shape"):
         sizes = [dim.size for dim in feature.shape.dim]
         if any(size < 1 for size in sizes):
@@ -117,7 +117,7 @@ def _fixed_shape(feature: schema_pb2.Feature) -> list[int] | None:
 def _ragged_spec(
     values: schema_pb2.Feature, name: str, kind: schema_pb2.TensorRepresentation.RaggedTensor
 ) -> tuple[str, tf.io.RaggedFeature]:
-    """The name of a ragged feature and its parsing, by the feature that has its values."""
+    """Name and specification of a ragged feature."""
     parts = tuple(
         tf.io.RaggedFeature.RowLengths(part.row_length)
         if part.HasField("row_length")
@@ -130,7 +130,7 @@ def _ragged_spec(
 def _ragged(
     schema: schema_pb2.Schema,
 ) -> dict[str, tuple[str, schema_pb2.TensorRepresentation.RaggedTensor]]:
-    """Name and representation of the ragged features, by the feature that has their values."""
+    """Name and representation of each ragged feature, by the feature with its values."""
     found = {}
     for group in schema.tensor_representation_group.values():
         for name, representation in group.tensor_representation.items():

@@ -1,4 +1,4 @@
-"""The frame around each record of a TFRecord file.
+"""Frame of a record in a TFRecord file.
 
 A record is (tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details):
 
@@ -26,19 +26,20 @@ _LENGTH = struct.Struct("<Q")
 
 
 def masked_crc(data: bytes) -> int:
-    """The crc32c of `data`, masked as TFRecord stores it, within 0..2^32-1."""
+    """Returns the masked crc32c of `data`, within 0..2^32-1."""
     crc = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + MASK_DELTA) & 0xFFFFFFFF
 
 
 def payload_bounds(data: Any) -> tuple[npt.NDArray[np.int64], bool]:
-    """Where the payloads of a file's records lie, by the lengths alone: no checksum is read.
+    """Finds the payloads of a file's records by their lengths, without reading checksums.
 
     Args:
         data: The uncompressed file: bytes, a memory map, or a uint8 array of one.
 
     Returns:
-        int64 [records, 2], where each begins and ends, and whether the last ends with the file.
+        Begin and end offset of each payload, int64 [records, 2], and whether the last record ends
+        at the end of the file.
     """
     bounds = []
     start = 0

@@ -9,7 +9,7 @@ _JPEG_FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 class ImageHeader(NamedTuple):
-    """An image's format (`JPEG`, `PNG`, `GIF`, `BMP`, `WebP`), width and height in pixels."""
+    """Format (`JPEG`, `PNG`, `GIF`, `BMP`, `WebP`), width and height in pixels of an image."""
 
     format: str
     width: int
@@ -20,7 +20,7 @@ class ImageHeader(NamedTuple):
 
 
 def image_header(data: bytes) -> ImageHeader | None:
-    """The header of an image, or None where the bytes are none or its header is cut."""
+    """Returns the header of an image; None for other bytes or a cut header."""
     try:
         if data.startswith(b"\xff\xd8\xff"):
             return _jpeg(data)
@@ -52,7 +52,7 @@ def _jpeg(data: bytes) -> ImageHeader | None:
 
 
 def _bmp(data: bytes) -> ImageHeader | None:
-    # Two letters are little to go by (a text can begin with "BM"): the header's size decides.
+    # A text can begin with "BM", too: the header's size decides.
     (size,) = struct.unpack_from("<I", data, 14)
     if size not in _BMP_HEADER_SIZES:
         return None

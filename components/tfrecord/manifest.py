@@ -1,7 +1,7 @@
-"""The manifest of a set of shards: what was written, from what, and the account of rows.
+"""Manifest of a set of shards: the files, their source, and the account of rows.
 
-`manifest.json` stands beside the `Split-*/` folders and is written last: it is the
-commit. Without it there are no shards, whatever files lie there.
+`manifest.json` stands beside the `Split-*/` folders and is written last: it is the commit. A folder
+without it has no shards, whatever files it holds.
 """
 
 import hashlib
@@ -29,8 +29,8 @@ _REJECTED_ROWS = r"/rejected-\d{5,}\.jsonl"
 _PARQUET_COPY = r"/[^/]+/data-\d{5,}-of-\d{5,}\.parquet"
 # Left by a process that was killed while it wrote one of the files.
 _TEMPORARY = re.compile(r"(.*/)?\.([^/]+)\.[0-9a-f]{32}")
-# The custom property of a TFX artifact that has the manifest's digest: of an artifact without a
-# manifest nothing is known, so one that is taken away must be missed.
+# Custom property of a TFX artifact with the manifest's digest: it shows that a manifest is missing,
+# since artifacts without one are allowed.
 MANIFEST_PROPERTY = "manifest_sha256"
 # Source kind of a manifest that was made by counting the shards of another writer.
 COUNTED = "counted"
@@ -41,9 +41,9 @@ class Shard:
     """One TFRecord file.
 
     Attributes:
-        file: Its path relative to the manifest, `Split-train/data_tfrecord-00000-of-00004`.
-        rows: Records in it.
-        bytes: Its size on disk, compressed if it is.
+        file: Path relative to the manifest, `Split-train/data_tfrecord-00000-of-00004`.
+        rows: Number of rows.
+        bytes: Size on disk, after compression.
         sha256: Digest (hex) of the file's bytes.
     """
 
@@ -53,28 +53,28 @@ class Shard:
     sha256: str
 
 
-# More rejected rows than this share stop an ingest, and the gate, unless a user says otherwise.
+# Default of the largest share of rejected rows that an ingest and the gate accept.
 MAX_QUARANTINED_SHARE = 0.01
 
 
 def check_quarantined_share(share: float) -> None:
-    """Refuse, by UsageError, a most share of rejected rows that is not within 0..1."""
+    """Raises a UsageError if a limit on the share of rejected rows is not within 0..1."""
     if not 0 <= share <= 1:
         raise UsageError(f"`max_quarantined_share` must be within 0..1, got {share}")
 
 
 @dataclass(frozen=True)
 class RowAccount:
-    """Where every row that was read went.
+    """Account of all rows that were read.
 
     Attributes:
-        read: Rows read, blank ones included.
+        read: Rows read, including blank ones.
         written: Rows written, by split.
-        quarantined: Rows kept aside with a reason.
-        blank: Blank lines passed over.
+        quarantined: Rejected rows, stored with a reason.
+        blank: Blank lines that were skipped.
 
     Raises:
-        ValueError: The figures do not add up, which is a bug, never the data's fault.
+        ValueError: The numbers do not add up, which is a bug and never caused by data.
     """
 
     read: int
@@ -92,13 +92,13 @@ class RowAccount:
 
     @property
     def quarantined_share(self) -> float:
-        """Share of the rows, blank ones left out, that were kept aside."""
+        """Share of quarantined rows in all rows that are not blank."""
         return self.quarantined / max(1, self.read - self.blank)
 
 
 @dataclass(frozen=True)
 class ManifestColumn:
-    """One feature as it was written: its name, kind (INT, FLOAT, BYTES) and whether a list."""
+    """Name and kind (INT, FLOAT, BYTES) of a feature, and whether its values are lists."""
 
     name: str
     kind: str
@@ -112,20 +112,20 @@ class Manifest:
     Attributes:
         splits: The shards of each split, in order.
         columns: The features, in the order of the source.
-        schema_sha256: Digest (hex) of the columns, equal when names and kinds are.
+        schema_sha256: Digest (hex) of the columns' names and kinds.
         source_kind: `csv`, `parquet`, ...
-        source_fingerprint: The source's content digest.
+        source_fingerprint: Content digest of the source.
         source_files: Number of files that were read.
         account: The account of rows.
-        compression: `""` or `"GZIP"`, as TensorFlow spells it.
-        plan: Why there are as many shards as there are, in words.
-        quarantine: Path of the rejected rows relative to the manifest, or None.
-        parquet: Path of the copy of the rows as Parquet relative to the manifest, or None.
-        packed: What `packed_layout.PackedLayout.to_dict` gives, where the records are blocks
-            of rows; None where each is one row.
+        compression: `""` or `"GZIP"`.
+        plan: Reason for the number of shards, in words.
+        quarantine: Folder of the rejected rows relative to the manifest, or None.
+        parquet: Folder of the Parquet copy of the rows relative to the manifest, or None.
+        packed: `PackedLayout.to_dict()` of packed records (blocks of rows); None if each record
+            is one row.
 
     Raises:
-        ValueError: The path of a shard leads out of the folder, or the compression is another.
+        ValueError: The path of a shard leads out of the folder, or the compression is unknown.
     """
 
     splits: Mapping[str, Sequence[Shard]]
@@ -172,11 +172,11 @@ class Manifest:
         return sorted(name for name in names if not is_ours(_TEMPORARY.sub(r"\1\2", name)))
 
     def to_json(self) -> str:
-        """The manifest as the text of `manifest.json`; equal manifests give equal text."""
+        """Returns the text of `manifest.json`; equal manifests give equal text."""
         return "".join(self.json_parts())
 
     def json_parts(self) -> Iterator[str]:
-        """The parts of `to_json`, which are never held all together: of 100,000 shards 260 MiB."""
+        """Yields `to_json` in parts: for 100,000 shards the whole would take 260 MiB."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
         yield from JSONEncoder(indent=1, default=asdict).iterencode(
             {"version": MANIFEST_VERSION, **own}
@@ -185,7 +185,7 @@ class Manifest:
 
     @property
     def sha256(self) -> str:
-        """Digest (hex) of `to_json`: of the file `manifest.json`."""
+        """Digest (hex) of the file `manifest.json`."""
         digest = hashlib.sha256()
         for part in self.json_parts():
             digest.update(part.encode())
@@ -193,7 +193,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str, path: str) -> "Manifest":
-        """Parse the text of the manifest that stands at `path`; DataError if it is none."""
+        """Parses the text of the manifest at `path`; DataError if it is not a valid one."""
         try:
             raw = json.loads(text)
             version = raw.pop("version")
@@ -211,12 +211,12 @@ class Manifest:
 
 
 def schema_sha256(columns: Sequence[ManifestColumn]) -> str:
-    """The digest (hex) of columns that a manifest has."""
+    """Returns the digest (hex) of a manifest's columns."""
     return hashlib.sha256(json.dumps([asdict(one) for one in columns]).encode()).hexdigest()
 
 
 def write_manifest(directory: str | os.PathLike[str], manifest: Manifest) -> None:
-    """Write `manifest.json` into `directory` in one step: readers see all of it or nothing."""
+    """Writes `manifest.json` into a folder in one step: readers see all of it or nothing."""
     path = Path(directory) / MANIFEST_NAME
     temporary = path.with_name(f".{MANIFEST_NAME}.{uuid.uuid4().hex}")
     with temporary.open("w", encoding="utf-8") as file:
@@ -227,7 +227,7 @@ def write_manifest(directory: str | os.PathLike[str], manifest: Manifest) -> Non
 
 
 def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
-    """Read the manifest of a set of shards; DataError if there is none, or it cannot be read."""
+    """Reads the manifest of a folder of shards; DataError if it is missing or invalid."""
     path = Path(directory) / MANIFEST_NAME
     recover(path)
     try:

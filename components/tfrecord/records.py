@@ -1,8 +1,7 @@
-"""Any TFRecord file, record by record, checked, without TensorFlow: a file in, payloads out.
+"""Reader of TFRecord files, with all checksums and without TensorFlow: a file in, payloads out.
 
-Reads a file as a stream, whatever it is compressed with; memory stays with the greatest
-record. Records are numbered from 0, as `Dataset.skip` does; offsets are bytes in the
-uncompressed stream, which for an uncompressed file are those of the file.
+Files are read as a stream, compressed or not; memory is that of the largest record. Records are
+numbered from 0, as in `Dataset.skip`; offsets are bytes in the uncompressed stream.
 """
 
 import os
@@ -22,9 +21,9 @@ from penstock.components.tfrecord.compression import (
 )
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES, masked_crc
 
-# Protocol buffers end at 2 GiB. A greater length is damage or an attack on memory.
+# Limit of protocol buffers. A greater length is damage or an attack on memory.
 MAX_RECORD_BYTES = 2**31 - 1
-# Distinct lengths whose checksum is remembered: saves 0.7 us a record, takes 10 MB at most.
+# Distinct headers that are cached after a check: saves 0.7 us a record, takes 10 MB at most.
 _MAX_KNOWN_HEADERS = 2**16
 
 _FILE_KINDS = {
@@ -42,11 +41,11 @@ _FILE_KINDS = {
 
 
 class Record(NamedTuple):
-    """One record whose frame and checksums are right.
+    """A record with correct checksums.
 
     Attributes:
-        number: Which in the file, from 0.
-        offset: Where its frame begins in the uncompressed stream, in bytes.
+        number: Index in the file, from 0.
+        offset: Offset of its frame in the uncompressed stream, in bytes.
         payload: Its bytes.
     """
 
@@ -57,15 +56,15 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Frame:
-    """The layout of one record as it stands in the file, right or not.
+    """Layout of one record in the file, damaged or not.
 
     Attributes:
-        offset: Where the frame begins in the uncompressed stream, in bytes.
-        length: Bytes that the payload is said to have.
-        length_crc: Masked crc32c of the 8 bytes of length, as stored.
-        length_crc_computed: What it must be.
-        payload_crc: Masked crc32c of the payload, as stored; None where the file ends before.
-        payload_crc_computed: What it must be; None likewise.
+        offset: Offset of the frame in the uncompressed stream, in bytes.
+        length: Stored length of the payload, in bytes.
+        length_crc: Stored masked crc32c of the 8 bytes of length.
+        length_crc_computed: Correct value of `length_crc`.
+        payload_crc: Stored masked crc32c of the payload; None if the file ends before it.
+        payload_crc_computed: Correct value of `payload_crc`; None if the file ends before it.
     """
 
     offset: int
@@ -77,15 +76,18 @@ class Frame:
 
     @property
     def is_length_right(self) -> bool:
-        """Whether the length has the checksum that is stored with it."""
+        """Whether the stored checksum of the length is correct."""
         return self.length_crc == self.length_crc_computed
 
 
 class RecordReader:
-    """Reads the records of one file, once.
+    """Reader of the records of one file, for one pass.
 
-    The file is at its beginning, or at byte `offset`, where the record `number` begins. Messages
-    call it `name`.
+    Args:
+        file: The file, at its beginning or at byte `offset`.
+        name: Name of the file in messages.
+        number: Index of the first record to read.
+        offset: Offset of that record in bytes.
 
     Attributes:
         compression: `""`, `"GZIP"` or `"ZLIB"`, decided by content.
@@ -102,15 +104,15 @@ class RecordReader:
     def records(
         self, *, on_bad_payload: Callable[[DataError], None] | None = None
     ) -> Iterator[Record]:
-        """The records, in file order.
+        """Yields the records in file order.
 
         Args:
-            on_bad_payload: Takes the error of a payload that differs from its checksum, after
-                which reading goes on with the next record; None raises it.
+            on_bad_payload: Receives the error of a payload with a wrong checksum, and reading
+                continues with the next record; None raises the error.
 
         Raises:
-            DataError: A length or payload that differs from its checksum, a record or
-                compressed data that is cut; names file, record and offset.
+            DataError: A length or payload has a wrong checksum, or a record or the compressed data
+                is cut; names file, record and offset.
         """
         for buffer, start, footer in self._frames():
             payload = buffer[start:footer]
@@ -124,17 +126,17 @@ class RecordReader:
                 on_bad_payload(error)
 
     def count(self) -> int:
-        """Number of the records from here on, by their headers alone: payloads go unchecked.
+        """Counts the records by their headers, without checking payloads, and ends the pass.
 
-        A quarter of the time of `records`; for a fresh reader, which is spent by it.
+        Takes a quarter of the time of `records`.
 
         Raises:
-            DataError: A header is damaged, a record or compressed data is cut.
+            DataError: A header is damaged, or a record or the compressed data is cut.
         """
         return sum(1 for _ in self._frames())
 
     def _frames(self) -> Iterator[tuple[bytes, int, int]]:
-        """Of each record a buffer that holds it, and where in it the payload begins and ends."""
+        """Yields (buffer, begin, end) of the payload of each record."""
         known: dict[bytes, int] = {}
         buffer = b""
         start = 0
@@ -160,9 +162,9 @@ class RecordReader:
             self._offset += size
 
     def first_frame(self) -> Frame | None:
-        """The layout of a file's first record, right or not; None where there is no header.
+        """Returns the layout of the first record, damaged or not, and ends the pass.
 
-        For a fresh reader, which is spent by it.
+        None if the file is too short for a header.
         """
         buffer = self._extend(b"", HEADER_BYTES)
         if len(buffer) < HEADER_BYTES:
@@ -179,7 +181,7 @@ class RecordReader:
         return Frame(self._offset, length, length_crc, computed, crc, payload_crc)
 
     def _extend(self, buffer: bytes, size: int) -> bytes:
-        """The buffer, lengthened to at least `size` bytes or to the end of the file."""
+        """Extends a buffer to at least `size` bytes, or to the end of the file."""
         parts = [buffer]
         total = len(buffer)
         try:
@@ -194,7 +196,7 @@ class RecordReader:
         return b"".join(parts)
 
     def _length(self, header: bytes) -> int:
-        """The payload's length from a frame's first 12 bytes, or fewer where the file is cut."""
+        """Length of a payload, from the header of its frame."""
         if len(header) < HEADER_BYTES:
             raise self._cut(f"{len(header)} of the {HEADER_BYTES} bytes of its header")
         length, stored = struct.unpack("<QI", header)
@@ -217,7 +219,7 @@ class RecordReader:
         return int(length)
 
     def _check_whole(self, available: int, length: int) -> None:
-        """Refuse a record of which the file has only `available` bytes, frame included."""
+        """Refuses a record if the file has fewer bytes of it than its frame needs."""
         if available < HEADER_BYTES + length + FOOTER_BYTES:
             payload = max(0, available - HEADER_BYTES)
             part = (
@@ -244,13 +246,13 @@ class RecordReader:
 
 
 def read_records(path: str | os.PathLike[str]) -> Iterator[Record]:
-    """The records of a file, compressed or not, in order; DataError names what is damaged."""
+    """Yields the records of a file, compressed or not; a DataError names the damaged one."""
     with open_file(path) as file:
         yield from RecordReader(file, str(path)).records()
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file for reading in chunks; DataError if it is none, or may not be read."""
+    """Opens a regular file, unbuffered; DataError if it cannot be read."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
             raise DataError(f"{path}: not a regular file; a pipe or a device is not read")

@@ -1,11 +1,11 @@
-"""TFMD schemas as every reader of records takes them: from text, and which features are in use."""
+"""TFMD schemas: parsing, and which features are in use."""
 
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from penstock.components.errors import DataError
 
-# The stages that TFDV and TFX's own readers leave out as well.
+# Stages whose features TFDV and TFX's own readers skip, too.
 _UNUSED_STAGES = frozenset(
     {
         schema_pb2.PLANNED,
@@ -18,7 +18,7 @@ _UNUSED_STAGES = frozenset(
 
 
 def parse_schema(text: str, path: str) -> schema_pb2.Schema:
-    """The schema in the text of a `schema.pbtxt`, called `path`; DataError if it is none."""
+    """Parses the text of the `schema.pbtxt` at `path`; DataError if it is not a schema."""
     try:
         return text_format.Parse(text, schema_pb2.Schema())
     except text_format.ParseError as error:
@@ -26,5 +26,5 @@ def parse_schema(text: str, path: str) -> schema_pb2.Schema:
 
 
 def is_used(feature: schema_pb2.Feature) -> bool:
-    """Whether data have the feature: it is neither deprecated nor in a stage without data."""
+    """Whether a feature is expected in data: neither deprecated nor in a stage without data."""
     return not feature.deprecated and feature.lifecycle_stage not in _UNUSED_STAGES

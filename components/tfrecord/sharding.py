@@ -1,4 +1,4 @@
-"""The number and the names of shards: integers and strings, nothing else."""
+"""Number and names of shards, as integers and strings."""
 
 import math
 from dataclasses import dataclass
@@ -12,41 +12,41 @@ COMPRESSIONS = ("", "GZIP")  # as TensorFlow spells them
 # 100-200 MB a shard is TensorFlow's advice for TFRecord on remote storage
 # (tensorflow.org/tutorials/load_data/tfrecord); 150 is its middle.
 TARGET_SHARD_BYTES = 150 * MIB
-# The same text: at least 10 MB a shard before the host rule may split further.
+# From the same page: at least 10 MB a shard before the host rule may split further.
 MIN_SHARD_BYTES = 10 * MIB
-# The same text: ten times as many files as hosts that read them.
+# From the same page: ten times as many files as reading hosts.
 SHARDS_PER_HOST = 10
-# Files that a reader interleaves unless told otherwise (trainer/input/options.py uses it too), and
-# the fewest shards.
+# Default number of files that a reader interleaves (also in trainer/input/options.py), and the
+# smallest planned number of shards.
 READER_PARALLELISM = 8
 
 _SPLIT_PREFIX = "Split-"
 
 
 def shard_name(index: int, count: int, *, compression: str = "") -> str:
-    """`data_tfrecord-00000-of-00016`, with `.gz` where GZIP is the compression."""
+    """Returns `data_tfrecord-00000-of-00016`, with `.gz` if the compression is GZIP."""
     if not 0 <= index < count:
         raise ValueError(f"shard index {index} is not within 0..{count - 1}")
     return f"{SHARD_PREFIX}-{index:05d}-of-{count:05d}{'.gz' if compression == 'GZIP' else ''}"
 
 
 def split_dir(split: str) -> str:
-    """`Split-train`, the folder that TFX readers expect a split in."""
+    """Returns `Split-train`, the folder in which TFX's readers expect a split."""
     return f"{_SPLIT_PREFIX}{split}"
 
 
 def split_of(folder: str) -> str | None:
-    """The split whose folder has this name; None where it is no split's."""
+    """Returns the split whose folder has this name, or None."""
     return folder.removeprefix(_SPLIT_PREFIX) if folder.startswith(_SPLIT_PREFIX) else None
 
 
 @dataclass(frozen=True)
 class ShardOptions:
-    """How the number of shards is planned.
+    """Options of the number of shards.
 
     Attributes:
-        shards: The number itself; None plans it.
-        reading_hosts: Hosts that will read the shards at the same time.
+        shards: Number of shards of each split; None plans it.
+        reading_hosts: Number of hosts that will read the shards at the same time.
     """
 
     shards: int | None = None
@@ -61,22 +61,22 @@ class ShardOptions:
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """The number of shards of every split, and the rule that gave it."""
+    """Number of shards of every split, and the rule that gave it."""
 
     shards: int
     reason: str
 
 
 def plan_shards(estimated_bytes: int, options: ShardOptions, *, rows: int) -> ShardPlan:
-    """Plan the number of shards of a split.
+    """Plans the number of shards of a split.
 
     Args:
         estimated_bytes: Uncompressed size of the largest split's records.
-        options: The number asked for, and hosts.
-        rows: Rows of all splits; no more shards than that.
+        options: Options of the number.
+        rows: Rows of all splits, the largest possible number of shards.
 
     Raises:
-        UsageError: More shards are asked for than there are rows.
+        UsageError: `options.shards` is above `rows`.
     """
     if options.shards is not None:
         if options.shards > max(rows, 1):

@@ -20,7 +20,7 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.shard_task import StrictError, run_task
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.example_gen.write_shards import Job, shard_tasks
-from penstock.components.files.output import LocalOutput
+from penstock.components.files.output import _LocalOutput
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
@@ -121,7 +121,7 @@ def test_two_tries_of_one_task_at_the_same_moment_never_mix(tmp_path):
     options = IngestOptions(on_bad_row="quarantine")
     [task] = shard_tasks([Job(source, ONE, ShardPlan(1, ""))])
     (tmp_path / "out" / ".work").mkdir(parents=True)
-    output = LocalOutput(tmp_path / "out")
+    output = _LocalOutput(tmp_path / "out")
     both = threading.Barrier(2)
 
     class InStep:
@@ -149,7 +149,7 @@ def test_two_tries_of_one_task_at_the_same_moment_never_mix(tmp_path):
 def test_a_try_that_comes_late_does_not_bring_back_what_is_over(tmp_path):
     source = open_source(str(write_csv(tmp_path / "a.csv", 10)), Table())
     [task] = shard_tasks([Job(source, ONE, ShardPlan(1, ""))])
-    output = LocalOutput(tmp_path / "out")
+    output = _LocalOutput(tmp_path / "out")
     (tmp_path / "out" / ".work").mkdir(parents=True)
     with pytest.raises(FileNotFoundError), output.new_try() as folder:
         shutil.rmtree(tmp_path / "out")

@@ -77,7 +77,7 @@ def test_a_file_gets_another_name(s3, google, tmp_path):
     (folder / "try").mkdir(parents=True)
     for address in ("s3://bucket/out", "gs://b/out"):
         (folder / "try" / "shard").write_bytes(b"one")
-        output = store_output.StoreOutput(address, "", b"")
+        output = store_output._StoreOutput(address, "", b"")
         output.take(folder)
         output.move("try/shard", "Split-train/shard")
         assert output.read("Split-train/shard") == b"one"
@@ -191,7 +191,7 @@ def test_another_content_under_a_shards_name_is_refused(s3, tmp_path):
     (tmp_path / "Split-train").mkdir()
     shard = tmp_path / "Split-train" / "data_tfrecord-00000-of-00001"
     shard.write_bytes(b"one")
-    output = store_output.StoreOutput(OUT, "", b"")
+    output = store_output._StoreOutput(OUT, "", b"")
     output.take(tmp_path)
     shard.write_bytes(b"one")
     output.take(tmp_path)  # another try at the task
@@ -236,7 +236,7 @@ def test_google_too(google, tmp_path):
     assert google.objects["out/manifest.json"].decode() == manifest.to_json()
     with pytest.raises(UsageError, match="gs://b/out exists already"):
         run(path, "gs://b/out")
-    output = store_output.StoreOutput("gs://b/out", "", b"")
+    output = store_output._StoreOutput("gs://b/out", "", b"")
     (tmp_path / "manifest.json").write_text("{}")
     with pytest.raises(DataError, match=r"manifest\.json: another ingest wrote this meanwhile"):
         store_output.create(f"{output.address}/manifest.json", tmp_path / "manifest.json")

@@ -15,7 +15,7 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen import spark_writer
 from penstock.components.example_gen.spark_writer import write_tfrecords
 from penstock.components.example_gen.split_options import Split, SplitOptions
-from penstock.components.files.output import LocalOutput
+from penstock.components.files.output import _LocalOutput
 from penstock.components.sources.open import open_source
 from penstock.components.sources.spark.source import Spark
 from penstock.components.tfrecord.example_proto import parse_example
@@ -313,4 +313,4 @@ def test_a_path_that_executors_do_not_see_is_named(spark, tmp_path, monkeypatch)
 @contextmanager
 def private_output(path, *, overwrite):
     """A folder that another machine has."""
-    yield LocalOutput(Path(path).parent / "not-mounted")
+    yield _LocalOutput(Path(path).parent / "not-mounted")
