@@ -1,6 +1,7 @@
 # The names of `penstock.nodes` and the modules that define them.
 
 from .components.batches.statistics_gen import BatchStatisticsGen
+from .components.batches.transform import BatchTransform
 from .components.engine.options import EngineOptions, local_beam_args
 from .components.evaluator.component import BatchEvaluator
 from .components.example_gen.component import ShardedExampleGen
@@ -27,6 +28,7 @@ from .components.tfrecord.sharding import ShardOptions
 __all__ = [
     "BatchEvaluator",
     "BatchStatisticsGen",
+    "BatchTransform",
     "ContentDriver",
     "CuratedSchema",
     "EngineOptions",

@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions,
 from penstock.components.activity import tell
 from penstock.components.errors import DataError
 from penstock.components.example_gen.stage import MakePipeline, run_tasks
-from penstock.components.files.output import open_workspace
+from penstock.components.files.output import Output, open_workspace
 from penstock.components.packing.rows import (
     Kinds,
     find_splits,
@@ -25,6 +25,7 @@ from penstock.components.packing.rows import (
 )
 from penstock.components.tfrecord.manifest import Shard
 
+Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 # TFDV's generators take 2.1 us a taxi row in batches of 32,768 and 11.6 in the 1,000 that it uses.
@@ -83,14 +84,29 @@ def run_shards(
         DataError: A shard cannot be read.
     """
     if _runs_here(beam_args):
-        rows = 0
-        for task in tasks:
-            yield work(task)
-            rows += task.shard.rows
-            tell(f"{rows:,} rows")
+        yield from _run_here(work, tasks)
         return
     with open_workspace(output) as place:
         yield from run_tasks(tasks, work, place, make_pipeline)
+
+
+def run_on(
+    place: Output,
+    work: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    beam_args: Sequence[str],
+    make_pipeline: MakePipeline,
+) -> Iterator[Result]:
+    """Yields the result of each task that writes into an open output, in their order."""
+    if _runs_here(beam_args):
+        return _run_here(work, tasks)
+    return run_tasks(tasks, work, place, make_pipeline)
+
+
+def _run_here(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+    for number, task in enumerate(tasks, 1):
+        yield work(task)
+        tell(f"{number:,} of {len(tasks):,} shards")
 
 
 def _runs_here(beam_args: Sequence[str]) -> bool:

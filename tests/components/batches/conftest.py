@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from row_files import example, write_shards
 
 import penstock
 
@@ -17,22 +18,6 @@ def taxi_rows(tmp_path_factory, taxi_csv):
     options = IngestOptions(shards=ShardOptions(shards=3))
     penstock.ingest(str(folder / "trips.csv"), folder / "rows", options=options)
     return folder / "rows"
-
-
-def example(**features):
-    """A serialized Example of lists of bytes, ints or floats; of None a feature without values."""
-    made = tf.train.Example()
-    for name, values in features.items():
-        feature = made.features.feature[name]
-        if values is None:
-            feature.SetInParent()
-        elif values and isinstance(values[0], bytes):
-            feature.bytes_list.value.extend(values)
-        elif values and isinstance(values[0], float):
-            feature.float_list.value.extend(values)
-        else:
-            feature.int64_list.value.extend(values)
-    return made.SerializeToString()
 
 
 def mixed_rows(count=2400):
@@ -82,19 +67,6 @@ def sequence_rows(count=1200):
         for _ in range(int(rng.integers(0, 4))):
             steps.add().bytes_list.value.extend(b"t%d" % t for t in rng.integers(0, 9, 2))
         yield made.SerializeToString()
-
-
-def write_shards(folder, records, *, shards=3, split="train"):
-    """Writes the records as TFX does: GZIP, no manifest; returns the folder."""
-    directory = folder / f"Split-{split}"
-    directory.mkdir(parents=True)
-    records = list(records)
-    for shard in range(shards):
-        path = directory / f"data-{shard:05d}-of-{shards:05d}.gz"
-        with tf.io.TFRecordWriter(str(path), "GZIP") as out:
-            for record in records[shard::shards]:
-                out.write(record)
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,470 @@
+"""TFT's analysis without Beam: a preprocessing_fn and shards in, a TransformGraph folder out.
+
+TFT traces a preprocessing_fn into a graph of operations and has a visitor make Beam of it. The
+visitor here makes plain calls of it: what reads rows is accumulated a shard at a time, phase after
+phase; all other operations are functions of small lists. Tracing, combiners and the writer of the
+SavedModel are TFT's own.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import tensorflow as tf
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tensorflow_transform import TFTransformOutput as Folder
+from tensorflow_transform import (
+    analyzer_nodes,
+    annotators,
+    graph_context,
+    graph_tools,
+    impl_helper,
+    nodes,
+    tf_utils,
+)
+from tensorflow_transform.beam import analysis_graph_builder, analyzer_impls, beam_nodes
+from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
+
+from penstock.components.batches.analyzers import (
+    ACCUMULATING,
+    Accumulating,
+    NotInBatchesError,
+    extracted,
+    summed,
+)
+from penstock.components.batches.shards import ShardTask
+from penstock.components.errors import DataError
+from penstock.components.packing.rows import read_payloads
+
+PreprocessingFn = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+# Runs a function of a shard on all shards.
+RunShards = Callable[[Callable[[ShardTask], Any]], Iterable[Any]]
+# Name of a tensor of the traced graph, its value and its dtype: the result of an analyzer.
+Replacement = tuple[str, Any, int]
+
+_BATCH_ROWS = 8192
+_TEMPORARY = ".temp_path"
+
+
+def analyze(
+    preprocessing_fn: PreprocessingFn, schema: schema_pb2.Schema, output: str, run: RunShards
+) -> None:
+    """Writes `transform_fn`, `transformed_metadata` and `metadata` as TFX's Transform does.
+
+    Args:
+        preprocessing_fn: TFT's function of the raw features.
+        schema: Schema of the raw features.
+        output: Folder to write into; workers must reach it.
+        run: Runs the work on the shards to analyze.
+
+    Raises:
+        DataError: A record does not have the features of the schema.
+        NotInBatchesError: The function has an analyzer that only TFT supports; nothing is written.
+    """
+    temporary = os.path.join(output, _TEMPORARY)
+    tf.io.gfile.makedirs(temporary)
+    try:
+        _Analysis(preprocessing_fn, schema, temporary, run).write(output)
+    finally:
+        tf.io.gfile.rmtree(temporary)
+
+
+class _Analysis:
+    """One analysis: traces, builds TFT's graph, visits it, writes the result."""
+
+    def __init__(
+        self,
+        preprocessing_fn: PreprocessingFn,
+        schema: schema_pb2.Schema,
+        temporary: str,
+        run: RunShards,
+    ) -> None:
+        self._schema = schema
+        self._run = run
+        self._traced = _Traced(
+            preprocessing_fn, schema_utils.schema_as_feature_spec(schema).feature_spec, temporary
+        )
+
+    def write(self, output: str) -> None:
+        """Analyzes and writes the folders."""
+        traced = self._traced
+        graph, inputs, outputs = impl_helper.trace_preprocessing_function(
+            traced.preprocessing_fn, traced.specs, False, traced.temporary
+        )
+        assets = annotators.get_asset_annotations(graph)
+        annotators.clear_asset_annotations(graph)
+        fingerprint = graph_tools.get_analyzers_fingerprint(graph, inputs)
+        future, _, leaves = analysis_graph_builder.build(graph, inputs, outputs, {}.keys(), None)
+        traverser = nodes.Traverser(_Calls(graph, traced.temporary, self._run_phase))
+        # All that accumulate are known before a row is read.
+        model = traverser.visit_value_node(future)
+        for leaf in leaves:
+            traverser.visit_value_node(leaf)
+        replacements = model.replacements()
+        path = os.path.join(traced.temporary, "saved_model")
+        impl_helper.trace_and_write_v2_saved_model(
+            path,
+            traced.preprocessing_fn,
+            traced.specs,
+            traced.temporary,
+            fingerprint,
+            _as_tensors(replacements),
+            {},
+            None,
+        )
+        self._move(path, output, assets)
+
+    def _run_phase(self, phase: "_Phase") -> list[Any]:
+        """Returns the merged accumulator of each operation of a phase."""
+        names = {key: tensor.name for key, tensor in phase.model.signature.items()}
+        work = _PhaseWork(self._traced, names, phase.model.replacements(), phase.accumulating)
+        parts = zip(*self._run(work), strict=True)
+        pairs = zip(phase.accumulating, parts, strict=True)
+        return [one.merge(list(of_shards)) for one, of_shards in pairs]
+
+    def _move(self, saved_model: str, output: str, assets: Mapping[str, str]) -> None:
+        own = os.path.join(saved_model, impl_helper.METADATA_DIR_NAME)
+        metadata = metadata_io.read_metadata(own)
+        tf.io.gfile.rmtree(own)
+        transformed = os.path.join(output, Folder.TRANSFORMED_METADATA_DIR)
+        metadata_io.write_metadata(metadata, transformed)
+        if assets:
+            with tf.io.gfile.GFile(os.path.join(transformed, Folder.ASSET_MAP), "w") as file:
+                file.write(json.dumps(assets))
+        raw = dataset_metadata.DatasetMetadata(self._schema)
+        metadata_io.write_metadata(raw, os.path.join(output, Folder.RAW_METADATA_DIR))
+        tf.io.gfile.rename(saved_model, os.path.join(output, Folder.TRANSFORM_FN_DIR))
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """What each trace of a preprocessing_fn takes.
+
+    Attributes:
+        preprocessing_fn: TFT's function of the raw features.
+        feature_spec: Parsing of the raw features.
+        temporary: Folder of vocabularies until they are part of the SavedModel.
+    """
+
+    preprocessing_fn: PreprocessingFn
+    feature_spec: Mapping[str, Any]
+    temporary: str
+
+    @property
+    def specs(self) -> dict[str, tf.TypeSpec]:
+        return impl_helper.get_type_specs_from_feature_specs(self.feature_spec)
+
+
+def _as_tensors(replacements: Sequence[Replacement]) -> dict[str, tf.Tensor] | None:
+    return {
+        name: tf.constant(value, tf.dtypes.as_dtype(dtype)) for name, value, dtype in replacements
+    } or None
+
+
+@dataclass
+class _PhaseWork:
+    """Accumulates a shard for the analyzers of a phase; picklable.
+
+    Attributes:
+        traced: The preprocessing_fn.
+        names: Names of the tensors of the graph that are the analyzers' inputs, by key.
+        replacements: Results of the phases before.
+        accumulating: Operations to accumulate.
+    """
+
+    traced: _Traced
+    names: Mapping[str, str]
+    replacements: Sequence[Replacement]
+    accumulating: Sequence[Accumulating]
+    _inputs: Any = field(default=None, init=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_inputs": None}
+
+    def __call__(self, task: ShardTask) -> list[Any]:
+        # Traced once a process: a trace takes 0.2 s.
+        self._inputs = self._inputs or self._trace()
+        found = [one.create() for one in self.accumulating]
+        read = 0
+        for records in read_payloads(task.file, task.shard, rows=_BATCH_ROWS):
+            try:
+                batch = {key: value.numpy() for key, value in self._inputs(records).items()}
+            except tf.errors.InvalidArgumentError as error:
+                where = f"{task.file}, rows {read:,} and on"
+                raise DataError(f"{where}: {error.message.splitlines()[0]}") from error
+            pairs = zip(self.accumulating, found, strict=True)
+            found = [one.add(accumulator, batch) for one, accumulator in pairs]
+            read += len(records)
+        return found
+
+    def _trace(self) -> Callable[[list[bytes]], dict[str, tf.Tensor]]:
+        traced = self.traced
+        replacements = _as_tensors(self.replacements)
+        context = graph_context.TFGraphContext(tf.Module(), traced.temporary, replacements)
+        with annotators.object_tracker_scope(annotators.ObjectTracker()):
+            transform_fn = impl_helper.get_traced_transform_fn(
+                traced.preprocessing_fn, traced.specs, context, self.names
+            ).get_concrete_function()
+        signature = [tf.TensorSpec([None], tf.string)]
+
+        @tf.function(input_signature=signature, autograph=False)
+        def inputs(records: tf.Tensor) -> dict[str, tf.Tensor]:
+            return transform_fn(tf.io.parse_example(records, traced.feature_spec))
+
+        inputs.kept = context  # the tables of the graph live as long
+        return lambda records: inputs(tf.constant(records))
+
+
+# Values that the visitor hands from operation to operation.
+
+
+class _Rows:
+    """The raw rows."""
+
+
+class _Later:
+    """A short list of elements, computed when it is asked for, once."""
+
+    def __init__(self, compute: Callable[[], list[Any]]) -> None:
+        self._compute = compute
+        self._value: list[Any] | None = None
+
+    def get(self) -> list[Any]:
+        if self._value is None:
+            self._value = self._compute()
+        return self._value
+
+
+@dataclass(frozen=True)
+class _Model:
+    """The graph with the results of some analyzers in it.
+
+    Attributes:
+        bindings: These results.
+        signature: Tensors of the graph by key.
+    """
+
+    bindings: Sequence[_Later]
+    signature: Mapping[str, Any]
+
+    def replacements(self) -> list[Replacement]:
+        return [replacement for binding in self.bindings for replacement in binding.get()]
+
+
+@dataclass
+class _Phase:
+    """The rows as the analyzers of one phase take them; read once for all of these.
+
+    Attributes:
+        model: Graph that gives the analyzers' inputs.
+        run: Reads the rows.
+        accumulating: Operations that take them.
+    """
+
+    model: _Model
+    run: Callable[["_Phase"], list[Any]]
+    accumulating: list[Accumulating] = field(default_factory=list)
+    _results: list[Any] | None = None
+
+    def add(self, one: Accumulating) -> _Later:
+        number = len(self.accumulating)
+        self.accumulating.append(one)
+        return _Later(lambda: one.output(self._all()[number]))
+
+    def _all(self) -> list[Any]:
+        if self._results is None:
+            self._results = self.run(self)
+        return self._results
+
+
+@dataclass(frozen=True)
+class _Column:
+    """Some inputs of a phase's analyzers."""
+
+    phase: _Phase
+    keys: Any
+
+
+class _Calls(nodes.Visitor):
+    """Makes calls of TFT's operations; raises NotInBatchesError at the first unknown one."""
+
+    def __init__(
+        self, graph: tf.Graph, temporary: str, run_phase: Callable[[_Phase], list[Any]]
+    ) -> None:
+        self._run_phase = run_phase
+        self._small: dict[type, Callable[..., list[Any]]] = {
+            **_SMALL,
+            analyzer_nodes.ExtractVocabularyReservedTokens: partial(_reserved_tokens, graph),
+            analyzer_nodes.VocabularyOrderAndWrite: partial(_write_vocabulary, temporary),
+        }
+
+    def validate_value(self, value: object) -> None:
+        assert isinstance(value, _Rows | _Later | _Model | _Phase | _Column)
+
+    def visit(self, operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        match operation:
+            case beam_nodes.ExtractInputForSavedModel():
+                return (_Rows(),)
+            case beam_nodes.CreateSavedModel():
+                return (_Model(inputs, operation.output_signature),)
+            case beam_nodes.ApplySavedModel():
+                return (_Phase(inputs[0], self._run_phase),)
+            case beam_nodes.ExtractFromDict() if isinstance(inputs[0], _Phase):
+                return (_Column(inputs[0], operation.keys),)
+        if type(operation) in ACCUMULATING:
+            # Packed combiners take the whole of a phase, others some inputs of it.
+            [given] = inputs
+            phase, keys = (given.phase, given.keys) if isinstance(given, _Column) else (given, None)
+            return (phase.add(ACCUMULATING[type(operation)](operation, keys)),)
+        if type(operation) not in self._small:
+            raise NotInBatchesError(f"TFT's operation {type(operation).__name__}")
+        _check_supported(operation)
+        return self._later(operation, inputs)
+
+    def _later(self, operation: Any, inputs: Sequence[_Later]) -> tuple[_Later, ...]:
+        compute = self._small[type(operation)]
+        made = _Later(lambda: compute(operation, *(one.get() for one in inputs)))
+        if operation.num_outputs == 1:
+            return (made,)
+        return tuple(_output(made, number) for number in range(operation.num_outputs))
+
+
+def _output(made: _Later, number: int) -> _Later:
+    return _Later(lambda: [made.get()[number]])
+
+
+def _check_supported(operation: Any) -> None:
+    if isinstance(operation, analyzer_nodes.VocabularyPrune) and (
+        operation.key_fn or operation.informativeness_threshold != float("-inf")
+    ):
+        raise NotInBatchesError("a vocabulary by keys or by informativeness")
+
+
+# Operations on short lists: (operation, elements of each input) -> elements, or an element for
+# each output of operations with several.
+
+
+def _packed_merge(operation: Any, given: list[Any]) -> list[Any]:
+    by_label: dict[str, list[Any]] = {}
+    for label, accumulator in given:
+        by_label.setdefault(label, []).append(accumulator)
+    return [
+        {one.label: _merged(one.combiner, by_label[one.keys[0]]) for one in operation.combiners}
+    ]
+
+
+def _merged(combiner: Any, accumulators: list[Any]) -> Any:
+    return combiner.extract_output(combiner.merge_accumulators(accumulators))
+
+
+def _merge_per_key(operation: Any, given: list[Any]) -> list[Any]:
+    by_key: dict[Any, list[Any]] = {}
+    for key, accumulator in given:
+        by_key.setdefault(key, []).append(accumulator)
+    return [(key, _merged(operation.combiner, several)) for key, several in by_key.items()]
+
+
+def _format_keys(operation: Any, given: list[Any]) -> list[Any]:
+    dtypes = [info.dtype for info in operation.combiner.output_tensor_infos()]
+    tagged = {o.tag: o.value for o in analyzer_impls._merge_outputs_by_key(given, dtypes)}
+    return [tagged[tag] for tag in ("key", *map(str, range(len(dtypes))))]
+
+
+def _format_large(operation: Any, given: list[Any]) -> list[Any]:
+    text = tf.compat.as_str_any
+    return [(text(",".join(map(text, values))), key) for key, values in given]
+
+
+def _merge_vocabulary(operation: Any, given: list[pa.Table]) -> list[pa.Table]:
+    return [summed(given)] if given else []
+
+
+def _count_vocabulary(operation: Any, given: list[Any]) -> list[Any]:
+    # Of tables before they are pruned, of pairs afterwards.
+    count = sum(one.num_rows if isinstance(one, pa.Table) else 1 for one in given)
+    return [np.int64(max(1, count))]
+
+
+def _prune_vocabulary(operation: Any, given: list[pa.Table]) -> list[tuple[Any, bytes]]:
+    """Returns pairs of count and token; ordered if only the first few are kept."""
+    pairs: list[tuple[Any, bytes]] = []
+    for table in given:
+        if operation.frequency_threshold:
+            table = table.filter(pc.greater_equal(table["count"], operation.frequency_threshold))
+        if operation.input_dtype != tf.string.name:
+            texts = [str(token).encode() for token in table["token"].to_pylist()]
+            table = pa.table([pa.array(texts, pa.binary()), table["count"]], ["token", "count"])
+        if operation.top_k is not None:
+            keys = [("count", "descending"), ("token", "descending")]
+            table = table.take(pc.sort_indices(table, sort_keys=keys)[: operation.top_k])
+        pairs = list(zip(table["count"].to_pylist(), table["token"].to_pylist(), strict=True))
+    if operation.top_k is None:
+        return pairs
+    return analyzer_impls.maybe_add_empty_vocabulary_dummy(pairs, operation.input_dtype)
+
+
+def _reserved_tokens(graph: tf.Graph, operation: Any) -> list[Any]:
+    return [[tf_utils.fetch_vocabulary_reserved_tokens(graph, operation.name)]]
+
+
+def _write_vocabulary(
+    temporary: str, operation: Any, given: list[Any], reserved: list[Any] | None = None
+) -> list[Any]:
+    """Writes the vocabulary's file; returns its path."""
+    pairs = list(given)
+    tokens: list[bytes] = reserved[0][0] if reserved is not None else []
+    if len(tokens):
+        taken = set(tokens)
+        pairs = [pair for pair in pairs if pair[1] not in taken]
+    if operation.fingerprint_shuffle:
+        pairs.sort(key=lambda pair: hashlib.sha1(pair[1]).digest())
+    elif reserved is not None or not operation.input_is_sorted:
+        pairs.sort(reverse=True)
+    pairs[:0] = [(-1, token) for token in tokens]
+    pairs = analyzer_impls.maybe_add_empty_vocabulary_dummy(pairs, operation.input_dtype)
+    line = analyzer_impls._count_and_token_to_bytes if operation.store_frequency else _token
+    path = os.path.join(temporary, operation.vocab_filename)
+    if operation.file_format == "text":
+        with tf.io.gfile.GFile(path, "wb") as file:
+            file.write(b"".join(line(*pair) + b"\n" for pair in pairs))
+    else:
+        path += ".tfrecord.gz"
+        with tf.io.TFRecordWriter(path, "GZIP") as records:
+            for pair in pairs:
+                records.write(line(*pair))
+    return [np.array(path)]
+
+
+def _token(count: object, token: bytes) -> bytes:
+    return token
+
+
+_SMALL: Mapping[type, Callable[..., list[Any]]] = {
+    beam_nodes.CreateTensorBinding: lambda op, given: [
+        (op.tensor_name, value, op.dtype_enum) for value in given
+    ],
+    beam_nodes.ExtractFromDict: lambda op, given: [extracted(one, op.keys) for one in given],
+    beam_nodes.Flatten: lambda op, *given: [one for several in given for one in several],
+    analyzer_nodes.AddKey: lambda op, given: [(op.key, value) for value in given],
+    analyzer_nodes.FlattenLists: lambda op, given: [one for several in given for one in several],
+    analyzer_nodes.CacheableCombineMerge: lambda op, given: [_merged(op.combiner, given)],
+    analyzer_nodes.PackedCombineMerge: _packed_merge,
+    analyzer_nodes.ExtractCombineMergeOutputs: lambda op, given: list(given[0]),
+    analyzer_nodes.ExtractPackedCombineMergeOutputs: lambda op, given: list(given[0]),
+    analyzer_nodes.CacheableCombinePerKeyMerge: _merge_per_key,
+    analyzer_nodes.CacheableCombinePerKeyFormatKeys: _format_keys,
+    analyzer_nodes.CacheableCombinePerKeyFormatLarge: _format_large,
+    analyzer_nodes.ScaleAndFlattenPerKeyBucketBouandaries: lambda op, given: list(
+        analyzer_impls._join_boundary_rows(given[0])
+    ),
+    analyzer_nodes.VocabularyMerge: _merge_vocabulary,
+    analyzer_nodes.VocabularyCount: _count_vocabulary,
+    analyzer_nodes.VocabularyPrune: _prune_vocabulary,
+}

@@ -1,0 +1,180 @@
+"""TFT's accumulating operations on whole batches: created, added to, merged, in plain calls.
+
+Combiners and their accumulators are TFT's own. Vocabularies are counted in Arrow.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from tensorflow_transform import analyzer_nodes
+from tensorflow_transform.analyzers import _VocabOrderingType
+
+# Inputs of analyzers by the name of their tensor, [rows, ...].
+Batch = Mapping[str, np.ndarray]
+
+_MAX_UNMERGED = 32
+
+
+class NotInBatchesError(Exception):
+    """Something that only TFT's own pipeline supports, in words."""
+
+
+class Accumulating(ABC):
+    """An operation that accumulates rows; picklable, as what it accumulates is.
+
+    Args:
+        operation: TFT's operation, not all of which are picklable.
+        keys: Names of the operation's inputs in a batch.
+    """
+
+    def __init__(self, operation: Any, keys: Any) -> None:
+        self._combiner: Any = getattr(operation, "combiner", None)
+        self.keys = keys
+
+    @abstractmethod
+    def create(self) -> Any:
+        """Returns the accumulator of no rows."""
+
+    @abstractmethod
+    def add(self, accumulator: Any, batch: Batch) -> Any:
+        """Returns the accumulator with the rows of a batch."""
+
+    @abstractmethod
+    def merge(self, accumulators: Sequence[Any]) -> Any:
+        """Returns one accumulator of all; there is at least one."""
+
+    @abstractmethod
+    def output(self, accumulator: Any) -> list[Any]:
+        """Returns the elements that TFT's operation would give."""
+
+
+class _Combine(Accumulating):
+    """One combiner over all rows."""
+
+    def create(self) -> Any:
+        return self._combiner.create_accumulator()
+
+    def add(self, accumulator: Any, batch: Batch) -> Any:
+        return self._combiner.add_input(accumulator, extracted(batch, self.keys))
+
+    def merge(self, accumulators: Sequence[Any]) -> Any:
+        return self._combiner.merge_accumulators(list(accumulators))
+
+    def output(self, accumulator: Any) -> list[Any]:
+        return [self._combiner.compact(accumulator)]
+
+
+class _PackedCombine(Accumulating):
+    """Several combiners over all rows, which TFT packs into one operation."""
+
+    def __init__(self, operation: Any, keys: Any) -> None:
+        super().__init__(operation, keys)
+        self._combiners = list(operation.combiners)
+
+    def create(self) -> list[Any]:
+        return [one.combiner.create_accumulator() for one in self._combiners]
+
+    def add(self, accumulator: list[Any], batch: Batch) -> list[Any]:
+        return [
+            one.combiner.add_input(own, extracted(batch, tuple(one.keys)))
+            for one, own in zip(self._combiners, accumulator, strict=True)
+        ]
+
+    def merge(self, accumulators: Sequence[list[Any]]) -> list[Any]:
+        of_each = zip(*accumulators, strict=True)
+        return [
+            one.combiner.merge_accumulators(list(own))
+            for one, own in zip(self._combiners, of_each, strict=True)
+        ]
+
+    def output(self, accumulator: list[Any]) -> list[Any]:
+        pairs = zip(self._combiners, accumulator, strict=True)
+        return [{one.label: one.combiner.compact(own) for one, own in pairs}]
+
+
+class _CombinePerKey(Accumulating):
+    """A combiner for each key: a call a row, as in TFT."""
+
+    def create(self) -> dict[Any, Any]:
+        return {}
+
+    def add(self, accumulator: dict[Any, Any], batch: Batch) -> dict[Any, Any]:
+        combiner = self._combiner
+        keys, *values = extracted(batch, self.keys)
+        for row, key in enumerate(keys):
+            own = accumulator.get(key)
+            own = combiner.create_accumulator() if own is None else own
+            accumulator[key] = combiner.add_input(own, [value[row] for value in values])
+        return accumulator
+
+    def merge(self, accumulators: Sequence[dict[Any, Any]]) -> dict[Any, Any]:
+        by_key: dict[Any, list[Any]] = {}
+        for accumulator in accumulators:
+            for key, own in accumulator.items():
+                by_key.setdefault(key, []).append(own)
+        merged = self._combiner.merge_accumulators
+        return {key: merged(several) for key, several in by_key.items()}
+
+    def output(self, accumulator: dict[Any, Any]) -> list[Any]:
+        return list(accumulator.items())
+
+
+class _Vocabulary(Accumulating):
+    """Distinct tokens with their counts, or summed weights: tables `token, count`."""
+
+    def __init__(self, operation: Any, keys: Any) -> None:
+        super().__init__(operation, keys)
+        known = (_VocabOrderingType.FREQUENCY, _VocabOrderingType.WEIGHTED_FREQUENCY)
+        if operation.vocab_ordering_type not in known:
+            raise NotInBatchesError("a vocabulary by mutual information")
+
+    def create(self) -> list[pa.Table]:
+        return []
+
+    def add(self, accumulator: list[pa.Table], batch: Batch) -> list[pa.Table]:
+        tokens, *weights = extracted(batch, self.keys)
+        if len(tokens):
+            accumulator.append(_counted(tokens, weights[0] if weights else None))
+        return [summed(accumulator)] if len(accumulator) >= _MAX_UNMERGED else accumulator
+
+    def merge(self, accumulators: Sequence[list[pa.Table]]) -> list[pa.Table]:
+        tables = [table for accumulator in accumulators for table in accumulator]
+        return [summed(tables)] if tables else []
+
+    def output(self, accumulator: list[pa.Table]) -> list[Any]:
+        return accumulator
+
+
+ACCUMULATING: Mapping[type, type[Accumulating]] = {
+    analyzer_nodes.CacheableCombineAccumulate: _Combine,
+    analyzer_nodes.PackedCombineAccumulate: _PackedCombine,
+    analyzer_nodes.CacheableCombinePerKeyAccumulate: _CombinePerKey,
+    analyzer_nodes.VocabularyAccumulate: _Vocabulary,
+}
+
+
+def extracted(found: Mapping[str, Any], keys: Any) -> Any:
+    """Returns the value of a key, or of each of a tuple of keys."""
+    return tuple(found[key] for key in keys) if isinstance(keys, tuple) else found[keys]
+
+
+def summed(tables: Sequence[pa.Table]) -> pa.Table:
+    """Returns each token once, with the sum of its counts; there is at least one table."""
+    if len(tables) == 1:
+        return tables[0]
+    sums = pa.concat_tables(tables).group_by("token").aggregate([("count", "sum")])
+    return pa.table([sums["token"], sums["count_sum"]], ["token", "count"])
+
+
+def _counted(tokens: np.ndarray, weights: np.ndarray | None) -> pa.Table:
+    values = pa.array(tokens, pa.large_binary() if tokens.dtype == object else None)
+    if weights is None:
+        counts = values.value_counts()
+        return pa.table([counts.field("values"), counts.field("counts")], ["token", "count"])
+    codes = values.dictionary_encode()
+    size = len(codes.dictionary)
+    sums = np.bincount(codes.indices.to_numpy(), weights=weights, minlength=size)
+    return pa.table([codes.dictionary, sums], ["token", "count"])

@@ -1,0 +1,128 @@
+"""Raw Examples and a TransformGraph in, a folder of transformed Examples with a manifest out."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.components.batches.shards import ShardTask, run_on
+from penstock.components.example_gen.stage import MakePipeline
+from penstock.components.files.output import Output, open_output
+from penstock.components.packing.stated_columns import stated_columns
+from penstock.components.packing.transformed import TransformedRows, transformed_schema
+from penstock.components.tfrecord.encoder import encode_examples
+from penstock.components.tfrecord.manifest import (
+    Manifest,
+    ManifestColumn,
+    RowAccount,
+    Shard,
+    schema_sha256,
+)
+from penstock.components.tfrecord.sharding import shard_name, split_dir
+from penstock.components.tfrecord.writer import ShardWriter, frame_records
+
+
+@dataclass(frozen=True)
+class _WriteTask:
+    """A raw shard, and the path of the transformed one relative to the manifest."""
+
+    raw: ShardTask
+    file: str
+
+
+@dataclass(frozen=True)
+class _Write:
+    """Writes the transformed Examples of a shard."""
+
+    rows: TransformedRows
+    output: Output
+
+    def __call__(self, task: _WriteTask) -> Shard:
+        with self.output.new_try() as folder:
+            with ShardWriter(folder, task.file) as writer:
+                for batch in self.rows(task.raw.file, task.raw.shard):
+                    writer.write(frame_records(self._encoded(batch)))
+                shard = writer.finish()
+            self.output.take(folder)
+        return shard
+
+    def _encoded(self, batch: pa.RecordBatch) -> pa.Array:
+        if not any(map(_is_nested, batch.columns)):
+            return encode_examples(_with_short_offsets(batch))
+        # Ragged in more than one dimension: tfx_bsl knows how a schema divides these.
+        from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
+
+        encoder = RecordBatchToExamplesEncoder(transformed_schema(self.rows.graph))
+        return pa.array(encoder.encode(batch), pa.binary())
+
+
+_ENCODED = {pa.int64(): pa.int64(), pa.float32(): pa.float32(), pa.large_binary(): pa.binary()}
+
+
+def _with_short_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns the batch with the list and text types of our encoder; 2 GiB at most."""
+    columns = [column.cast(pa.list_(_ENCODED[column.type.value_type])) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
+def _is_nested(column: pa.Array) -> bool:
+    return pa.types.is_large_list(column.type) and pa.types.is_large_list(column.type.value_type)
+
+
+def materialize(
+    graph: str,
+    splits: Mapping[str, Sequence[ShardTask]],
+    output: str,
+    *,
+    beam_args: Sequence[str],
+    make_pipeline: MakePipeline,
+) -> Manifest:
+    """Writes transformed Examples, a shard for each raw one; all appear or none.
+
+    Args:
+        graph: Folder of the TransformGraph.
+        splits: Shards of raw Examples of each split.
+        output: Folder to make; must be empty.
+        beam_args: Arguments of the pipeline's runner.
+        make_pipeline: Makes a Beam pipeline with these arguments.
+
+    Raises:
+        DataError: A shard is damaged, or its rows do not fit the graph.
+    """
+    tasks = [
+        _WriteTask(task, f"{split_dir(split)}/{shard_name(number, len(of_split))}")
+        for split, of_split in splits.items()
+        for number, task in enumerate(of_split)
+    ]
+    with open_output(output) as opened:
+        work = _Write(TransformedRows(graph), opened)
+        shards = list(run_on(opened, work, tasks, beam_args, make_pipeline))
+        manifest = _manifest(graph, splits, shards)
+        opened.commit(manifest)
+    return manifest
+
+
+def _manifest(
+    graph: str, splits: Mapping[str, Sequence[ShardTask]], shards: Sequence[Shard]
+) -> Manifest:
+    stated = stated_columns(transformed_schema(graph))
+    columns = tuple(ManifestColumn(n, c.kind, c.shape is None) for n, c in stated.items())
+    raw = [task.shard for tasks in splits.values() for task in tasks]
+    of_split = {
+        split: tuple(shard for shard in shards if shard.file.startswith(f"{split_dir(split)}/"))
+        for split in splits
+    }
+    return Manifest(
+        splits=of_split,
+        columns=columns,
+        schema_sha256=schema_sha256(columns),
+        source_kind="transform",
+        source_fingerprint=hashlib.sha256("".join(s.sha256 for s in raw).encode()).hexdigest(),
+        source_files=len(raw),
+        account=RowAccount(
+            read=sum(shard.rows for shard in raw),
+            written={split: sum(s.rows for s in several) for split, several in of_split.items()},
+        ),
+        plan="a shard for each raw one",
+    )

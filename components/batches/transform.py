@@ -1,0 +1,176 @@
+"""The TFX node: TFX's Transform, with an executor that takes whole batches."""
+
+import logging
+from typing import Any
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tensorflow_transform import impl_helper
+from tensorflow_transform.tf_metadata import schema_utils
+from tfx import types
+from tfx.components.transform import component, executor, executor_utils, labels
+from tfx.components.util import examples_utils, tfxio_utils
+from tfx.dsl.components.base import executor_spec
+from tfx.proto import example_gen_pb2, transform_pb2
+from tfx.types import artifact_utils
+from tfx.types import standard_component_specs as keys
+from tfx.utils import io_utils
+
+from penstock.components.batches.analysis import PreprocessingFn, analyze
+from penstock.components.batches.analyzers import NotInBatchesError
+from penstock.components.batches.materialize import materialize
+from penstock.components.batches.shards import ShardTask, run_shards, shard_tasks
+from penstock.components.batches.statistics_gen import FALLBACK_PROPERTY, Artifacts
+from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
+
+logger = logging.getLogger(__name__)
+
+
+class Executor(executor.Executor):
+    """Analyzes and transforms in batches if that is supported, else as TFX's executor does."""
+
+    def Do(  # noqa: N802, TFX's name
+        self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
+    ) -> None:
+        """Writes the TransformGraph, and transformed Examples if there is an output for them.
+
+        Raises:
+            DataError: A shard is missing or altered, or its rows do not fit the schema.
+        """
+        reason = _not_plain(input_dict, output_dict, exec_properties)
+        if reason is None:
+            self._log_startup(input_dict, output_dict, exec_properties)
+            try:
+                self._in_batches(input_dict, output_dict, exec_properties)
+            except NotInBatchesError as error:
+                reason = str(error)
+        graph = artifact_utils.get_single_instance(output_dict[keys.TRANSFORM_GRAPH_KEY])
+        graph.set_string_custom_property(FALLBACK_PROPERTY, reason or "")
+        if reason is not None:
+            logger.info("not transformed in batches but by TFT's own pipeline: %s", reason)
+            super().Do(input_dict, output_dict, exec_properties)
+
+    def _in_batches(
+        self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
+    ) -> None:
+        examples = input_dict[keys.EXAMPLES_KEY]
+        config = executor_utils.ResolveSplitsConfig(
+            exec_properties.get(keys.SPLITS_CONFIG_KEY), examples
+        )
+        graph = artifact_utils.get_single_uri(output_dict[keys.TRANSFORM_GRAPH_KEY])
+        tasks = [
+            task
+            for artifact in examples
+            for split in config.analyze
+            for task in shard_tasks(artifact.uri, split)
+        ]
+        runner = {
+            "beam_args": self._beam_pipeline_args or [],
+            "make_pipeline": self._make_beam_pipeline,
+        }
+        analyze(
+            self._preprocessing_fn(exec_properties),
+            _schema(input_dict),
+            graph,
+            lambda work: run_shards(work, tasks, output=graph, **runner),
+        )
+        if output_dict.get(keys.TRANSFORMED_EXAMPLES_KEY):
+            executor_utils.MatchNumberOfTransformedExamplesArtifacts(input_dict, output_dict)
+            made = output_dict[keys.TRANSFORMED_EXAMPLES_KEY]
+            for raw, transformed in zip(examples, made, strict=True):
+                splits = _splits(raw, config)
+                manifest = materialize(graph, splits, transformed.uri, **runner)
+                transformed.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)
+            executor_utils.SetSplitNames(config.transform, made)
+
+    def _preprocessing_fn(self, exec_properties: dict[str, Any]) -> PreprocessingFn:
+        names = {
+            labels.MODULE_FILE: keys.MODULE_FILE_KEY,
+            labels.MODULE_PATH: keys.MODULE_PATH_KEY,
+            labels.PREPROCESSING_FN: keys.PREPROCESSING_FN_KEY,
+            labels.CUSTOM_CONFIG: keys.CUSTOM_CONFIG_KEY,
+        }
+        inputs = {label: exec_properties.get(key) for label, key in names.items()}
+        return self._GetPreprocessingFn(inputs, {})
+
+
+class BatchTransform(component.Transform):
+    """TFX's Transform, with its inputs and outputs, at a fraction of its time.
+
+    The `preprocessing_fn` stays as it is. The TransformGraph is TFT's own: its analyzers and its
+    SavedModel, computed on whole batches, a task a shard. Vocabularies and schemas are those of
+    TFX; sums of float32 differ by rounding. Transformed Examples have a manifest, and a shard for
+    each raw one.
+
+    TFT's own pipeline does the whole for vocabularies by mutual information or by keys,
+    `ptransform_analyzer`, statistics, an analyzer cache, `force_tf_compat_v1`, and records that are
+    no tf.train.Examples. The log and the graph's property `not_in_batches` have the reason.
+
+    Args:
+        examples: Examples to analyze and transform.
+        schema: Schema of the raw features.
+        disable_statistics: As in TFX, but True by default: statistics need TFT's own pipeline.
+        disable_analyzer_cache: As in TFX, but True by default: a cache needs TFT's own pipeline,
+            and reading all rows again costs less.
+        options: TFX's other options, such as `preprocessing_fn` and `materialize`.
+    """
+
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
+
+    def __init__(
+        self,
+        examples: types.BaseChannel,
+        schema: types.BaseChannel,
+        *,
+        disable_statistics: bool = True,
+        disable_analyzer_cache: bool = True,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            examples,
+            schema,
+            disable_statistics=disable_statistics,
+            disable_analyzer_cache=disable_analyzer_cache,
+            **options,
+        )
+
+
+def _schema(input_dict: Artifacts) -> schema_pb2.Schema:
+    folder = artifact_utils.get_single_uri(input_dict[keys.SCHEMA_KEY])
+    return io_utils.SchemaReader().read(io_utils.get_only_uri_in_dir(folder))
+
+
+def _splits(
+    examples: types.Artifact, config: transform_pb2.SplitsConfig
+) -> dict[str, list[ShardTask]]:
+    return {split: shard_tasks(examples.uri, split) for split in sorted(config.transform)}
+
+
+def _not_plain(
+    input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
+) -> str | None:
+    """Returns what only TFX's executor supports around the analysis, in words."""
+    examples = input_dict[keys.EXAMPLES_KEY]
+    payload, _ = tfxio_utils.resolve_payload_format_and_data_view_uri(examples)
+    formats = {examples_utils.get_file_format(one) for one in examples}
+    cache = input_dict.get(keys.ANALYZER_CACHE_KEY) or output_dict.get(
+        keys.UPDATED_ANALYZER_CACHE_KEY
+    )
+    reasons = {
+        "records that are no Examples": payload != example_gen_pb2.FORMAT_TF_EXAMPLE,
+        "files that are no TFRecords": formats != {"tfrecords_gzip"},
+        "statistics": not exec_properties.get(keys.DISABLE_STATISTICS_KEY, 0),
+        "an analyzer cache": bool(cache),
+        "force_tf_compat_v1": bool(exec_properties.get(keys.FORCE_TF_COMPAT_V1_KEY, 0)),
+        "save_options": exec_properties.get(keys.SAVE_OPTIONS_KEY) is not None,
+    }
+    if not any(reasons.values()):
+        reasons["the schema's tensor representations"] = not _is_parsed_alike(_schema(input_dict))
+    return ", ".join(name for name, found in reasons.items() if found) or None
+
+
+def _is_parsed_alike(schema: schema_pb2.Schema) -> bool:
+    """Whether TensorFlow's parser gives the tensors that TFX gives a preprocessing_fn."""
+    spec = schema_utils.schema_as_feature_spec(schema).feature_spec
+    ours = impl_helper.get_type_specs_from_feature_specs(spec)
+    tfxio = tfxio_utils.make_tfxio("", ["Transform"], example_gen_pb2.FORMAT_TF_EXAMPLE, "", schema)
+    return ours == tfxio.TensorAdapter().OriginalTypeSpecs()

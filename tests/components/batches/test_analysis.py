@@ -1,0 +1,263 @@
+"""Analysis in batches against TFT's own pipeline: graphs, vocabularies and their outputs."""
+
+import os
+import pickle
+
+import apache_beam as beam
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_transform as tft
+import tensorflow_transform.beam as tft_beam
+from google.protobuf import text_format
+from row_files import example, write_shards
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tfx_bsl.public import tfxio
+
+from penstock.components.batches.analysis import analyze
+from penstock.components.batches.analyzers import NotInBatchesError
+from penstock.components.batches.shards import shard_tasks
+from penstock.components.engine.pipeline import local_pipeline
+
+FIXED = "presence { min_fraction: 1 } shape { dim { size: %d } }"
+SCHEMA = text_format.Parse(
+    f"""
+feature {{ name: "x" type: FLOAT {FIXED % 1} }}
+feature {{ name: "y" type: FLOAT value_count {{ min: 0 max: 1 }} }}
+feature {{ name: "k" type: BYTES {FIXED % 1} }}
+feature {{ name: "n" type: INT {FIXED % 1} }}
+feature {{ name: "v" type: FLOAT {FIXED % 3} }}
+feature {{ name: "words" type: BYTES }}
+feature {{ name: "label" type: INT {FIXED % 1} }}
+""",
+    schema_pb2.Schema(),
+)
+
+
+def rows(count=1500):
+    rng = np.random.default_rng(5)
+    for i in range(count):
+        row = {
+            "x": [float(rng.normal(3, 5))],
+            "k": [b"key%d" % rng.integers(0, 7)],
+            "n": [int(rng.zipf(1.7)) % 300],
+            "v": rng.normal(size=3).tolist(),
+            "words": [b"w%d" % w for w in rng.zipf(1.6, int(rng.integers(0, 6))) % 200] or None,
+            "label": [i % 2],
+        }
+        if i % 3:
+            row["y"] = [float(rng.exponential())]
+        yield example(**row)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_shards(tmp_path_factory.mktemp("raw") / "rows", rows())
+
+
+def vocabulary(x, name, **options):
+    return tft.compute_and_apply_vocabulary(x, vocab_filename=name, **options)
+
+
+def moments(i):
+    x = i["x"]
+    return {
+        "z": tft.scale_to_z_score(x),
+        "m": x - tft.mean(x) + tft.var(x),
+        "unit": tft.scale_to_0_1(x),
+        "s": x + tft.sum(x) + tft.min(x) * tft.max(x),
+        "e": tft.scale_to_z_score(i["v"], elementwise=True),
+        "sparse": tft.scale_to_z_score(i["y"]),
+        "size": i["n"] + tft.size(i["n"]),
+    }
+
+
+def quantiles(i):
+    of_three = tft.quantiles(i["v"], 4, 0.01, reduce_instance_dims=False)
+    return {
+        "b": tft.bucketize(i["x"], 10),
+        "q": of_three[:1, 0] + i["x"][:, 0],
+        "by": tft.bucketize(i["y"], 5),
+        "h": i["x"] + tf.cast(tft.histogram(i["x"], boundaries=5)[0][0], tf.float32),
+        "p": tf.matmul(i["v"], tft.pca(i["v"], 2, tf.float32)),
+        "c": i["v"] + tft.covariance(i["v"], tf.float32)[0],
+    }
+
+
+def vocabularies(i):
+    tft.vocabulary(i["words"], store_frequency=True, vocab_filename="stored")
+    reserved = tft.vocabulary(i["k"], vocab_filename="res", reserved_tokens=[b"[PAD]", b"key3"])
+    return {
+        "k": vocabulary(i["k"], "k"),
+        "w": tft.compute_and_apply_vocabulary(i["words"], top_k=50, num_oov_buckets=3),
+        "f": vocabulary(i["words"], "often", frequency_threshold=9),
+        "n": vocabulary(i["n"], "n", top_k=20),
+        "fs": vocabulary(i["words"], "shuffled", fingerprint_shuffle=True),
+        "wk": vocabulary(i["k"], "weighted", weights=tf.abs(i["x"])),
+        "res": tft.apply_vocabulary(i["k"], reserved),
+    }
+
+
+def two_phases(i):
+    words = tft.compute_and_apply_vocabulary(i["words"], top_k=30, default_value=30)
+    table = tf.lookup.KeyValueTensorInitializer([b"key1", b"key2"], tf.constant([1, 2], tf.int64))
+    return {
+        "t": tft.scale_to_z_score(i["x"] - tft.mean(i["x"])),
+        "tf": tft.tfidf(words, 31)[1],
+        "own": tf.lookup.StaticHashTable(table, -1).lookup(i["k"]),
+    }
+
+
+def per_key(i):
+    x, k = i["x"][:, 0], i["k"][:, 0]
+    return {
+        "z": tft.scale_to_z_score_per_key(x, k),
+        "m": tft.scale_by_min_max_per_key(x, k),
+        "b": tft.bucketize_per_key(x, k, 4),
+        "file": tft.scale_to_z_score_per_key(x, k, key_vocabulary_filename="keys"),
+        "count": x + tf.cast(tft.count_per_key(k)[1][0], tf.float32),
+    }
+
+
+def no_analyzer(i):
+    return {"x": i["x"] * 2, "h": tft.hash_strings(i["k"], 10), "ragged": i["words"]}
+
+
+def by_beam(preprocessing_fn, folder, output):
+    files = sorted(map(str, (folder / "Split-train").iterdir()))
+    source = tfxio.TFExampleRecord(files, schema=SCHEMA)
+    with local_pipeline() as pipeline, tft_beam.Context(temp_dir=f"{output}/tmp"):
+        analyzed = (
+            pipeline | source.BeamSource(),
+            source.TensorAdapterConfig(),
+        ) | tft_beam.AnalyzeDataset(preprocessing_fn)
+        analyzed | tft_beam.WriteTransformFn(output)
+    tf.io.gfile.rmtree(f"{output}/tmp")
+
+
+def in_batches(preprocessing_fn, folder, output):
+    tasks = shard_tasks(str(folder), "train")
+    assert len(tasks) == 3
+
+    def run(work):
+        # As workers elsewhere have it.
+        return [
+            pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))(task))) for task in tasks
+        ]
+
+    analyze(preprocessing_fn, SCHEMA, output, run)
+
+
+def outputs(graph, folder):
+    spec = tft.tf_metadata.schema_utils.schema_as_feature_spec(SCHEMA).feature_spec
+    files = sorted(map(str, (folder / "Split-train").iterdir()))
+    records = next(iter(tf.data.TFRecordDataset(files, "GZIP").batch(10_000)))
+    made = tft.TFTransformOutput(graph).transform_features_layer()
+    return made(tf.io.parse_example(records, spec))
+
+
+def files_of(graph):
+    folder = os.path.join(graph, "transform_fn", "assets")
+    found = {}
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        with open(os.path.join(folder, name), "rb") as file:
+            found[name] = file.read()
+    return found
+
+
+def assert_equal_files(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name, data in theirs.items():
+        if name != "keys":
+            assert ours[name] == data, name
+            continue
+        # Mean and variance of each key, in float32.
+        mine, other = (
+            {line.split()[1]: line.split()[0].split(b",") for line in found.splitlines()}
+            for found in (ours[name], data)
+        )
+        assert mine.keys() == other.keys()
+        for key, numbers in other.items():
+            assert [*map(float, mine[key])] == pytest.approx([*map(float, numbers)], rel=1e-5)
+
+
+def assert_equal_values(ours, theirs, name):
+    if isinstance(theirs, tf.SparseTensor):
+        np.testing.assert_array_equal(ours.indices, theirs.indices, name)
+        ours, theirs = ours.values, theirs.values
+    if theirs.dtype.is_floating:
+        # float32 sums, whose batches are other ones.
+        np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-5, err_msg=name)
+    else:
+        np.testing.assert_array_equal(ours, theirs, name)
+
+
+def approximate(i):
+    found = tft.experimental.approximate_vocabulary(i["k"], 5, vocab_filename="a")
+    return {"a": tft.apply_vocabulary(i["k"], found)}
+
+
+FUNCTIONS = [moments, quantiles, vocabularies, two_phases, per_key, no_analyzer]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_graph_equals_that_of_tft(function, folder, tmp_path):
+    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    in_batches(function, folder, ours)
+    by_beam(function, folder, theirs)
+    assert sorted(os.listdir(ours)) == ["metadata", *sorted(os.listdir(theirs))]
+    assert_equal_files(files_of(ours), files_of(theirs))
+    named = sorted(os.listdir(f"{theirs}/transformed_metadata"))
+    assert sorted(os.listdir(f"{ours}/transformed_metadata")) == named
+    for name in named:
+        with (
+            open(f"{ours}/transformed_metadata/{name}") as mine,
+            open(f"{theirs}/transformed_metadata/{name}") as other,
+        ):
+            assert mine.read() == other.read()
+    mine, other = outputs(ours, folder), outputs(theirs, folder)
+    assert mine.keys() == other.keys()
+    for name, values in other.items():
+        assert_equal_values(mine[name], values, name)
+
+
+def test_an_approximate_vocabulary_has_as_many_tokens_as_asked(folder, tmp_path):
+    # Which of the rarer ones depends on the order of rows, in TFT, too.
+    in_batches(approximate, folder, str(tmp_path))
+    [data] = files_of(str(tmp_path)).values()
+    assert len(set(data.splitlines())) == 5
+
+
+def by_information(i):
+    return {"k": vocabulary(i["k"], "mi", labels=i["label"])}
+
+
+def by_coverage(i):
+    key = lambda token: token[:4]  # noqa: E731
+    return {"k": vocabulary(i["k"], "c", coverage_top_k=1, top_k=2, key_fn=key)}
+
+
+def by_ptransform(i):
+    class Count(beam.PTransform):
+        def expand(self, pcoll):
+            return pcoll | beam.combiners.Count.Globally()
+
+    [n] = tft.experimental.ptransform_analyzer([i["x"]], Count(), [tf.int64], [[]])
+    return {"x": i["n"] + n}
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (by_information, "by mutual information"),
+        (by_coverage, "by keys"),
+        (by_ptransform, "operation PTransform"),
+    ],
+)
+def test_what_only_tft_supports_is_named_before_a_row_is_read(function, reason, tmp_path):
+    def run(work):
+        raise AssertionError("a row was read")
+
+    with pytest.raises(NotInBatchesError, match=reason):
+        analyze(function, SCHEMA, str(tmp_path / "out"), run)
+    assert os.listdir(tmp_path / "out") == []

@@ -1,0 +1,169 @@
+"""The node: what TFX's Transform takes and leaves, on the taxi trips."""
+
+import json
+import logging
+import os
+from importlib.resources import files
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_transform as tft
+from tfx.components import Transform
+from tfx.components.transform import executor as stock
+from tfx.components.util import examples_utils
+from tfx.dsl.components.base.base_beam_executor import BaseBeamExecutor
+from tfx.proto import example_gen_pb2, transform_pb2
+from tfx.types import Channel
+from tfx.types.standard_artifacts import Examples, Schema, TransformGraph
+from tfx.utils import proto_utils
+
+from penstock.components.batches.transform import BatchTransform, Executor
+from penstock.components.engine.options import local_beam_args
+from penstock.components.tfrecord.checked import checked_manifest
+
+FUNCTION = "penstock.pipelines.taxi.preprocessing.preprocessing_fn"
+
+
+def artifact(kind, path):
+    made = kind()
+    made.uri = str(path)
+    return made
+
+
+@pytest.fixture
+def do(tmp_path, taxi_rows):
+    """Runs an executor; gives the artifacts of the graph and of the transformed Examples."""
+    schema = tmp_path / "schema"
+    schema.mkdir()
+    curated = files("penstock.schemas.taxi") / "schema.pbtxt"
+    (schema / "schema.pbtxt").write_text(curated.read_text())
+
+    def run(executor, *, workers=1, spans=1, function=FUNCTION, **options):
+        raw = [artifact(Examples, taxi_rows) for _ in range(spans)]
+        for examples in raw:
+            examples.split_names = '["train", "eval"]'
+            examples_utils.set_payload_format(examples, example_gen_pb2.FORMAT_TF_EXAMPLE)
+        folder = tmp_path / f"{executor.__module__}-{workers}"
+        graph = artifact(TransformGraph, folder / "graph")
+        transformed = [artifact(Examples, folder / "examples")]
+        outputs = {"transform_graph": [graph], "transformed_examples": transformed}
+        context = BaseBeamExecutor.Context(beam_pipeline_args=local_beam_args(workers))
+        executor(context).Do(
+            {"examples": raw, "schema": [artifact(Schema, schema)]},
+            outputs,
+            {
+                "preprocessing_fn": function,
+                "disable_statistics": 1,
+                "custom_config": "null",
+                **options,
+            },
+        )
+        return graph, outputs["transformed_examples"]
+
+    return run
+
+
+def rows(graph, examples, split):
+    """Columns of the transformed rows, sorted by all of them: a shard's order is Beam's."""
+    spec = tft.TFTransformOutput(graph.uri).transformed_feature_spec()
+    found = {}
+    folder = f"{examples.uri}/Split-{split}"
+    for name in sorted(os.listdir(folder)):
+        compression = "GZIP" if name.endswith(".gz") else ""
+        data = tf.data.TFRecordDataset(f"{folder}/{name}", compression).batch(10_000)
+        for records in data:
+            for key, value in tf.io.parse_example(records, spec).items():
+                found.setdefault(key, []).append(value.numpy())
+    columns = {key: np.concatenate(parts) for key, parts in found.items()}
+    keys = [np.round(c.reshape(len(c), -1).T.astype(float), 3) for c in columns.values()]
+    order = np.lexsort(np.concatenate(keys))
+    return {key: column[order] for key, column in columns.items()}
+
+
+def test_the_node_is_a_transform_to_all_others():
+    made = [
+        kind(
+            examples=Channel(type=Examples),
+            schema=Channel(type=Schema),
+            preprocessing_fn=FUNCTION,
+            disable_statistics=True,
+            disable_analyzer_cache=True,
+        )
+        for kind in (BatchTransform, Transform)
+    ]
+    ours, theirs = made
+    assert ours.exec_properties == theirs.exec_properties
+    assert ours.inputs.keys() == theirs.inputs.keys()
+    assert {k: c.type for k, c in ours.outputs.items()} == {
+        k: c.type for k, c in theirs.outputs.items()
+    }
+
+
+def test_graph_and_examples_equal_those_of_tfx(do):
+    (ours, [mine]), (theirs, [others]) = do(Executor), do(stock.Executor)
+    assert ours.get_string_custom_property("not_in_batches") == ""
+    assert sorted(json.loads(mine.split_names)) == sorted(json.loads(others.split_names))
+    for name in ("transformed_metadata/schema.pbtxt", "metadata/schema.pbtxt"):
+        with open(f"{ours.uri}/{name}") as own, open(f"{theirs.uri}/{name}") as stocks:
+            assert own.read() == stocks.read()
+    for name in os.listdir(f"{theirs.uri}/transform_fn/assets"):
+        with (
+            open(f"{ours.uri}/transform_fn/assets/{name}", "rb") as own,
+            open(f"{theirs.uri}/transform_fn/assets/{name}", "rb") as stocks,
+        ):
+            assert own.read() == stocks.read()
+    for split in ("train", "eval"):
+        found, wanted = rows(ours, mine, split), rows(theirs, others, split)
+        assert found.keys() == wanted.keys()
+        for key, values in wanted.items():
+            np.testing.assert_allclose(found[key], values, rtol=1e-5, atol=1e-5, err_msg=key)
+
+
+def test_transformed_examples_have_a_manifest_with_all_rows(do, taxi_rows):
+    _, [transformed] = do(Executor)
+    manifest, raw = checked_manifest(transformed.uri), checked_manifest(taxi_rows)
+    assert transformed.get_string_custom_property("manifest_sha256") == manifest.sha256
+    assert {s: [x.rows for x in shards] for s, shards in manifest.splits.items()} == {
+        s: [x.rows for x in shards] for s, shards in raw.splits.items()
+    }
+
+
+def test_two_processes_give_the_bytes_of_one(do):
+    (_, [one]), (_, [two]) = do(Executor), do(Executor, workers=2)
+    assert checked_manifest(one.uri) == checked_manifest(two.uri)
+
+
+def test_several_spans_are_analyzed_together_and_transformed_apart(do, taxi_rows):
+    config = transform_pb2.SplitsConfig(analyze=["train", "eval"], transform=["eval"])
+    _, transformed = do(Executor, spans=2, splits_config=proto_utils.proto_to_json(config))
+    assert len(transformed) == 2
+    counts = [checked_manifest(one.uri).account.written for one in transformed]
+    [rows] = {shards.account.written["eval"] for shards in [checked_manifest(taxi_rows)]}
+    assert counts == [{"eval": rows}] * 2
+    assert [json.loads(one.split_names) for one in transformed] == [["eval"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"disable_statistics": 0}, "statistics"),
+        ({"force_tf_compat_v1": 1}, "force_tf_compat_v1"),
+        ({"function": f"{__name__}.by_information"}, "a vocabulary by mutual information"),
+    ],
+)
+def test_what_only_tft_supports_is_done_by_tfx_with_the_reason(
+    options, reason, do, monkeypatch, caplog
+):
+    caplog.set_level(logging.INFO, logger="penstock")
+    done = []
+    monkeypatch.setattr(stock.Executor, "Do", lambda self, *of: done.append(of))
+    graph, _ = do(Executor, **options)
+    assert len(done) == 1
+    assert graph.get_string_custom_property("not_in_batches") == reason
+    assert f"not transformed in batches but by TFT's own pipeline: {reason}" in caplog.text
+
+
+def by_information(inputs):
+    label = tf.zeros([tf.cast(inputs["company"].dense_shape[0], tf.int32)], tf.int64)
+    return {"c": tft.compute_and_apply_vocabulary(inputs["company"], labels=label)}
