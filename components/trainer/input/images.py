@@ -43,6 +43,7 @@ from penstock.components.trainer.input.passes import (
     numbered,
     open_passes,
     seeded_shuffle,
+    taken_in_turn,
 )
 from penstock.components.trainer.input.start import InputStart
 
@@ -88,7 +89,8 @@ class ImageInput(Input):
     ) -> tf.data.Dataset:
         files, options = find_input(self.source, split=split), self.options
         stored = self._stored(files)
-        passes = open_passes(files, options, context=context, start=start)
+        shares = open_passes(files, options, context=context, start=start)
+        passes, share_rows = shares[0], shares[0].step_rows
         whole = self._parser(stored, partial(decode_whole, options=options))
         part = self._parser(stored, partial(decode_random_part, options=options))
         if options.cache != "none":
@@ -96,10 +98,12 @@ class ImageInput(Input):
             kept = cached(decoded, sum(files.counted()), options)
             images = passes.numbers.flat_map(lambda n: _cached_pass(n, kept, passes, options))
         elif options.crop == "random":
-            records = passes.numbers.flat_map(lambda n: _numbered_pass(n, passes))
+            streams = [_stream(_numbered_pass, passes) for passes in shares]
+            records = taken_in_turn(streams, share_rows)
             images = parallel_map(records, lambda record, n: part(record, passes.seed_of(n)))
         else:
-            images = parallel_map(passes.numbers.flat_map(lambda n: _pass(n, passes)), whole)
+            streams = [_stream(_pass, passes) for passes in shares]
+            images = parallel_map(taken_in_turn(streams, share_rows), whole)
         batches = images.batch(rows_of_replica(options, context), drop_remainder=True)
         return self._labelled(self._augmented(batches, passes))
 
@@ -169,9 +173,15 @@ def _records(files: InputFiles, options: ImageInputOptions) -> tf.data.Dataset:
     return interleaved(paths_of(files), tf.data.TFRecordDataset, options)
 
 
+def _stream(
+    read: Callable[[tf.Tensor, Passes], tf.data.Dataset], passes: Passes
+) -> tf.data.Dataset:
+    return passes.numbers.flat_map(lambda number: read(number, passes))
+
+
 def _pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
     """Serialised Examples of a pass, permuted within windows without copying their bytes."""
-    read = passes.read(number, tf.data.TFRecordDataset)
+    read = passes.read(number, batched=False)
     size = passes.order.window
     windows = tf.data.Dataset.zip(
         (read.blocks.window(size), passes.seeds(number, read.window, read.drop))

@@ -31,6 +31,9 @@ class InputOptions:
             core, and `train` on CPUs then gives the input as many of its own.
         ram_budget_mib: Memory that tf.data may take for buffers whose size it tunes itself; None
             allows half of the free memory. Windows and the cache are not counted.
+        shares: Equal parts that every pass is cut into when a training begins. Any number of
+            workers that divides it can read them, and a resumed training may have another such
+            number. None takes the number of workers at the beginning.
 
     Raises:
         UsageError: A value is outside its range.
@@ -48,13 +51,15 @@ class InputOptions:
     prefetch_batches: int = 8
     private_threads: int | None = None
     ram_budget_mib: int | None = None
+    # Each share is a stream of its own: 8 on one worker read 8 times as many files side by side.
+    shares: int | None = None
 
     caches: ClassVar[tuple[str, ...]] = ("none", "memory")
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "shuffle_window_rows", "interleave_files", "prefetch_batches"):
             self._require_at_least_one(name)
-        for name in ("private_threads", "ram_budget_mib"):
+        for name in ("private_threads", "ram_budget_mib", "shares"):
             if getattr(self, name) is not None:
                 self._require_at_least_one(name)
         self._require_choice("cache", self.caches)

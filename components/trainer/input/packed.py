@@ -16,10 +16,12 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from penstock.components.errors import UsageError
 from penstock.components.packing.layout import PackedLayout
+from penstock.components.readers.order import RowOrder, numpy_permutation
 from penstock.components.trainer.input.cache import check_memory
 from penstock.components.trainer.input.common import (
     Label,
@@ -35,9 +37,8 @@ from penstock.components.trainer.input.files import InputFiles, InputSource, fin
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.packed_decode import WORDS, joined_cells, split_columns
-from penstock.components.trainer.input.packed_order import RowOrder
 from penstock.components.trainer.input.packed_rows import PackedRows, Picked
-from penstock.components.trainer.input.passes import ENDLESS, open_passes
+from penstock.components.trainer.input.passes import ENDLESS, Passes, open_passes
 from penstock.components.trainer.input.start import InputStart
 
 # Rows that are copied together: memory for more comes fresh from the system every time.
@@ -66,18 +67,20 @@ class PackedInput(Input):
     ) -> tf.data.Dataset:
         files, layout = find_packed(self.source, split=split)
         wanted, options = self._wanted(layout), self.options
-        passes = open_passes(
+        shares = open_passes(
             files, options, block_rows=layout.block_rows, context=context, start=start
         )
         rows = _open(files, layout, wanted, options)
-        order = RowOrder(passes, rows.first_numbers)
+        numbers = _Numbers(shares, rows.first_numbers)
         batch_size = rows_of_replica(options, context)
-        group = _group_batches(rows, options, batch_size) * batch_size
+        step_rows = batch_size if len(shares) == 1 else numbers.step_rows
+        group = _group_batches(rows, options, step_rows) * step_rows
 
         def pick(begin: np.int64) -> Picked:
-            return rows.pick(order.numbers(int(begin), group))
+            return rows.pick(numbers.of(int(begin), group))
 
-        begins = tf.data.Dataset.range(passes.step * passes.step_rows, ENDLESS - group, group)
+        begin = shares[0].step * numbers.step_rows
+        begins = tf.data.Dataset.range(begin, ENDLESS - group, group)
         features = self._features(rows, wanted)
         groups = parallel_map(begins, lambda begin: features(pick, begin, group))
         if group > batch_size:
@@ -136,6 +139,34 @@ class PackedInput(Input):
             return apart({**found, **target}, self._label)
 
         return features
+
+
+class _Numbers:
+    """Numbers of the rows of one worker, in the order of training."""
+
+    def __init__(self, shares: list[Passes], first_numbers: npt.NDArray[np.int64]) -> None:
+        self.step_rows = shares[0].step_rows * len(shares)
+        self._share_rows = shares[0].step_rows
+        self._orders = [
+            RowOrder(
+                passes.order,
+                first_numbers,
+                begin=passes.step * passes.step_rows,
+                permute=numpy_permutation,
+            )
+            for passes in shares
+        ]
+
+    def of(self, begin: int, count: int) -> npt.NDArray[np.int64]:
+        """int64 [count], numbers from row `begin` of the worker's stream on.
+
+        Of several shares, whole steps only.
+        """
+        shares = len(self._orders)
+        parts = [order.numbers(begin // shares, count // shares) for order in self._orders]
+        if shares == 1:
+            return parts[0]
+        return np.stack([part.reshape(-1, self._share_rows) for part in parts], 1).reshape(-1)
 
 
 def _open(

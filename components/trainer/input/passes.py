@@ -1,10 +1,10 @@
-"""Training passes as datasets: the blocks and windows that `order.py` reckons, read from files.
+"""Training passes as datasets: the blocks and windows that `readers/order.py` computes, from files.
 
-A pass is planned in Python when it begins, which takes a millisecond or so; within it there are
+A pass is planned in Python when it begins, which takes about a millisecond; within it there are
 TensorFlow ops only.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,29 +12,25 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from penstock.components.errors import UsageError
+from penstock.components.errors import DataError, UsageError, counted
+from penstock.components.readers.order import ROW_BITS, TO_END, Order, PassPlan
 from penstock.components.trainer.input.common import python_op
 from penstock.components.trainer.input.files import InputFiles
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.order import Order, PassPlan
 from penstock.components.trainer.input.start import InputStart
 
 ENDLESS = np.iinfo(np.int64).max
-# Rows of a pass that are numbered: the pass takes the rest of a window's or a row's 64 bits.
-_ROW_BITS = 40
-# Shares of a worker that a block is at most, so that cuts between blocks make even shares.
-_LEAST_BLOCKS = 64
 
 
 @dataclass(frozen=True)
 class Passes:
-    """The passes of one worker over the rows of some files.
+    """The passes of one share over the rows of some files.
 
     Attributes:
-        files: All files, those of other workers included.
-        order: Of the rows.
+        files: All files, those of other shares included.
+        order: Order of the share's rows.
         step: Batches that were given before.
-        step_rows: This worker's rows of a batch.
+        step_rows: The share's rows in a batch.
     """
 
     files: InputFiles
@@ -52,17 +48,27 @@ class Passes:
         """int64, the pass to begin with and all after it."""
         return tf.data.Dataset.range(self.begin[0], ENDLESS)
 
-    def read(self, number: tf.Tensor, block: Callable[..., tf.data.Dataset]) -> "PassBlocks":
-        """What is to be read of a pass, int64; `block` makes the dataset of a file's blocks."""
-        kinds = [tf.int64] * 5
-        pieces, lanes, sizes, window, drop = python_op(self._plan, [number], kinds)
+    def read(self, number: tf.Tensor, *, batched: bool) -> "PassBlocks":
+        """The serialised records of a pass, int64; vectors of up to `block_rows` if batched."""
+        block_rows = self.order.block_rows if batched else 1
+        # A single share's pieces are whole blocks, which are skipped quicker than records.
+        is_whole = self.order.shares == 1
+        pieces, lanes, sizes, window, drop = python_op(
+            lambda number: self._plan(number, block_rows if is_whole else 1),
+            [number],
+            [tf.int64] * 5,
+        )
         pieces = tf.ensure_shape(pieces, [None, 3])
         lanes = tf.ensure_shape(lanes, [self.order.lanes])
         paths, compressions = tf.constant(self.files.files), tf.constant(self.files.compressions)
 
         def piece(row: tf.Tensor) -> tf.data.Dataset:
-            file = block(tf.gather(paths, row[0]), tf.gather(compressions, row[0]))
-            return file.skip(row[1]).take(row[2])
+            path, compression = tf.gather(paths, row[0]), tf.gather(compressions, row[0])
+            records = tf.data.TFRecordDataset(path, compression)
+            if batched and is_whole:
+                return records.batch(block_rows).skip(row[1]).take(row[2])
+            records = records.skip(row[1]).take(row[2])
+            return records.batch(block_rows) if batched else records
 
         blocks = tf.data.Dataset.from_tensor_slices(
             tf.RaggedTensor.from_row_lengths(pieces, lanes)
@@ -73,10 +79,10 @@ class Passes:
             deterministic=True,
         )
         place = [tf.ensure_shape(scalar, []) for scalar in (window, drop)]
-        return PassBlocks(blocks, tf.ensure_shape(sizes, [None]), number, *place)
+        return PassBlocks(blocks, tf.ensure_shape(sizes, [None]), *place)
 
     def seeds(self, number: tf.Tensor, first: Any, drop: Any) -> tf.data.Dataset:
-        """`(seed, rows to drop)` of each window of a pass: int64 [2], and 0 but of the first."""
+        """`(seed, rows to drop)` of each window of a pass: int64 [2], and 0 but for the first."""
         windows = tf.data.Dataset.range(first, ENDLESS)
         return windows.map(
             lambda window: (self.seed(number, window), tf.where(window == first, drop, 0))
@@ -87,23 +93,28 @@ class Passes:
         return self.seed_of(numbered(number, item))
 
     def seed_of(self, item: tf.Tensor) -> tf.Tensor:
-        """int64 [2], a seed for a thing that has a number of its own, int64."""
+        """int64 [2], a seed for an item with a number of its own, int64."""
         return tf.stack([tf.constant(self.order.seed, tf.int64), item])
 
     def begun(self, number: tf.Tensor) -> tf.Tensor:
-        """int64, rows of a pass that were given before: 0 but of the first."""
+        """int64, rows of a pass that were given before: 0 but for the first pass."""
         first, row = self.begin
         return tf.where(number == first, tf.constant(row, tf.int64), 0)
 
-    def _plan(self, number: np.int64) -> list[np.ndarray]:
-        """A plan as arrays: pieces, their number by lane, sizes of windows, the first, drop."""
+    def _plan(self, number: np.int64, unit: int) -> list[np.ndarray]:
+        """A plan as arrays: pieces in `unit` rows, pieces per lane, window sizes, window, drop."""
         first, row = self.begin
         if number == first and row:
             plan = self.order.plan_from(first, row)
         else:
             plan = self.order.plan(int(number))
+        pieces = [
+            (file, begin // unit, rows if rows == TO_END else -(-rows // unit))
+            for lane in plan.lanes
+            for file, begin, rows in lane
+        ]
         return [
-            np.array([p for lane in plan.lanes for p in lane], np.int64).reshape(-1, 3),
+            np.array(pieces, np.int64).reshape(-1, 3),
             np.array([len(lane) for lane in plan.lanes], np.int64),
             self._sizes(plan),
             np.array(plan.window, np.int64),
@@ -111,7 +122,7 @@ class Passes:
         ]
 
     def _sizes(self, plan: PassPlan) -> np.ndarray:
-        """Rows of a pass's windows, in turn; a first one of `ahead` rows is not to be used."""
+        """Rows of a pass's windows, in turn; a first one of `ahead` rows is to be left out."""
         if not plan.ahead:
             return np.array([self.order.window], np.int64)
         windows = 2 + sum(self.order.file_rows or ()) // self.order.window
@@ -123,16 +134,14 @@ class PassBlocks:
     """The blocks of a pass, and where its windows begin.
 
     Attributes:
-        blocks: Dataset of what a file's dataset gave, in order.
-        sizes: int64 [n], rows of the windows, the last again and again.
-        number: int64, of the pass.
-        window: int64, the number of the first window.
-        drop: int64, rows of it that were given before.
+        blocks: Dataset of blocks or records, in order.
+        sizes: int64 [n], rows of the windows, the last repeated.
+        window: int64, number of the first window.
+        drop: int64, rows of the first window that were given before.
     """
 
     blocks: tf.data.Dataset
     sizes: tf.Tensor
-    number: tf.Tensor
     window: tf.Tensor
     drop: tf.Tensor
 
@@ -150,57 +159,88 @@ def open_passes(
     block_rows: int | None = None,
     context: tf.distribute.InputContext | None,
     start: InputStart | None,
-) -> Passes:
-    """Returns the passes of a worker, from where a training begins.
+) -> list[Passes]:
+    """Returns the passes of each share that a worker reads, from where a training begins.
 
     Args:
         files: All files, those of other workers included.
-        options: Batch size, window, seed, files to read at a time.
-        block_rows: Rows that a file hands over at a time; None takes the options'. Fewer if
-            several workers need even shares.
+        options: Batch size, window, seed, shares, files to read side by side.
+        block_rows: Rows that a file hands over at a time; None takes the options'.
         context: This worker's place among several.
         start: Where to begin; None begins at the beginning.
 
     Raises:
-        UsageError: The input is another one than at the start, or several workers have a cache or
-            no common seed.
+        DataError: There are fewer rows than shares.
+        UsageError: The input is another one than at the start, the workers or the batch do not
+            divide the shares, or several shares have a cache or no common seed.
     """
-    block_rows = block_rows or options.block_rows
     workers = context.num_input_pipelines if context else 1
+    worker = context.input_pipeline_id if context else 0
     if workers > 1 and start is None and options.seed is None:
         raise UsageError(f"{workers} workers need a seed that is the same for all, got None")
     start = start or InputStart()
-    if workers > 1 and options.cache != "none":
-        raise UsageError(
-            f"cache {options.cache!r} is for one worker, there are {workers}: use cache 'none'"
+    shares = options.shares or (start.order or {}).get("shares") or workers
+    _check_shares(shares, workers, options)
+    rows = files.counted() if start.step or shares > 1 else files.shard_rows
+    if shares > sum(rows or [shares]):
+        raise DataError(
+            f"{files.files[0]} and its like have {sum(rows or ())} rows for "
+            f"{counted(shares, 'share')}: use fewer workers"
         )
-    rows = files.counted() if start.step or workers > 1 else files.shard_rows
-    if workers > 1:
-        block_rows = max(1, min(block_rows, sum(rows or ()) // (workers * _LEAST_BLOCKS)))
-    order = Order(
-        seed=start.seed if options.seed is None else options.seed,
-        file_bytes=files.sizes,
-        lanes=min(options.interleave_files, len(files.files)),
-        block_rows=block_rows,
-        window=options.shuffle_window_rows,
-        file_rows=rows,
-        workers=workers,
-        worker=context.input_pipeline_id if context else 0,
-    )
-    start.hold({**order.to_dict(), "batch": options.batch_size, "cache": options.cache})
-    return Passes(files, order, start.step, options.batch_size // workers)
+    orders = [
+        Order(
+            seed=start.seed if options.seed is None else options.seed,
+            file_bytes=files.sizes,
+            lanes=min(options.interleave_files, len(files.files)),
+            block_rows=block_rows or options.block_rows,
+            window=options.shuffle_window_rows,
+            file_rows=rows,
+            shares=shares,
+            share=share,
+        )
+        for share in range(worker * shares // workers, (worker + 1) * shares // workers)
+    ]
+    start.hold({**orders[0].to_dict(), "batch": options.batch_size, "cache": options.cache})
+    step_rows = options.batch_size // shares
+    return [Passes(files, order, start.step, step_rows) for order in orders]
+
+
+def _check_shares(shares: int, workers: int, options: InputOptions) -> None:
+    if shares % workers:
+        fitting = ", ".join(str(n) for n in range(1, shares + 1) if shares % n == 0)
+        raise UsageError(
+            f"a training of {counted(shares, 'share')} runs on {fitting} workers, got {workers}: "
+            "start as many, or set shares when a training begins"
+        )
+    if options.batch_size % shares:
+        raise UsageError(
+            f"batch_size must be a multiple of the {shares} shares, got {options.batch_size}"
+        )
+    if shares > 1 and options.cache != "none":
+        raise UsageError(
+            f"cache {options.cache!r} is for one worker, there are {shares}: use cache 'none'"
+        )
+
+
+def taken_in_turn(streams: Sequence[tf.data.Dataset], count: int) -> tf.data.Dataset:
+    """`count` elements of each stream in turn, endlessly."""
+    if len(streams) == 1:
+        return streams[0]
+    turns = tf.data.Dataset.range(ENDLESS).map(lambda n: n // count % len(streams))
+    return tf.data.Dataset.choose_from_datasets(list(streams), turns)
 
 
 def numbered(number: tf.Tensor, item: Any) -> tf.Tensor:
-    """int64, another for each item of each pass."""
-    return tf.bitwise.left_shift(number, _ROW_BITS) + item
+    """int64, a different number for each item of each pass."""
+    return tf.bitwise.left_shift(number, ROW_BITS) + item
 
 
 def seeded_order(count: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """int32 [count], the numbers from 0 on in an order that int64 [2] decides.
+    """int32 [count], a permutation of the numbers from 0 on, decided by a seed, int64 [2].
 
-    A radix sort by random digits: 30 ns a number, where `tf.argsort` of random keys takes 80 and
-    `tf.random.shuffle`, whose order depends on the calls before, 20.
+    A radix sort by random digits: 30 ns per number, where `tf.argsort` of random keys takes 80 and
+    `tf.random.shuffle`, whose order depends on the calls before, 20. `tensorflow_permutation` of
+    `readers/order.py` computes the same without TensorFlow.
     """
     keys = tf.random.stateless_uniform([count], seed, minval=None, maxval=None, dtype=tf.int32)
     order = tf.range(tf.cast(count, tf.int32))
@@ -211,7 +251,7 @@ def seeded_order(count: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def seeded_shuffle(data: tf.data.Dataset, buffer: Any, seed: tf.Tensor) -> tf.data.Dataset:
-    """`data` shuffled in a way that int64 [2] decides alone, without TensorFlow's global seed."""
+    """`data` shuffled by a seed, int64 [2], alone, without TensorFlow's global seed."""
     shapes, types = (
         getattr(tf.compat.v1.data, name)(data) for name in ("get_output_shapes", "get_output_types")
     )

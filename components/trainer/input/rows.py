@@ -16,6 +16,7 @@ that a training resumes at any step (see `order.py`).
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -45,6 +46,7 @@ from penstock.components.trainer.input.passes import (
     open_passes,
     seeded_order,
     seeded_shuffle,
+    taken_in_turn,
 )
 from penstock.components.trainer.input.start import InputStart
 
@@ -84,16 +86,15 @@ class RowInput(Input):
     ) -> tf.data.Dataset:
         files, parse = self._open(split)
         options = self.options
-        passes = open_passes(files, options, context=context, start=start)
+        shares = open_passes(files, options, context=context, start=start)
         batch_size = rows_of_replica(options, context)
         if options.cache == "memory":
             _check_cache(files, self._features, parse, options)
-            rows = parallel_map(_blocks(files, options), parse).cache()
+            rows, [passes] = parallel_map(_blocks(files, options), parse).cache(), shares
             batches = _permuted(passes.numbers.flat_map(lambda n: _cached_windows(n, rows, passes)))
             return tuned(batches.rebatch(batch_size, drop_remainder=True), options)
-        serialised = _permuted(passes.numbers.flat_map(lambda n: _windows(n, passes)))
-        together = max(1, _parsed_together(passes, self._features) // batch_size)
-        batches = _parsed(serialised, parse, batch_size, together)
+        together = max(1, _parsed_together(shares[0], self._features) // batch_size)
+        batches = _parsed(_serialised(shares), parse, batch_size, together)
         return tuned(batches, options, together=together)
 
     def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
@@ -138,13 +139,20 @@ def _blocks(files: InputFiles, options: InputOptions) -> tf.data.Dataset:
     return interleaved(paths_of(files), read, options)
 
 
-def _windows(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
-    """The windows of a pass, serialised, with the seed and drop count that `_permuted` takes."""
-    found = passes.read(
-        number,
-        lambda path, kind: tf.data.TFRecordDataset(path, kind).batch(passes.order.block_rows),
-    )
-    return tf.data.Dataset.zip((found.windows, passes.seeds(number, found.window, found.drop)))
+def _serialised(shares: list[Passes]) -> tf.data.Dataset:
+    """Vectors of serialised records in the order of training."""
+
+    def windows(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
+        found = passes.read(number, batched=True)
+        return tf.data.Dataset.zip((found.windows, passes.seeds(number, found.window, found.drop)))
+
+    streams = [
+        _permuted(passes.numbers.flat_map(partial(windows, passes=passes))) for passes in shares
+    ]
+    if len(streams) > 1:
+        rows = shares[0].step_rows
+        streams = [stream.rebatch(rows, drop_remainder=True) for stream in streams]
+    return taken_in_turn(streams, 1)
 
 
 def _cached_windows(number: tf.Tensor, rows: tf.data.Dataset, passes: Passes) -> tf.data.Dataset:

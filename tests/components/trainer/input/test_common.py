@@ -69,6 +69,51 @@ def test_another_input_than_at_the_start_is_refused(make_input, kind):
         make_input(kind, start=InputStart(4, 1, begun.order), shuffle_window_rows=64)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_of_shares_are_the_same_on_any_number_of_workers(make_input, kind):
+    options = {"shares": 4, "batch_size": 8, "seed": 1, "shuffle_window_rows": 16}
+
+    def steps(workers, count, start=None):
+        """All rows of each step."""
+        parts = []
+        for worker in range(workers):
+            context = tf.distribute.InputContext(workers, worker, workers)
+            begun = InputStart(*start) if start else InputStart()
+            batches = make_input(kind, start=begun, input_context=context, **options)
+            parts.append(rows_of(batches, count))
+        return [sum(step, []) for step in zip(*parts, strict=True)], begun.order
+
+    expected, order = steps(1, 30)
+    assert steps(2, 30)[0] == steps(4, 30)[0] == expected
+    assert steps(2, 10, (20, 1, order))[0] == steps(4, 10, (20, 1, order))[0] == expected[20:]
+    # 103 rows are 12 whole batches and 7 rows: a pass is over within the 13th.
+    rows = list(itertools.chain(*expected))
+    assert len(set(rows[:96])) == 96
+    assert set(rows[:104]) == set(range(ROWS))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_of_two_workers_goes_on_with_one(make_input, kind):
+    begun = [InputStart(seed=1), InputStart(seed=1)]
+    parts = [
+        rows_of(
+            make_input(kind, start=begun[i], input_context=tf.distribute.InputContext(2, i, 2)), 20
+        )
+        for i in (0, 1)
+    ]
+    start = InputStart(9, 1, begun[1].order)
+    both = [a + b for a, b in zip(*parts, strict=True)]
+    assert rows_of(make_input(kind, start=start), 11) == both[9:]
+
+
+def test_a_number_of_workers_that_does_not_divide_the_shares_is_refused(make_input):
+    context = tf.distribute.InputContext(3, 0, 3)
+    with pytest.raises(UsageError, match="of 4 shares runs on 1, 2, 4 workers, got 3: start as"):
+        make_input("rows", shares=4, seed=1, batch_size=12, input_context=context)
+    with pytest.raises(UsageError, match="batch_size must be a multiple of the 4 shares, got 10"):
+        make_input("rows", shares=4, seed=1)
+
+
 def test_several_workers_need_the_same_seed_and_no_cache(make_input):
     context = tf.distribute.InputContext(2, 0, 2)
     with pytest.raises(UsageError, match="2 workers need a seed that is the same for all"):

@@ -1,11 +1,11 @@
-"""Orders of rows that are reckoned, against simulated trainings that read them."""
+"""Computed orders of rows, against simulated trainings that read them."""
 
 import itertools
 import random
 
 import numpy as np
 
-from penstock.components.trainer.input.order import Order
+from penstock.components.readers.order import Order, tensorflow_permutation
 
 
 def windows_of(order, plan):
@@ -13,8 +13,8 @@ def windows_of(order, plan):
     first = np.concatenate([[0], np.cumsum(order.file_rows)])
     table = order.table(plan.lanes)
     blocks = [
-        first[file] + block * order.block_rows + np.arange(rows)
-        for file, block, rows in zip(table["file"], table["block"], table["rows"], strict=True)
+        first[file] + row + np.arange(rows)
+        for file, row, rows in zip(table["file"], table["row"], table["rows"], strict=True)
     ]
     rows = np.concatenate([np.zeros(0, int), *blocks])[plan.ahead :]
     return [rows[i : i + order.window] for i in range(0, len(rows), order.window)]
@@ -36,10 +36,10 @@ def read(order, start, count):
 
 
 def orders(chance):
-    """The orders of all workers for made shards."""
+    """The orders of all shares of made shards."""
     files = chance.randint(1, 7)
     rows = [1 + chance.randint(0, 60), *(chance.randint(0, 60) for _ in range(files - 1))]
-    workers = chance.choice([1, 1, 2, 3])
+    shares = min(chance.choice([1, 1, 2, 3]), sum(rows))
     made = {
         "seed": chance.randint(0, 2**60),
         "file_bytes": [10 * count + 3 for count in rows],
@@ -47,20 +47,20 @@ def orders(chance):
         "block_rows": chance.randint(1, 9),
         "window": chance.randint(1, 30),
         "file_rows": rows,
-        "workers": workers,
+        "shares": shares,
     }
-    return [Order(**made, worker=worker) for worker in range(workers)]
+    return [Order(**made, share=share) for share in range(shares)]
 
 
-def test_after_any_interruptions_all_workers_together_give_each_row_once_a_pass():
+def test_each_pass_has_each_row_once_over_all_shares_after_any_interruptions():
     chance = random.Random(1)
     for _ in range(100):
         given = []
-        workers = orders(chance)
-        total = sum(workers[0].file_rows)
-        for order in workers:
-            # 4 passes, and what a worker may be behind the others: a block.
-            count = 4 * total // len(workers) + order.block_rows + 1
+        shares = orders(chance)
+        total = sum(shares[0].file_rows)
+        for order in shares:
+            # 4 passes, to the row: a share may have one row more than another.
+            count = -(-4 * total // len(shares))
             stops = sorted(chance.choices(range(count), k=chance.randint(0, 4)))
             cuts = [0, *stops, count]
             parts = [read(order, a, b - a) for a, b in itertools.pairwise(cuts)]
@@ -69,7 +69,20 @@ def test_after_any_interruptions_all_workers_together_give_each_row_once_a_pass(
             given += rows
         for number in range(4):
             rows = [row for passed, row in given if passed == number]
-            assert sorted(rows) == list(range(total)), workers[0]
+            assert sorted(rows) == list(range(total)), shares[0]
+
+
+def test_permutation_of_a_window_without_tensorflow_equals_that_of_the_training_input():
+    import tensorflow as tf
+
+    from penstock.components.trainer.input.passes import numbered, seeded_order
+
+    for seed, number, window, rows in ((1, 0, 0, 5), (-(2**60) - 3, 7, 2**33, 1001)):
+        item = numbered(tf.constant(number, tf.int64), window)
+        expected = seeded_order(rows, tf.stack([tf.constant(seed, tf.int64), item]))
+        assert (
+            tensorflow_permutation(seed, number, window, rows).tolist() == expected.numpy().tolist()
+        )
 
 
 def test_a_pass_begins_without_the_number_of_rows():
@@ -87,12 +100,12 @@ def test_the_middle_of_a_pass_is_found_without_reading_what_was_before():
     order = Order(1, (100, 100), lanes=2, block_rows=10, window=20, file_rows=(95, 95))
     plan = order.plan_from(0, 50)
     # Two windows of two blocks are over: of each file two blocks, and ten rows of the third one.
-    assert sorted(piece for lane in plan.lanes for piece in lane) == [(0, 2, 8), (1, 2, 8)]
+    assert sorted(piece for lane in plan.lanes for piece in lane) == [(0, 20, 75), (1, 20, 75)]
     assert (plan.window, plan.ahead, plan.drop) == (2, 0, 10)
 
 
 def test_a_window_that_begins_within_a_block_leaves_out_what_is_ahead_of_it():
     order = Order(1, (100,), lanes=1, block_rows=10, window=15, file_rows=(95,))
     plan = order.plan_from(0, 20)
-    assert plan.lanes == [[(0, 1, 9)]]
+    assert plan.lanes == [[(0, 10, 85)]]
     assert (plan.window, plan.ahead, plan.drop) == (1, 5, 5)

@@ -1,0 +1,298 @@
+"""The order of training rows, as a function of (seed, pass, shards): numbers only.
+
+    files     permuted in every pass
+    shares    each takes a run of the rows of all files; a file may be cut between two
+    lanes     files that are read side by side; each file is dealt to the lane with the fewest bytes
+    stream    one block of each lane in turn, until the lanes end
+    windows   rows cut from the stream and permuted
+
+A block is `block_rows` rows of one file in a row; the last one of a file or of a share's part of
+it has fewer. As all of this is computed, a training resumes at any row without reading those
+before it, and any number of workers that divides the number of shares can read them.
+"""
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+SCHEME = 2
+"""Number of the rules above; another order has another number."""
+
+TO_END = -1
+"""In place of the number of a piece's rows: all from its first on, however many."""
+
+# (file, first row, rows)
+Piece = tuple[int, int, int]
+Lanes = list[list[Piece]]
+Numbers: TypeAlias = npt.NDArray[np.int64]
+# (seed, pass, window, rows) to a permutation of the window's rows.
+Permute = Callable[[int, int, int, int], npt.NDArray[Any]]
+
+# Bits of the row or window in the number of an item of a pass.
+ROW_BITS = 40
+
+
+@dataclass(frozen=True)
+class PassPlan:
+    """The part of a pass to read.
+
+    Attributes:
+        lanes: Pieces of files, by lane; the lane whose turn it is comes first.
+        window: Number of the first window in its pass.
+        ahead: Rows of the stream before that window, less than a block: to be left out.
+        drop: Rows of the first window, once permuted, to be left out.
+    """
+
+    lanes: Lanes
+    window: int = 0
+    ahead: int = 0
+    drop: int = 0
+
+
+@dataclass(frozen=True)
+class Order:
+    """The order of the rows of one share.
+
+    Attributes:
+        seed: A 64-bit integer.
+        file_bytes: Sizes of the files.
+        lanes: Files that are read side by side; at least 1.
+        block_rows: Rows of a block.
+        window: Rows of a window.
+        file_rows: Rows of each file; may be None for the beginning of a single share.
+        shares: Number of shares that the rows are cut into.
+        share: Index of this one, from 0.
+    """
+
+    seed: int
+    file_bytes: Sequence[int]
+    lanes: int
+    block_rows: int
+    window: int
+    file_rows: Sequence[int] | None = None
+    shares: int = 1
+    share: int = 0
+
+    def plan(self, number: int) -> PassPlan:
+        """Returns all rows of this share in a pass, counted from 0."""
+        return PassPlan(self._dealt(self._pieces(number)))
+
+    def locate(self, rows: int) -> tuple[int, int]:
+        """Returns the pass, and the row in it, that this share comes to after `rows` rows."""
+        number = rows * self.shares // self._total
+        while number and self._before(number) > rows:
+            number -= 1
+        while self._before(number + 1) <= rows:
+            number += 1
+        return number, rows - self._before(number)
+
+    def plan_from(self, number: int, row: int) -> PassPlan:
+        """Returns the rest of this share's rows in a pass after `row` of them."""
+        lanes = self._dealt(self._pieces(number))
+        table = self.table(lanes)
+        ends = np.cumsum(table["rows"])
+        window, begin = row // self.window, row // self.window * self.window
+        block = int(np.searchsorted(ends, begin, side="right"))
+        ahead = begin - int(ends[block] - table["rows"][block])
+        # Blocks of each lane that are over, and the lane whose turn it is.
+        over = np.bincount(table["lane"][:block], minlength=len(lanes))
+        turn = int(table["lane"][block])
+        rest = [self._after(lane, int(blocks)) for lane, blocks in zip(lanes, over, strict=True)]
+        return PassPlan(rest[turn:] + rest[:turn], window, ahead, row - begin)
+
+    def table(self, lanes: Lanes) -> dict[str, Numbers]:
+        """Returns the blocks of lanes in the order of the stream: file, first row, rows, lane."""
+        parts = [np.zeros((5, 0), np.int64)]
+        for lane, pieces in enumerate(lanes):
+            turn = 0
+            for file, first, rows in pieces:
+                starts = np.arange(0, rows, self.block_rows)
+                turns = np.arange(turn, turn + len(starts))
+                sizes = np.minimum(rows - starts, self.block_rows)
+                same = np.ones_like(starts)
+                parts.append(np.stack([file * same, first + starts, sizes, lane * same, turns]))
+                turn += len(starts)
+        columns = np.concatenate(parts, axis=1)
+        columns = columns[:, np.lexsort((columns[3], columns[4]))]
+        return dict(zip(("file", "row", "rows", "lane"), columns, strict=False))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns what the order depends on, by name, as JSON values."""
+        return {
+            "scheme": SCHEME,
+            "seed": self.seed,
+            "sizes": list(self.file_bytes),
+            "interleave": self.lanes,
+            "block": self.block_rows,
+            "window": self.window,
+            "shares": self.shares,
+        }
+
+    @property
+    def _total(self) -> int:
+        assert self.file_rows is not None
+        return sum(self.file_rows)
+
+    def _before(self, number: int) -> int:
+        """Rows of this share in all passes before one."""
+        all_rows = number * self._total
+        return all_rows * (self.share + 1) // self.shares - all_rows * self.share // self.shares
+
+    def _pieces(self, number: int) -> list[Piece]:
+        """This share's pieces of a pass, in the order of the files in it."""
+        generator = np.random.default_rng([self.seed % 2**64, number])
+        files = [int(file) for file in generator.permutation(len(self.file_bytes))]
+        if self.file_rows is None:
+            return [(file, 0, TO_END) for file in files]
+        if self.shares == 1:
+            return [(file, 0, self.file_rows[file]) for file in files]
+        # The cuts of all passes so far add up to equal shares, to the row.
+        begin, end = (
+            (number + 1) * self._total * share // self.shares
+            - number * self._total * share // self.shares
+            for share in (self.share, self.share + 1)
+        )
+        ends = list(accumulate(self.file_rows[file] for file in files))
+        pieces = []
+        for file, last in zip(files, ends, strict=True):
+            first = last - self.file_rows[file]
+            low, high = max(begin, first), min(end, last)
+            if low < high:
+                pieces.append((file, low - first, high - low))
+        return pieces
+
+    def _after(self, pieces: list[Piece], blocks: int) -> list[Piece]:
+        """The rest of a lane after some of its blocks."""
+        rest = []
+        for file, first, rows in pieces:
+            done = min(blocks, -(-rows // self.block_rows))
+            blocks -= done
+            if (skipped := done * self.block_rows) < rows:
+                rest.append((file, first + skipped, rows - skipped))
+        return rest
+
+    def _dealt(self, pieces: list[Piece]) -> Lanes:
+        lanes: Lanes = [[] for _ in range(self.lanes)]
+        loads = [0.0] * self.lanes
+        for file, first, rows in pieces:
+            lightest = loads.index(min(loads))
+            lanes[lightest].append((file, first, rows))
+            whole = self.file_rows[file] if self.file_rows else 0
+            loads[lightest] += (rows / whole if whole else 1.0) * self.file_bytes[file]
+        return lanes
+
+
+class RowOrder:
+    """Numbers of the rows of one share, in the order in which a training takes them.
+
+    For readers that can get any row at any time. Numbers are cut from the endless stream of passes,
+    across the seams of windows and passes.
+
+    Args:
+        order: The order, with rows of files.
+        first_numbers: int64 [files], number of the first row of each file.
+        begin: Rows of the stream that were given before.
+        permute: Permutation of a window's rows.
+    """
+
+    def __init__(
+        self, order: Order, first_numbers: Numbers, *, begin: int = 0, permute: Permute
+    ) -> None:
+        self._order, self._first_numbers, self._permute = order, first_numbers, permute
+        self._first_pass, row = order.locate(begin)
+        # Row of the stream at which each pass begins, from the first one needed.
+        self._begins = [begin - row]
+        self._lock = threading.Lock()
+        # Batches that are made at the same time are of one pass or two, and of a few windows.
+        self._blocks = lru_cache(maxsize=2)(self._blocks_of_pass)
+        self._window = lru_cache(maxsize=4)(self._permuted)
+
+    def numbers(self, begin: int, count: int) -> Numbers:
+        """Returns int64 [count], the numbers of the rows from row `begin` of the stream on."""
+        parts = []
+        with self._lock:  # so that no two threads permute the same window
+            while count:
+                number, row = self._place(begin)
+                window = self._window(number, row // self._order.window)
+                part = window[row % self._order.window :][:count]
+                parts.append(part)
+                begin, count = begin + len(part), count - len(part)
+        return np.concatenate(parts)
+
+    def _place(self, row: int) -> tuple[int, int]:
+        """The pass, and the row in it, of a row of the stream."""
+        while row >= (end := self._begins[-1] + self._rows(len(self._begins) - 1)):
+            self._begins.append(end)
+        place = bisect_right(self._begins, row) - 1
+        return self._first_pass + place, row - self._begins[place]
+
+    def _rows(self, place: int) -> int:
+        _, ends = self._blocks(self._first_pass + place)
+        return int(ends[-1]) if len(ends) else 0
+
+    def _blocks_of_pass(self, number: int) -> tuple[Numbers, Numbers]:
+        """The number of each block's first row, and its end in the pass."""
+        table = self._order.table(self._order.plan(number).lanes)
+        return self._first_numbers[table["file"]] + table["row"], np.cumsum(table["rows"])
+
+    def _permuted(self, number: int, window: int) -> Numbers:
+        first, ends = self._blocks(number)
+        begin = window * self._order.window
+        end = min(begin + self._order.window, int(ends[-1]))
+        some = slice(np.searchsorted(ends, begin, "right"), np.searchsorted(ends, end) + 1)
+        starts = np.concatenate([[0], ends[:-1]])[some]
+        rows = np.minimum(ends[some], end) - np.maximum(starts, begin)
+        numbers = np.repeat(first[some] - starts, rows) + np.arange(begin, end)
+        return numbers[self._permute(self._order.seed, number, window, len(numbers))]
+
+
+def numpy_permutation(seed: int, number: int, window: int, rows: int) -> npt.NDArray[Any]:
+    """Returns the permutation of a window of packed rows, int [rows]."""
+    return np.random.default_rng([seed % 2**64, number, window]).permutation(rows)
+
+
+def tensorflow_permutation(seed: int, number: int, window: int, rows: int) -> npt.NDArray[Any]:
+    """Returns the permutation of a window of row Examples, int [rows], without TensorFlow.
+
+    Equals `seeded_order` of the training input, which sorts by two random bytes in turn.
+    """
+    keys = _stateless_bits(seed % 2**64, (number << ROW_BITS) + window, rows)
+    low, high = ((keys >> shift & 255).astype(np.uint8) for shift in (0, 8))
+    return np.argsort(low, kind="stable")[np.argsort(high, kind="stable")]
+
+
+def _stateless_bits(seed: int, item: int, count: int) -> npt.NDArray[np.uint32]:
+    """What `tf.random.stateless_uniform` gives for the seed `[seed, item]` as full-range int32."""
+    low = 0xFFFFFFFF
+    counter = np.array([[seed & low, seed >> 32, item & low, item >> 32]], np.uint64)
+    # TensorFlow scrambles the seed once, by a fixed key.
+    mixed = _philox(counter, 0x3EC8F720, 0x02461E29)[0]
+    blocks = -(-count // 4)
+    places = np.arange(blocks, dtype=np.uint64)
+    counters = np.stack(
+        [places, np.zeros_like(places), mixed[2] + 0 * places, mixed[3] + 0 * places], axis=1
+    )
+    return _philox(counters, int(mixed[0]), int(mixed[1])).reshape(-1)[:count].astype(np.uint32)
+
+
+def _philox(counters: npt.NDArray[np.uint64], key0: int, key1: int) -> npt.NDArray[np.uint64]:
+    """Philox 4x32 with 10 rounds (Salmon et al. 2011) of uint32 counters [n, 4], held as uint64."""
+    low, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
+    c0, c1, c2, c3 = counters.T
+    for _ in range(10):
+        first, second = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
+        c0, c1, c2, c3 = (
+            (second >> shift) ^ c1 ^ np.uint64(key0),
+            second & low,
+            (first >> shift) ^ c3 ^ np.uint64(key1),
+            first & low,
+        )
+        key0, key1 = (key0 + 0x9E3779B9) & 0xFFFFFFFF, (key1 + 0xBB67AE85) & 0xFFFFFFFF
+    return np.stack([c0, c1, c2, c3], axis=1)
