@@ -106,7 +106,7 @@ def decode_block(payload: bytes, layout: PackedLayout) -> Block:
         DataError: It is no packed record, not of this layout, or its dictionary is damaged.
     """
     view = view_block(payload, layout)
-    dictionary = _values(bytes(view.dictionary))
+    dictionary = example_values(bytes(view.dictionary))
     cells = view.sections.get("cell")
     if cells is not None and cells.size and not 0 <= cells.min() <= cells.max() < len(dictionary):
         raise DataError(
@@ -179,7 +179,8 @@ def _array(data: Buffer, section: Section, start: int, rows: int) -> npt.NDArray
     return array[:, : section.width]
 
 
-def _values(example: bytes) -> list[bytes]:
+def example_values(example: bytes) -> list[bytes]:
+    """Returns the byte strings that `encode_values` wrote; none for no bytes."""
     if not example:
         return []
     message: Any = parse_example(example)
@@ -192,5 +193,5 @@ def _shaped(part: npt.NDArray[Any], column: PackedColumn) -> Any:
     if column.storage != "list":
         return part.reshape(len(part), *column.shape)
     if column.kind == "BYTES":
-        return [_values(value) for value in part[:, 0]]
+        return [example_values(value) for value in part[:, 0]]
     return [np.frombuffer(value, _LIST_DTYPES[column.kind]) for value in part[:, 0]]

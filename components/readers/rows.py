@@ -1,16 +1,16 @@
 """Rows of Penstock shards as Arrow and NumPy, without TensorFlow.
 
-Flows in: a folder with a manifest, of row Examples or packed. Flows out: Arrow record batches in
-the order of the shards, or any row by its number.
+In: a folder with a manifest, of row Examples or packed. Out: Arrow record batches, in the order of
+the shards or in the order of training, or any row by its number.
 """
 
 import gzip
 import mmap
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +19,37 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.packing.block import column_values, decode_block
-from penstock.components.packing.layout import PackedColumn, PackedLayout
-from penstock.components.sources.base import ARROW_TYPES, Column
+from penstock.components.packing.layout import PackedLayout
+from penstock.components.readers.order import (
+    SHUFFLE_WINDOW_ROWS,
+    Order,
+    RowOrder,
+    block_rows_of,
+    numpy_permutation,
+    tensorflow_permutation,
+)
+from penstock.components.readers.packed_shards import PackedShards
+from penstock.components.sources.base import Column
 from penstock.components.sources.tfrecords.decode import RecordDecoder
 from penstock.components.tfrecord.checked import checked_manifest
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.framing import payload_bounds
 from penstock.components.tfrecord.manifest import COUNTED, MANIFEST_NAME, Shard
+from penstock.components.tfrecord.sharding import READER_PARALLELISM
 
 _BATCH_ROWS = 4096
-# Shards kept open, and packed blocks kept decoded, for access by number.
-_KEPT_SHARDS, _KEPT_BLOCKS = 16, 8
+# Shards whose bytes are mapped, or decompressed, for access by number. A map holds a file open.
+_KEPT_MAPS, _KEPT_DECOMPRESSED = 256, 16
 
 
 class Rows:
     """The rows of one split: `len(rows)`, `rows[7]`, `for row in rows`, `rows.batches()`.
 
     A row is a dict of the features' values by name: `int`, `float`, `bytes`, None where a row
-    Example has no value; a NumPy array of lists and of packed shapes. That is what
-    `torch.utils.data.DataLoader` and `grain.MapDataset.source` take as they stand; it can be sent
-    to their workers. `batches` is the quicker way to rows in order.
+    Example has no value; a NumPy array for lists and packed shapes. `torch.utils.data.DataLoader`
+    and `grain.MapDataset.source` take these rows unchanged, and can send them to their workers.
+    `batches` is the quicker way to many rows.
 
     Args:
         folder: A local folder with a manifest: an ingest's or a pack's output.
@@ -72,9 +81,7 @@ class Rows:
                 f"{folder}: its manifest knows no columns, for another writer than Penstock made "
                 "the shards; ingest them (--kind tfrecord) or read them with tf.data"
             )
-        names = [column.name for column in manifest.columns]
-        if self._layout is not None:
-            names = [column.name for column in self._layout.columns]
+        names = [column.name for column in (self._layout or manifest).columns]
         if unknown := [name for name in columns or () if name not in names]:
             raise UsageError(f"{folder}: no column {unknown[0]!r}; it has {', '.join(names)}")
         self.columns = tuple(names if columns is None else columns)
@@ -89,12 +96,17 @@ class Rows:
         self._open()
 
     def _open(self) -> None:
-        self._shard = lru_cache(_KEPT_SHARDS)(self._read_shard)
-        self._block = lru_cache(_KEPT_BLOCKS)(self._read_block)
+        is_gzip = any(shard.file.endswith(".gz") for shard in self.shards)
+        self._data = lru_cache(_KEPT_DECOMPRESSED if is_gzip else _KEPT_MAPS)(self._read)
+        self._bounds: dict[int, npt.NDArray[np.int64]] = {}
         self._decoder = RecordDecoder(self._features) if self._features else None
+        self._packed = None
+        if self._layout is not None:
+            self._packed = PackedShards(self._layout, self.columns, self._content)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in vars(self).items() if k not in ("_shard", "_block", "_decoder")}
+        opened = ("_data", "_bounds", "_decoder", "_packed")
+        return {name: value for name, value in vars(self).items() if name not in opened}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -108,107 +120,154 @@ class Rows:
         if not 0 <= row < len(self):
             raise IndexError(f"{self.folder}: row {row} of {len(self):,}")
         at = bisect_right(self._ends, row)
-        in_shard = row - (self._ends[at] - self.shards[at].rows)
-        if self._layout is None:
-            data, bounds = self._shard(at)
-            return self._parsed(_payload(data, bounds, in_shard))
-        block, in_block = divmod(in_shard, self._layout.block_rows)
-        return {name: _plain(values[in_block]) for name, values in self._block(at, block).items()}
+        row -= self._first(at)
+        if self._packed is not None:
+            return self._packed.row(at, row)
+        message: Any = parse_example(self._payload(at, row))
+        if message is None:
+            raise DataError(f"{self._path(at)}: record {row} is no Example")
+        found = message.context.feature
+        return {column.name: _value(found, column) for column in self._features}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return map(self.__getitem__, range(len(self)))
 
-    def batches(self, *, worker: int = 0, workers: int = 1) -> Iterator[pa.RecordBatch]:
-        """The rows in the order of the shards, some thousand in a batch.
+    def batches(
+        self,
+        *,
+        worker: int = 0,
+        workers: int = 1,
+        batch_size: int | None = None,
+        shuffle: bool = False,
+        seed: int = 0,
+        start: int = 0,
+        shuffle_window_rows: int = SHUFFLE_WINDOW_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
+        """Returns the rows as Arrow record batches.
+
+        In the order of the shards this is one pass, and the last batch may be short. Shuffled it
+        is the endless stream of full batches that `penstock.training.Input` gives with the same
+        seed, batch size and window; each pass has each row once over all workers.
 
         Args:
-            worker: Which of the workers reads, from 0.
-            workers: How many share the rows, a shard each in turn.
+            worker: Index of this worker, from 0.
+            workers: Number of workers, which share the rows equally.
+            batch_size: Rows in a batch of this worker; None gives up to some thousand, as stored.
+            shuffle: Whether to shuffle; needs a `batch_size`.
+            seed: Seed of the shuffled order.
+            start: Batches to pass over, which costs nothing: where an interrupted reader was.
+            shuffle_window_rows: Rows that are permuted together.
 
         Returns:
             Batches of int64, float32 and binary columns, of lists, and of fixed-size lists of
-            packed shapes, flat; a null is no value.
+            packed shapes, flat; a missing value is null.
+
+        Raises:
+            UsageError: `shuffle` has no `batch_size`, or there are more workers than rows.
         """
-        shards = range(worker, len(self.shards), workers)
-        if self._layout is not None:
-            yield from map(self._arrow, self._blocks(shards))
-            return
-        for at in shards:
-            rows = self.shards[at].rows
-            for start in range(0, rows, _BATCH_ROWS):
-                yield self._decoded(at, start, min(start + _BATCH_ROWS, rows))
+        if not 0 <= worker < workers:
+            raise UsageError(f"worker must be within 0..{workers - 1}, got {worker}")
+        if shuffle:
+            return self._shuffled(worker, workers, batch_size, seed, start, shuffle_window_rows)
+        begin, end = (len(self) * place // workers for place in (worker, worker + 1))
+        if batch_size is None:
+            return self._stored(begin, end, start)
+        firsts = range(begin + start * batch_size, end, batch_size)
+        return (self._take(np.arange(row, min(row + batch_size, end))) for row in firsts)
 
-    def _blocks(self, shards: Iterable[int]) -> Iterator[dict[str, Any]]:
-        for at in shards:
-            for block in range(len(self._shard(at)[1])):
-                yield self._read_block(at, block)
+    def shard_batches(self, at: int) -> Iterator[pa.RecordBatch]:
+        """Returns the rows of one shard in order, some thousand in a batch."""
+        return self._stored(self._first(at), self._ends[at], 0)
 
-    def _read_shard(self, at: int) -> tuple[Any, npt.NDArray[np.int64]]:
-        """The bytes of a shard, mapped unless they are compressed, and where its records lie."""
-        shard = self.shards[at]
-        path = self.folder / shard.file
-        with path.open("rb") as file:
-            if path.suffix == ".gz":
-                data: Any = gzip.decompress(file.read())
-            else:
-                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        bounds, is_whole = payload_bounds(data)
-        rows = shard.rows if self._layout is None else -(-shard.rows // self._layout.block_rows)
-        if not is_whole or len(bounds) != rows:
-            raise DataError(f"{path}: has {len(bounds)} whole records, the manifest says {rows}")
-        return data, bounds
+    def _stored(self, begin: int, end: int, start: int) -> Iterator[pa.RecordBatch]:
+        """Rows from `begin` to `end`, in batches that end with blocks and shards."""
+        size = self._layout.block_rows if self._layout else _BATCH_ROWS
+        for at in range(bisect_right(self._ends, begin), len(self.shards)):
+            first = self._first(at)
+            low, high = max(begin, first), min(end, self._ends[at])
+            cuts = [low, *range(low + size - (low - first) % size, high, size), high]
+            for row, until in pairwise(cuts):
+                if row >= until:
+                    return
+                if start:
+                    start -= 1
+                else:
+                    yield self._take(np.arange(row, until))
 
-    def _parsed(self, payload: bytes) -> dict[str, Any]:
-        """One Example: at 20 us, where a batch of one costs the decoder a thousand."""
-        message: Any = parse_example(payload)
-        if message is None:
-            raise DataError(f"{self.folder}: a record of split {self.split!r} is no Example")
-        found = message.context.feature
-        return {column.name: _value(found, column) for column in self._features}
-
-    def _decoded(self, at: int, start: int, end: int) -> pa.RecordBatch:
-        assert self._decoder is not None
-        data, bounds = self._shard(at)
-        batch, faults = self._decoder.decode(
-            [_payload(data, bounds, row) for row in range(start, end)]
+    def _shuffled(
+        self, worker: int, workers: int, batch_size: int | None, seed: int, start: int, window: int
+    ) -> Iterator[pa.RecordBatch]:
+        if batch_size is None:
+            raise UsageError("shuffle needs a batch_size: it decides which rows come together")
+        if len(self) < workers:
+            raise UsageError(f"{self.folder}: {len(self)} rows for {workers} workers; use fewer")
+        is_packed = self._layout is not None
+        order = Order(
+            seed=seed,
+            file_bytes=[shard.bytes for shard in self.shards],
+            lanes=min(READER_PARALLELISM, len(self.shards)),
+            block_rows=self._layout.block_rows if self._layout else block_rows_of(window),
+            window=window,
+            file_rows=[shard.rows for shard in self.shards],
+            shares=workers,
+            share=worker,
         )
-        for row, (feature, reason) in faults.items():
-            where = f"{self.folder / self.shards[at].file}: record {start + row}"
-            raise DataError(f"{where}, feature {feature!r}: {reason}")
+        begin = start * batch_size
+        numbers = RowOrder(
+            order,
+            np.array([self._first(at) for at in range(len(self.shards))]),
+            begin=begin,
+            permute=numpy_permutation if is_packed else tensorflow_permutation,
+        )
+        while True:
+            yield self._take(numbers.numbers(begin, batch_size))
+            begin += batch_size
+
+    def _take(self, numbers: npt.NDArray[np.int64]) -> pa.RecordBatch:
+        shards = np.searchsorted(self._ends, numbers, "right")
+        rows = numbers - np.array([self._first(at) for at in range(len(self.shards))])[shards]
+        if self._packed is not None:
+            return self._packed.take(shards, rows)
+        assert self._decoder is not None
+        places = list(zip(shards.tolist(), rows.tolist(), strict=True))
+        batch, faults = self._decoder.decode([self._payload(at, row) for at, row in places])
+        for place, (feature, reason) in faults.items():
+            at, row = places[place]
+            raise DataError(f"{self._path(at)}: record {row}, feature {feature!r}: {reason}")
         return batch
 
-    def _read_block(self, at: int, block: int) -> dict[str, Any]:
-        assert self._layout is not None
-        data, bounds = self._shard(at)
-        shapes = {column.name: column.shape for column in self._layout.columns}
-        values = column_values(
-            decode_block(_payload(data, bounds, block), self._layout), self._layout
-        )
-        return {
-            name: values[name][:, 0] if shapes[name] == (1,) else values[name]
-            for name in self.columns
-        }
+    def _first(self, at: int) -> int:
+        return self._ends[at] - self.shards[at].rows
 
-    def _arrow(self, values: dict[str, Any]) -> pa.RecordBatch:
-        assert self._layout is not None
-        by_name = {column.name: column for column in self._layout.columns}
-        arrays = [_array(values[name], by_name[name]) for name in self.columns]
-        return pa.RecordBatch.from_arrays(arrays, list(self.columns))
+    def _path(self, at: int) -> Path:
+        return self.folder / self.shards[at].file
 
+    def _payload(self, at: int, record: int) -> bytes:
+        data, bounds = self._content(at)
+        begin, end = bounds[record].tolist()
+        return bytes(data[begin:end])
 
-def _payload(data: Any, bounds: npt.NDArray[np.int64], record: int) -> bytes:
-    begin, end = bounds[record].tolist()
-    return bytes(data[begin:end])
+    def _content(self, at: int) -> tuple[Any, npt.NDArray[np.int64]]:
+        """The bytes of a shard, and int64 [records, 2], begin and end of each payload."""
+        data = self._data(at)
+        if at not in self._bounds:
+            bounds, is_whole = payload_bounds(data)
+            rows = self.shards[at].rows
+            records = -(-rows // self._layout.block_rows) if self._layout else rows
+            if not is_whole or len(bounds) != records:
+                raise DataError(
+                    f"{self._path(at)}: has {len(bounds)} whole records, the manifest says "
+                    f"{records}"
+                )
+            self._bounds[at] = bounds
+        return data, self._bounds[at]
 
-
-def _array(values: Any, column: PackedColumn) -> pa.Array:
-    """A packed column as Arrow has it."""
-    kind = pa.from_numpy_dtype(values.dtype) if column.storage in ("uint8", "int32") else None
-    kind = kind or ARROW_TYPES[FeatureKind(column.kind)]
-    if column.storage == "list":
-        return pa.array(values, pa.list_(kind))
-    flat = pa.array(values.reshape(-1), kind)
-    return flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, column.width)
+    def _read(self, at: int) -> Any:
+        path = self._path(at)
+        with path.open("rb") as file:
+            if path.suffix == ".gz":
+                return gzip.decompress(file.read())
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 _LISTS = {FeatureKind.INT: "int64_list", FeatureKind.FLOAT: "float_list"}
@@ -222,10 +281,3 @@ def _value(features: Any, column: Column) -> Any:
     if not values:
         return None
     return np.array(values, _DTYPES[column.kind]) if column.is_list else values[0]
-
-
-def _plain(value: Any) -> Any:
-    """A number of an array as Python has it; arrays and bytes as they are."""
-    if isinstance(value, list):
-        return np.array(value, object)
-    return value.item() if isinstance(value, np.generic) else value

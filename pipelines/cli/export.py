@@ -12,12 +12,12 @@ def command(
         Path, typer.Argument(help="Folder of an ingest or a pack, with its manifest.")
     ],
     output: Annotated[Path, typer.Argument(help="Folder to make.")],
-    to: Annotated[str, typer.Option(help="parquet, arrayrecord (for grain), webdataset or mds.")],
+    to: Annotated[str, typer.Option(help="parquet or arrayrecord (for grain).")],
     split: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Split to export; repeatable. [all]")
     ] = None,
 ) -> None:
-    """Write the rows of shards as Parquet, ArrayRecord, WebDataset or MDS.
+    """Write the rows of shards as Parquet or ArrayRecord.
 
     OUTPUT appears complete when every row is written, or not at all.
 

@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.components.errors import UsageError
+from penstock.components.readers.order import SHUFFLE_WINDOW_ROWS, block_rows_of
 from penstock.components.tfrecord.sharding import READER_PARALLELISM
 
-# Records that one file hands over at a time. The hand-over between threads costs about 30 us;
-# over 1,024 records that is noise, over one it is five times the parsing of a narrow row.
-MAX_BLOCK_ROWS = 1024
 FITS = ("crop", "stretch")
 CROPS = ("none", "random")
 
@@ -40,9 +38,8 @@ class InputOptions:
     """
 
     batch_size: int
-    # Above the 10,000 records of TFX's stock reader, and still only 10 MB of 600-byte rows.
     # Cut it for big records: 512 rows of 100 KB are 50 MB.
-    shuffle_window_rows: int = 16_384
+    shuffle_window_rows: int = SHUFFLE_WINDOW_ROWS
     # As many as ShardOptions plans shards for, so that no file waits for another to end.
     interleave_files: int = READER_PARALLELISM
     seed: int | None = None
@@ -68,11 +65,8 @@ class InputOptions:
 
     @property
     def block_rows(self) -> int:
-        """Records that one file hands over at a time.
-
-        A window holds a block of every file that is being read, so that it mixes all of them.
-        """
-        return max(1, min(MAX_BLOCK_ROWS, self.shuffle_window_rows // self.interleave_files))
+        """Records that one file hands over at a time."""
+        return block_rows_of(self.shuffle_window_rows, self.interleave_files)
 
     def _require_at_least_one(self, name: str) -> None:
         value = getattr(self, name)

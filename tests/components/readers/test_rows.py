@@ -1,3 +1,4 @@
+import itertools
 import pickle
 import subprocess
 import sys
@@ -45,14 +46,72 @@ def test_every_row_by_number_and_in_order(shards):
     assert rows[-1] == rows[999]
 
 
-def test_batches_share_the_shards_among_workers(shards):
-    rows = Rows(shards, columns=["id"])
+def ids_of(batches):
+    return [i for batch in batches for i in batch.column("id").to_pylist()]
+
+
+@pytest.mark.parametrize("workers", [2, 7, 16])
+def test_workers_share_the_rows_equally(shards, packed, workers):
+    for folder in (shards, packed):
+        rows = Rows(folder, columns=["id"])
+        parts = [ids_of(rows.batches(worker=w, workers=workers)) for w in range(workers)]
+        assert {len(part) for part in parts} <= {1000 // workers, 1000 // workers + 1}
+        assert list(itertools.chain(*parts)) == ids_of(rows.batches())
+    with pytest.raises(UsageError, match=r"worker must be within 0\.\.6, got 7"):
+        rows.batches(worker=7, workers=7)
+
+
+def test_batches_of_a_size_cross_shards_and_start_later(shards, packed):
+    for folder in (shards, packed):
+        rows = Rows(folder)
+        batches = list(rows.batches(batch_size=300))
+        assert [batch.num_rows for batch in batches] == [300, 300, 300, 100]
+        assert ids_of(batches) == ids_of(rows.batches())
+        assert list(rows.batches(batch_size=300, start=2)) == batches[2:]
+        stored = list(rows.batches())
+        assert list(rows.batches(start=1)) == stored[1:]
+
+
+def test_shuffled_batches_are_those_of_the_training_input(shards, packed):
+    import tensorflow as tf
+
+    from penstock.training import Input, InputOptions
+
+    options = InputOptions(batch_size=70, seed=5, shuffle_window_rows=256)
+    spec = {"id": tf.io.FixedLenFeature([1], tf.int64)}
+    inputs = {
+        shards: Input.rows(str(shards), spec, options=options),
+        packed: Input.packed(str(packed), options=options, columns=["id"]),
+    }
+    chosen = {"batch_size": 70, "shuffle": True, "seed": 5, "shuffle_window_rows": 256}
+    for folder, data in inputs.items():
+        expected = [batch["id"].numpy().ravel().tolist() for batch in data.train().take(40)]
+        found = Rows(folder).batches(**chosen)
+        assert [next(found).column("id").to_pylist() for _ in range(40)] == expected
+        later = Rows(folder).batches(**chosen, start=33)
+        assert next(later).column("id").to_pylist() == expected[33]
+
+
+def test_shuffled_workers_give_each_row_once_in_a_pass(packed):
+    rows = Rows(packed, columns=["id"])
     parts = [
-        [i for batch in rows.batches(worker=w, workers=2) for i in batch.column(0).to_pylist()]
-        for w in range(2)
+        ids_of(itertools.islice(rows.batches(worker=w, workers=4, batch_size=50, shuffle=True), 5))
+        for w in range(4)
     ]
-    assert all(parts)
-    assert sorted(parts[0] + parts[1]) == list(range(1000))
+    assert sorted(itertools.chain(*parts)) == list(range(1000))
+    with pytest.raises(UsageError, match="shuffle needs a batch_size"):
+        next(rows.batches(shuffle=True))
+
+
+def test_random_packed_rows_decode_no_block(packed, monkeypatch):
+    expected = list(Rows(packed))
+    rows = Rows(packed)
+    monkeypatch.setattr("penstock.components.readers.packed_shards.decode_block", None)
+    order = np.random.default_rng(0).permutation(1000).tolist()
+    assert [rows[i] for i in order] == [expected[i] for i in order]
+    indexed = rows._packed._block.cache_info()
+    blocks = sum(-(-shard.rows // 100) for shard in rows.shards)
+    assert (indexed.misses, indexed.hits) == (blocks, 1000 - blocks)
 
 
 def test_packed_rows_are_the_same_with_missing_ones_filled(packed):

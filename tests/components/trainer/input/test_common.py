@@ -81,7 +81,7 @@ def test_batches_of_shares_are_the_same_on_any_number_of_workers(make_input, kin
             begun = InputStart(*start) if start else InputStart()
             batches = make_input(kind, start=begun, input_context=context, **options)
             parts.append(rows_of(batches, count))
-        return [sum(step, []) for step in zip(*parts, strict=True)], begun.order
+        return [list(itertools.chain(*step)) for step in zip(*parts, strict=True)], begun.order
 
     expected, order = steps(1, 30)
     assert steps(2, 30)[0] == steps(4, 30)[0] == expected
