@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import warnings
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 
@@ -37,7 +37,13 @@ from penstock.pipelines.terminal.interrupts import (
     CommandInterruptedError,
     catch_interrupts,
 )
+from penstock.pipelines.terminal.output import ForgivingStream, plain
 
+# Commands that make something besides what they print.
+_WORKING = (
+    *("init", "run", "predict", "report", "ingest", "pack", "export", "compile", "image"),
+    *("submit", "node", "schedules", "bench", "worker", "component"),
+)
 _REWORDED = (
     (r" \(Possible options: .*\)$", ""),
     (r"^Invalid value(?: for|:) ", ""),
@@ -101,8 +107,11 @@ def main() -> None:
     # Google's clients warn of Python 3.10 at every import, a dozen times.
     warnings.filterwarnings("ignore", category=FutureWarning, module="google")
     interrupts = catch_interrupts()
+    sys.stdout, sys.stderr = _forgiving(sys.stdout), _forgiving(sys.stderr)
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        sys.exit(code or _end_of_output(command))
     except CommandInterruptedError as error:
         interrupts.end(_complain(str(error), error.exit_code))
     except BaseException as error:
@@ -129,8 +138,28 @@ def spare_imports() -> None:
 
 
 def _complain(text: str, code: int) -> int:
-    print(f"penstock: {text}", file=sys.stderr)
+    print(f"penstock: {plain(text)}", file=sys.stderr)
     return code
+
+
+def _forgiving(stream: TextIO | None) -> TextIO | None:
+    """Wraps a stream whose failure must not undo work; one that was closed is None."""
+    return cast(TextIO, ForgivingStream(stream)) if stream else None
+
+
+def _end_of_output(command: str) -> int:
+    """Returns the exit code of a command whose work is done, for what stdout took of its output."""
+    if sys.stdout is None:
+        return 0
+    sys.stdout.flush()
+    error = getattr(sys.stdout, "error", None)
+    if error is None:
+        return 0
+    if command in _WORKING:
+        return _complain(f"done; the summary could not be printed ({error.strerror})", 0)
+    if isinstance(error, BrokenPipeError):  # as of `penstock runs list | head`
+        return 1
+    return _complain(f"stdout: {error.strerror}", 1)
 
 
 def wrong_use(error: Any) -> str | None:

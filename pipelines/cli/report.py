@@ -12,6 +12,7 @@ from penstock.components.errors import UsageError
 from penstock.components.files.commit import check_file
 from penstock.pipelines.cli.option_flags import Overwrite, Root
 from penstock.pipelines.terminal.noise import noise_to_log
+from penstock.pipelines.terminal.output import plain
 
 MOST_RUNS = 4
 
@@ -38,7 +39,8 @@ def command(
 
     Example: penstock report runs/taxi --out report.html
     """
-    typer.echo(write_report_page(runs or (), out=out, root=root, overwrite=overwrite))
+    page = write_report_page(runs or (), out=out, root=root, overwrite=overwrite)
+    typer.echo(plain(str(page)))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, cast
+
+from penstock.pipelines.terminal.output import ForgivingStream
 
 
 class Noise:
@@ -46,7 +48,8 @@ def noise_to_log() -> Iterator[Noise]:
     stdout, stderr = os.dup(1), os.dup(2)
     handle, name = tempfile.mkstemp(prefix="penstock-", suffix=".log")
     os.close(handle)
-    noise = Noise(os.fdopen(os.dup(stderr), "w", buffering=1), Path(name))
+    screen = ForgivingStream(os.fdopen(os.dup(stderr), "w", buffering=1))
+    noise = Noise(cast(TextIO, screen), Path(name))
     _turn_to(noise.log)
     try:
         with _logging():

@@ -13,6 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.components.activity import Activity, paced
+from penstock.pipelines.terminal.output import plain
+from penstock.pipelines.terminal.tables import console
 
 WAITING, RUNNING, FAILED = "waiting", "running", "failed"
 _STYLES = {"done": "green", "cached": "cyan", FAILED: "bold red", "skipped": "dim"}
@@ -51,8 +53,8 @@ def make_progress(
         return Progress()
     if as_json:
         return _JsonLines(screen, title)
-    console = Console(file=screen, highlight=False, markup=False, emoji=False)
-    return _LiveTable(console, title) if console.is_terminal else _Lines(screen, title)
+    on_screen = console(file=screen, soft_wrap=False)
+    return _LiveTable(on_screen, title) if on_screen.is_terminal else _Lines(screen, title)
 
 
 class _Lines(Progress):
@@ -86,7 +88,7 @@ class _Lines(Progress):
         self._print(f"  {node:{self._width}}  {state:7}  {seconds:6.1f} s")
 
     def _print(self, line: str) -> None:
-        print(line, file=self._screen, flush=True)
+        print(plain(line), file=self._screen, flush=True)
 
 
 class _JsonLines(_Lines):
@@ -178,7 +180,7 @@ class _LiveTable(Progress):
 def _cells(row: _Row, spinner: Spinner) -> tuple[Text | Spinner, ...]:
     if row.state == RUNNING:
         seconds = Text(f"{time.perf_counter() - row.began:.1f} s")
-        return spinner, seconds, Text(row.activity, overflow="ellipsis", no_wrap=True)
+        return spinner, seconds, Text(plain(row.activity), overflow="ellipsis", no_wrap=True)
     if row.state == WAITING:
         return Text(WAITING, style="dim"), Text("")
     return Text(row.state, style=_STYLES.get(row.state, "")), Text(f"{row.seconds:.1f} s")

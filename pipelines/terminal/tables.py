@@ -10,10 +10,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.pipelines.terminal.output import plain
 
-def console(**more: Any) -> Console:
-    """A console on stdout that prints text as it is: data may hold what looks like markup."""
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, **more)
+
+class _PlainConsole(Console):
+    """A console whose strings cannot command the terminal; only its own styles do."""
+
+    def render_str(self, text: str, **more: Any) -> Text:
+        return super().render_str(plain(text), **more)
+
+
+def console(*, soft_wrap: bool = True, **more: Any) -> Console:
+    """Returns a console, by default on stdout, that takes neither markup nor escapes from text."""
+    return _PlainConsole(highlight=False, markup=False, emoji=False, soft_wrap=soft_wrap, **more)
 
 
 def as_html(show: Callable[[Console], None]) -> str:
@@ -31,10 +40,10 @@ def print_table(
     if out.is_terminal:
         table = Table(*headers, title=title, title_justify="left", title_style="bold")
         for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(*(Text(plain(cell)) for cell in row))
         out.print(table, soft_wrap=False)
         return
-    lines = [headers, *rows]
+    lines = [[plain(cell) for cell in line] for line in (headers, *rows)]
     widths = [max(cell_len(line[i]) for line in lines) for i in range(len(headers))]
     out.print(title)
     for line in lines:

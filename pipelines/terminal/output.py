@@ -1,0 +1,57 @@
+"""Text on its way to a terminal: control characters escaped, streams that fail outlived."""
+
+import os
+from contextlib import suppress
+from typing import Any, TextIO
+
+# C0 and C1 control characters and DEL, of which ESC begins commands to a terminal, and marks that
+# turn the direction of text around. Line feeds and tabs stay.
+_CONTROL = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
+}
+_DIRECTION = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+_ESCAPES = _CONTROL | _DIRECTION
+
+
+def plain(text: str) -> str:
+    """Returns text with control characters and undecodable bytes as Python's escapes."""
+    return text.translate(_ESCAPES).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+class ForgivingStream:
+    """A text stream that drops what it cannot write: its device is full, or its reader is gone.
+
+    Attributes:
+        error: The first error of writing, or None.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.error: OSError | None = None
+
+    def write(self, text: str) -> int:
+        """Writes text, or drops it."""
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            self._give_up(error)
+            return len(text)
+
+    def flush(self) -> None:
+        """Writes what is buffered, or drops it."""
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        self.error = self.error or error
+        # What is buffered would fail again whenever it is flushed, at the end of Python, too.
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
