@@ -1,4 +1,4 @@
-"""Summaries of features over many records: protobuf Features in, a summary of each out."""
+"""Summary of each feature over many records, from protobuf Features."""
 
 import codecs
 from array import array
@@ -11,39 +11,39 @@ import numpy as np
 
 from penstock.components.tfrecord.image_header import image_header
 
-# Distinct values beyond this are not told apart: few is a vocabulary, many are free values.
+# Limit of counting distinct values: few are a vocabulary, many are free values.
 MAX_DISTINCT = 1000
 _SAMPLE_CHARACTERS = 40
 _SAMPLE_VALUES = 4
-# Numbers are folded into the summary in runs of this many: NumPy's cost for a run vanishes
-# and 512 KiB a feature is all that is kept.
+# Numbers are added to the summary in runs of this many: NumPy's cost of a run becomes negligible,
+# and a feature takes at most 512 KiB.
 _RUN_NUMBERS = 2**16
 _TYPE_CODES = {"int64": "q", "float": "d"}
 
 
 @dataclass(frozen=True)
 class FeatureSummary:
-    """One feature over the records that were looked at.
+    """Values of one feature in the records that were looked at.
 
     Attributes:
-        name: Its name.
-        place: `features`, of a SequenceExample `context` or `feature_lists`.
-        kind: `int64`, `float`, `bytes`, several joined by `|`, or `""` where it never has a value.
-        present: Records in which it has at least one value (feature lists: a step).
-        records: Records that were looked at.
-        min_values: Fewest values of a record that has any (feature lists: of a step).
-        max_values: Most values.
-        min_steps: Fewest steps of a record that has the feature list; else None.
-        max_steps: Most steps.
-        minimum: Least finite number; None without numbers.
-        maximum: Greatest finite number.
+        name: Name of the feature.
+        place: `features`; in a SequenceExample `context` or `feature_lists`.
+        kind: `int64`, `float`, `bytes`, several joined by `|`, or `""` if no record has a value.
+        present: Number of records with a value (feature lists: with a step).
+        records: Number of records that were looked at.
+        min_values: Smallest number of values in a record (feature lists: in a step) that has any.
+        max_values: Largest number of values.
+        min_steps: Smallest number of steps in a record with the feature list; None for others.
+        max_steps: Largest number of steps.
+        minimum: Smallest finite number; None without numbers.
+        maximum: Largest finite number.
         mean: Mean of the finite numbers.
-        non_finite: NaN and infinite numbers.
-        min_bytes: Shortest bytes value; None without bytes.
-        max_bytes: Longest bytes value.
-        distinct: Distinct ints or bytes values, at most `MAX_DISTINCT`; None for floats.
-        contents: How many bytes values are an image, by what they are (`PNG 8x8`).
-        samples: Some values, distinct, short.
+        non_finite: Number of NaN and infinite values.
+        min_bytes: Length of the shortest bytes value; None without bytes.
+        max_bytes: Length of the longest bytes value.
+        distinct: Number of distinct ints or bytes values, at most `MAX_DISTINCT`; None for floats.
+        contents: Number of bytes values by kind of image (`PNG 8x8`).
+        samples: Some distinct values, shortened.
     """
 
     name: str
@@ -68,7 +68,7 @@ class FeatureSummary:
 
 @dataclass
 class FeatureTally:
-    """Adds up one feature, record by record, in bounded memory."""
+    """Tally of one feature, record by record, in bounded memory."""
 
     name: str
     place: str
@@ -85,18 +85,18 @@ class FeatureTally:
     _runs: dict[str, array] = field(default_factory=dict)
 
     def add_feature(self, feature: Any) -> None:
-        """Add the feature of one record."""
+        """Adds the feature of one record."""
         self.present += self._add(feature)
 
     def add_steps(self, features: Any) -> None:
-        """Add the feature list of one record."""
+        """Adds the feature list of one record."""
         self._widen("steps", len(features), len(features))
         self.present += len(features) > 0
         for feature in features:
             self._add(feature)
 
     def summary(self, records: int) -> FeatureSummary:
-        """What it came to over that many records."""
+        """Returns the summary over a number of records."""
         for kind in self._runs:
             self._fold(kind)
         none = (None, None)
@@ -126,12 +126,11 @@ class FeatureTally:
         )
 
     def _widen(self, what: str, low: float, high: float) -> None:
-        """Take up the least and the greatest of what was added."""
         lowest, highest = self._ranges.get(what, (low, high))
         self._ranges[what] = min(low, lowest), max(high, highest)
 
     def _add(self, feature: Any) -> bool:
-        """Add the values of one Feature; False where it has none."""
+        """Adds the values of one Feature; False if it has none."""
         which = feature.WhichOneof("kind")
         values = getattr(feature, which).value if which else ()
         if not values:
@@ -161,7 +160,7 @@ class FeatureTally:
                 self.contents[str(image)] += 1
 
     def _fold(self, kind: str) -> None:
-        """Move a run of numbers into the totals."""
+        """Adds a run of numbers to the totals."""
         run = np.frombuffer(self._runs[kind], self._runs[kind].typecode)
         finite = run[np.isfinite(run)]
         self.non_finite += len(run) - len(finite)
@@ -186,14 +185,14 @@ def _sample(values: Any) -> str:
 
 def _sample_value(value: float | bytes) -> str:
     if isinstance(value, float):
-        # The fewest digits that tell it from all others; each NumPy lays them out its own way.
+        # The shortest digits that round-trip; NumPy's versions format them differently.
         return repr(float(str(np.float32(value))))
     if not isinstance(value, bytes):
         return str(value)
     if image := image_header(value):
         return f"<{image}, {len(value):,} bytes>"
     try:
-        head = value[: 4 * _SAMPLE_CHARACTERS]  # which may end within a character
+        head = value[: 4 * _SAMPLE_CHARACTERS]  # it may end within a character
         text = codecs.getincrementaldecoder("utf-8")().decode(head, head == value)
     except UnicodeDecodeError:
         text = ""

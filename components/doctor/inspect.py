@@ -1,6 +1,6 @@
-"""Inspection of any TFRecord, ours or not, without TensorFlow: a path in, a report out.
+"""Inspection of any TFRecord files without TensorFlow: a path in, a report out.
 
-Looks at some records of each file and says how many; counts all where that is quick.
+Parses some records of each file, and counts all records if that is quick.
 """
 
 import json
@@ -24,24 +24,24 @@ from penstock.components.tfrecord.unlisted import find_tfrecords
 
 # Parsing and adding up take 50-100 us a record: a tenth of a second.
 DEFAULT_RECORDS = 1000
-# Records of hundreds of kilobytes: no more of them than this, all files together.
+# Limit on parsed bytes, all files together, for records of hundreds of kilobytes.
 _SUMMARY_BYTES = 64 * 2**20
-# Bytes that are read only to count records, all files together: a second or two.
+# Limit on bytes that are read only to count records, all files together: a second or two.
 _COUNT_BYTES = 256 * 2**20
 _HEXDUMP_BYTES = 64
 
 
 @dataclass(frozen=True)
 class InspectedFile:
-    """One file.
+    """Size and records of one file.
 
     Attributes:
-        file: Its path.
-        bytes: Its size on disk.
+        file: Path of the file.
+        bytes: Size on disk.
         compression: `""`, `"GZIP"` or `"ZLIB"`.
-        records: Records in it; an estimate from its first part unless `is_exact`.
+        records: Number of records; an estimate from its first part unless `is_exact`.
         is_exact: Whether it was read to its end.
-        fault: Where it is damaged, which ends the counting; else None.
+        fault: Place of the first damage, which ends the counting; or None.
     """
 
     file: str
@@ -54,21 +54,21 @@ class InspectedFile:
 
 @dataclass(frozen=True)
 class InspectReport:
-    """What was found.
+    """Result of an inspection.
 
     Attributes:
-        path: As it was asked for.
-        files: The files, in order.
-        skipped: Files passed over because of their names.
-        payloads: How many of the records looked at are an `Example`, a `SequenceExample`, a
-            `packed` block of rows, `empty`, or `other`.
-        packed_rows: Rows in the packed blocks that were looked at.
-        first_file: The file that `first_frame` is from; None where no file has a record.
+        path: Path that was inspected.
+        files: Its files, in order.
+        skipped: Files that were skipped because of their names.
+        payloads: Number of parsed records by kind: `Example`, `SequenceExample`, `packed` (a block
+            of rows), `empty`, or `other`.
+        packed_rows: Number of rows in the parsed packed blocks.
+        first_file: The file of `first_frame`; None if no file has a record.
         first_frame: Layout of the first record.
-        features: What each feature holds, sorted by place and name.
-        hexdump: The beginning of the first payload that is `other`; else `""`.
-        set_faults: Where the files differ from the manifests that speak for them.
-        manifests: Those, by their folder.
+        features: Summary of each feature, sorted by place and name.
+        hexdump: Beginning of the first payload that is `other`; or `""`.
+        set_faults: Differences between the files and their manifests.
+        manifests: Manifests of the files, by folder.
     """
 
     path: str
@@ -85,12 +85,12 @@ class InspectReport:
 
     @property
     def records_looked_at(self) -> int:
-        """Records behind `payloads` and `features`."""
+        """Number of parsed records, from which `payloads` and `features` come."""
         return sum(self.payloads.values())
 
     @property
     def records(self) -> int:
-        """Records in all files; an estimate unless `is_exact`."""
+        """Number of records in all files; an estimate unless `is_exact`."""
         return sum(file.records for file in self.files)
 
     @property
@@ -100,7 +100,7 @@ class InspectReport:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What differs from the manifest, and the first fault of each damaged file."""
+        """Differences from the manifests, and the first fault of each damaged file."""
         return self.set_faults + tuple(file.fault for file in self.files if file.fault)
 
     def to_json(self) -> str:
@@ -112,13 +112,13 @@ class InspectReport:
 def inspect(
     path: str, *, samples: int = 3, max_records: int | None = DEFAULT_RECORDS
 ) -> InspectReport:
-    """Inspect a TFRecord file, a folder of them, or those that match a glob.
+    """Inspects a TFRecord file, a folder of them, or those that match a glob.
 
     Args:
-        path: What to look into.
-        samples: Distinct values of each feature to show.
-        max_records: Records to parse, spread over the files from their beginnings, 64 MiB of
-            them at most; None parses and counts all.
+        path: A file, a folder or a glob.
+        samples: Number of distinct values of each feature in the report.
+        max_records: Number of records to parse, from the beginnings of all files and at most
+            64 MiB in all; None parses and counts all.
 
     Raises:
         DataError: There is no TFRecord file there.
@@ -151,20 +151,20 @@ def inspect(
 
 
 def _sets(path: str) -> tuple[dict[str, Manifest], tuple[str, ...]]:
-    """Manifests by folder, and where files differ; digests of as much as is read anyway."""
+    """Manifests by folder and faults of their shards; digests only of sets that are read anyway."""
     faults: list[str] = []
     try:
         scopes = find_scopes(path)
         for scope in scopes:
             size = sum(shard.bytes for shard in scope.shards)
             faults += shard_faults(scope, digests=size <= _COUNT_BYTES)
-    except DataError as error:  # of the manifest: the files have been looked into all the same
+    except DataError as error:  # of the manifest; the files are inspected all the same
         return {}, (*faults, str(error))
     return {str(scope.root): scope.manifest for scope in scopes}, tuple(faults)
 
 
 class _Survey:
-    """Adds up payloads over all files."""
+    """Tallies of the payloads of all files."""
 
     def __init__(self, samples: int) -> None:
         self.payloads: Counter[str] = Counter()
@@ -174,7 +174,6 @@ class _Survey:
         self._tallies: dict[tuple[str, str], FeatureTally] = {}
 
     def add(self, payload: bytes) -> None:
-        """Add one record."""
         if is_packed(payload):
             self.payloads["packed"] += 1
             self.packed_rows += block_rows(payload)
@@ -193,7 +192,6 @@ class _Survey:
         self.payloads[kind] += 1
 
     def summaries(self) -> tuple[FeatureSummary, ...]:
-        """What each feature came to."""
         records = self.payloads.total() - self.payloads["other"] - self.payloads["packed"]
         tallies = [self._tallies[key] for key in sorted(self._tallies)]
         if not self.payloads["SequenceExample"]:
@@ -211,7 +209,7 @@ class _Survey:
 def _look_into(
     path: Path, survey: _Survey, records: float, summary_bytes: float, count_bytes: float
 ) -> InspectedFile:
-    """Parse so many records and bytes of a file, then count on through so many bytes."""
+    """Parses records up to two limits, then counts records up to a third."""
     count = end = 0
     fault = None
     is_exact = False
@@ -237,13 +235,13 @@ def _look_into(
 
 
 def _first_frame(files: tuple[InspectedFile, ...]) -> tuple[str | None, Frame | None]:
-    """File and layout of the first record there is; of a damaged one where all files begin so."""
+    """File and layout of the first good record, or of the first one if all files begin damaged."""
     damaged: tuple[str | None, Frame | None] = (None, None)
     for inspected in files:
         with open_file(inspected.file) as file:
             try:
                 frame = RecordReader(file, inspected.file).first_frame()
-            except DataError:  # compressed data cut in the first record: the file's fault says it
+            except DataError:  # compressed data cut in the first record: a fault of the file
                 continue
         if frame is not None and frame.is_length_right:
             return inspected.file, frame

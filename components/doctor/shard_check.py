@@ -1,4 +1,4 @@
-"""One file checked to its last byte: a path and what it must hold in, its faults out."""
+"""Check of every byte of one file: a path and its manifest entry in, faults out."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,26 +14,25 @@ from penstock.components.tfrecord.example_proto import has_sequences, is_example
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.records import Record, RecordReader, open_file
 
-# Damaged payloads that are named one by one; the others are counted in one line more.
+# Damaged payloads that are named one by one; one more line counts the others.
 MAX_NAMED_RECORDS = 100
-# Every record's outermost layer is checked (0.3 us). Parsing it whole takes 2-8 us, more
-# than all else together, and a file seldom mixes kinds: the first hundred records, then
-# every hundredth.
+# The outermost layer of every record is checked (0.3 us). A full parse takes 2-8 us, more than all
+# else together, and files rarely mix kinds: the first hundred records, then every hundredth.
 _PARSED_FIRST = 100
 _PARSED_EVERY = 100
 
 
 @dataclass(frozen=True)
 class FileReport:
-    """What one file holds and what is wrong with it.
+    """Content and faults of one file.
 
     Attributes:
-        file: Its path.
-        bytes: Its size on disk.
+        file: Path of the file.
+        bytes: Size on disk.
         compression: `""`, `"GZIP"` or `"ZLIB"`.
-        records: Records in it, damaged ones included, up to a fault that hides the rest.
-        rows: Rows in them, of packed records many each; None where a fault hides some.
-        faults: One line each, in file order.
+        records: Number of records, damaged ones included, up to a fault that hides the rest.
+        rows: Number of rows, several in a packed record; None if a fault hides some.
+        faults: One line for each fault, in file order.
     """
 
     file: str
@@ -52,17 +51,21 @@ def check_shard(
     layout: PackedLayout | None = None,
     on_bytes: Callable[[int], None],
 ) -> FileReport:
-    """Check one file, against its entry in the manifest where there is one.
+    """Checks one file.
 
-    The manifest's `compression` is None without one, the `layout` of packed records where records
-    are rows. `on_bytes` is called with the number of bytes each time some were read.
+    Args:
+        path: The file.
+        shard: Its entry in the manifest; None without a manifest.
+        compression: The manifest's compression; None without a manifest.
+        layout: Layout of packed records; None if each record is one row.
+        on_bytes: Receives the number of bytes of each read.
     """
     try:
         with open_file(path) as raw:
             file = HashingStream(raw, on_bytes)
             reader = RecordReader(file, str(path))
             found = _read(reader, str(path), layout, has_manifest=shard is not None)
-            while file.read(CHUNK_BYTES):  # what a fault left unread, for size and digest
+            while file.read(CHUNK_BYTES):  # for size and digest, after a fault
                 pass
     except DataError as error:
         return FileReport(str(path), 0, "", 0, None, (str(error),))
@@ -84,7 +87,7 @@ def check_shard(
 
 
 class _Records(NamedTuple):
-    """What the records of a file came to; `rows` is None where a fault hides some."""
+    """Records, rows and faults of a file; `rows` is None if a fault hides some."""
 
     records: int
     rows: int | None
@@ -92,12 +95,12 @@ class _Records(NamedTuple):
 
 
 class _Examples:
-    """What a payload that is a row must be; every one counts as a row, whatever it is.
+    """Check of payloads that are rows; each counts as a row, whatever it is.
 
-    Without a manifest, blocks of packed rows pass for what their header says.
+    Without a manifest, blocks of packed rows pass with the number of rows in their header.
 
     Attributes:
-        has_packed: Whether there were such.
+        has_packed: Whether there were packed blocks.
     """
 
     def __init__(self, *, has_manifest: bool) -> None:
@@ -107,7 +110,7 @@ class _Examples:
         self._sequences = self._others = 0
 
     def rows(self, record: Record) -> int:
-        """The rows of a record; DataError if it is not what it must be."""
+        """Returns the number of rows of a record; DataError if it is no Example."""
         if is_packed(record.payload) and not self._has_manifest:
             self.has_packed = True
             return block_rows(record.payload)
@@ -127,9 +130,9 @@ class _Examples:
 
     @property
     def mixture(self) -> str | None:
-        """Where Examples have SequenceExamples among them, whose lists readers of Examples drop.
+        """Fault of SequenceExamples among Examples: readers of Examples drop their lists.
 
-        The other way round is right: a SequenceExample need not have any list.
+        Examples among SequenceExamples are fine: a SequenceExample may have no list.
         """
         if self._first_sequence is None or self._sequences > self._others:
             return None
@@ -143,7 +146,7 @@ class _Examples:
 def _read(
     reader: RecordReader, name: str, layout: PackedLayout | None, *, has_manifest: bool
 ) -> _Records:
-    """Check every record: a block of packed rows, which fits the layout, or else an Example."""
+    """Checks every record: a packed block of the layout if there is one, else an Example."""
     examples = _Examples(has_manifest=has_manifest)
     damaged: list[str] = []
     foreign: list[str] = []
@@ -171,13 +174,13 @@ def _read(
         later.append(f"{foreign[0]} ({foreign_count:,} of {good:,} records are so)")
     if examples.mixture:
         later.append(f"{name}: {examples.mixture}")
-    # What is damaged or foreign among Examples counts as a row, as the manifest has it.
+    # Damaged and foreign records among Examples count as rows, as in the manifest.
     known_rows = None if is_hidden else rows + records - good + foreign_count
     return _Records(records, known_rows, (*damaged, *later))
 
 
 def _differences(held: Content, found: _Records, shard: Shard, noun: str) -> Iterator[str]:
-    """Where a file and its rows are not what the manifest says."""
+    """Yields the differences between a file and its manifest entry."""
     if found.rows is not None and found.rows != shard.rows:
         fewer = "; it was cut at the end of a record" if found.rows < shard.rows else ""
         yield f"{found.rows:,} {noun}, the manifest says {shard.rows:,}{fewer}"

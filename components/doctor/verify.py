@@ -1,9 +1,9 @@
-"""Every byte of a set of shards checked: a path in, a report of all faults out.
+"""Check of every byte of a set of shards: a path in, a report of all faults out.
 
-With a manifest its word stands: each listed shard is there, has the size, the digest and
-the number of records that it says, and nothing else lies in the splits. With or without
-one, every record's checksums are right and every payload is an Example or SequenceExample,
-or, where the manifest says so, a block of packed rows that fits its layout.
+With a manifest, each listed shard must be present with the listed size, digest and number of
+records, and the splits must hold nothing else. With or without one, the checksums of every record
+must be right and every payload an Example or SequenceExample, or, if the manifest says so, a block
+of packed rows of its layout.
 """
 
 import json
@@ -28,15 +28,15 @@ _NO_MANIFEST = (
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What was checked and what is wrong.
+    """Result of a verification.
 
     Attributes:
-        path: As it was asked for.
-        manifest: Path of the manifest that was held against the files, or None.
-        files: Each file that was read, in order.
-        set_faults: What is wrong with the set as a whole: manifest, missing, leftover shards.
-        notes: What could not be checked, and why.
-        skipped: Files passed over because of their names.
+        path: Path that was verified.
+        manifest: Paths of the manifests that list the files, joined by commas; None without one.
+        files: Report of each file that was read, in order.
+        set_faults: Faults of the set: in the manifest, missing shards, files that are not listed.
+        notes: Checks that were not possible, with the reason.
+        skipped: Files that were skipped because of their names.
     """
 
     path: str
@@ -53,12 +53,12 @@ class VerifyReport:
 
     @property
     def records(self) -> int:
-        """Records in all files, up to the first fault that hides the rest of a file."""
+        """Number of records in all files, up to the first fault that hides the rest of a file."""
         return sum(file.records for file in self.files)
 
     @property
     def rows(self) -> int | None:
-        """Rows in all files, of packed records many each; None where a fault hides some."""
+        """Number of rows in all files, several in a packed record; None if a fault hides some."""
         rows = [file.rows for file in self.files if file.rows is not None]
         return sum(rows) if len(rows) == len(self.files) else None
 
@@ -73,13 +73,13 @@ class VerifyReport:
         return json.dumps({**asdict(self), **totals}, indent=1)
 
     def raise_faults(self) -> None:
-        """Raise one DataError with a line for each fault, if there is any."""
+        """Raises one DataError with a line for each fault, if there is any."""
         if self.faults:
             raise DataError("\n".join(self.faults))
 
 
 class _Meter:
-    """Tells how many bytes of all were read."""
+    """Reports the number of bytes read so far."""
 
     def __init__(self, total: int, on_progress: OnProgress | None) -> None:
         self._total = total
@@ -93,12 +93,12 @@ class _Meter:
 
 
 def verify(path: str, *, on_progress: OnProgress | None = None) -> VerifyReport:
-    """Check an Examples artifact, a folder of TFRecords, one file, or those that match a glob.
+    """Checks an Examples artifact, a folder of TFRecords, one file, or those that match a glob.
 
     A split's folder or a shard inside an artifact is checked against the artifact's manifest.
 
     Args:
-        path: What to check.
+        path: A file, a folder or a glob.
         on_progress: Called after every read, 1 MiB or less, with the bytes read so far and
             the bytes of all files.
 
@@ -107,7 +107,7 @@ def verify(path: str, *, on_progress: OnProgress | None = None) -> VerifyReport:
     """
     try:
         scopes = find_scopes(path)
-    except DataError as error:  # a manifest that cannot be read: the files can
+    except DataError as error:  # of the manifest; the files are checked all the same
         report = _verify_unlisted(path, on_progress)
         return replace(report, set_faults=(str(error), *report.set_faults), notes=())
     if not scopes:
@@ -149,7 +149,7 @@ def _verify_listed(path: str, scope: Scope, meter: _Meter) -> VerifyReport:
 
 
 def _account_faults(path: str, manifest: Manifest) -> Iterator[str]:
-    """Hold a manifest's account of rows against its own lists."""
+    """Compares a manifest's account of rows with its lists of shards."""
     for split in sorted(manifest.splits.keys() | manifest.account.written.keys()):
         listed = sum(shard.rows for shard in manifest.splits.get(split, ()))
         written = manifest.account.written.get(split, 0)

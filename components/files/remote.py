@@ -182,7 +182,7 @@ def _files(pattern: str, infos: Iterable[dict[str, Any]]) -> list[RemoteFile]:
 def _address(pattern: str, info: dict[str, Any]) -> str:
     """Address of an entry that was found by `pattern`."""
     scheme, _, rest = pattern.partition("://")
-    # Clients leave the scheme out of a name, and in hdfs the name node as well.
+    # Clients leave the scheme out of a name, and in hdfs also the name node.
     place = rest.partition("/")[0] if scheme == "hdfs" else ""
     return f"{scheme}://{place}{file_system(pattern)._strip_protocol(info['name'])}"
 

@@ -181,7 +181,7 @@ async def _stream(system: Any, file: RemoteFile, out: BinaryIO) -> None:
 
 
 def _has_length_or_chunks(answer: Any) -> bool:
-    """Whether an answer that breaks off can be told from a complete one."""
+    """Whether an incomplete answer can be recognized."""
     is_chunked = "chunked" in answer.headers.get("Transfer-Encoding", "").lower()
     return is_chunked or answer.content_length is not None
 

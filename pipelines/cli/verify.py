@@ -1,4 +1,4 @@
-"""`penstock verify`: every byte of a set of shards checked."""
+"""`penstock verify`: checks every byte of a set of shards."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,7 +43,7 @@ def command(
 
 
 def _show(report: "VerifyReport") -> None:
-    """Print a report on stdout, its faults left to stderr."""
+    """Prints a report, without its faults, on stdout."""
     from penstock.components.errors import counted
     from penstock.pipelines.terminal import tables
 
@@ -75,5 +75,5 @@ def _show(report: "VerifyReport") -> None:
 
 
 def _of_rows(held: "FileReport | VerifyReport") -> str:
-    """How many rows packed records are; nothing where each is one."""
+    """Number of rows in packed records, for a table; empty if each record is one row."""
     return "" if held.rows in (None, held.records) else f" of {held.rows:,} rows"

@@ -1,4 +1,4 @@
-"""The tables that `penstock inspect` prints."""
+"""Tables of `penstock inspect`."""
 
 from rich.console import Console
 
@@ -37,14 +37,14 @@ _FEATURE_COLUMNS = (
 
 
 class Inspection(InspectReport):
-    """A report that a notebook shows as the command prints it."""
+    """Report that a notebook shows as the command's tables."""
 
     def _repr_html_(self) -> str:
         return as_html(lambda out: show_inspection(self, out))
 
 
 def show_inspection(report: InspectReport, out: Console | None = None) -> None:
-    """Print a report, by default on stdout."""
+    """Prints a report, by default on stdout."""
     out = out or console()
     print_table(out, _headline(report), _FILE_COLUMNS, _files(report))
     if len(report.files) > _MAX_FILES:
@@ -54,7 +54,7 @@ def show_inspection(report: InspectReport, out: Console | None = None) -> None:
     for folder, manifest in report.manifests.items():
         try:
             _show_manifest(out, folder, manifest)
-        except DataError as error:  # of the layout of packed records, which is another version's
+        except DataError as error:  # of packed records in another version's layout
             out.print(str(error))
     if report.first_file and report.first_frame:
         title = f"\nfirst record of {short_path(report.first_file, report.path)}"
@@ -62,7 +62,7 @@ def show_inspection(report: InspectReport, out: Console | None = None) -> None:
     if report.features:
         rows = [_feature(feature) for feature in report.features]
         print_table(out, f"\n{_features_title(report)}", _FEATURE_COLUMNS, rows)
-    if report.packed_rows and report.path not in report.manifests:  # whose rows are told
+    if report.packed_rows and report.path not in report.manifests:  # which is printed above
         blocks = counted(report.payloads["packed"], "packed block")
         out.print(f"\n{counted(report.packed_rows, 'row')} in {blocks}")
     if report.hexdump:
@@ -71,7 +71,7 @@ def show_inspection(report: InspectReport, out: Console | None = None) -> None:
 
 
 def _show_manifest(out: Console, folder: str, manifest: Manifest) -> None:
-    """What was written there, and from what; of packed records also how rows are stored."""
+    """Prints splits, source and account of a manifest, and the layout of packed records."""
     account, files = manifest.account, counted(manifest.source_files, "file")
     show_splits(out, f"\n{folder}/{MANIFEST_NAME}", manifest)
     out.print(
@@ -88,7 +88,7 @@ def _show_manifest(out: Console, folder: str, manifest: Manifest) -> None:
 
 
 def show_splits(out: Console, title: str, manifest: Manifest) -> None:
-    """Print rows, shards and their size of each split."""
+    """Prints a table with rows, shards and bytes of each split."""
     rows = [
         (
             name,
@@ -102,7 +102,7 @@ def show_splits(out: Console, title: str, manifest: Manifest) -> None:
 
 
 def show_columns(out: Console, manifest: Manifest, output: str) -> None:
-    """Print how packed columns are stored, and what became of rows without a value."""
+    """Prints how packed columns are stored, and how missing values were filled."""
     layout = PackedLayout.from_dict(manifest.packed or {}, output)
     columns = [
         (

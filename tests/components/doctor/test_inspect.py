@@ -306,10 +306,8 @@ def test_a_damaged_manifest_is_a_fault_and_the_files_are_looked_into(artifact):
     (artifact / "manifest.json").write_text(text.replace('"rows": 5', '"rows": "5"'))
     report = inspect(str(artifact))
     assert report.records == 25
-    assert report.faults == (
-        f"{artifact}/manifest.json: damaged manifest ('rows' is '5', expected a whole number, 0 or "
-        "more)",
-    )
+    [fault] = report.faults
+    assert fault.startswith(f"{artifact}/manifest.json: damaged manifest (splits.eval[0].rows: ")
 
 
 def test_a_pipe_is_refused(tmp_path):
