@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import Content, HashingStream
@@ -20,6 +20,7 @@ MAX_NAMED_RECORDS = 100
 # else together, and files rarely mix kinds: the first hundred records, then every hundredth.
 _PARSED_FIRST = 100
 _PARSED_EVERY = 100
+_KINDS = {"int64_list": "INT", "float_list": "FLOAT", "bytes_list": "BYTES"}
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ def check_shard(
     shard: Shard | None = None,
     compression: str | None = None,
     layout: PackedLayout | None = None,
+    step_kinds: dict[str, str] | None = None,
     on_bytes: Callable[[int], None],
 ) -> FileReport:
     """Checks one file.
@@ -58,13 +60,16 @@ def check_shard(
         shard: Its entry in the manifest; None without a manifest.
         compression: The manifest's compression; None without a manifest.
         layout: Layout of packed records; None if each record is one row.
+        step_kinds: Kind (INT, FLOAT, BYTES) of the steps of each feature list in files that were
+            checked before; those of this file are added.
         on_bytes: Receives the number of bytes of each read.
     """
     try:
         with open_file(path) as raw:
             file = HashingStream(raw, on_bytes)
             reader = RecordReader(file, str(path))
-            found = _read(reader, str(path), layout, has_manifest=shard is not None)
+            examples = _Examples({} if step_kinds is None else step_kinds, shard is not None)
+            found = _read(reader, str(path), layout, examples)
             while file.read(CHUNK_BYTES):  # for size and digest, after a fault
                 pass
     except DataError as error:
@@ -103,8 +108,9 @@ class _Examples:
         has_packed: Whether there were packed blocks.
     """
 
-    def __init__(self, *, has_manifest: bool) -> None:
+    def __init__(self, step_kinds: dict[str, str], has_manifest: bool) -> None:
         self.has_packed = False
+        self._step_kinds = step_kinds
         self._has_manifest = has_manifest
         self._first_sequence: Record | None = None
         self._sequences = self._others = 0
@@ -124,9 +130,25 @@ class _Examples:
         if has_sequences(record.payload):
             self._sequences += 1
             self._first_sequence = self._first_sequence or record
+            self._check_steps(record.payload)
         else:
             self._others += 1
         return 1
+
+    def _check_steps(self, payload: bytes) -> None:
+        """Refuses a step of another kind than its feature list, which no parser accepts."""
+        message: Any = parse_example(payload)
+        for name, steps in message.feature_lists.feature_list.items():
+            for index, step in enumerate(steps.feature):
+                if (found := step.WhichOneof("kind")) is None:
+                    continue
+                kind = _KINDS[found]
+                expected = self._step_kinds.setdefault(name, kind)
+                if kind != expected:
+                    raise DataError(
+                        f"feature list {name!r}, step {index} is {kind}, expected {expected} as in "
+                        "earlier steps; write the record again"
+                    )
 
     @property
     def mixture(self) -> str | None:
@@ -144,10 +166,9 @@ class _Examples:
 
 
 def _read(
-    reader: RecordReader, name: str, layout: PackedLayout | None, *, has_manifest: bool
+    reader: RecordReader, name: str, layout: PackedLayout | None, examples: _Examples
 ) -> _Records:
     """Checks every record: a packed block of the layout if there is one, else an Example."""
-    examples = _Examples(has_manifest=has_manifest)
     damaged: list[str] = []
     foreign: list[str] = []
     later: list[str] = []

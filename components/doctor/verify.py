@@ -130,6 +130,7 @@ def _verify_listed(path: str, scope: Scope, meter: _Meter) -> VerifyReport:
         layout = PackedLayout.from_dict(scope.manifest.packed, manifest_path)
         faults += _vocabulary_faults(scope.root, layout)
     files = []
+    step_kinds: dict[str, str] = {}
     for shard in scope.shards:
         file = scope.root / shard.file
         if file.is_file():
@@ -139,6 +140,7 @@ def _verify_listed(path: str, scope: Scope, meter: _Meter) -> VerifyReport:
                     shard=shard,
                     compression=scope.manifest.compression,
                     layout=layout,
+                    step_kinds=step_kinds,
                     on_bytes=meter.add,
                 )
             )
@@ -172,11 +174,12 @@ def _vocabulary_faults(root: Path, layout: PackedLayout) -> Iterator[str]:
 def _verify_unlisted(path: str, on_progress: OnProgress | None) -> VerifyReport:
     found = find_tfrecords(path)
     one_file = found.files == (Path(path),)
+    step_kinds: dict[str, str] = {}
     meter = _Meter(sum(file.stat().st_size for file in found.files), on_progress)
     return VerifyReport(
         path,
         None,
-        tuple(check_shard(file, on_bytes=meter.add) for file in found.files),
+        tuple(check_shard(f, step_kinds=step_kinds, on_bytes=meter.add) for f in found.files),
         () if one_file else tuple(missing_members(found.files)),
         (_NO_MANIFEST,),
         tuple(str(file) for file in found.skipped),

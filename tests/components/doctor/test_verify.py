@@ -342,6 +342,33 @@ def test_a_gzip_shard_where_the_manifest_says_none_is_found(artifact):
     assert f"{path}: compression GZIP, the manifest says none" in faults
 
 
+def sequence_of(*steps):
+    message = SequenceExample()
+    for values in steps:
+        step = message.feature_lists.feature_list["tokens"].feature.add()
+        if values:
+            kind = {int: "int64_list", float: "float_list", bytes: "bytes_list"}[type(values[0])]
+            getattr(step, kind).value.extend(values)
+    return message.SerializeToString()
+
+
+def test_a_step_of_another_kind_is_named(tfrecord):
+    good = sequence_of([1, 2], [], [3])
+    path = tfrecord("a", [good, good, sequence_of([1], [b"x"]), good])
+    offset = 2 * (len(good) + 16)
+    assert verify(str(path)).faults == (
+        f"{path}: record 2 at offset {offset}: feature list 'tokens', step 1 is BYTES, expected "
+        "INT as in earlier steps; write the record again (1 of 4 records are so)",
+    )
+    path.unlink()
+    tfrecord("a", [good])
+    other = tfrecord("b", [sequence_of([0.5])])
+    [fault] = verify(str(path.parent)).faults
+    assert fault.startswith(
+        f"{other}: record 0 at offset 0: feature list 'tokens', step 0 is FLOAT"
+    )
+
+
 def test_a_sequence_example_among_examples_is_named(tfrecord, row):
     message = SequenceExample()
     message.feature_lists.feature_list["s"].feature.add().int64_list.value.append(1)
