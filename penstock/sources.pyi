@@ -1,22 +1,28 @@
 # The names of `penstock.sources` and the modules that define them.
 
 from .components.example_gen.spark_writer import write_tfrecords
-from .components.sources.avro.options import Avro
+from .components.sources.arrow import Arrow
+from .components.sources.avro import Avro
+from .components.sources.binary import Binary
 from .components.sources.images.options import Images
-from .components.sources.lines.json.options import JsonLines
-from .components.sources.lines.text.options import Text
-from .components.sources.options import Table
+from .components.sources.jsonl import JsonLines
+from .components.sources.options import Csv, Parquet, Table
+from .components.sources.orc import Orc
+from .components.sources.plain_text import Text
 from .components.sources.spark.source import Spark
 from .components.sources.sql.options import Sql
-from .components.sources.tfrecords.options import TFRecord
+from .components.sources.tfrecords.source import TFRecord
 from .components.sources.tfrecords.tfds import Tfds
-from .components.sources.whole_files.options import Binary
 
 __all__ = [
+    "Arrow",
     "Avro",
     "Binary",
+    "Csv",
     "Images",
     "JsonLines",
+    "Orc",
+    "Parquet",
     "Spark",
     "Sql",
     "TFRecord",

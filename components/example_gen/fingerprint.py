@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from penstock.components.files.content import hash_file
 from penstock.components.files.listing import list_files
 from penstock.components.files.remote import RemoteFile
+from penstock.components.sources.files import map_files
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import KindOptions, Table
-from penstock.components.sources.whole_files.scan import for_each_file
 
 
 def input_fingerprint(inputs: Sequence[tuple[str, KindOptions]]) -> str:
@@ -24,7 +24,7 @@ def input_fingerprint(inputs: Sequence[tuple[str, KindOptions]]) -> str:
         digest.update(_line(schema_file))
     for pattern, source in inputs:
         if isinstance(source, Table):
-            for line in for_each_file(_line, list_files(pattern, source.kind).files):
+            for line in map_files(_line, list_files(pattern, source.kind).files):
                 digest.update(line)
         else:
             digest.update(open_source(pattern, source).fingerprint.encode())

@@ -20,8 +20,8 @@ from penstock.components.example_gen.shard_task import ShardTask, TaskResult, ru
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.files.output import WORK_DIR, Output
 from penstock.components.sources.base import Batch, Piece, Source
-from penstock.components.sources.parquet.source import as_features
-from penstock.components.sources.spark.types import Steps
+from penstock.components.sources.columnar import as_features
+from penstock.components.sources.spark.types import StepColumn
 from penstock.components.tfrecord.encoder import encode_sequences
 
 
@@ -46,7 +46,7 @@ class SparkRows(Source):
     """
 
     names: tuple[str, ...]
-    steps: tuple[Steps, ...]
+    steps: tuple[StepColumn, ...]
     by: str | None
     non_finite: str
     place: str = ""

@@ -32,8 +32,8 @@ from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.example_gen.splits import check_partition
 from penstock.components.example_gen.write_shards import Job
 from penstock.components.files.output import Output, open_output
-from penstock.components.sources.option_checks import NON_FINITE
-from penstock.components.sources.spark.types import Steps, spark_column, spark_steps
+from penstock.components.sources.options import NON_FINITE
+from penstock.components.sources.spark.types import StepColumn, spark_column, spark_steps
 from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE, Manifest
 from penstock.components.tfrecord.sharding import ShardPlan, shard_name, split_dir
 
@@ -128,13 +128,13 @@ def _rows_of(
     ]
     return SparkRows(
         kind="spark",
-        columns=tuple(column for column in found if not isinstance(column, Steps)),
+        columns=tuple(column for column in found if not isinstance(column, StepColumn)),
         fingerprint="",
         rows=0,
         files=(),
         input_bytes=0,
         names=tuple(df.columns),
-        steps=tuple(column for column in found if isinstance(column, Steps)),
+        steps=tuple(column for column in found if isinstance(column, StepColumn)),
         by=by,
         non_finite=non_finite,
     )

@@ -19,6 +19,8 @@ _LOG = logging.getLogger(__name__)
 EXTENSIONS = {
     "csv": (".csv", ".tsv", ".psv", ".txt", ".tab"),
     "parquet": (".parquet", ".pq", ".parq"),
+    "arrow": (".arrow", ".feather"),
+    "orc": (".orc",),
     "jsonl": (".jsonl", ".ndjson"),
     "avro": (".avro",),
     "tfrecord": (".tfrecord", ".tfrecords"),

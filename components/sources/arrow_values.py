@@ -1,7 +1,7 @@
 """Arrow values of any type to the three kinds that a `tf.train.Feature` holds.
 
-The mapping and what it loses is a table in docs/data_types.md. Everything is vectorised but
-the values that do not fit, each of which gets its reason.
+docs/data_types.md has the mapping and its losses. Only values that do not fit are handled one by
+one, to give each its reason.
 """
 
 import re
@@ -17,17 +17,17 @@ from penstock.components.sources.batches import Faults
 from penstock.components.sources.tokens import INT64_MAX, beyond_float32, beyond_int64, finite_or
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# Multiplied and divided by, to come from an Arrow unit to microseconds.
+# Factor and divisor from an Arrow unit to microseconds.
 _TO_MICROSECONDS = {"s": (10**6, 1), "ms": (10**3, 1), "us": (1, 1), "ns": (1, 10**3)}
 _UNIT = re.compile(r"\[(s|ms|us|ns)\b")
-# Below it a whole float64 is that number; this one may be 2**53 + 1, rounded.
+# Whole float64 below it are exact; this one may be 2**53 + 1, rounded.
 _EXACT_IN_FLOAT64 = 2**53
 
 
 def feature_type(arrow_type: pa.DataType) -> tuple[FeatureKind | None, bool] | None:
-    """(kind, whether a list) of the feature that holds `arrow_type`; None where none does.
+    """Returns (kind, is_list) of the feature that holds `arrow_type`; None if no feature can.
 
-    The kind is None where a column has no values at all (Arrow's null type).
+    The kind is None for Arrow's null type, which has no values.
     """
     is_list, value_type = _is_list(arrow_type), _value_type(arrow_type)
     if types.is_null(value_type):
@@ -39,10 +39,10 @@ def feature_type(arrow_type: pa.DataType) -> tuple[FeatureKind | None, bool] | N
 
 
 def fits(column: Column, arrow_type: pa.DataType) -> bool:
-    """Whether `to_feature` makes values of that type the column's.
+    """Returns whether `to_feature` converts values of that type to the column's.
 
-    Integers go into FLOAT columns, and floats into INT ones (pandas makes floats of integers where
-    some are missing; those that are not whole are at fault). Only nulls go into all.
+    Integers go into FLOAT columns, and floats into INT ones (pandas stores integers with gaps as
+    floats; values that are not whole are at fault). Null columns go into all.
     """
     found = feature_type(arrow_type)
     if found is None:
@@ -57,9 +57,9 @@ def fits(column: Column, arrow_type: pa.DataType) -> bool:
 
 
 def number_unit(arrow_type: pa.DataType) -> str | None:
-    """What the numbers of a type, or of lists of it, count; None where it holds none.
+    """Returns `date`, `timestamp`, ... or `number` for a type of numbers or lists of them, or None.
 
-    All types of one name count in one unit: of dates that is days, of other times microseconds.
+    Converted values of the same name have the same unit: days for dates, else microseconds.
     """
     value_type = _value_type(arrow_type)
     for name, holds in _UNITS.items():
@@ -70,7 +70,7 @@ def number_unit(arrow_type: pa.DataType) -> str | None:
 
 
 def holds_text(arrow_type: pa.DataType) -> bool:
-    """Whether the values of a type, or of lists of it, are UTF-8 text."""
+    """Returns whether the values of a type, or of lists of it, are UTF-8 text."""
     value_type = _value_type(arrow_type)
     return types.is_string(value_type) or types.is_large_string(value_type)
 
@@ -103,22 +103,21 @@ def _is_list(arrow_type: pa.DataType) -> bool:
 
 
 def _value_type(arrow_type: pa.DataType) -> pa.DataType:
-    """The type of a list's values, a dictionary's words, or of plain values."""
     value_type = arrow_type.value_type if _is_list(arrow_type) else arrow_type
     return value_type.value_type if types.is_dictionary(value_type) else value_type
 
 
 def to_feature(array: pa.Array, column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
-    """Convert one column's values.
+    """Converts one column's values.
 
     Args:
-        array: Values of a type for which `feature_type` knows a feature.
-        column: Where they go; of the kind of `feature_type`, or the other kind of number.
-        non_finite: What becomes of NaN and infinity: `reject`, `null` or `keep`.
+        array: Values of a type that `fits` the column.
+        column: The column.
+        non_finite: Policy for NaN and infinity: `reject`, `null` or `keep`.
 
     Returns:
-        An array of the column's type and equal length, null where a value does not fit,
-        and the reasons of those.
+        An array of the column's type and equal length, null where a value does not fit, and the
+        reasons for those values.
     """
     if types.is_null(array.type):
         return pa.nulls(len(array), column.arrow_type), {}
@@ -144,7 +143,7 @@ def _values(array: pa.Array, kind: FeatureKind, non_finite: str) -> tuple[pa.Arr
 
 
 def _lists(array: pa.Array, kind: FeatureKind, non_finite: str) -> tuple[pa.Array, Faults]:
-    """Lists, value by value; a list with a value that does not fit, or a null, is at fault."""
+    """Converts lists; a list with a null or with a value that does not fit is at fault."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     ends = np.cumsum(lengths, dtype=np.int64)
     children = array.flatten()
@@ -162,7 +161,7 @@ def _lists(array: pa.Array, kind: FeatureKind, non_finite: str) -> tuple[pa.Arra
 
 
 def _integers(array: pa.Array) -> tuple[pa.Array, Faults]:
-    """int64 from booleans, integers, and dates and times as counted since 1970 or midnight."""
+    """Returns int64 from booleans, integers, dates and times since 1970 or midnight."""
     if types.is_int64(array.type):
         return array, {}
     faults: Faults = {}
@@ -178,7 +177,7 @@ def _integers(array: pa.Array) -> tuple[pa.Array, Faults]:
 
 
 def _whole_numbers(array: pa.Array, non_finite: str) -> tuple[pa.Array, Faults]:
-    """int64 from floats that are whole and not so large that neighbours are missing."""
+    """Returns int64 from floats that are whole and within 2**53."""
     missing = array.is_null().to_numpy(zero_copy_only=False)
     numbers = pc.fill_null(_full_floats(array), 0).to_numpy(zero_copy_only=False)
     fits = (np.abs(numbers) < _EXACT_IN_FLOAT64) & (np.floor(numbers) == numbers)
@@ -192,7 +191,7 @@ def _whole_numbers(array: pa.Array, non_finite: str) -> tuple[pa.Array, Faults]:
 
 
 def _full_floats(array: pa.Array) -> pa.Array:
-    """`array`, half floats widened: Arrow 10 has no cast from them."""
+    """Widens half floats, from which Arrow 10 has no cast."""
     if not types.is_float16(array.type):
         return array
     missing = array.is_null().to_numpy(zero_copy_only=False)
@@ -201,7 +200,7 @@ def _full_floats(array: pa.Array) -> pa.Array:
 
 
 def _microseconds(array: pa.Array) -> tuple[pa.Array, Faults]:
-    """int64 microseconds, nanoseconds cut off downwards."""
+    """Returns int64 microseconds, nanoseconds rounded down."""
     unit = _UNIT.findall(str(array.type))[0]  # Arrow 10's times have no attribute for it.
     factor, divisor = _TO_MICROSECONDS[unit]
     raw = array.cast(pa.int32()) if types.is_time32(array.type) else array
@@ -218,11 +217,11 @@ def _microseconds(array: pa.Array) -> tuple[pa.Array, Faults]:
 
 
 def _floats(array: pa.Array, non_finite: str) -> tuple[pa.Array, Faults]:
-    """float32; what is beyond it, and by policy what is not finite, does not fit."""
+    """Returns float32; finite values beyond it, and NaN and infinity by policy, do not fit."""
     is_decimal = types.is_decimal(array.type)
     array = array.cast(pa.float64()) if is_decimal else _full_floats(array)
     narrow = array.cast(pa.float32(), safe=False)
-    # A third of the cost of asking Arrow, which is much where batches are of a thousand rows.
+    # A third of the cost of pc.is_finite, which shows in batches of a thousand rows.
     if np.isfinite(narrow.fill_null(0).to_numpy(zero_copy_only=False)).all():
         return narrow, {}
     suspects = _true_rows(pc.invert(pc.is_finite(narrow)))
@@ -242,5 +241,4 @@ def _floats(array: pa.Array, non_finite: str) -> tuple[pa.Array, Faults]:
 
 
 def _true_rows(mask: pa.Array) -> list[int]:
-    """The rows where `mask` is true, null being false."""
     return np.flatnonzero(pc.fill_null(mask, False).to_numpy(zero_copy_only=False)).tolist()

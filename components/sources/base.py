@@ -1,8 +1,7 @@
-"""The contract between outside data and the ExampleGen: units of work in, record batches out.
+"""The contract between outside data and ExampleGen: units of work in, Arrow record batches out.
 
-A `Source` is made once, in the process that plans: making it looks at every file, fixes
-the type of each column and finds what would make the whole input unreadable. What `part` gives
-is then pickled to Beam workers, which call `read` with pieces that `cut` gave.
+The planning process opens a source, which checks every file, fixes the type of each column and
+finds what makes the whole input unreadable. Workers then read pieces of it as record batches.
 """
 
 from abc import ABC, abstractmethod
@@ -14,10 +13,10 @@ import pyarrow as pa
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
-# About as many bytes are in a batch at most, fewer rows where these are large (images): bounds
-# memory, and Arrow's binary arrays end at 2 GiB.
+# Approximate limit of a batch; large rows (images) make batches of fewer rows. Bounds memory, and
+# Arrow's binary arrays end at 2 GiB.
 MAX_BATCH_BYTES = 64 * MIB
-# The Arrow type that batches carry for each kind.
+# Arrow type of the values of each kind in a batch.
 ARROW_TYPES = {
     FeatureKind.INT: pa.int64(),
     FeatureKind.FLOAT: pa.float32(),
@@ -31,10 +30,10 @@ class Column:
     """One feature of every row.
 
     Attributes:
-        name: The feature's name.
-        kind: Its kind; decides the Arrow type of its values.
+        name: Name of the feature.
+        kind: Kind of its values; decides their Arrow type.
         is_list: Whether a row holds a list of values (Arrow `list<kind>`) instead of one.
-        is_text: Whether bytes are surely UTF-8 text; of no account when columns are compared.
+        is_text: Whether bytes are certainly UTF-8 text; ignored when columns are compared.
     """
 
     name: str
@@ -44,13 +43,13 @@ class Column:
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """The type of this column in a `Batch`."""
+        """Arrow type of this column in a `Batch`."""
         value = ARROW_TYPES[self.kind]
         return pa.list_(value) if self.is_list else value
 
     @property
     def holds(self) -> str:
-        """What a row holds, for messages."""
+        """Content of a row's value, for messages: `INT`, `lists of FLOAT`."""
         return f"{'lists of ' if self.is_list else ''}{self.kind.value}"
 
 
@@ -59,13 +58,12 @@ class Piece:
     """A contiguous part of one file, the unit that a worker reads.
 
     Attributes:
-        file: The file's path.
-        start: First byte (delimited text) or first row (Parquet) of the part.
-        end: One past its last byte or row.
-        first_row: Number of its first data row within the file, counted from 1, header
-            not counted; for messages.
-        first_line: Number of its first physical line within the file, counted from 1;
-            0 where a file has no lines.
+        file: Path of the file.
+        start: First byte (text) or first row, from 0 (all other kinds).
+        end: One past the last byte or row.
+        first_row: Number of the first data row within the file, from 1, without the header.
+        first_line: Number of the first physical line within the file, from 1; 0 if the file has no
+            lines.
     """
 
     file: str
@@ -80,12 +78,12 @@ class RejectedRow:
     """A row that does not fit its columns.
 
     Attributes:
-        file: The file's path.
-        row: Its data row number within the file, counted from 1, header not counted.
-        line: Its physical line within the file, counted from 1; 0 where there are none.
-        column: Name of the column at fault, or None where the row as a whole is.
-        reason: What is wrong and what was expected.
-        raw: The row's bytes as they stand in the file (Parquet: a JSON rendering).
+        file: Path of the file.
+        row: Number of the data row within the file, from 1, without the header.
+        line: Number of the physical line within the file, from 1; 0 if the file has no lines.
+        column: Name of the column at fault, or None if the whole row is.
+        reason: The fault and what was expected.
+        raw: The row's bytes in the file; a JSON rendering for binary formats.
     """
 
     file: str
@@ -96,7 +94,7 @@ class RejectedRow:
     raw: bytes
 
     def __str__(self) -> str:
-        """`file:row:column: reason`, the form that strict mode stops with."""
+        """Returns `file:row:column: reason`, the message of strict mode."""
         place = f"row {self.row}" if not self.line else f"line {self.line} (row {self.row})"
         column = f", column {self.column!r}" if self.column is not None else ""
         return f"{self.file}: {place}{column}: {self.reason}"
@@ -107,14 +105,14 @@ class Batch:
     """Some rows of one piece, in file order.
 
     Attributes:
-        table: The good rows; one column a `Column`, in the source's order and of its
-            `arrow_type`; null where a row has no value.
-        rejected: The rows that did not fit.
-        blank: Number of blank lines that were passed over.
-        records: The good rows as they are to be written (binary, one a row of `table`), where
-            the source has them; None where they are encoded from `table`.
-        digests: The sha256 that decides of each row's split (binary, one a row of `table`), where
-            that is of a file's content; None where it is the serialized row's.
+        table: The good rows: one array for each `Column`, in the source's order and of its
+            `arrow_type`; null if a row has no value.
+        rejected: The rows that do not fit.
+        blank: Number of blank lines skipped.
+        records: Serialized good rows (binary, one for each row of `table`) if the source has them;
+            None if they are encoded from `table`.
+        digests: sha256 that decides the split of each row (binary, one for each row of `table`) if
+            that is the digest of a file; None if it is the digest of the serialized row.
     """
 
     table: pa.RecordBatch
@@ -125,7 +123,7 @@ class Batch:
 
     @property
     def rows_read(self) -> int:
-        """All rows that this batch accounts for: good, rejected and blank."""
+        """Number of good, rejected and blank rows."""
         return self.table.num_rows + len(self.rejected) + self.blank
 
 
@@ -133,18 +131,26 @@ class Batch:
 class Source(ABC):
     """Outside data of one kind, opened, checked and typed.
 
+    The protocol between the planning process and the workers:
+
+    1. `cut` returns runs of `Piece`s, which are names and integers.
+    2. `part` returns a copy of the source for one run. It is pickled into that run's task, so it
+       holds no open file or connection, and its size must not grow with the whole input.
+    3. A worker unpickles it and calls `read` with the pieces, again after a retry. The same pieces
+       give the same batches each time, or a `DataError` if the data have changed.
+
     Attributes:
         kind: `csv`, `parquet`, ...
         columns: Name and kind of each feature, fixed before work starts.
-        fingerprint: sha256 (hex) over the content of all files, in order, and their names. Equal
-            content gives an equal fingerprint, whatever the time stamps.
-        rows: Rows in all files, blank ones included; exact.
-        files: The files' paths, in the order in which they are read.
-        input_bytes: Their sizes, added up.
-        ignored: Stray files beside the data, left out.
-        rejected_by_scan: Bad rows found before work starts, the first at least; `read` gives them
-            too.
-        notes: What a person should know of what was taken as what.
+        fingerprint: sha256 (hex) over content and names of all files, in order; independent of
+            time stamps.
+        rows: Exact number of rows in all files, blank ones included.
+        files: Paths of the files, in reading order.
+        input_bytes: Total size of the files.
+        ignored: Stray files beside the data that were left out.
+        rejected_by_scan: Bad rows found before work starts, at least the first; `read` returns
+            them again.
+        notes: Choices that a user should know of, one line each.
         has_sequences: Whether the records are SequenceExamples.
     """
 
@@ -161,21 +167,22 @@ class Source(ABC):
 
     @abstractmethod
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        """The whole input as `parts` contiguous runs of pieces of about equal size, in order.
+        """Returns `parts` contiguous runs of pieces of about equal size, in order.
 
-        Runs may be empty where there are fewer rows than parts.
+        Runs may be empty if there are fewer rows than parts.
         """
 
     def part(self, pieces: tuple[Piece, ...]) -> tuple["Source", tuple[Piece, ...]]:
-        """What a worker reads some pieces of `cut` with, and the pieces as it knows them."""
+        """Returns the source and the pieces to pickle for the worker of one run."""
         return replace(self, files=(), ignored=(), rejected_by_scan=(), notes=()), pieces
 
     @abstractmethod
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The rows of the pieces as batches of bounded size, memory bounded with them.
+        """Yields the rows of the pieces as batches of bounded size.
 
-        The rows of all batches of all pieces that `cut` gives add up to `rows`.
+        Over all pieces, `Batch.rows_read` adds up to `rows`.
 
         Raises:
-            DataError: The data cannot be read, or have changed since they were opened; says where.
+            DataError: The data cannot be read, or have changed since they were opened; names the
+                place.
         """

@@ -6,42 +6,42 @@ import pyarrow as pa
 
 from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, RejectedRow
 
-# Good rows of a batch at most: the encoder's cost a row no longer falls beyond a few
-# thousand, and a batch of 40 numbers a row stays near 2 MiB.
+# Most good rows of a batch: beyond a few thousand the encoder's cost a row no longer falls, and a
+# batch of 40 numbers a row stays near 2 MiB.
 MAX_BATCH_ROWS = 8192
-# A source that cannot know how large its rows are begins with few and goes on by the size that
-# these turn out to have; the number grows step by step, as later rows may be larger.
+# Rows of the first batch if their size is not known; later batches grow step by step with the size
+# that rows turn out to have, as later rows may be larger.
 FIRST_BATCH_ROWS = 16
 _MAX_GROWTH = 4
 
 Faults = dict[int, str]
-"""Reason by row of an array, for values that do not fit."""
+"""Reasons of the values of an array that do not fit, by row."""
 RowFault = tuple[str | None, str]
-"""Column, or None where the row as a whole is at fault, and reason."""
+"""Column at fault, or None for the whole row, and the reason."""
 
 
 def batch_of(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> pa.RecordBatch:
-    """Arrays of the columns' types as one batch."""
+    """Returns arrays of the columns' types as one batch."""
     schema = pa.schema([(column.name, column.arrow_type) for column in columns])
     return pa.RecordBatch.from_arrays(list(arrays), schema=schema)
 
 
-def next_batch_rows(rows: int, row_bytes: int, most: int) -> int:
-    """How many rows to read next: at most `most`, after `rows` of `row_bytes` bytes each."""
-    return min(most, _MAX_GROWTH * rows, max(1, MAX_BATCH_BYTES // max(1, row_bytes)))
-
-
 def empty_batch(columns: Sequence[Column]) -> pa.RecordBatch:
-    """No rows."""
+    """Returns a batch without rows."""
     return batch_of(columns, [pa.array([], column.arrow_type) for column in columns])
+
+
+def next_batch_rows(rows: int, row_bytes: int, most: int) -> int:
+    """Returns the rows to read next, at most `most`, after `rows` of `row_bytes` bytes each."""
+    return min(most, _MAX_GROWTH * rows, max(1, MAX_BATCH_BYTES // max(1, row_bytes)))
 
 
 def convert_columns(
     columns: Sequence[Column], convert: Callable[[Column], tuple[pa.Array, Faults]]
 ) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
-    """Some rows, column by column, and what is at fault by row: of several columns the first.
+    """Converts some rows column by column; returns them and the first fault of each row.
 
-    `convert` gives an array of a column's type, null where a value does not fit, and why, by row.
+    `convert` returns an array of a column's type, null where a value does not fit, and the faults.
     """
     arrays, faults = [], dict[int, RowFault]()
     for column in columns:
@@ -59,9 +59,14 @@ def batch_without(
     first_row: int,
     raw: Callable[[int], bytes],
 ) -> Batch:
-    """A batch of `place`, numbered there from `first_row`, whose rows at fault are set apart.
+    """Returns a batch of the file `place` with the rows at fault rejected.
 
-    `raw` gives a row of the table as it stands there.
+    Args:
+        faults: Faults by row of `table`.
+        table: The rows.
+        place: The file.
+        first_row: Number of the table's first row in the file, from 1.
+        raw: Returns the bytes of a row of the table as the file has them.
     """
     rejected = [
         RejectedRow(place, first_row + at, 0, *faults[at], raw(at)) for at in sorted(faults)
@@ -70,14 +75,14 @@ def batch_without(
 
 
 def rows_without(faults: Collection[int], table: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows that are not at fault."""
+    """Returns the rows that are not at fault."""
     if not faults:
         return table
     return take_rows(table, [at for at in range(table.num_rows) if at not in faults])
 
 
 def take_rows(batch: pa.RecordBatch, rows: Sequence[int | None]) -> pa.RecordBatch:
-    """The rows at the given places, nulls at None; Arrow 10's batches have no `take`."""
+    """Returns the rows at the given places, nulls for None; Arrow 10's batches have no `take`."""
     indices = pa.array(rows, pa.int64())
     return pa.RecordBatch.from_arrays(
         [array.take(indices) for array in batch.columns], schema=batch.schema
@@ -85,10 +90,9 @@ def take_rows(batch: pa.RecordBatch, rows: Sequence[int | None]) -> pa.RecordBat
 
 
 def joined(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The same rows in fewer batches, for a source that reads few rows at a time.
+    """Yields the same rows in fewer batches, for a source that reads few rows at a time.
 
-    Each batch costs the encoder a millisecond or two, however few its rows. Ready-made records and
-    digests are lost.
+    Each batch costs the encoder a millisecond or two. `records` and `digests` are dropped.
     """
     waiting: list[Batch] = []
     rows = size = 0

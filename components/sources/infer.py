@@ -1,8 +1,7 @@
-"""The kind of a column of text, from a sample of it.
+"""The kind of a column of text, inferred from a sample.
 
-Each text of the sample is one of a few classes; the majority decides between numbers and
-text, so that no single bad value changes a column's type: it is rejected where it stands.
-A few numbers that are padded are no codes, and are read as the numbers that they are.
+Each text of the sample belongs to one of a few classes. The majority decides between numbers and
+text, so that a single bad value does not change a column's type: its row is rejected later.
 """
 
 import re
@@ -25,8 +24,8 @@ from penstock.components.sources.tokens import (
 )
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# Tried in this order; a text is of the first class that it matches. 18 digits are surely
-# within int64, and what else is an integer is looked at one by one.
+# Tried in this order; a text belongs to the first class that it matches. 18 digits are certainly
+# within int64; longer integers are compared one by one.
 _CLASSES = (
     ("integers", r"-?(?:0|[1-9][0-9]{0,17})"),
     ("long_integers", PLAIN_INTEGER),
@@ -34,29 +33,29 @@ _CLASSES = (
     ("padded", ANY_FLOAT),
     ("non_finite", NON_FINITE),
 )
-# More than this share of the numbers padded, and they are codes; up to it, quantities with a few
-# values badly written. Arrow reads "007" as 7, and to find such values costs half as much again as
-# all the parsing: what stands in a column that is numeric otherwise is read as the number it is.
+# If a larger share of the numbers is padded, they are codes; otherwise quantities, a few of them
+# badly written. Arrow reads "007" as 7, and finding such values would cost half as much again as
+# all the parsing, so in a numeric column they are read as numbers.
 _MAX_PADDED_SHARE = 0.01
-# Values of a column that are counted together: a count costs a few hundred microseconds.
+# Values of a column counted together: a count costs a few hundred microseconds.
 _COUNT_ROWS = 4096
 
 
 Tally: TypeAlias = Counter[str]
-"""How many texts of a column's sample are of each class.
+"""Number of texts of a column's sample in each class.
 
-`integers` are within int64, `floats` other numbers within float32, `padded` numbers with leading
-zeros or a plus sign (codes and telephone numbers); `long_integers` and `long_floats` are beyond
-these types, `non_finite` NaN and infinities, `nulls` what stands for no value, `texts` all else.
+`integers` are within int64, `floats` other numbers within float32, `long_integers` and
+`long_floats` beyond these types, `padded` numbers with leading zeros or a plus sign (codes and
+telephone numbers), `non_finite` NaN and infinities, `nulls` texts without value, `texts` the rest.
 """
 
 
 def _kind(tally: Tally) -> FeatureKind:
-    """The kind that keeps most and loses nothing.
+    """Returns the kind that keeps most rows and loses nothing.
 
-    BYTES where no value was seen, where more than 1 % of the numbers are padded, where
-    not more than half of the values are numbers, or where most integers are beyond
-    int64. Else FLOAT where there are decimals (or only NaN and infinities), else INT.
+    BYTES if there is no value, if more than 1 % of the numbers are padded, if at most half of the
+    values are numbers, or if most integers are beyond int64. Otherwise FLOAT if there are decimals
+    (or only NaN and infinities), else INT.
     """
     too_long = tally["long_integers"] + tally["long_floats"]
     finite = tally["integers"] + tally["floats"] + too_long
@@ -70,7 +69,7 @@ def _kind(tally: Tally) -> FeatureKind:
 
 
 def _fit_int64(texts: pa.Array) -> pa.Array:
-    """Which integers are within int64; int() refuses thousands of digits, 20 decide."""
+    """Tests which integers are within int64; int() refuses thousands of digits, 20 decide."""
     within = (len(t.strip()) <= 20 and INT64_MIN <= int(t) <= INT64_MAX for t in texts.to_pylist())
     return pa.array(within, pa.bool_())
 
@@ -85,10 +84,7 @@ def _sum(counts: pa.Array) -> int:
 
 
 class TypeSample:
-    """Tallies of all columns, added to as parts of the sample are seen.
-
-    `null_tokens` are no value; spaces around them do not matter.
-    """
+    """Tallies of all columns of a sample; `null_tokens` stand for no value, spaces ignored."""
 
     def __init__(self, null_tokens: Sequence[str]) -> None:
         self._nulls = "|".join(re.escape(token) for token in null_tokens)
@@ -96,14 +92,14 @@ class TypeSample:
         self._waiting: dict[str, list[pa.Array]] = {}
 
     def add(self, name: str, values: pa.Array) -> None:
-        """Count the values of one column in a part of the sample: binary [rows], as they stand."""
+        """Counts unconverted values of one column, binary [rows]."""
         waiting = self._waiting.setdefault(name, [])
         waiting.append(values)
         if sum(map(len, waiting)) >= _COUNT_ROWS:
             self._count(name)
 
     def tallies(self) -> dict[str, Tally]:
-        """By column, what was seen until now."""
+        """Returns the tally of each column so far."""
         for name in list(self._waiting):
             self._count(name)
         return self._tallies
@@ -112,12 +108,12 @@ class TypeSample:
         return {**vars(self), "_tallies": self.tallies(), "_waiting": {}}
 
     def merge(self, other: "TypeSample") -> None:
-        """Add up what was counted in another part of the sample."""
+        """Adds the counts of another sample."""
         for name, tally in other.tallies().items():
             self._tallies.setdefault(name, Counter()).update(tally)
 
     def kind(self, name: str) -> FeatureKind:
-        """The kind of a column; BYTES where nothing of it was seen."""
+        """Returns the kind of a column; BYTES if it has no sampled values."""
         self._count(name)
         return _kind(self._tallies[name])
 

@@ -1,13 +1,8 @@
-"""The kinds of outside data: whose options each takes, and who opens it.
-
-A kind is added here and in a module of its own. Its options are a frozen dataclass with a
-`kind` of their own; their other fields are strings, numbers, flags and tuples of strings, so
-that they travel as JSON in a node's properties and are flags of `penstock ingest`.
-"""
+"""The registry of the kinds of outside data. A new kind is a module of its own and a line here."""
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from penstock.components.errors import UsageError
@@ -17,24 +12,18 @@ if TYPE_CHECKING:  # Arrow, which help does not need.
     from penstock.components.sources.base import Source
 
 
-Open = Callable[..., "Source"]
-"""Opens files, globs and folders, or addresses: all is found, checked, counted, hashed, typed.
-
-It raises a `DataError` that names the file, and the place in it, of what cannot be read, and a
-`UsageError` for inputs or options that it does not take.
-"""
-
-
 @dataclass(frozen=True)
 class Kind:
-    """Where a kind's code is, as `module:name` below this room; imported when it is used.
+    """Location of a kind's code, as `module:name` below this room; imported when it is used.
 
     Attributes:
         options: The dataclass of its options.
-        opener: An `Open`.
-        of_files: Whether it reads files; its opener then takes a `Spread` too, which does the tasks
-            of its scan. Else its inputs are addresses, and its options have a `with_query` for what
-            an input split of a node says.
+        opener: Function (inputs, options) -> `Source` that finds, checks, counts, hashes and types
+            the data. Raises a `DataError` with file and place for bad data, and a `UsageError` for
+            inputs or options that it does not take.
+        of_files: Whether it reads files: its opener then also takes the `Spread` that runs the
+            tasks of its scan. Otherwise its inputs are addresses, and its options have a
+            `with_query` for the query of an input split.
     """
 
     options: str
@@ -46,48 +35,58 @@ class Kind:
         """The dataclass of its options."""
         return _load(self.options)
 
-    def load_opener(self) -> Open:
-        """The function that opens it."""
+    def load_opener(self) -> "Callable[..., Source]":
+        """Returns the opener."""
         return _load(self.opener)
 
 
-_TABLE_OPTIONS = "options:Table"
-
 KINDS = {
-    "csv": Kind(_TABLE_OPTIONS, "csv.source:open_csv"),
-    "parquet": Kind(_TABLE_OPTIONS, "parquet.source:open_parquet"),
-    "jsonl": Kind("lines.json.options:JsonLines", "lines.json.source:open_json_lines"),
-    "tfrecord": Kind("tfrecords.options:TFRecord", "tfrecords.source:open_tfrecords"),
-    "spark": Kind("spark.source:Spark", "spark.source:open_spark"),
+    "csv": Kind("options:Csv", "csv.source:open_csv"),
+    "parquet": Kind("options:Parquet", "parquet:open_parquet"),
+    "arrow": Kind("arrow:Arrow", "arrow:open_arrow"),
+    "orc": Kind("orc:Orc", "orc:open_orc"),
+    "jsonl": Kind("jsonl:JsonLines", "jsonl:open_json_lines"),
+    "avro": Kind("avro:Avro", "avro:open_avro"),
+    "tfrecord": Kind("tfrecords.source:TFRecord", "tfrecords.source:open_tfrecords"),
     "tfds": Kind("tfrecords.tfds:Tfds", "tfrecords.tfds:open_tfds"),
-    "images": Kind("images.options:Images", "images.open_images:open_images"),
-    "text": Kind("lines.text.options:Text", "lines.text.source:open_text"),
-    "binary": Kind("whole_files.options:Binary", "whole_files.binary:open_binary"),
-    "avro": Kind("avro.options:Avro", "avro.source:open_avro"),
+    "spark": Kind("spark.source:Spark", "spark.source:open_spark"),
+    "images": Kind("images.options:Images", "images.source:open_images"),
+    "text": Kind("plain_text:Text", "plain_text:open_text"),
+    "binary": Kind("binary:Binary", "binary:open_binary"),
     "sql": Kind("sql.options:Sql", "sql.source:open_sql", of_files=False),
 }
 
 
 def find_kind(name: str) -> Kind:
-    """The kind of that name; UsageError, which lists them, if there is none."""
+    """Returns the kind of that name; UsageError with all names if there is none."""
     if name not in KINDS:
         raise UsageError(f"`kind` must be one of {', '.join(KINDS)}, got {name!r}")
     return KINDS[name]
 
 
 def options_type(kind: str | None) -> type:
-    """The dataclass of a kind's options, without a kind that of tables; UsageError if unknown."""
-    return find_kind(kind).options_type if kind else _load(_TABLE_OPTIONS)
+    """Returns the dataclass of a kind's options, `Table` for None; UsageError if unknown."""
+    return find_kind(kind).options_type if kind else _load("options:Table")
 
 
 def options_to_json(options: KindOptions) -> dict[str, Any]:
-    """The options as what JSON holds."""
+    """Returns the options as a JSON object."""
     return asdict(options)
 
 
 def options_from_json(raw: Mapping[str, Any]) -> KindOptions:
-    """The options that `options_to_json` gave."""
-    return options_type(raw["kind"])(**raw)
+    """Returns the options from the JSON object of `options_to_json`.
+
+    A `Table` with a kind becomes that kind's options; those that the kind lacks are dropped.
+    """
+    chosen = options_type(raw["kind"])
+    names = {field.name for field in fields(chosen)}
+    return chosen(**{name: value for name, value in raw.items() if name in names})
+
+
+def as_options_of(kind: str, options: KindOptions) -> KindOptions:
+    """Returns a kind's options with the values that it has in common with `options`."""
+    return options_from_json({**options_to_json(options), "kind": kind})
 
 
 def _load(place: str) -> Any:

@@ -1,14 +1,13 @@
 """Files, globs, folders or addresses to the `Source` that reads them."""
 
 from collections.abc import Sequence
-from dataclasses import fields
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import open_data
 from penstock.components.files.listing import EXTENSIONS, list_files
 from penstock.components.files.sniff import PARQUET_MAGIC
 from penstock.components.sources.base import Source
-from penstock.components.sources.kinds import Kind, find_kind, options_to_json
+from penstock.components.sources.kinds import as_options_of, find_kind
 from penstock.components.sources.options import KindOptions, Table
 from penstock.components.sources.spread import Spread, here
 
@@ -16,36 +15,32 @@ from penstock.components.sources.spread import Spread, here
 def open_source(
     pattern: str | Sequence[str], options: KindOptions | None = None, spread: Spread = here
 ) -> Source:
-    """Open outside data: all of it is found, checked, counted, hashed and typed.
+    """Opens outside data: finds, checks, counts, hashes and types all of it.
 
     Args:
-        pattern: A file, a folder, a glob (`**` is recursive), or several of them; what a kind
-            that is not of files takes.
-        options: How to understand them; those of tables in files if None.
-        spread: Does the tasks of the scan of files.
+        pattern: A file, a folder, a glob (`**` is recursive), or several of them; an address for a
+            kind that does not read files.
+        options: Options of the kind; None recognises the kind and takes its defaults.
+        spread: Runs the tasks of a scan of files.
 
     Raises:
-        DataError: There is nothing, or something that cannot be read; names it.
-        UsageError: The pattern is nothing that this kind reads.
+        DataError: There are no data, or they cannot be read; names them.
+        UsageError: The kind does not read such a pattern.
     """
     options = options or Table()
     inputs = [pattern] if isinstance(pattern, str) else list(pattern)
-    kind = find_kind(options.kind or _kind_of(list_files(inputs, None).files))
+    name = options.kind or _kind_of(list_files(inputs, None).files)
+    kind = find_kind(name)
+    # A `Table` is a `Csv` and keeps its kind None: a CSV that is not named as one must have a
+    # delimiter.
     if not isinstance(options, kind.options_type):
-        options = _as_options_of(kind, options)
+        options = as_options_of(name, options)
     opener = kind.load_opener()
     return opener(inputs, options, spread) if kind.of_files else opener(inputs, options)
 
 
-def _as_options_of(kind: Kind, options: KindOptions) -> KindOptions:
-    """What the kind that the files turned out to be shares with the options that were given."""
-    names = {field.name for field in fields(kind.options_type)} - {"kind"}
-    values = options_to_json(options)
-    return kind.options_type(**{name: values[name] for name in names & values.keys()})
-
-
 def _kind_of(files: Sequence[str]) -> str:
-    """The one kind that all files have, by extension or else by their first bytes."""
+    """Returns the only kind of all files, by extension or else by their first bytes."""
     by_kind: dict[str, str] = {}
     for path in files:
         by_kind.setdefault(_kind_of_file(path), path)

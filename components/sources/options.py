@@ -1,21 +1,35 @@
-"""Options that several kinds of source share; each value travels in a node's properties."""
+"""Options that several kinds of source share, and their checks.
 
-from dataclasses import dataclass
+An options class is a frozen dataclass with a `kind` of its own. All other fields are strings,
+numbers, flags and tuples of strings, so that they travel as JSON and are flags of
+`penstock ingest`.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, fields
+from typing import Any
 
 from penstock.components.errors import UsageError
-from penstock.components.sources.option_checks import check_fields, check_one_of, check_strings
 from penstock.components.tfrecord.sharding import MIB
 
-TABLE_KINDS = ("csv", "parquet")
-_TAB = {"tab": "\t", "\\t": "\t"}  # a shell passes neither
+TABLE_KINDS = ("csv", "parquet", "arrow", "orc", "jsonl", "avro")
+NON_FINITE = ("reject", "null", "keep")
+# Choices of the text options that several kinds have, and the limits of numbers.
+_CHOICES = {
+    "extra_columns": ("reject", "drop"),
+    "nested": ("reject", "json"),
+    "non_finite": NON_FINITE,
+}
+_MOST = {"max_row_bytes": 2**30}  # Arrow's offsets within a block of text are int32.
+_TAB = {"tab": "\t", "\\t": "\t"}  # A shell passes neither.
 
 
 @dataclass(frozen=True)
 class KindOptions:
-    """The options of one kind of source.
+    """Options of one kind of source.
 
     Attributes:
-        kind: A key of `KINDS`; None where the files tell.
+        kind: A key of `KINDS`; None to recognise it from the files.
 
     Raises:
         UsageError: A value is not one of the choices, or two do not go together.
@@ -29,17 +43,17 @@ class KindOptions:
 
 @dataclass(frozen=True)
 class ColumnOptions(KindOptions):
-    """What kinds share whose rows have columns of any name and type.
+    """Options of kinds whose rows have columns of any name and type.
 
     Attributes:
         schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the columns;
-            without one the types that the data state do, or a sample where they state none.
-        extra_columns: What becomes of a column that the schema, or without one the sample, does
-            not have, or in Parquet without a schema that no feature can hold: `reject` stops and
-            names it, `drop` leaves it out.
+            without one the types in the data do, or a sample if the data have none.
+        extra_columns: Columns that the schema, or without one the sample, does not have, and
+            without a schema columns of types that no feature can hold: `reject` stops and names
+            one, `drop` leaves them out.
         non_finite: NaN and infinity in columns of floats: `reject` the row, read as `null`, or
             `keep`. A finite number beyond float32 is always rejected.
-        allow_empty: Whether no rows, as of an empty file, are fine instead of an error.
+        allow_empty: Whether a file without rows is accepted.
     """
 
     schema_file: str | None = None
@@ -49,24 +63,31 @@ class ColumnOptions(KindOptions):
 
 
 @dataclass(frozen=True)
-class Table(ColumnOptions):
-    """How tables in files are understood; the defaults suit a comma-separated file with a header.
+class Parquet(ColumnOptions):
+    """Parquet files."""
+
+    kind: str | None = "parquet"
+
+
+@dataclass(frozen=True)
+class Csv(ColumnOptions):
+    """Delimited text; the defaults suit a comma-separated file with a header.
 
     Attributes:
-        kind: `csv` or `parquet`; None goes by extension, then by content.
         delimiter: One ASCII character between the fields of a CSV row; `tab` for a tab.
-            None takes a comma, or what else stands in a first row without one: `;`, tab or `|`.
-        column_names: Names of a CSV's columns where its files have no header; None takes
-            the first row as the header.
-        null_tokens: Texts that mean "no value" in CSV columns of numbers, compared without
-            the spaces around them.
-        text_null_tokens: Texts that mean "no value" in CSV columns of text, compared as
-            they stand ("NA" is Namibia there).
-        sample_rows: CSV rows from the beginnings of the files that types are inferred from.
-        max_row_bytes: Longest CSV row. A quote that is not closed within it counts as
-            unbalanced; bounds the memory of a row.
+            None takes a comma, or for a first row without one the most frequent of `;`, tab, `|`.
+        column_names: Names of a CSV's columns if its files have no header; None takes the first
+            row as the header.
+        null_tokens: Texts that mean "no value" in CSV columns of numbers, compared without the
+            spaces around them.
+        text_null_tokens: Texts that mean "no value" in CSV columns of text, compared exactly
+            ("NA" is Namibia there).
+        sample_rows: CSV rows from the beginnings of the files from which types are inferred.
+        max_row_bytes: Longest CSV row; bounds the memory of a row. A quote that is not closed
+            within it counts as unbalanced.
     """
 
+    kind: str | None = "csv"
     delimiter: str | None = None
     column_names: tuple[str, ...] | None = None
     null_tokens: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NULL", "null", "None", "?")
@@ -80,8 +101,6 @@ class Table(ColumnOptions):
         for name in ("null_tokens", "text_null_tokens"):
             if getattr(self, name) is None:
                 raise UsageError(f"`{name}` must be a list of strings, got None")
-        if self.kind is not None:
-            check_one_of(self, "kind", TABLE_KINDS)
         delimiter = "," if self.delimiter is None else _TAB.get(self.delimiter, self.delimiter)
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
             raise UsageError(
@@ -97,12 +116,85 @@ class Table(ColumnOptions):
 
 
 @dataclass(frozen=True)
+class Table(Csv):
+    """Files whose kind is recognised by name or content: the default.
+
+    Other kinds than CSV take the options that they have in common with it.
+
+    Attributes:
+        kind: None to recognise it, or one of the kinds of tables in files.
+    """
+
+    kind: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kind is not None:
+            check_one_of(self, "kind", TABLE_KINDS)
+
+
+@dataclass(frozen=True)
 class RowFileOptions(ColumnOptions):
-    """What JSON Lines and Avro share.
+    """Options shared by JSON Lines and Avro.
 
     Attributes:
         nested: Objects, maps and lists of lists: `reject` stops and names the column, `json` makes
-            them JSON text, keys sorted.
+            them JSON text with sorted keys.
     """
 
     nested: str = "reject"
+
+
+def check_fields(options: Any, **choices: Collection[str]) -> None:
+    """Checks that each field has its default's type: whole number, flag or list of strings.
+
+    A number may be 0 only if its default is. `kind` must keep its default. Texts must be one of
+    `choices`, by name; a field without a default and any other text is not checked.
+
+    Raises:
+        UsageError: Names the option and the value received.
+    """
+    known: dict[str, Collection[str]] = {**_CHOICES, **choices}
+    for field in fields(options):
+        name, default = field.name, field.default
+        if name == "kind" and default is not None:
+            known[name] = (str(default),)
+        if name in known:
+            check_one_of(options, name, known[name])
+        elif isinstance(default, bool):
+            if not isinstance(value := getattr(options, name), bool):
+                raise UsageError(f"`{name}` must be true or false, got {value!r}")
+        elif isinstance(default, int):
+            check_whole(options, name, least=min(default, 1), most=_MOST.get(name))
+        elif isinstance(default, tuple):
+            check_strings(options, name)
+
+
+def check_one_of(options: Any, name: str, choices: Collection[str]) -> None:
+    """Rejects, by UsageError, a value that is not one of the choices."""
+    value = getattr(options, name)
+    if value not in choices:
+        raise UsageError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}")
+
+
+def check_whole(options: Any, name: str, *, least: int = 1, most: int | None = None) -> None:
+    """Rejects, by UsageError, a value that is not a whole number within `least` and `most`."""
+    value = getattr(options, name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise UsageError(f"`{name}` must be a whole number of at least {least}, got {value!r}")
+    if most is not None and value > most:
+        raise UsageError(f"`{name}` must be at most {most}, got {value}")
+
+
+def check_strings(options: Any, name: str) -> None:
+    """Converts a list of strings, as JSON brings it, to a tuple; None is kept.
+
+    Raises:
+        UsageError: It is anything else.
+    """
+    value = getattr(options, name)
+    if value is None:
+        return
+    if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+        raise UsageError(f"`{name}` must be a list of strings, got {value!r}")
+    object.__setattr__(options, name, tuple(value))

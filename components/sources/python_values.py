@@ -1,23 +1,25 @@
-"""Rows as Python mappings to columns of features.
+"""Rows as Python mappings: their columns, inferred from a sample, and their conversion to batches.
 
-A column of a batch is one `pa.array` call; only where its values are not all of one type are
-they looked at one by one, and those that do not fit get their reasons.
+A column of a batch is one `pa.array` call. Only if its values are of several types are they
+converted one by one, and those that do not fit get their reasons.
 """
 
 import datetime
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from uuid import UUID
 
 import pyarrow as pa
 from pyarrow import types
 
+from penstock.components.errors import DataError
 from penstock.components.sources.arrow_values import fits, to_feature
 from penstock.components.sources.base import Column
 from penstock.components.sources.batches import Faults, RowFault, convert_columns
 from penstock.components.sources.options import RowFileOptions
-from penstock.components.sources.tokens import beyond_int64
+from penstock.components.sources.tokens import FLOAT32_LIMIT, beyond_int64
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 Row = Mapping[str, object]
@@ -27,13 +29,13 @@ _WORDS = {bool: "a truth value", int: "a number", float: "a number", str: "text"
           bytes: "bytes", list: "a list", dict: "an object"}  # fmt: skip
 _MISFITS = (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError)
 # By exact class: a datetime is a date, too. A date counts days, the others microseconds, each from
-# a point of its own.
+# another origin.
 _TIMES = (datetime.date, datetime.datetime, datetime.time, datetime.timedelta)
 _PLAIN_NUMBERS = (bool, int, float)
 
 
 class RowConverter:
-    """Rows to a batch of the columns, by the options' policies."""
+    """Converter of rows to batches of the columns, by the options' policies."""
 
     def __init__(self, columns: Sequence[Column], options: RowFileOptions) -> None:
         self._columns = columns
@@ -41,7 +43,7 @@ class RowConverter:
         self._options = options
 
     def convert(self, rows: Sequence[Row]) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
-        """All rows as a batch, null where something does not fit, and what that was by row."""
+        """Returns all rows as a batch, null where a value does not fit, and the faults by row."""
 
         def convert(column: Column) -> tuple[pa.Array, Faults]:
             values = [row.get(column.name) for row in rows]
@@ -54,7 +56,6 @@ class RowConverter:
         return table, {**faults, **unknown}
 
     def _unknown(self, rows: Sequence[Row]) -> dict[int, RowFault]:
-        """Rows with a column that is not expected."""
         faults: dict[int, RowFault] = {}
         for at, row in enumerate(rows):
             if not row.keys() <= self._names:
@@ -65,21 +66,21 @@ class RowConverter:
 
 
 def is_nested(value: object) -> bool:
-    """Whether no feature can hold the value because of its shape."""
+    """Returns whether a value is an object or a list of lists, which no feature can hold."""
     if isinstance(value, list):
         return any(isinstance(item, (list, dict)) for item in value)
     return isinstance(value, dict)
 
 
 def nested_as_json(value: object) -> object:
-    """A nested value as JSON text; any other as it is."""
+    """Returns a nested value as JSON text, any other unchanged."""
     if not is_nested(value):
         return value
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=_json_text)
 
 
 def row_json(row: Row) -> bytes:
-    """A row as JSON, text as it is and what JSON has no type for as text."""
+    """Returns a row as JSON; values for which JSON has no type become text."""
     text = json.dumps(row, default=_json_text, ensure_ascii=False)
     return text.encode("utf-8", "backslashreplace")
 
@@ -89,7 +90,7 @@ def _json_text(value: object) -> str:
 
 
 def to_column(values: Sequence[object], column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
-    """Python values as an array of the column's type, null where one does not fit, and why."""
+    """Returns an array of the column's type, null where a value does not fit, and the faults."""
     if column.kind is FeatureKind.BYTES and not column.is_list:
         try:
             return pa.array(values, pa.binary()), {}  # A tenth of the cost of inferring the type.
@@ -115,7 +116,7 @@ def _has_times(arrow_type: pa.DataType) -> bool:
 
 
 def _other_units(values: Sequence[object]) -> Faults:
-    """Which values count in another unit than most do, by place; none where no value is a time."""
+    """Finds values whose unit differs from that of most, if any value is a date or time."""
     classes = [_classes(value) for value in values]
     counted = Counter(one for found in classes for one in found)
     if len(counted) < 2 or counted.keys().isdisjoint(_TIMES):
@@ -131,7 +132,7 @@ def _other_units(values: Sequence[object]) -> Faults:
 
 
 def _classes(value: object) -> set[type]:
-    """The classes of a value, or of a list's values, among those that make integers."""
+    """Returns the numeric and time classes of a value, or of a list's values."""
     found = set(map(type, value)) if isinstance(value, list) else {type(value)}
     return found.intersection((*_TIMES, *_PLAIN_NUMBERS))
 
@@ -143,7 +144,6 @@ def _names(classes: set[type]) -> str:
 def _one_by_one(
     values: Sequence[object], column: Column, non_finite: str
 ) -> tuple[pa.Array, Faults]:
-    """As `to_column`, for values not all of which are of the column's type."""
     parts, faults = [], {}
     missing = pa.nulls(1, column.arrow_type)
     for at, value in enumerate(values):
@@ -159,7 +159,6 @@ def _one_by_one(
 
 
 def _one(value: object, column: Column, non_finite: str) -> tuple[pa.Array | None, str | None]:
-    """One value as an array, or the reason why it does not fit."""
     try:
         array = pa.array([value])
     except UnicodeError:
@@ -195,3 +194,77 @@ def _shown(value: object) -> str:
     except ValueError:  # An integer of thousands of digits.
         return "a number of thousands of digits"
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
+
+
+_WHOLE = (int, datetime.date, datetime.time, datetime.timedelta)
+
+
+def _class(value: object) -> str:
+    if isinstance(value, (str, bytes, bytearray, memoryview, UUID)):
+        return "texts"
+    if isinstance(value, (float, Decimal)):
+        # A value that no FLOAT column takes does not vote for one.
+        return "floats" if -FLOAT32_LIMIT < value < FLOAT32_LIMIT else "rejected"
+    return "integers" if isinstance(value, _WHOLE) else "others"
+
+
+class ValueSample:
+    """Counts of the shapes and types of values in each column; most values decide its type."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[str, Counter[str]] = {}
+        self._values: dict[str, Counter[str]] = {}
+        self._nested_in: dict[str, str] = {}
+
+    def add(self, row: Mapping[str, object], path: str) -> None:
+        """Counts one row of a file."""
+        for name, value in row.items():
+            shapes = self._shapes.setdefault(name, Counter())
+            values = self._values.setdefault(name, Counter())
+            if value is None:
+                continue
+            shape = "nested" if is_nested(value) else "list" if isinstance(value, list) else "one"
+            shapes[shape] += 1
+            if shape == "nested":
+                self._nested_in.setdefault(name, path)
+            else:
+                items = value if isinstance(value, list) else [value]
+                values.update(_class(item) for item in items if item is not None)
+
+    def merge(self, other: "ValueSample") -> None:
+        """Adds the counts of a sample of later rows."""
+        for mine, others in ((self._shapes, other._shapes), (self._values, other._values)):
+            for name, counted in others.items():
+                mine.setdefault(name, Counter()).update(counted)
+        self._nested_in = other._nested_in | self._nested_in
+
+    def columns(self, nested: str) -> tuple[Column, ...]:
+        """Returns the columns in order of appearance; DataError if one is nested and may not be."""
+        return tuple(self._column(name, nested) for name in self._shapes)
+
+    def _column(self, name: str, nested: str) -> Column:
+        kind, is_list = self.feature(name)
+        if self._shape(name) == "nested" and nested != "json":
+            raise DataError(
+                f"{self._nested_in[name]}: column {name!r} holds objects or lists of lists, which "
+                "no feature can hold; set `nested='json'` to keep them as JSON text, or leave the "
+                "column out of a schema and set `extra_columns='drop'`"
+            )
+        return Column(name, kind or FeatureKind.BYTES, is_list, is_text=True)
+
+    def feature(self, name: str) -> tuple[FeatureKind | None, bool]:
+        """Returns (kind, is_list): kind None without values, BYTES for nested values."""
+        shape, values = self._shape(name), self._values.get(name, Counter())
+        if shape == "nested":
+            return FeatureKind.BYTES, False
+        numbers = values["integers"] + values["floats"] + values["rejected"]
+        if not numbers and not values["texts"]:
+            return None, shape == "list"
+        if values["texts"] >= numbers:
+            return FeatureKind.BYTES, shape == "list"
+        whole = values["integers"] and not values["floats"]
+        return FeatureKind.INT if whole else FeatureKind.FLOAT, shape == "list"
+
+    def _shape(self, name: str) -> str:
+        shapes = self._shapes.get(name)
+        return shapes.most_common(1)[0][0] if shapes else "one"

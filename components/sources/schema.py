@@ -1,12 +1,14 @@
-"""A TFMD schema as far as reading a file needs it: names, kinds and which columns must be there."""
+"""A TFMD schema as far as reading files needs it, and the comparison of files' columns with it."""
 
 import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.components.errors import DataError
 from penstock.components.files.spool import local_path
+from penstock.components.sources.options import ColumnOptions
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 if TYPE_CHECKING:
@@ -15,9 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SchemaColumn:
-    """A feature of the schema; required, where it must be in any row, hence in every file.
+    """A feature of the schema.
 
-    `is_list` is None where the schema does not say whether a row holds several values.
+    Attributes:
+        name: Name of the feature.
+        kind: Kind of its values.
+        is_list: Whether a row holds several values; None if the schema does not say.
+        required: Whether every file must have it.
     """
 
     name: str
@@ -27,10 +33,10 @@ class SchemaColumn:
 
 
 def read_schema(path: str | None) -> tuple[SchemaColumn, ...]:
-    """The features of a `schema.pbtxt` that are in use, in its order; none without a path.
+    """Returns the features in use of a `schema.pbtxt`, in its order; none without a path.
 
     Raises:
-        DataError: There is no such file, it is no schema, or a feature has a type that no
+        DataError: There is no such file, it is not a schema, or a feature has a type that no
             `tf.train.Feature` holds.
     """
     if not path:
@@ -46,7 +52,7 @@ def read_schema(path: str | None) -> tuple[SchemaColumn, ...]:
 
 
 def read_schema_text(path: str) -> str:
-    """The text of a `schema.pbtxt`; DataError if there is no such file, or it is no text."""
+    """Returns the text of a `schema.pbtxt`; DataError if it is missing or not text."""
     try:
         return Path(local_path(path)).read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -68,18 +74,68 @@ def _schema_column(feature: "schema_pb2.Feature", path: str) -> SchemaColumn:
             f"expected one of {', '.join(FeatureKind.__members__)}"
         )
     presence = feature.presence
-    return SchemaColumn(
-        feature.name,
-        FeatureKind[kind],
-        is_list=_is_list(feature),
-        required=presence.min_fraction > 0 or presence.min_count > 0,
-    )
+    required = presence.min_fraction > 0 or presence.min_count > 0
+    return SchemaColumn(feature.name, FeatureKind[kind], _is_list(feature), required)
 
 
 def _is_list(feature: "schema_pb2.Feature") -> bool | None:
-    """By the feature's shape, or else by its largest number of values."""
     if feature.HasField("shape"):
         return math.prod(dim.size for dim in feature.shape.dim) != 1
     if feature.HasField("value_counts"):
         return True
     return feature.value_count.max > 1 if feature.value_count.max else None
+
+
+def shown(names: Collection[str], limit: int = 8) -> str:
+    """Returns names quoted for a message, the first few of many."""
+    some = ", ".join(repr(name) for name in list(names)[:limit])
+    return some + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+def check_layouts(
+    files: Sequence[Any], schema: Sequence[SchemaColumn], options: ColumnOptions
+) -> None:
+    """Compares the columns of files with the schema, or without one with the first file's.
+
+    Each file has a `path` and the `names` of its columns, whose order does not matter.
+
+    Raises:
+        DataError: Names the file and the columns that are missing or unexpected.
+    """
+    for file in files:
+        if schema:
+            check_schema_names(file.path, file.names, schema, options.extra_columns)
+        else:
+            _check_same_names(file.path, file.names, files[0].path, files[0].names)
+
+
+def _check_same_names(path: str, names: Sequence[str], first: str, expected: Sequence[str]) -> None:
+    missing = [name for name in expected if name not in set(names)]
+    extra = [name for name in names if name not in set(expected)]
+    if missing or extra:
+        found = [f"lacks {shown(missing)}"] if missing else []
+        found += [f"has {shown(extra)} besides"] if extra else []
+        raise DataError(
+            f"{path}: {' and '.join(found)}; expected the columns of {first} in any order. "
+            "Give a schema to say which columns count, or ingest the files apart"
+        )
+
+
+def check_schema_names(
+    path: str, names: Sequence[str], schema: Sequence[SchemaColumn], extra_columns: str
+) -> None:
+    """Rejects, by DataError, a file that lacks a required column or has an unknown one."""
+    known = {column.name for column in schema}
+    missing = [column.name for column in schema if column.required and column.name not in names]
+    if missing:
+        raise DataError(
+            f"{path}: lacks {shown(missing)}, which the schema requires; it has {shown(names)}"
+        )
+    unknown = [name for name in names if name not in known]
+    if len(unknown) == len(names):
+        raise DataError(f"{path}: has no column of the schema; it has {shown(names)}")
+    if unknown and extra_columns == "reject":
+        raise DataError(
+            f"{path}: has {shown(unknown)}, which the schema does not name; "
+            "add to the schema, or set `extra_columns='drop'`"
+        )

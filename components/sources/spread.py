@@ -1,4 +1,4 @@
-"""How the tasks of a scan are done: in this process, in several here, or by those of an engine."""
+"""Ways to run the tasks of a scan: in this process, in several processes, or on an engine."""
 
 import pickle
 import signal
@@ -20,10 +20,10 @@ from penstock.components.tfrecord.sharding import MIB
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-# Of less several processes save little: one takes 0.5 s to start, in which 150 MiB are scanned.
+# Several processes save little below it: one takes 0.5 s to start, in which 150 MiB are scanned.
 _WORTH_PROCESSES_BYTES = 256 * MIB
-# A command of our own, because multiprocessing's imports the user's script once more.
-# Its modules are those of this process, whatever lies in the folder where the user stands.
+# Our own command, because multiprocessing's imports the user's script once more. It gets this
+# process's sys.path, so that files in the current folder do not shadow modules.
 _WORKER = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from penstock.components.sources import spread; spread._serve(sys.argv[1])"
@@ -31,35 +31,35 @@ _WORKER = (
 
 
 class Spread(Protocol):
-    """Does the tasks of a scan."""
+    """Runner of the tasks of a scan."""
 
     def __call__(
         self, work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int
     ) -> list[Result]:
-        """What `work` gives for each task, in order.
+        """Returns the result of `work` for each task, in order.
 
         Args:
-            work: Picklable, as are tasks and results.
-            tasks: What it is called with.
-            input_bytes: How much there is to read in all.
+            work: Function of one task; picklable, as are tasks and results.
+            tasks: The tasks.
+            input_bytes: Number of bytes to read in all tasks.
 
         Raises:
-            DataError: That of a task, or a process was lost.
-        RuntimeError: The traceback of what else stopped a task in another process.
+            DataError: A task raised it, or a process was lost.
+            RuntimeError: A bug in another process; the text is its traceback.
         """
         ...
 
 
 def here(work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int) -> list[Result]:
-    """In this process."""
+    """Runs the tasks in this process."""
     del input_bytes
     return [work(task) for task in tasks]
 
 
 def processes(count: int) -> Spread:
-    """By this process and others of this machine, `count` in all, where there is much to read.
+    """Returns a runner in this and other processes, `count` in all, if there is much to read.
 
-    They import what a scan needs and no Beam: 0.5 s of CPU each, where a worker of Beam's takes 3.
+    They import what a scan needs and not Beam: 0.5 s of CPU each, against 3 s for a Beam worker.
     """
 
     def spread(
@@ -67,7 +67,7 @@ def processes(count: int) -> Spread:
     ) -> list[Result]:
         if count < 2 or len(tasks) < 2 or input_bytes < _WORTH_PROCESSES_BYTES:
             return here(work, tasks, input_bytes)
-        todo = iter(enumerate(tasks))  # of all threads
+        todo = iter(enumerate(tasks))  # Shared by all threads.
         done, failed = dict[int, Result](), dict[int, Exception]()
 
         def drain(do: Callable[[Task], Result]) -> None:
@@ -76,7 +76,7 @@ def processes(count: int) -> Spread:
                     done[at] = do(task)
                 except Exception as error:
                     failed[at] = error
-                    deque(todo, maxlen=0)  # the others begin no more
+                    deque(todo, maxlen=0)  # The other threads start no further task.
 
         with ThreadPoolExecutor(count) as pool, ExitStack() as stack:
             others = [stack.enter_context(_started(work)) for _ in tasks[1:count]]
@@ -92,11 +92,11 @@ def processes(count: int) -> Spread:
 
 @contextmanager
 def _started(work: Callable[[Any], Any]) -> Iterator[Callable[[Any], Any]]:
-    """`work` by a process of its own, which is killed where the block fails."""
+    """Yields `work` run by another process, which is killed if the block fails."""
     ours, theirs = Pipe()
     handle = theirs.fileno()
     command = [sys.executable, "-c", _WORKER, str(handle), *sys.path]
-    # In a session of its own: Ctrl-C is left to this process.
+    # In its own session: only this process handles Ctrl-C.
     with subprocess.Popen(command, pass_fds=[handle], start_new_session=True) as process:
         try:
             theirs.close()
@@ -128,7 +128,7 @@ def _ask(process: subprocess.Popen[bytes], other: Connection, task: Any) -> Any:
 
 
 def _serve(handle: str) -> None:
-    """Be such a process, until the one that started it ends or wants no more."""
+    """Main loop of such a process, until the parent ends or closes the pipe."""
     with Connection(int(handle)) as asked, suppress(EOFError, ConnectionError):
         work = asked.recv()
         while True:
@@ -136,12 +136,12 @@ def _serve(handle: str) -> None:
 
 
 def _answer(work: Callable[[Any], Any], task: Any) -> bytes:
-    """Pickled, what the task gives, or what stops it; of a bug its traceback."""
+    """Returns the pickled result of a task, or its error; for a bug the traceback."""
     try:
         try:
             return pickle.dumps(work(task))
         except (PenstockError, OSError) as error:
-            pickle.loads(pickled := pickle.dumps(error))  # not all can be
+            pickle.loads(pickled := pickle.dumps(error))  # Some cannot be unpickled.
             return pickled
     except Exception:
         return pickle.dumps(RuntimeError(traceback.format_exc()))

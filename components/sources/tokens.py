@@ -1,20 +1,20 @@
-"""The grammar of numbers in text, one for inferring types and for reading values."""
+"""The grammar of numbers in text, for inferring types and for reading values."""
 
 import re
 
-# Numbers from here on are rounded to infinity: half a step beyond the largest float32.
+# Half a step beyond the largest float32: numbers from here on are rounded to infinity.
 FLOAT32_LIMIT = 2.0**128 - 2.0**103
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
-# Spaces and tabs around a number are passed over; Arrow's CSV reader does the same.
+# Skipped around a number; Arrow's CSV reader does the same.
 SPACES = " \t"
 
-# Plain numbers: no plus sign and no leading zeros, so that they come back as they stood. Only these
+# Plain numbers have no plus sign and no leading zeros, so that no character is lost. Only these
 # make a column numeric when types are inferred ("02134" and "+49301234" are text).
 PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]*)"
 PLAIN_FLOAT = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 NON_FINITE = r"[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)"
-# Numbers that a column of numbers takes beyond the plain ones.
+# Further numbers that a column of numbers accepts.
 WHOLE = r"([+-]?[0-9]+)(?:\.0*)?"
 ANY_FLOAT = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
@@ -23,38 +23,38 @@ _WHOLE = re.compile(WHOLE)
 _FLOAT = re.compile(ANY_FLOAT)
 _NON_FINITE = re.compile(NON_FINITE)
 
-# As much of a wrong value as a message repeats.
+# Length to which a message cuts a wrong value.
 _SHOWN_CHARACTERS = 40
 
 
 def show(text: str) -> str:
-    """`text` quoted and cut to a length that a message can hold."""
+    """Returns `text` quoted and cut for a message."""
     cut = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
     return repr(cut)
 
 
 def is_plain_number(text: str) -> bool:
-    """Whether `text` is a number, NaN and infinity included, that could stand in data."""
+    """Returns whether `text` is a plain number, NaN or infinity."""
     return _PLAIN.fullmatch(text.strip(SPACES)) is not None
 
 
 def beyond_int64(shown: str) -> str:
-    """Why an integer is rejected."""
+    """Returns the reason for rejecting an integer beyond int64."""
     return f"{shown} is beyond int64; as BYTES it would be kept"
 
 
 def beyond_float32(shown: str) -> str:
-    """Why a finite number is rejected."""
+    """Returns the reason for rejecting a finite number beyond float32."""
     return f"{shown} is beyond float32 (3.4e38); as BYTES it would be kept"
 
 
 def to_int64(text: str, non_finite: str) -> int | None:
-    """The whole number that `text` is ("8.0" is one), within int64; None where it is no value.
+    """Parses a whole number ("8.0" is one) within int64.
 
-    NaN and infinity are no value if `non_finite` is `null`, else no integers.
+    Returns None for NaN and infinity if `non_finite` is `null`.
 
     Raises:
-        ValueError: It is none; the message says why.
+        ValueError: The reason why `text` is not such a number.
     """
     text = text.strip(SPACES)
     match = _WHOLE.fullmatch(text)
@@ -72,10 +72,10 @@ def to_int64(text: str, non_finite: str) -> int | None:
 
 
 def to_float32(text: str, non_finite: str) -> float | None:
-    """The number that `text` is, within float32; None where it is no value by `non_finite`.
+    """Parses a number within float32; None for NaN or infinity if `non_finite` is `null`.
 
     Raises:
-        ValueError: It is none, or beyond float32; the message says why.
+        ValueError: The reason why `text` is not such a number.
     """
     text = text.strip(SPACES)
     if _FLOAT.fullmatch(text):
@@ -89,7 +89,7 @@ def to_float32(text: str, non_finite: str) -> float | None:
 
 
 def finite_or(number: float, non_finite: str) -> float | None:
-    """NaN or infinity by policy: itself for `keep`, None for `null`, else ValueError."""
+    """Returns NaN or infinity for `keep`, None for `null`; raises ValueError for `reject`."""
     if non_finite == "keep":
         return number
     if non_finite == "null":

@@ -10,8 +10,8 @@ from pathlib import Path
 from penstock.components import image_features
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.images.looks import format_by_extension
-from penstock.components.sources.images.open_images import open_images
 from penstock.components.sources.images.options import Images
+from penstock.components.sources.images.source import open_images
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
 from penstock.components.tfrecord.feature_kind import FeatureKind

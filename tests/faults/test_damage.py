@@ -17,7 +17,7 @@ from penstock.components.gates.options import GateOptions
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.sources.open import open_source
-from penstock.components.sources.tfrecords.options import TFRecord
+from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.checked import check_folder
 from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import ShardOptions

@@ -16,8 +16,8 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
+from penstock.components.sources.binary import Binary
 from penstock.components.sources.open import open_source
-from penstock.components.sources.whole_files.options import Binary
 from penstock.components.tfrecord.checked import checked_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 

@@ -1,4 +1,4 @@
-"""The first row of a CSV file: its columns' names, or why they cannot be."""
+"""The first row of a CSV file: the names of its columns, checked."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -6,11 +6,11 @@ from collections.abc import Collection
 from penstock.components.errors import DataError
 from penstock.components.files.content import file_size, file_state, open_data
 from penstock.components.files.sniff import not_text
-from penstock.components.sources.csv.blocks import line_breaks
-from penstock.components.sources.csv.rows import RowSplitter
-from penstock.components.sources.layout import shown
-from penstock.components.sources.options import Table
-from penstock.components.sources.text_files import Header
+from penstock.components.sources.csv.splitter import CsvSplitter
+from penstock.components.sources.options import Csv
+from penstock.components.sources.schema import shown
+from penstock.components.sources.text.blocks import count_line_ends
+from penstock.components.sources.text.scan import Header
 from penstock.components.sources.tokens import is_plain_number
 
 BOM = b"\xef\xbb\xbf"
@@ -22,17 +22,16 @@ _DELIMITERS = ",;\t|"
 
 
 def read_header(
-    path: str, splitter: RowSplitter, options: Table, known_names: Collection[str]
+    path: str, splitter: CsvSplitter, options: Csv, known_names: Collection[str]
 ) -> Header:
-    """Read and check the header of one file; a mark of byte order is passed over.
+    """Reads and checks the header of one file, after a byte order mark.
 
-    Where a number is among `known_names`, the schema's, it may be a name.
+    `known_names` are those of the schema; a number among them may be a column name.
     """
     with open_data(path) as file:
         size, state = file_size(file), file_state(file)
         head = file.read(_HEAD_BYTES)
-    looks_like = not_text(head)
-    if looks_like:
+    if looks_like := not_text(head):
         raise DataError(f"{path}: {looks_like}")
     start = len(BOM) if head.startswith(BOM) else 0
     if options.column_names is not None:
@@ -42,7 +41,7 @@ def read_header(
     if start == len(head) == size:
         return Header(path, (), size, 1, size, state)
     row = splitter.first_row(head[start:], last=len(head) == size)
-    line = 1 + line_breaks(head[:start])
+    line = 1 + count_line_ends(head[:start])
     if row is None or row.broken_at is not None:
         raise DataError(
             f"{path}: line {line}: unbalanced quote in the header, or no line end in "
@@ -56,16 +55,17 @@ def read_header(
             "convert the file, from Latin-1: iconv -f LATIN1 -t UTF-8"
         ) from error
     _check_names(names, f"{path}: line {line}", options.delimiter or ",", known_names)
-    # Any text is a table of one column. Where only the name speaks for one, it must say so.
-    if len(names) == 1 and options.kind is None and not _is_table_name(path, names, known_names):
+    # Any text is a table of one column, so a table must be one by option, file or column name.
+    is_table = path.lower().endswith(_TABLE_EXTENSIONS) or names[0] in known_names
+    if len(names) == 1 and options.kind is None and not is_table:
         raise DataError(
             f"{path}: one column, no delimiter found: say --kind text for lines, or --kind csv"
         )
     return Header(path, names, start + len(row.data), line + row.lines, size, state)
 
 
-def found_delimiter(path: str) -> str:
-    """A comma, or what else of the usual delimiters a first row has that has none."""
+def find_delimiter(path: str) -> str:
+    """Returns a comma, or the most frequent other delimiter of a first row without one."""
     with open_data(path) as file:
         row = file.read(_HEAD_BYTES).lstrip(b"\r\n").split(b"\n", 1)[0]
     if b"," in row:
@@ -73,15 +73,9 @@ def found_delimiter(path: str) -> str:
     return max(_DELIMITERS, key=lambda one: row.count(one.encode()))
 
 
-def _is_table_name(path: str, names: tuple[str, ...], known_names: Collection[str]) -> bool:
-    """Whether a file is a table by its own name, or by its column's."""
-    return path.lower().endswith(_TABLE_EXTENSIONS) or names[0] in known_names
-
-
 def _check_names(
     names: tuple[str, ...], place: str, delimiter: str, known_names: Collection[str]
 ) -> None:
-    """Refuse names that are none."""
     others = [other for other in _DELIMITERS if other != delimiter and other in names[0]]
     if len(names) == 1 and names[0] not in known_names and others:
         likely = max(others, key=names[0].count)

@@ -1,7 +1,6 @@
-"""Rows of delimited text to typed Arrow columns, at the speed of Arrow's own CSV reader.
+"""Rows of delimited text to typed Arrow columns by Arrow's own CSV reader.
 
-Flows in: the bytes of whole rows. Flows out: a record batch, one column a `Column`. No
-Python runs per row. Bytes that do not fit raise `Misfit`, and `isolate.py` finds out why.
+No Python runs per row. Bytes that do not fit raise `Misfit`; `isolate.py` then finds the rows.
 """
 
 from collections.abc import Collection
@@ -15,7 +14,7 @@ import pyarrow.csv
 from penstock.components.sources.base import Column
 from penstock.components.sources.batches import batch_of
 from penstock.components.sources.csv.header import BOM
-from penstock.components.sources.options import Table
+from penstock.components.sources.options import Csv
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # Text goes through Arrow's string type, which checks that it is UTF-8.
@@ -26,23 +25,23 @@ _PARSED_TYPES = {
 }
 
 
-class Misfit(Exception):  # noqa: N818 - not an error of the user's, only a signal
-    """Some row does not fit; which one, and why, is not known here."""
+class Misfit(Exception):  # noqa: N818 - a signal, not an error of the user's
+    """Some row does not fit; which one and why is not known yet."""
 
 
 @dataclass(frozen=True)
 class RowParser:
-    """Parses rows of the files that have one layout, `names` in order.
+    """Parser of the rows of files that have the columns `names`, in that order.
 
-    A column that is not among them is null throughout.
+    A wanted column that is not among them is null throughout.
     """
 
     names: tuple[str, ...]
     columns: tuple[Column, ...]
-    options: Table
+    options: Csv
 
     def parse(self, data: bytes, rows: int, *, quoted: bool) -> pa.RecordBatch:
-        """Parse whole rows, none of them blank; `quoted` where there is a quote among them.
+        """Parses whole rows, none of them blank; `quoted` if there is a quote among them.
 
         Raises:
             Misfit: A row has another number of fields, or a value of another kind.
@@ -59,7 +58,7 @@ class RowParser:
     def parse_raw(
         self, data: bytes, *, quoted: bool, kinds: Collection[FeatureKind] = tuple(FeatureKind)
     ) -> dict[str, pa.Array]:
-        """Values of the columns of some kinds as they stand: name to binary [rows], none null.
+        """Returns the unconverted values of the columns of some kinds: binary [rows] by name.
 
         Raises:
             Misfit: A row has another number of fields.
@@ -71,7 +70,7 @@ class RowParser:
         return {name: _one_chunk(table[name]) for name in names}
 
     def _refuse_hexadecimal(self, data: bytes, *, quoted: bool) -> None:
-        """Raise `Misfit` where a column of integers has "0x10", which Arrow would read as 16."""
+        """Raises `Misfit` if a column of integers has "0x10", which Arrow would read as 16."""
         for values in self.parse_raw(data, quoted=quoted, kinds=(FeatureKind.INT,)).values():
             if pc.any(pc.match_substring(values, "0x", ignore_case=True)).as_py():
                 raise Misfit
@@ -113,7 +112,7 @@ class RowParser:
         return array
 
     def _finite(self, array: pa.Array) -> pa.Array:
-        """float32 [rows] after the policy for NaN; `Misfit` where a text must be looked at."""
+        """Applies the policy for NaN; raises `Misfit` if a text must be looked at."""
         numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
         if np.isfinite(numbers).all():
             return array
@@ -126,7 +125,7 @@ class RowParser:
 
 
 def _has_0x(data: bytes) -> bool:
-    """Whether "0x" or "0X" is anywhere in `data`; four times as fast as two searches."""
+    """Returns whether "0x" or "0X" is in `data`; four times as fast as two searches."""
     if b"x" not in data and b"X" not in data:
         return False
     values = np.frombuffer(data, np.uint8)
@@ -135,11 +134,11 @@ def _has_0x(data: bytes) -> bool:
 
 
 def _arrow_owned(data: bytes) -> pa.Buffer:
-    """A copy of `data` that Python has no part in.
+    """Returns a copy of `data` that Python does not own.
 
-    A thread of Arrow's reader may let go of the buffer last, and that while the interpreter
-    ends; were it Python's, the process would abort ("terminate called without an active
-    exception", Arrow issue 34314; seen here in one run of twenty). Costs 0.02 us a row.
+    A thread of Arrow's reader may release the buffer last, while the interpreter ends; if Python
+    owned it, the process would abort ("terminate called without an active exception", Arrow issue
+    34314; seen here in one run of twenty). Costs 0.02 us a row.
     """
     buffer = pa.allocate_buffer(len(data))
     memoryview(buffer).cast("B")[:] = data
@@ -147,7 +146,7 @@ def _arrow_owned(data: bytes) -> pa.Buffer:
 
 
 def null_texts(array: pa.Array, tokens: tuple[str, ...]) -> pa.Array:
-    """`array` (binary [rows]) with null for each value that is one of `tokens`."""
+    """Returns `array` (binary [rows]) with null for each value that is one of `tokens`."""
     if tokens == ("",):
         hit = pc.equal(pc.binary_length(array), 0)
     elif tokens:

@@ -1,54 +1,51 @@
-"""Delimited text as a `Source`: byte ranges that begin at row starts, read by Arrow's CSV parser.
+"""Delimited text as a `Source`: byte ranges that begin at row starts, parsed by Arrow.
 
-Opening it reads every file once: headers are checked and mapped by name, rows are counted
-exactly, the content is hashed, types are fixed and quotes that never close are found.
+Opening it reads every file once: headers are checked and matched by name, rows are counted, the
+content is hashed, types are fixed, and quotes that never close are found.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.files.listing import list_files
 from penstock.components.sources.base import Batch, Column
 from penstock.components.sources.batches import MAX_BATCH_ROWS
-from penstock.components.sources.csv.blocks import RowBlock
-from penstock.components.sources.csv.header import found_delimiter, read_header
+from penstock.components.sources.csv.header import find_delimiter, read_header
 from penstock.components.sources.csv.isolate import isolate
 from penstock.components.sources.csv.parse import Misfit, RowParser
-from penstock.components.sources.csv.rows import RowSplitter
+from penstock.components.sources.csv.splitter import CsvSplitter
+from penstock.components.sources.files import map_files
 from penstock.components.sources.infer import TypeSample
-from penstock.components.sources.layout import check_layouts
-from penstock.components.sources.options import Table
-from penstock.components.sources.schema import SchemaColumn, read_schema
+from penstock.components.sources.options import Csv
+from penstock.components.sources.schema import SchemaColumn, check_layouts, read_schema
 from penstock.components.sources.spread import Spread, here
-from penstock.components.sources.text_files import Header, RowPlace, TextFile, TextFiles
-from penstock.components.sources.text_scan import Sampler, scan_files
-from penstock.components.sources.whole_files.scan import for_each_file
+from penstock.components.sources.text.blocks import RowBlock, RowPlace
+from penstock.components.sources.text.scan import Header, Sampler, TextFile, scan_files
+from penstock.components.sources.text.source import TextSource
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
-# Large enough that the few hundred microseconds that a block costs do not show, small
-# enough that a worker holds a few tens of MiB.
+# Large enough to hide the few hundred microseconds that a block costs, small enough that a worker
+# holds a few tens of MiB.
 SCAN_BLOCK_BYTES = 8 * MIB
 READ_BLOCK_BYTES = 4 * MIB
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CsvSource(TextFiles):
+class CsvSource(TextSource):
     """Files of delimited text, opened, checked and typed."""
 
-    options: Table
+    options: Csv
 
     @property
-    def splitter(self) -> RowSplitter:
-        """See `TextFiles`."""
+    def splitter(self) -> CsvSplitter:
+        """Splitter of the rows to read."""
         return _splitter(self.options, READ_BLOCK_BYTES)
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
-        """See `TextFiles`."""
+        """Yields the rows of a block as batches."""
         parser = RowParser(self.scanned[place.file].names, self.columns, self.options)
         try:
             table = parser.parse(block.data, block.rows, quoted=block.quoted)
@@ -60,22 +57,22 @@ class CsvSource(TextFiles):
             for start in range(0, table.num_rows, MAX_BATCH_ROWS):
                 yield Batch(table.slice(start, MAX_BATCH_ROWS))
             return
-        # Only the parts in which something does not fit are looked at closely.
+        # Only the parts of the block in which something does not fit are isolated.
         for start in range(0, block.rows, MAX_BATCH_ROWS):
             part = block.slice_rows(start, min(start + MAX_BATCH_ROWS, block.rows))
             yield from self.batches(part, place)
             place = RowPlace(place.file, place.row + part.rows, place.line + part.lines)
 
 
-def open_csv(inputs: Sequence[str], options: Table, spread: Spread = here) -> CsvSource:
-    """Check, scan and type files of delimited text."""
+def open_csv(inputs: Sequence[str], options: Csv, spread: Spread = here) -> CsvSource:
+    """Checks, scans and types files of delimited text."""
     listing = list_files(inputs, "csv")
     if options.delimiter is None:
-        options = replace(options, delimiter=found_delimiter(listing.files[0]))
+        options = replace(options, delimiter=find_delimiter(listing.files[0]))
     splitter = _splitter(options, SCAN_BLOCK_BYTES)
     schema = read_schema(options.schema_file)
     known = {column.name for column in schema}
-    headers = for_each_file(lambda path: read_header(path, splitter, options, known), listing.files)
+    headers = map_files(lambda path: read_header(path, splitter, options, known), listing.files)
     filled = [header for header in headers if header.names]
     columns = _schema_columns(schema, options) if schema else ()
     check_layouts(filled, schema, options)
@@ -88,24 +85,20 @@ def open_csv(inputs: Sequence[str], options: Table, spread: Spread = here) -> Cs
         columns = tuple(Column(n, sample.kind(n), is_text=True) for n in sampler.names)
     if not columns:
         raise DataError(f"{listing.files[0]}: no file has a header, so there are no columns")
+    found = tuple(rejected)
     return CsvSource.of(
-        "csv",
-        scanned,
-        listing,
-        columns=columns,
-        options=options,
-        rejected_by_scan=tuple(rejected),
+        "csv", scanned, listing, columns=columns, options=options, rejected_by_scan=found
     )
 
 
-def _splitter(options: Table, block_bytes: int) -> RowSplitter:
+def _splitter(options: Csv, block_bytes: int) -> CsvSplitter:
     assert options.delimiter is not None, "open_csv has found one"
-    return RowSplitter(
+    return CsvSplitter(
         options.delimiter, block_bytes=block_bytes, max_row_bytes=options.max_row_bytes
     )
 
 
-def _schema_columns(schema: Sequence[SchemaColumn], options: Table) -> tuple[Column, ...]:
+def _schema_columns(schema: Sequence[SchemaColumn], options: Csv) -> tuple[Column, ...]:
     for column in schema:
         if column.is_list:
             raise DataError(
@@ -115,12 +108,9 @@ def _schema_columns(schema: Sequence[SchemaColumn], options: Table) -> tuple[Col
     return tuple(Column(column.name, column.kind, is_text=True) for column in schema)
 
 
-def _check_rows(files: Sequence[TextFile], options: Table) -> None:
-    """Refuse files without rows, unless they are allowed."""
-    if options.allow_empty:
-        return
+def _check_rows(files: Sequence[TextFile], options: Csv) -> None:
     for file in files:
-        if not file.has_data:
+        if not (file.has_data or options.allow_empty):
             what = "has a header and no rows" if file.names else "holds only blank lines"
             what = what if file.content.size else "is empty (0 bytes)"
             raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
@@ -128,22 +118,19 @@ def _check_rows(files: Sequence[TextFile], options: Table) -> None:
 
 @dataclass(frozen=True)
 class _Sampler(Sampler[TypeSample]):
-    """Counts what the values of the columns `names` look like; `splitter` counts fields."""
+    """Counts the classes of the values of the columns `names`."""
 
     names: tuple[str, ...]
-    options: Table
-    splitter: RowSplitter
+    options: Csv
+    splitter: CsvSplitter
 
     def new_sample(self) -> TypeSample:
-        """See `Sampler`."""
         return TypeSample((*self.options.null_tokens, *self.options.text_null_tokens))
 
     def add(self, block: RowBlock, header: Header, sample: TypeSample) -> None:
-        """See `Sampler`."""
         columns = tuple(Column(name, FeatureKind.BYTES) for name in self.names)
         parser = RowParser(header.names, columns, self.options)
-        ends = block.row_ends()
-        starts = np.concatenate([[0], ends[:-1]])
+        starts, ends = block.row_starts(), block.row_ends()
         right = self.splitter.field_counts(block) == len(header.names)
         kept = [block.data[s:e] for s, e in zip(starts[right], ends[right], strict=True)]
         data = b"".join(kept)

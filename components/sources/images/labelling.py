@@ -1,12 +1,12 @@
-"""Images and their labels: by folder, or by the rows of a label file.
+"""Labels of images: by folder, or by the rows of a label file.
 
-A label file names an image by its path below the input, by its file name alone, or by that
-without extension: whichever of these finds most images is taken for all rows.
+A label file names an image by its path below the input, by its file name, or by that without
+extension: the way that finds most images is taken for all rows.
 """
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +15,13 @@ from penstock.components.errors import DataError
 from penstock.components.image_features import LABEL, TEXT
 from penstock.components.sources.base import Column
 from penstock.components.sources.batches import batch_of, take_rows
-from penstock.components.sources.images.label_table import LabelColumns, LabelTable, find_columns
+from penstock.components.sources.images.labels import LabelColumns, LabelTable, find_columns
 from penstock.components.sources.images.options import Images
-from penstock.components.sources.layout import shown
-from penstock.components.sources.whole_files.tree import FoundFile
+from penstock.components.sources.schema import shown
+from penstock.components.sources.tree import FoundFile
 from penstock.components.tfrecord.feature_kind import FeatureKind
+
+Names = Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -27,25 +29,27 @@ class Labels:
     """Labels of images, in the order of the images.
 
     Attributes:
-        columns: `image/class/label`, `image/class/text` where known, and further columns.
-        rows: Their values; null where an image has no label.
-        unlabelled: Places of the images without label.
-        missing: Row (from 1) and name in the label file of labels whose image is not there.
-        notes: What was taken as what, for a report.
+        columns: `image/class/label`, `image/class/text` if known, and further columns.
+        rows: Their values; null if an image has no label.
+        unlabelled: Indices of the images without label.
+        missing: Row (from 1) and name in the label file of labels without image.
+        notes: Choices made, for a report.
     """
 
     columns: tuple[Column, ...]
     rows: pa.RecordBatch
     unlabelled: tuple[int, ...]
     missing: tuple[tuple[int, str], ...] = ()
-    notes: tuple[str, ...] = field(default_factory=tuple)
+    notes: tuple[str, ...] = ()
 
 
-def label_by_folder(images: Sequence[FoundFile], class_names: Sequence[str] | None) -> Labels:
-    """The folder right below the input is the class; numbered by `class_names`, or sorted names.
+def label_by_folder(images: Sequence[FoundFile], class_names: Names | None) -> Labels:
+    """Labels each image by its folder right below the input.
+
+    Classes are numbered in the order of `class_names`, or else of the sorted names.
 
     Raises:
-        DataError: A folder is not among `class_names`; names it.
+        DataError: A folder is not among `class_names`.
     """
     folders = [image.folder for image in images]
     names = class_names or sorted({folder for folder in folders if folder is not None})
@@ -53,37 +57,31 @@ def label_by_folder(images: Sequence[FoundFile], class_names: Sequence[str] | No
     for image, folder in zip(images, folders, strict=True):
         if folder is not None and folder not in numbers:
             raise DataError(f"{image.path}: class {folder!r} is not one of {shown(names)}")
-    labels = [None if folder is None else numbers[folder] for folder in folders]
-    texts = [None if folder is None else os.fsencode(folder) for folder in folders]
     unlabelled = tuple(at for at, folder in enumerate(folders) if folder is None)
     if not numbers:
         return Labels((), pa.RecordBatch.from_arrays([], []), unlabelled)
+    labels = [None if folder is None else numbers[folder] for folder in folders]
+    texts = [None if folder is None else os.fsencode(folder) for folder in folders]
     columns = (Column(LABEL, FeatureKind.INT), Column(TEXT, FeatureKind.BYTES))
     rows = batch_of(columns, [pa.array(labels, pa.int64()), pa.array(texts, pa.binary())])
     return Labels(columns, rows, unlabelled, notes=("classes are folders",))
 
 
 def label_by_file(
-    images: Sequence[FoundFile],
-    table: LabelTable,
-    options: Images,
-    class_names: Sequence[str] | None,
+    images: Sequence[FoundFile], table: LabelTable, options: Images, class_names: Names | None
 ) -> Labels:
-    """The rows of a label file are the classes, named by `class_names` where these are known.
+    """Labels each image by its row of a label file.
 
     Raises:
-        DataError: The file and the images, or two rows, do not agree; names them.
+        DataError: The file and the images, or two rows, contradict each other; names them.
     """
     taken = find_columns(table, options)
     row_of_image, missing, rule = _match(images, table, taken.file)
     numbers, texts = _classes(table, taken, class_names)
-    names = {LABEL: numbers, TEXT: texts}
-    columns = [
-        Column(name, FeatureKind.INT if name == LABEL else FeatureKind.BYTES)
-        for name, values in names.items()
-        if values is not None
-    ]
-    arrays = [pa.array(names[column.name], column.arrow_type) for column in columns]
+    columns, arrays = [Column(LABEL, FeatureKind.INT)], [pa.array(numbers, pa.int64())]
+    if texts is not None:
+        columns.append(Column(TEXT, FeatureKind.BYTES))
+        arrays.append(pa.array(texts, pa.binary()))
     for name in taken.others:
         if name.startswith("image/"):
             raise DataError(f"{table.path}: column {name!r} has the name of a feature; rename it")
@@ -100,7 +98,7 @@ def _stem(name: str) -> str:
     return os.path.splitext(os.path.basename(name))[0]
 
 
-# Of each rule the key of an image, and of what a row says: it may lack the image's extension.
+# Each rule has the key of an image and that of a row, which may lack the image's extension.
 _RULES: tuple[tuple[str, Callable[[str], str], Callable[[str], str]], ...] = (
     ("their path", str, str),
     ("their name", os.path.basename, os.path.basename),
@@ -111,20 +109,32 @@ _RULES: tuple[tuple[str, Callable[[str], str], Callable[[str], str]], ...] = (
 def _match(
     images: Sequence[FoundFile], table: LabelTable, file_column: str
 ) -> tuple[list[int | None], tuple[tuple[int, str], ...], str]:
-    """Row of each image, rows without image, and the rule that told."""
+    """Returns the row of each image, the rows without image, and the rule that was used."""
     wanted = [_as_path(value, table, row) for row, value in enumerate(table.values(file_column))]
-    rule, key_of_image, key_of_row = max(_RULES, key=lambda one: _hits(one, images, wanted))
-    row_by_key = _unique_rows([key_of_row(name) for name in wanted], wanted, table)
+
+    def hits(rule: tuple[str, Callable[[str], str], Callable[[str], str]]) -> int:
+        have = {rule[1](image.name) for image in images}
+        return sum(rule[2](name) in have for name in wanted)
+
+    rule, key_of_image, key_of_row = max(_RULES, key=hits)
+    row_by_key: dict[str, int] = {}
+    for row, name in enumerate(wanted):
+        first = row_by_key.setdefault(key_of_row(name), row)
+        if first != row:
+            raise DataError(
+                f"{table.path}: rows {first + 1} and {row + 1} both name {name!r}; "
+                "an image has one row"
+            )
     image_by_key: dict[str, FoundFile] = {}
     rows: list[int | None] = []
     for image in images:
         key = key_of_image(image.name)
-        row = row_by_key.get(key)
-        rows.append(row)
+        found = row_by_key.get(key)
+        rows.append(found)
         other = image_by_key.setdefault(key, image)
-        if row is not None and other is not image:
+        if found is not None and other is not image:
             raise DataError(
-                f"{table.path}: row {row + 1}: {wanted[row]!r} may be {other.path} or "
+                f"{table.path}: row {found + 1}: {wanted[found]!r} may be {other.path} or "
                 f"{image.path}; write paths below the input into column {file_column!r}"
             )
     missing = [(row + 1, wanted[row]) for key, row in row_by_key.items() if key not in image_by_key]
@@ -137,26 +147,8 @@ def _match(
     return rows, tuple(missing), rule
 
 
-def _hits(rule: tuple, images: Sequence[FoundFile], wanted: Sequence[str]) -> int:
-    _, key_of_image, key_of_row = rule
-    have = {key_of_image(image.name) for image in images}
-    return sum(key_of_row(name) in have for name in wanted)
-
-
-def _unique_rows(keys: Sequence[str], wanted: Sequence[str], table: LabelTable) -> dict[str, int]:
-    rows: dict[str, int] = {}
-    for row, key in enumerate(keys):
-        first = rows.setdefault(key, row)
-        if first != row:
-            raise DataError(
-                f"{table.path}: rows {first + 1} and {row + 1} both name {wanted[row]!r}; "
-                "an image has one row"
-            )
-    return rows
-
-
 def _as_path(value: object, table: LabelTable, row: int) -> str:
-    """A file as a label file writes it: also as a number, or as Windows writes paths."""
+    """Returns a label file's name of an image, which may be a number or a Windows path."""
     if value is None:
         raise DataError(f"{table.path}: row {row + 1}: names no file")
     name = os.fsdecode(value) if isinstance(value, bytes) else str(value)
@@ -164,12 +156,13 @@ def _as_path(value: object, table: LabelTable, row: int) -> str:
 
 
 def _classes(
-    table: LabelTable, taken: LabelColumns, class_names: Sequence[str] | None
+    table: LabelTable, taken: LabelColumns, class_names: Names | None
 ) -> tuple[list[int | None], list[bytes | None] | None]:
-    """Number and text of each row's class."""
+    """Returns number and text of each row's class."""
+    names = class_names or table.class_names
     if taken.label is None:
-        assert taken.text is not None  # find_columns sees to it
-        return _number_texts(table, table.values(taken.text), class_names)
+        assert taken.text is not None, "find_columns requires one of them"
+        return _number_texts(table, table.values(taken.text), names)
     numbers = table.values(taken.label)
     if taken.text is not None:
         texts = [_text(value) for value in table.values(taken.text)]
@@ -177,13 +170,9 @@ def _classes(
         if class_names:
             _check_known(texts, class_names, table)
         return numbers, texts
-    names, first = class_names, table.first_class
-    if names is None:
-        names = table.class_names
     if names is None:
         return numbers, None
-    if 0 in numbers:
-        first = 0
+    first = 0 if 0 in numbers else table.first_class
     for row, number in enumerate(numbers):
         if number is not None and not first <= number < first + len(names):
             raise DataError(
@@ -194,19 +183,18 @@ def _classes(
 
 
 def _number_texts(
-    table: LabelTable, values: Sequence[object], class_names: Sequence[str] | None
+    table: LabelTable, values: Sequence[object], names: Names | None
 ) -> tuple[list[int | None], list[bytes | None]]:
-    """Classes that are texts only: numbered from 0, in the order of `class_names` or sorted."""
-    texts = [_text(value) for value in values]
-    known = class_names or table.class_names
-    order = [os.fsencode(name) for name in known] if known else sorted({t for t in texts if t})
+    """Numbers classes that are texts only, from 0, in the order of `names` or sorted."""
+    texts = [_text(value) or None for value in values]
+    order = [os.fsencode(name) for name in names] if names else sorted({t for t in texts if t})
+    if names:
+        _check_known(texts, names, table)
     numbers = {text: number for number, text in enumerate(order)}
-    if known:
-        _check_known(texts, known, table)
-    return [numbers[text] if text else None for text in texts], [text or None for text in texts]
+    return [numbers[text] if text else None for text in texts], texts
 
 
-def _check_known(texts: Sequence[bytes | None], names: Sequence[str], table: LabelTable) -> None:
+def _check_known(texts: Sequence[bytes | None], names: Names, table: LabelTable) -> None:
     known = set(map(os.fsencode, names))
     for row, text in enumerate(texts):
         if text and text not in known:
@@ -225,9 +213,7 @@ def _check_one_text(
 ) -> None:
     first_row: dict[int, int] = {}
     for row, number in enumerate(numbers):
-        if number is None:
-            continue
-        first = first_row.setdefault(number, row)
+        first = row if number is None else first_row.setdefault(number, row)
         if texts[first] != texts[row]:
             raise DataError(
                 f"{table.path}: class {number} is {texts[first]!r} in row {first + 1} and "

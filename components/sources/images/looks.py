@@ -2,11 +2,10 @@
 
 import os
 
-# Extension to format; the formats of `image_header`, and those that are refused.
+# Format by extension: those of `image_header`, and those that are rejected.
 _BY_EXTENSION = {
     **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif"), "JPEG"),
-    ".png": "PNG",
-    ".apng": "PNG",
+    **dict.fromkeys((".png", ".apng"), "PNG"),
     ".gif": "GIF",
     **dict.fromkeys((".bmp", ".dib"), "BMP"),
     ".webp": "WebP",
@@ -26,8 +25,11 @@ _MAGIC = (
     (b"8BPS", "PSD"),
     (b"\0\0\1\0", "ICO"),
 )
-_BRANDS = {b"avif": "AVIF", b"avis": "AVIF"}  # of ISO's media files; others' images are HEIC
-_HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1"}
+# Brands of ISO media files that are images.
+_BRANDS = {
+    **dict.fromkeys((b"avif", b"avis"), "AVIF"),
+    **dict.fromkeys((b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1"), "HEIC"),
+}
 _CUT_HEADERS = ((b"\xff\xd8", "JPEG"), (b"\x89PNG", "PNG"), (b"GIF8", "GIF"), (b"RIFF", "WebP"))
 _NO_IMAGES = (
     (b"version https://git-lfs", "a Git LFS pointer; fetch the file: git lfs pull"),
@@ -41,13 +43,17 @@ READABLE = "JPEG, PNG, GIF, BMP or WebP"
 
 
 def format_by_extension(path: str) -> str | None:
-    """The format that a file's extension promises; None where it promises none."""
+    """Returns the format that a file's extension promises, if any."""
     return _BY_EXTENSION.get(os.path.splitext(path)[1].lower())
 
 
 def refusal(data: bytes) -> str:
-    """Why bytes without the header of a readable image are not an image; not empty."""
-    kind = _unreadable_kind(data)
+    """Returns the reason why bytes without the header of a readable image are not an image."""
+    kind = next((name for magic, name in _MAGIC if data.startswith(magic)), None)
+    if data[4:8] == b"ftyp":
+        kind = _BRANDS.get(data[8:12])
+    elif b"<svg" in data[:1024].lower():
+        kind = "SVG"
     if kind:
         return f"is {kind}, which is not read; convert it to {READABLE}"
     for magic, name in _CUT_HEADERS:
@@ -62,20 +68,10 @@ def refusal(data: bytes) -> str:
     return f"not an image: begins with {data[:16]!r}; expected {READABLE}"
 
 
-def _unreadable_kind(data: bytes) -> str | None:
-    for magic, name in _MAGIC:
-        if data.startswith(magic):
-            return name
-    if data[4:8] == b"ftyp":
-        brand = data[8:12]
-        return "HEIC" if brand in _HEIC_BRANDS else _BRANDS.get(brand)
-    return "SVG" if b"<svg" in data[:1024].lower() else None
-
-
 def _is_text(head: bytes) -> bool:
     try:
         head.decode("utf-8")
     except UnicodeDecodeError as error:
-        if error.end < len(head):  # else only its last character is cut
+        if error.end < len(head):  # Otherwise only the last character is cut.
             return False
     return b"\0" not in head

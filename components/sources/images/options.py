@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
-from penstock.components.sources.option_checks import check_fields, check_whole
-from penstock.components.sources.options import KindOptions
+from penstock.components.sources.options import KindOptions, check_fields, check_whole
 
 _CHOICES = {
     "layout": ("bytes", "resized", "decoded"),

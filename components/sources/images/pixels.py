@@ -1,38 +1,105 @@
-"""An image decoded to one fixed form, upright, 8 bits, gray or RGB, without alpha; and resized.
+"""Images decoded to one fixed form, resized, and stored in one of three layouts.
 
-The policies, for all kinds: EXIF orientation is applied; of 16 bits the upper 8 are kept, as
-TensorFlow does; CMYK becomes RGB without colour management; alpha goes over white, black or
-is dropped; of an animation the first frame counts.
+The policies, for all formats: EXIF orientation is applied; of 16 bits the upper 8 are kept, as in
+TensorFlow; CMYK becomes RGB without colour management; alpha goes over white or black, or is
+dropped; the first frame of an animation counts.
+
+The layout `bytes` keeps a file that TensorFlow decodes to just that. Of the others a JPEG is
+encoded again as JPEG, all other formats as PNG, which loses nothing, so each stored image is a
+JPEG or a PNG, upright, of 1 or 3 channels.
 """
 
 import io
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from penstock.components.errors import UsageError, short_error
-from penstock.components.sources.images.exif import UPRIGHT, orientation
+from penstock.components.image_features import RAW
+from penstock.components.sources.images.headers import (
+    UPRIGHT,
+    Probe,
+    check_pixels,
+    orientation,
+    probe,
+)
 from penstock.components.sources.images.options import Images
-from penstock.components.sources.images.probe import Probe, check_pixels
-from penstock.components.sources.whole_files.rows import UnfitFileError
+from penstock.components.sources.whole_files import UnfitFileError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 _BACKGROUNDS = {"white": (255, 255, 255, 255), "black": (0, 0, 0, 255)}
 _GRAY_MODES = ("1", "L", "LA", "La")
-# How Pillow reduces a JPEG while it decodes: to no less than this many times the wanted size, so
-# that the filter that does the rest still has something to average.
+# Pillow reduces a JPEG while it decodes to no less than this many times the wanted size, so that
+# the resizing filter still has pixels to average.
 _DRAFT_SCALE = 2
 
 
-def require_pillow() -> None:
-    """Refuse to begin where Pillow is not installed.
+class StoredImage(NamedTuple):
+    """An image as a record holds it: JPEG, PNG or, as `RAW`, uint8 [height, width, channels]."""
+
+    encoded: bytes
+    format: str
+    height: int
+    width: int
+    channels: int
+
+
+def store(data: bytes, path: str, options: Images) -> StoredImage:
+    """Returns the image to store, from the bytes and name of a file.
 
     Raises:
-        UsageError: Says what to install.
+        UnfitFileError: The reason why the file cannot be stored.
     """
+    seen = probe(data, path, options)
+    if options.layout == "bytes":
+        return _as_bytes(data, seen, options)
+    image = decode(data, seen, options)
+    if options.size is not None:
+        if options.fit == "shortest":  # A narrow strip may grow beyond all bounds.
+            _check_enlarged(image, options)
+        image = resize(image, options.size, options.fit)
+    image = image.convert("L" if options.channels == 1 else "RGB")
+    if options.layout == "decoded":
+        return _stored(image, image.tobytes(), RAW)
+    return _encoded(image, options.encoding.upper(), options)
+
+
+def _as_bytes(data: bytes, seen: Probe, options: Images) -> StoredImage:
+    if not seen.is_plain:
+        image = decode(data, seen, options)
+        return _encoded(image, "JPEG" if seen.format == "JPEG" else "PNG", options)
+    if options.verify == "decode":
+        decode(data, seen, options)
+    return StoredImage(data, seen.format, seen.height, seen.width, seen.channels)
+
+
+def _check_enlarged(image: "Image", options: Images) -> None:
+    scale = (options.size or 0) / min(image.size)
+    check_pixels(round(image.width * scale), round(image.height * scale), options.max_pixels)
+
+
+def _encoded(image: "Image", kind: str, options: Images) -> StoredImage:
+    buffer = io.BytesIO()
+    try:
+        if kind == "JPEG":
+            image.save(buffer, kind, quality=options.jpeg_quality)
+        else:
+            image.save(buffer, kind)
+    except (OSError, ValueError) as error:  # A JPEG of more than 65,535 pixels a side.
+        raise UnfitFileError(f"cannot be written as {kind} ({error})") from error
+    return _stored(image, buffer.getvalue(), kind)
+
+
+def _stored(image: "Image", data: bytes, kind: str) -> StoredImage:
+    channels = len(image.getbands())
+    return StoredImage(data, kind, image.height, image.width, channels)
+
+
+def require_pillow() -> None:
+    """Raises UsageError if Pillow is not installed."""
     try:
         import PIL  # noqa: F401
     except ImportError as error:
@@ -40,9 +107,9 @@ def require_pillow() -> None:
 
 
 def decode(data: bytes, probe: Probe, options: Images) -> "Image":
-    """Decode an image; of mode `L` where it has no colours, else `RGB`.
+    """Decodes an image to mode `L` if it has no colours, else `RGB`.
 
-    A JPEG that is to be made much smaller comes smaller from the decoder, of the same shape.
+    A JPEG that will be made much smaller is decoded at a reduced size.
 
     Raises:
         UnfitFileError: It cannot be decoded.
@@ -51,22 +118,20 @@ def decode(data: bytes, probe: Probe, options: Images) -> "Image":
 
     try:
         with warnings.catch_warnings():
-            # What is too large was refused already, and what else Pillow warns of, damaged EXIF
-            # and the like, does not change the pixels.
+            # Large images are rejected already; other warnings, as of damaged EXIF, do not
+            # change the pixels.
             warnings.simplefilter("ignore")
             image = Image.open(io.BytesIO(data), formats=[probe.format])
-            check_pixels(*image.size, options.max_pixels)  # headers may contradict each other
+            check_pixels(*image.size, options.max_pixels)  # Headers may disagree.
             if probe.format == "JPEG" and options.size is not None:
                 wanted = _DRAFT_SCALE * options.size
                 image.draft(None, (wanted, wanted))
             image.load()
             turned = orientation(image.info.get("exif", b""))
             return _turn(_eight_bits(image, options.alpha), turned)
-    except UnfitFileError:
+    except (UnfitFileError, MemoryError):
         raise
-    except MemoryError:
-        raise
-    except Exception as error:  # Pillow's plugins raise a dozen kinds of them
+    except Exception as error:  # Pillow's plugins raise a dozen types.
         reason = short_error(error, 120)
         raise UnfitFileError(
             f"{probe.format} that cannot be decoded ({reason}); copy it again"
@@ -74,10 +139,9 @@ def decode(data: bytes, probe: Probe, options: Images) -> "Image":
 
 
 def _eight_bits(image: "Image", alpha: str) -> "Image":
-    """The first frame as `L` or `RGB`."""
     from PIL import Image
 
-    if image.mode.startswith("I"):  # gray of 16 bits
+    if image.mode.startswith("I"):  # Gray of 16 bits.
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     is_gray = image.mode in _GRAY_MODES
     if alpha != "drop" and _has_alpha(image):
@@ -95,7 +159,7 @@ def _has_alpha(image: "Image") -> bool:
 def _turn(image: "Image", turned: int) -> "Image":
     from PIL.Image import Transpose
 
-    # EXIF's number to what makes the picture upright.
+    # Operation that makes the picture upright, by EXIF orientation.
     methods = {
         2: Transpose.FLIP_LEFT_RIGHT,
         3: Transpose.ROTATE_180,
@@ -109,7 +173,7 @@ def _turn(image: "Image", turned: int) -> "Image":
 
 
 def resize(image: "Image", size: int, fit: str) -> "Image":
-    """Resize a gray or RGB image with a filter that averages what it leaves out (bicubic).
+    """Resizes a gray or RGB image with an antialiasing bicubic filter.
 
     To `size` x `size` pixels by `fit`: `crop` of the centre, `pad` with black, `stretch`; or
     `shortest`: the shorter side is `size`, the aspect is kept and nothing is cut.

@@ -1,22 +1,42 @@
 """Images as a `Source`: slices of a shuffled list of files in, record batches out.
 
-Opening it lists and hashes every file and reads the labels, and decodes nothing; what is wrong
-with an image is found by the worker that comes to it. The place of an image in the list is a
-digest of its name and the seed, so shards mix the classes, and a new image moves no other.
+Opening it lists and hashes every file and reads the labels, and decodes nothing; the worker that
+reads an image finds its faults. The place of an image in the list is a digest of its name and the
+seed, so shards mix the classes, and a new image moves no other.
 """
 
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from penstock.components import image_features
-from penstock.components.sources.base import Column, Piece, Source
+from penstock.components.errors import DataError, counted
+from penstock.components.files.content import Content
+from penstock.components.sources.base import Column, RejectedRow
 from penstock.components.sources.batches import take_rows
+from penstock.components.sources.images.labelling import Labels, label_by_file, label_by_folder
+from penstock.components.sources.images.labels import read_class_names, read_labels
 from penstock.components.sources.images.options import Images
-from penstock.components.sources.images.storing import store
-from penstock.components.sources.whole_files.rows import RowsMade
-from penstock.components.sources.whole_files.source import ListedFiles
+from penstock.components.sources.images.pixels import require_pillow, store
+from penstock.components.sources.schema import shown
+from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.tree import STRAY, FoundFile, Tree, find_tree
+from penstock.components.sources.whole_files import (
+    FileList,
+    Rows,
+    WholeFileSource,
+    rejected_file,
+    scan_each,
+    scan_file,
+    shuffled,
+)
 from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.sharding import MIB
 
 IMAGE_COLUMNS = (
     Column(image_features.ENCODED, FeatureKind.BYTES),
@@ -26,48 +46,226 @@ IMAGE_COLUMNS = (
     Column(image_features.CHANNELS, FeatureKind.INT),
     Column(image_features.FILENAME, FeatureKind.BYTES),
 )
-# As TensorFlow's object detection calls it.
+# TensorFlow object detection's name for it.
 DIGEST_COLUMN = Column("image/key/sha256", FeatureKind.BYTES)
+# Files that are certainly not images; any other file is rejected later if it is not one.
+_STRAY = re.compile(
+    rf"{STRAY.pattern}|\.(txt|[ct]sv|jsonl?|xml|ya?ml|md|html?|mat|np[yz]|h5|hdf5|pbtxt|parquet|pkl"
+    r"|pth?|ini|db|log|py|sh|ipynb)$",
+    re.IGNORECASE,
+)
+# A larger file is rejected unread: a worker holds a few whole images, and a record ends at 2 GiB.
+MAX_FILE_BYTES = 256 * MIB
+# Files left out that are reported by name.
+_SHOWN_IGNORED = 20
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ImageSource(ListedFiles):
+class ImageList(FileList):
+    """The list of images; `labels` has a row for each, from the label file or the folders."""
+
+    labels: pa.RecordBatch
+
+    def for_reading(self, start: int, end: int) -> "ImageList":
+        """Returns the rows `start` up to `end`; copied, as Arrow pickles a slice whole."""
+        rows = range(start, min(end, self.labels.num_rows))
+        return replace(super().for_reading(start, end), labels=take_rows(self.labels, rows))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ImageSource(WholeFileSource[ImageList]):
     """Images, listed and labelled.
 
-    Rejected by the scan are links out of the folder, images without label and labels without image.
-    `labels` has the label and further columns of the label file, a row an image.
+    The scan rejects links out of the folder, images without label and labels without image.
     """
 
-    # What the size of records is estimated from is decoded to be thrown away.
+    # The images from which the size of records is estimated are decoded in vain.
     first_rows = 16
 
     options: Images
-    labels: pa.RecordBatch
 
-    def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
-        """See `ListedFiles`."""
-        source, own = super().part(pieces)
-        first, end = (pieces[0].start, pieces[-1].end) if pieces else (0, 0)
-        labels = take_rows(self.labels, range(first, min(end, self.labels.num_rows)))
-        return replace(source, labels=labels), own  # type: ignore[call-arg]
-
-    def _add(self, at: int, data: bytes, made: RowsMade) -> None:
-        image = store(data, self.listed.paths[at], self.options)
+    def add_row(self, files: ImageList, at: int, data: bytes, rows: Rows) -> None:
+        """Adds the row of an image; UnfitFileError if it cannot be stored."""
+        image = store(data, files.paths[at], self.options)
         facts = (image.format.encode(), image.height, image.width, image.channels)
-        made.add(at, image.encoded, facts)
+        rows.add(at, image.encoded, facts)
 
-    def _features(self, made: RowsMade, places: pa.Array) -> dict[str, pa.Array]:
-        """The images' own features, then those of the list and the label file."""
-        headers = zip(*made.facts, strict=True) if made.facts else [()] * 4
+    def features(self, files: ImageList, rows: Rows, places: pa.Array) -> dict[str, pa.Array]:
+        """Returns the images' own features, then those of the list and the label file."""
+        headers = zip(*rows.facts, strict=True) if rows.facts else [()] * 4
         found = {
             column.name: pa.array(values, column.arrow_type)
             for column, values in zip(IMAGE_COLUMNS[1:5], headers, strict=True)
         }
-        found[image_features.FILENAME] = self.listed.names.take(places)
-        for name, column in zip(self.labels.schema.names, self.labels.columns, strict=True):
+        found[image_features.FILENAME] = files.names.take(places)
+        for name, column in zip(files.labels.schema.names, files.labels.columns, strict=True):
             found[name] = column.take(places)
         if self.options.content_digest:
-            digests = self.listed.digests.take(places).to_pylist()
+            digests = files.digests.take(places).to_pylist()
             texts = [digest.hex().encode() for digest in digests]
             found[DIGEST_COLUMN.name] = pa.array(texts, pa.binary())
         return found
+
+
+def open_images(inputs: Sequence[str], options: Images, spread: Spread = here) -> ImageSource:
+    """Lists, hashes and labels images.
+
+    Raises:
+        DataError: There are none, or the labels are damaged or do not agree with them.
+        UsageError: Pillow, or a package that a label file needs, is not installed.
+    """
+    require_pillow()
+    tree = find_images(inputs)
+    labels = _labels(tree.files, options)
+    kept, rejected = _apply_policies(tree, labels, options)
+    order = shuffled([os.fsencode(tree.files[at].name) for at in kept], options.shuffle_seed)
+    kept = [kept[at] for at in order]
+    images = [tree.files[at] for at in kept]
+    contents = scan_each(_scan, [image.path for image in images], spread)
+    listed = ImageList.of(images, contents, rejected, labels=take_rows(labels.rows, kept))
+    digest = (DIGEST_COLUMN,) if options.content_digest else ()
+    return ImageSource(
+        kind="images",
+        columns=(*IMAGE_COLUMNS, *labels.columns, *digest),
+        fingerprint=_fingerprint(listed, options),
+        rows=listed.rows,
+        files=listed.paths or tuple(tree.refused),
+        input_bytes=listed.content.size,
+        ignored=_short(tree.ignored),
+        rejected_by_scan=listed.rejected,
+        notes=(*labels.notes, *_notes(listed)),
+        options=options,
+        scanned={listed.path: listed},
+        max_bytes=MAX_FILE_BYTES,
+    )
+
+
+def find_images(inputs: Sequence[str]) -> Tree:
+    """Finds the images of folders (recursively), globs and named files; see `find_tree`."""
+    return find_tree(inputs, _STRAY, "image file")
+
+
+def _labels(images: Sequence[FoundFile], options: Images) -> Labels:
+    names = read_class_names(options.class_names_file) if options.class_names_file else None
+    if options.labels_file is None:
+        return label_by_folder(images, names)
+    return label_by_file(images, read_labels(options.labels_file, options), options, names)
+
+
+def _apply_policies(
+    tree: Tree, labels: Labels, options: Images
+) -> tuple[list[int], list[RejectedRow]]:
+    """Returns the indices of the images to read, and what is rejected unread."""
+    rejected: list[RejectedRow] = [
+        rejected_file(path, reason) for path, reason in sorted(tree.refused.items())
+    ]
+    without = set(labels.unlabelled) if options.unlabelled != "keep" else set()
+    if options.unlabelled == "reject":
+        names = [tree.files[at].name for at in labels.unlabelled]
+        reason = _unlabelled_reason(names, options)
+        rejected += [rejected_file(tree.files[at].path, reason) for at in labels.unlabelled]
+    elif options.unlabelled == "drop":
+        tree.ignored += [tree.files[at].path for at in labels.unlabelled]
+    if options.missing_images == "reject":
+        rejected += _missing(labels, options.labels_file or "")
+    kept = [at for at in range(len(tree.files)) if at not in without]
+    if not kept and not rejected:
+        raise DataError("no image is left: all are without label, and unlabelled is 'drop'")
+    return kept, rejected
+
+
+def _unlabelled_reason(names: Sequence[str], options: Images) -> str:
+    others = f" ({len(names)} such images: {shown(names, 4)})" if len(names) > 1 else ""
+    keep = "set `unlabelled='keep'` or 'drop'"
+    if options.labels_file:
+        return f"has no label in {options.labels_file}{others}; add one, or {keep}"
+    return (
+        f"has no label: it lies in no folder below the input{others}; name the folder above, give "
+        f"`labels_file`, or {keep}"
+    )
+
+
+def _missing(labels: Labels, file: str) -> list[RejectedRow]:
+    names = [name for _, name in labels.missing]
+    others = f" ({len(names)} such rows: {shown(names, 4)})" if len(names) > 1 else ""
+    advice = f"below the input{others}; add it, or set `missing_images='drop'`"
+    return [
+        RejectedRow(file, row, 0, None, f"no image {name!r} {advice}", os.fsencode(name))
+        for row, name in labels.missing
+    ]
+
+
+def _scan(path: str) -> Content:
+    return scan_file(path, MAX_FILE_BYTES)
+
+
+def _notes(listed: ImageList) -> tuple[str, ...]:
+    """Returns notes on classes and on files with equal content, bad images included."""
+    nothing: list = [None] * len(listed.paths)
+    columns = dict(zip(listed.labels.schema.names, listed.labels.columns, strict=True))
+    numbers, texts = (
+        columns[name].to_pylist() if name in columns else nothing
+        for name in (image_features.LABEL, image_features.TEXT)
+    )
+    names = [os.fsdecode(name) for name in listed.names.to_pylist()]
+    return image_notes(names, listed.digests.to_pylist(), numbers, texts)
+
+
+def image_notes(
+    names: Sequence[str],
+    digests: Sequence[bytes],
+    numbers: Sequence[int | None],
+    texts: Sequence[bytes | None],
+) -> tuple[str, ...]:
+    """Counts images by class, and files with equal content; arguments have an entry an image."""
+    lines = []
+    counts = Counter(pair for pair in zip(numbers, texts, strict=True) if pair[0] is not None)
+    if counts:
+        few, many = min(counts.values()), max(counts.values())
+        each = f"{few:,}" if few == many else f"{few:,} to {many:,}"
+        classes = _plural(len(counts), "class", "classes")
+        lines.append(f"{classes} of {each} {'image' if many == 1 else 'images'}")
+    if unlabelled := sum(number is None for number in numbers):
+        lines.append(f"{counted(unlabelled, 'image')} without label")
+    groups: dict[bytes, list[int]] = {}
+    for at, digest in enumerate(digests):
+        groups.setdefault(digest, []).append(at)
+    equal = [group for group in groups.values() if len(group) > 1]
+    equal.sort(key=lambda group: (-len(group), min(names[at] for at in group)))
+    if equal:
+        extra = _plural(sum(map(len, equal)) - len(equal), "image repeats", "images repeat")
+        lines.append(f"{extra} another one's content, as {_named(names, equal[0])}")
+    if mixed := [group for group in equal if len({numbers[at] for at in group}) > 1]:
+        have = _plural(len(mixed), "content has", "contents have")
+        lines.append(f"{have} several classes, as {_named(names, mixed[0])}")
+    return tuple(lines)
+
+
+def _plural(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _named(names: Sequence[str], group: Sequence[int]) -> str:
+    return shown(sorted(names[at] for at in group), 3)
+
+
+def _fingerprint(listed: ImageList, options: Images) -> str:
+    """Digests names and content of images, label files and rejected files.
+
+    `content.fingerprint` resolves paths, which takes longer than opening a file.
+    """
+    digest = hashlib.sha256(b"images")
+    for name, content in zip(listed.names.to_pylist(), listed.digests.to_pylist(), strict=True):
+        digest.update(b"\0" + name + b"\0" + content)
+    given = [path for path in (options.labels_file, options.class_names_file) if path]
+    for file in map(_scan, given):
+        digest.update(b"\0labels\0" + file.sha256)
+    for row in listed.rejected:
+        if row.file not in given:
+            digest.update(b"\0rejected\0" + os.fsencode(str(row)))
+    return digest.hexdigest()
+
+
+def _short(paths: Sequence[str]) -> tuple[str, ...]:
+    rest = len(paths) - _SHOWN_IGNORED
+    return (*paths[:_SHOWN_IGNORED], *([f"{rest:,} more"] if rest > 0 else []))

@@ -3,6 +3,8 @@
 import hashlib
 import os
 import re
+import struct
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,14 +13,18 @@ from penstock.components.files.content import open_data
 from penstock.components.files.remote import RemoteFile, is_remote, list_folder
 from penstock.components.files.sniff import PARQUET_MAGIC
 from penstock.components.sources.base import Column, Source
-from penstock.components.sources.layout import shown
-from penstock.components.sources.options import KindOptions, Table
-from penstock.components.sources.spark.crc import check_crc, name_of_sums, sums_name
+from penstock.components.sources.options import KindOptions, Parquet
+from penstock.components.sources.schema import shown
 from penstock.components.sources.spark.types import parse_columns
 from penstock.components.sources.spread import Spread, here
 
 SUCCESS = "_SUCCESS"
-# What Hadoop and other tools call a file while they copy it.
+# Hadoop's checksums (org.apache.hadoop.fs.ChecksumFileSystem), `.part-00000.crc` for `part-00000`:
+# "crc", NUL, a big-endian int of the bytes of each checksum, then the big-endian CRC-32s.
+_CRC_MAGIC = b"crc\0"
+_CRC_HEADER_BYTES = len(_CRC_MAGIC) + 4
+_CRC_NAME = re.compile(r"\.(part-.*)\.crc")
+# Names that Hadoop and other tools give a file while they copy it.
 _UNFINISHED = re.compile(r"(\._COPYING_|\.tmp)$", re.IGNORECASE)
 
 
@@ -27,13 +33,13 @@ class Spark(KindOptions):
     """A folder of part files that Spark wrote.
 
     Attributes:
-        columns: Name and Spark type of each column of TFRecords, as `fare double`; where none is
-            given, they come from `schema_from`, or else from a sample of the records.
-        schema_from: A folder of Parquet that Spark wrote of the same table: gives TFRecords the
+        columns: Name and Spark type of each column of TFRecords, as `fare double`; by default those
+            of `schema_from`, or else inferred from a sample of the records.
+        schema_from: A folder of Parquet that Spark wrote from the same table: gives TFRecords the
             names and types of their columns.
-        need_success: Refuse a folder without `_SUCCESS`: its job did not finish.
-        check_sums: Compare every part file with the `.crc` that Hadoop left beside it, and refuse
-            a `.crc` whose part file is gone.
+        need_success: Whether to reject a folder without `_SUCCESS`: its job did not finish.
+        check_sums: Whether to compare every part file with Hadoop's `.crc` beside it, and to reject
+            a `.crc` without part file.
         non_finite: NaN and infinity in columns of Parquet: `reject` the row, read as `null`, or
             `keep`.
     """
@@ -53,7 +59,7 @@ class Spark(KindOptions):
 
 
 def open_spark(inputs: Sequence[str], options: Spark, spread: Spread = here) -> Source:
-    """Open folders that Spark wrote."""
+    """Opens folders that Spark wrote."""
     parts = [part for folder in inputs for part in part_files(folder, options)]
     paths = [path for path in parts if _size(path)]
     empty = [path for path in parts if not _size(path)]
@@ -61,7 +67,7 @@ def open_spark(inputs: Sequence[str], options: Spark, spread: Spread = here) -> 
     if len(is_parquet) > 1:
         raise DataError(f"{inputs[0]}: holds Parquet and other part files; ingest them apart")
     if True not in is_parquet:
-        # A task without rows writes no byte; whether it had none cannot be known.
+        # A task without rows writes no byte, and so does one that failed: this cannot be decided.
         note = f"{counted(len(empty), 'part file')} of 0 bytes, without rows: {shown(empty)}"
         return replace(_open_tfrecords(paths, options, spread), notes=(note,) if empty else ())
     if empty:
@@ -70,7 +76,7 @@ def open_spark(inputs: Sequence[str], options: Spark, spread: Spread = here) -> 
 
 
 def part_files(folder: str, options: Spark) -> list[str]:
-    """The part files of one folder, a path or an address, checked."""
+    """Returns the checked part files of one folder, a path or an address."""
     files, folders = _list(folder)
     partitions = sorted(name for name in folders if "=" in name)
     if partitions:
@@ -98,24 +104,55 @@ def part_files(folder: str, options: Spark) -> list[str]:
         raise DataError(f"{folder}: has no part file with data; expected part-00000 and so on")
     if options.check_sums:
         for name, path in files.items():
-            sums = files.get(sums_name(name))
+            sums = files.get(f".{name}.crc")
             if path in found and sums is not None:
-                check_crc(path, sums)
+                _check_crc(path, sums)
     return found
 
 
 def _check_none_lost(folder: str, files: Mapping[str, str]) -> None:
     for name in sorted(files):
-        of = name_of_sums(name)
-        if of is not None and of.startswith("part-") and of not in files:
+        of = _CRC_NAME.fullmatch(name)
+        if of and of[1] not in files:
             raise DataError(
-                f"{folder}: has the checksums {name}, but not the file {of}; copy it from where "
+                f"{folder}: has the checksums {name}, but not the file {of[1]}; copy it from where "
                 "Spark wrote it, or remove both"
             )
 
 
+def _check_crc(path: str, beside: str) -> None:
+    """Compares a file with its checksums in the file `beside`; DataError names the offset."""
+    name = os.path.basename(beside)
+    with open_data(beside) as file:
+        sums = file.read()
+    if (
+        sums[:4] != _CRC_MAGIC
+        or len(sums) < _CRC_HEADER_BYTES
+        or (len(sums) - _CRC_HEADER_BYTES) % 4
+    ):
+        raise DataError(f"{beside}: not a Hadoop checksum file; remove it, or copy it again")
+    size = struct.unpack(">i", sums[4:_CRC_HEADER_BYTES])[0]
+    if size < 1:
+        raise DataError(f"{beside}: says a checksum is of {size} bytes; copy it again")
+    offset = 0
+    with open_data(path) as file:
+        for (stored,) in struct.iter_unpack(">I", sums[_CRC_HEADER_BYTES:]):
+            part = file.read(size)
+            if not part or zlib.crc32(part) != stored:
+                raise DataError(
+                    f"{path}: differs from its checksum in {name} at offset {offset} to "
+                    f"{offset + size}; copy both from where Spark wrote them"
+                )
+            offset += len(part)
+        if file.read(1):
+            raise DataError(
+                f"{path}: has more than the {offset} bytes that {name} has checksums of; "
+                "copy both from where Spark wrote them"
+            )
+
+
 def _list(folder: str) -> tuple[dict[str, str], list[str]]:
-    """The files of a folder by their names, and the names of the folders in it."""
+    """Returns the files of a folder by name, and the names of its folders."""
     if is_remote(folder):
         listed, folders = list_folder(folder)
         return {os.path.basename(file): file for file in listed}, folders
@@ -142,12 +179,12 @@ def _is_parquet(path: str) -> bool:
 
 
 def _open_parquet(paths: Sequence[str], options: Spark, spread: Spread) -> Source:
-    from penstock.components.sources.parquet.source import open_parquet
+    from penstock.components.sources.parquet import open_parquet
 
     if options.columns or options.schema_from:
         raise UsageError(f"{paths[0]}: is Parquet, which has its own types; leave out the columns")
     # A task without rows writes a Parquet file without rows.
-    given = Table(non_finite=options.non_finite, allow_empty=True)
+    given = Parquet(non_finite=options.non_finite, allow_empty=True)
     source = open_parquet(paths, given, spread)
     if not source.rows:
         raise DataError(f"{os.path.dirname(paths[0])}: its Parquet files have no rows")
@@ -155,11 +192,10 @@ def _open_parquet(paths: Sequence[str], options: Spark, spread: Spread) -> Sourc
 
 
 def _open_tfrecords(paths: Sequence[str], options: Spark, spread: Spread) -> Source:
-    from penstock.components.sources.tfrecords.options import TFRecord
-    from penstock.components.sources.tfrecords.source import open_tfrecords
+    from penstock.components.sources.tfrecords.source import TFRecord, open_tfrecords
 
     source = open_tfrecords(paths, TFRecord(allow_empty=True), spread)
-    # Spark's `string` is UTF-8; what wrote the records may have been something else.
+    # Spark's `string` is UTF-8, but another program may have written the records.
     columns = tuple(replace(column, is_text=False) for column in _columns(options))
     if not columns:
         return replace(source, kind="spark")

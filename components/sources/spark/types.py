@@ -25,17 +25,17 @@ _PARAMETERS = re.compile(r"\(\s*\d+\s*(,\s*\d+\s*)?\)$")
 
 
 @dataclass(frozen=True)
-class Steps(Column):
-    """A feature list: a row has steps, each of them a feature of that kind, a list or not."""
+class StepColumn(Column):
+    """A feature list: a row has steps, each a value or a list of values of that kind."""
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """The type of this column in a `Batch`."""
+        """Arrow type of this column in a `Batch`."""
         return pa.list_(super().arrow_type)
 
 
 def spark_feature(type_name: str) -> tuple[FeatureKind, bool] | None:
-    """(kind, whether a list) of the feature that holds a Spark type; None where none does."""
+    """Returns (kind, is_list) of the feature that holds a Spark type; None if no feature can."""
     name = type_name.strip()
     array = _ARRAY.fullmatch(name)
     if array:
@@ -46,7 +46,7 @@ def spark_feature(type_name: str) -> tuple[FeatureKind, bool] | None:
 
 
 def spark_column(name: str, type_name: str) -> Column:
-    """The feature that holds a column; UsageError names a column that none does."""
+    """Returns the feature that holds a column; UsageError if no feature can."""
     feature = spark_feature(type_name)
     if type_name.lower() == "vector":
         raise UsageError(
@@ -63,8 +63,8 @@ def spark_column(name: str, type_name: str) -> Column:
     return Column(name, feature[0], is_list=feature[1], is_text="binary" not in type_name.lower())
 
 
-def spark_steps(name: str, type_name: str) -> Steps:
-    """The feature list that holds a column of arrays; UsageError names a column that none does."""
+def spark_steps(name: str, type_name: str) -> StepColumn:
+    """Returns the feature list that holds a column of arrays; UsageError if none can."""
     array = _ARRAY.fullmatch(type_name)
     if array is None:
         raise UsageError(
@@ -72,11 +72,11 @@ def spark_steps(name: str, type_name: str) -> Steps:
             "a value or an array of values for each step"
         )
     step = spark_column(name, array[1])
-    return Steps(name, step.kind, step.is_list, step.is_text)
+    return StepColumn(name, step.kind, step.is_list, step.is_text)
 
 
 def parse_columns(texts: Iterable[str]) -> tuple[Column, ...]:
-    """Columns from texts as `fare double`; UsageError for another text, type, or name twice."""
+    """Parses columns like `fare double`; UsageError for an unknown type or a duplicate name."""
     columns = [_parse(text) for text in texts]
     _check_names([column.name for column in columns])
     return tuple(columns)

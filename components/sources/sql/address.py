@@ -1,4 +1,4 @@
-"""Addresses of databases and who logs in there: the one place that holds a password.
+"""Addresses of databases and their logins: the only module that holds a password.
 
 An address travels in pipelines, logs and messages, so it must not hold one. User and password
 are read from the environment or a file in the process that connects.
@@ -21,23 +21,23 @@ except ModuleNotFoundError as error:
 USER_VARIABLE = "PENSTOCK_SQL_USER"
 PASSWORD_VARIABLE = "PENSTOCK_SQL_PASSWORD"
 HOW_TO_LOG_IN = f"set {PASSWORD_VARIABLE} or a `credentials_file` instead"
-# The driver that the extra `sql` brings.
+# The driver in the extra `sql`.
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 
 
 class Login(NamedTuple):
-    """Who connects; each None where nobody says."""
+    """User name and password of a connection; None if not given."""
 
     user: str | None
     password: str | None
 
     def hide(self, text: str) -> str:
-        """`text` without the password."""
+        """Returns `text` with the password masked."""
         return text.replace(self.password, "***") if self.password else text
 
 
 def parse_address(text: str) -> URL:
-    """The address of a database; UsageError, which does not repeat it, for one with a password."""
+    """Parses the address of a database; UsageError without the address if it has a password."""
     check_no_secret(text, HOW_TO_LOG_IN)
     try:
         url = make_url(text)
@@ -50,15 +50,15 @@ def parse_address(text: str) -> URL:
 
 
 def shown_address(url: URL) -> str:
-    """An address for messages: without the driver's own options."""
+    """Returns an address for messages, without the driver's options."""
     return url.set(query={}).render_as_string(hide_password=True)
 
 
 def read_login(credentials_file: str | None, environment: Mapping[str, str] = os.environ) -> Login:
-    """Who connects, from the file or else the environment.
+    """Returns the login from the file, or else from the environment.
 
     Raises:
-        DataError: The file cannot be read, or is not understood; does not repeat it.
+        DataError: The file cannot be read or parsed; its text is not repeated.
     """
     if credentials_file is None:
         return Login(environment.get(USER_VARIABLE), environment.get(PASSWORD_VARIABLE))

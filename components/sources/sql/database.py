@@ -1,7 +1,7 @@
-"""A database of any make: how to connect, what one line its errors are, how to read from it.
+"""A database that SQLAlchemy reaches: connections, errors as one line, streamed results.
 
-`sqlite.py` and `postgresql.py` know more of theirs: a state of the data that all workers see,
-the columns' types, and a digest of the content that costs no further reading.
+`sqlite.py` and `postgresql.py` add a state of the data that all workers see, the columns' types,
+and a digest of the content without further reading.
 """
 
 import hashlib
@@ -21,17 +21,17 @@ from penstock.components.sources.sql.statements import Statements
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 Feature = tuple[FeatureKind | None, bool]
-"""Kind (None where it is not known) and whether a list."""
+"""Kind (None if not known) and whether a list."""
 
 _DIGEST_ROWS = 1024
 
 
 class Database:
-    """A database; pickled without its connections, and at no time with a password."""
+    """A database; pickled without connections and password."""
 
-    # Whether what `mark` names lasts only as long as the connection that it was asked on.
+    # Whether the state that `mark` names lasts only as long as its connection.
     mark_needs_connection = False
-    # Whether columns that differ in case only are two to it; quoted or not, to most they are one.
+    # Whether columns that differ in case only are two columns; in most databases they are one.
     tells_case = False
 
     def __init__(self, url: URL, credentials_file: str | None) -> None:
@@ -45,28 +45,28 @@ class Database:
 
     @property
     def input_bytes(self) -> int:
-        """Its size where that is known, else 0."""
+        """Size in bytes if known, else 0."""
         return 0
 
     @contextmanager
     def reading(self, mark: str | None) -> Iterator[Connection]:
-        """A connection that only reads, in the state of the data that `mark` names if it is given.
+        """Yields a read-only connection, to the state of the data that `mark` names if given.
 
         Raises:
             DataError: The data are in another state.
-            TriesFailedError: There is no connection.
+            TriesFailedError: The connection failed.
         """
         connection = self.connect()
         try:
             self._begin(connection, mark)
             yield connection
         finally:
-            # A connection that is lost cannot be given back in order.
+            # Closing a lost connection fails.
             with suppress(SQLAlchemyError):
                 connection.close()
 
     def connect(self) -> Connection:
-        """A connection."""
+        """Returns a connection."""
         try:
             if self._engine is None:
                 self._engine = self._create_engine()
@@ -100,23 +100,23 @@ class Database:
             ) from error
 
     def _login(self) -> Login:
-        """Who connects."""
+        """Returns user name and password."""
         return read_login(self._credentials_file)
 
     def _connect_args(self) -> dict[str, Any]:
-        """What the driver is to be told."""
+        """Returns arguments for the driver."""
         return {}
 
     def _begin(self, connection: Connection, mark: str | None) -> None:
-        """Begin to read."""
+        """Begins to read."""
 
     def mark(self, connection: Connection) -> str | None:
-        """Names the state of the data that `connection` sees, for others; None if it cannot."""
+        """Returns a name, for other connections, of the state that `connection` sees; or None."""
         del connection
         return None
 
     def features(self, description: Sequence[Any], connection: Connection) -> list[Feature] | None:
-        """What the columns of a cursor's description hold; None where a sample must tell.
+        """Returns the types of the columns of a cursor's description; None to infer them.
 
         Raises:
             DataError: No feature holds a column; names it.
@@ -125,16 +125,16 @@ class Database:
         return None
 
     def fetches_key_as_text(self, feature: Feature) -> bool:
-        """Whether keys that such a feature holds lose unless they are fetched as text."""
+        """Returns whether keys of that type must be fetched as text to be exact."""
         del feature
         return False
 
     def counts_and_digest(
         self, statements: Statements, connection: Connection
     ) -> tuple[int, int, bytes]:
-        """Number of rows, number of those with a key, and a digest of their content in any order.
+        """Returns the numbers of rows and of rows with a key, and a digest independent of order.
 
-        Here every row is read for it.
+        Reads every row.
         """
         total = 0
         for rows in fetch(connection, select(statements.rows), _DIGEST_ROWS):
@@ -147,13 +147,13 @@ class Database:
         return count, keys, (total % 2**128).to_bytes(16, "big")
 
     def counts(self, statements: Statements, connection: Connection) -> tuple[int, int]:
-        """Number of rows, and of those with a key."""
+        """Returns the numbers of rows and of rows with a key."""
         count, keys = connection.execute(statements.counts()).one()
         return count, keys
 
     @contextmanager
     def errors_named(self) -> Iterator[None]:
-        """The database's errors as a line each; `TriesFailedError` where the connection is lost."""
+        """Turns database errors into one line; `TriesFailedError` if the connection is lost."""
         try:
             yield
         except DBAPIError as error:
@@ -167,20 +167,20 @@ class Database:
             raise DataError(f"{self.shown}: {self._text(error)}") from error
 
     def _text(self, error: Exception) -> str:
-        """One line of the driver's own words, without the statement, its values and the login."""
+        """Returns a line of the driver's message, without statement, values and login."""
         own = getattr(error, "orig", None) or error
         line = next(iter(str(own).strip().splitlines()), type(own).__name__)
         return self._login().hide(line)[:300]
 
 
 def fetch(connection: Connection, statement: Executable, rows: int) -> Iterator[Sequence[Any]]:
-    """The rows of a statement, so many at a time; the server keeps the others."""
+    """Yields the rows of a statement, `rows` at a time; the server keeps the others."""
     with stream(connection, statement, rows) as result:
         while some := result.fetchmany(rows):
             yield some
 
 
 def stream(connection: Connection, statement: Executable, rows: int) -> CursorResult:
-    """The result of a statement, of which the client holds `rows` rows at most."""
+    """Returns the result of a statement; the client holds at most `rows` rows."""
     options = {"stream_results": True, "max_row_buffer": rows}
     return connection.execute(statement, execution_options=options)

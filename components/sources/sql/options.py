@@ -8,19 +8,19 @@ from penstock.components.sources.options import ColumnOptions
 
 @dataclass(frozen=True)
 class Sql(ColumnOptions):
-    r"""Which rows of a database are read, and how.
+    r"""Rows of a database, by a query or a table.
 
     User and password come from PENSTOCK_SQL_USER and PENSTOCK_SQL_PASSWORD or from
-    `credentials_file`, and from nowhere else.
+    `credentials_file` only.
 
     Attributes:
-        query: A SELECT; `:name` stands for a parameter, `\:` for a colon before a word. Or:
-        table: A table or view, `schema.name` too.
+        query: A SELECT; `:name` is a parameter, `\:` a colon before a word.
+        table: A table or view, also `schema.name`, instead of a query.
         params: Values of the query's parameters, each `name=value`. They are bound as text, never
-            put into the statement; where a number is wanted the query says CAST(:name AS INTEGER).
-        key: The column whose ranges are read apart, best unique and with an index; None takes
-            the first column of the table's primary key.
-        sample_rows: Rows that types are inferred from where the database does not say.
+            put into the statement; for a number write CAST(:name AS INTEGER) in the query.
+        key: Column whose ranges the workers read, best unique and indexed; None takes the first
+            column of the table's primary key.
+        sample_rows: Rows from which types are inferred if the database does not state them.
         credentials_file: Path of a file with the lines `user = ...` and `password = ...`.
     """
 
@@ -41,12 +41,12 @@ class Sql(ColumnOptions):
         self.bound_params()
 
     def bound_params(self) -> dict[str, str]:
-        """Name to value of the parameters; UsageError if one has no name, or is given twice."""
+        """Returns the parameters by name; UsageError if one has no name, or is given twice."""
         bound: dict[str, str] = {}
         for param in self.params:
             name, equals, value = param.partition("=")
             if not equals or not name.isidentifier():
-                # Not shown: what stands there instead may be a value that is nobody's business.
+                # Not shown: it may be a confidential value.
                 raise UsageError("params must be name=value each, a name of letters and digits")
             if name in bound:
                 raise UsageError(f"params name {name!r} twice; give it one value")
@@ -54,5 +54,5 @@ class Sql(ColumnOptions):
         return bound
 
     def with_query(self, query: str) -> "Sql":
-        """The same for another query, as an input split of a pipeline names one."""
+        """Returns the options for another query, as that of an input split."""
         return replace(self, query=query, table=None)

@@ -1,6 +1,6 @@
-"""Facts of a query, known before work starts: columns, keys, numbers, boundaries, digest.
+"""Plan of a query: columns, key, row counts, boundaries and digest, known before work starts.
 
-All of it is asked on one connection, which sees one state of the data.
+All of it comes from one connection, which sees one state of the data.
 """
 
 import hashlib
@@ -18,8 +18,13 @@ from sqlalchemy.sql.expression import Select, TextClause
 
 from penstock.components.errors import DataError, TriesFailedError, UsageError
 from penstock.components.sources.base import NUMBERS, Column
-from penstock.components.sources.layout import check_schema_names, shown
-from penstock.components.sources.schema import SchemaColumn, read_schema
+from penstock.components.sources.python_values import ValueSample
+from penstock.components.sources.schema import (
+    SchemaColumn,
+    check_schema_names,
+    read_schema,
+    shown,
+)
 from penstock.components.sources.sql.database import Database, Feature, fetch, stream
 from penstock.components.sources.sql.options import Sql
 from penstock.components.sources.sql.statements import (
@@ -29,19 +34,18 @@ from penstock.components.sources.sql.statements import (
     no_rows,
     table_query,
 )
-from penstock.components.sources.value_sample import ValueSample
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# Places where ranges may begin: more than an ingest has shards, each a few bytes in the plan.
+# Most boundaries of ranges: more than an ingest has shards; each costs a few bytes in the plan.
 _MAX_BOUNDARIES = 4096
-# The types of a database that does not tell them are taken from rows at this many places.
+# Places from which rows are sampled if the database does not state types.
 _SAMPLED_PLACES = 8
 _FETCH_ROWS = 256
 
 
 @dataclass(frozen=True)
 class SqlPlan:
-    """A query, looked at.
+    """Plan of a query.
 
     Attributes:
         key: Name of the key column.
@@ -49,9 +53,9 @@ class SqlPlan:
         names: All columns of the query.
         columns: The features, in order.
         rows: Number of rows.
-        keyed_rows: Number of rows whose key is not NULL; these come first.
-        boundaries: The keys at which ranges may begin, ascending, by the number of rows with a
-            smaller one, from 0.
+        keyed_rows: Number of rows whose key is not NULL; they come first.
+        boundaries: Keys at which ranges may begin, ascending, by the number of rows with a smaller
+            key.
         fingerprint: Digest (hex) of the content.
     """
 
@@ -65,7 +69,7 @@ class SqlPlan:
     fingerprint: str
 
     def boundary_at(self, row: int) -> int:
-        """The first row of a range, at or after `row`; all rows without key are one."""
+        """Returns the first row of a range, at or after `row`; rows without key are one range."""
         rows = list(self.boundaries)
         at = bisect_left(rows, row)
         if at < len(rows):
@@ -73,12 +77,12 @@ class SqlPlan:
         return self.keyed_rows if row <= self.keyed_rows else self.rows
 
     def keys_of(self, start: int, end: int) -> KeyRange:
-        """The keys of a range of rows that begins and ends at boundaries."""
+        """Returns the keys of a range of rows between boundaries."""
         return KeyRange(self.boundaries[start] if start else None, self.boundaries.get(end))
 
 
 def user_query(database: Database, options: Sql) -> TextClause:
-    """The statement that gives the rows; UsageError if there is none, or its parameters differ."""
+    """Returns the statement for the rows; UsageError if none is given or its parameters differ."""
     if options.query is None and options.table is None:
         raise UsageError(f"{database.shown}: say what to read: a query or a table")
     query = options.query if options.query is not None else table_query(str(options.table))
@@ -86,7 +90,7 @@ def user_query(database: Database, options: Sql) -> TextClause:
 
 
 def make_plan(database: Database, options: Sql, connection: Connection) -> SqlPlan:
-    """Look at a query."""
+    """Plans a query."""
     query = user_query(database, options)
     try:
         with database.errors_named():
@@ -126,7 +130,7 @@ def make_plan(database: Database, options: Sql, connection: Connection) -> SqlPl
 def _sampled(
     connection: Connection, selects: Sequence[Select], names: Sequence[str], sample_rows: int
 ) -> list[Feature]:
-    """What the columns hold by a sample, an equal share of it by each statement."""
+    """Infers the types of the columns from an equal share of rows of each statement."""
     sample = ValueSample()
     share = -(-sample_rows // len(selects))
     for select in selects:
@@ -143,8 +147,8 @@ def _what(options: Sql) -> str:
 def _describe(
     database: Database, query: TextClause, connection: Connection
 ) -> tuple[tuple[str, ...], list[Feature] | None]:
-    """Names of the columns and, where the database says so, what they hold."""
-    # As a subquery first: what changes data, or is several statements, is none.
+    """Returns the names of the columns and, if the database states them, their types."""
+    # As a subquery first, which fails for statements that change data and for several statements.
     connection.execute(no_rows(query)).close()
     with stream(connection, query, 1) as result:
         description = result.cursor.description if result.cursor is not None else None
@@ -177,11 +181,11 @@ def _key(database: Database, options: Sql, names: Sequence[str], connection: Con
 
 
 def _with_tables(error: DataError, options: Sql, connection: Connection) -> DataError:
-    """The error, with the names of the tables where the one that was asked for is none."""
+    """Adds the names of the tables to the error for a table that does not exist."""
     table = options.table
     if table is None or "." in table:
         return error
-    connection.rollback()  # PostgreSQL answers nothing more in a transaction that failed.
+    connection.rollback()  # PostgreSQL refuses further statements after an error.
     inspector = inspect(connection)
     there = sorted([*inspector.get_table_names(), *inspector.get_view_names()])
     if table in there:
@@ -230,7 +234,7 @@ def _schema_column(
 
 
 def _fingerprint(options: Sql, names: Sequence[str], rows: int, digest: bytes) -> str:
-    """Of the content, and of what picks it where the digest is of more than the query's rows."""
+    """Digests content and query, as the digest may cover rows that the query leaves out."""
     picked = [options.query, options.table, sorted(options.bound_params().items())]
     head = json.dumps([picked, list(names), rows])
     return hashlib.sha256(b"sql\0" + head.encode() + b"\0" + digest).hexdigest()

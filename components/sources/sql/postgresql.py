@@ -26,7 +26,7 @@ _KINDS = {
     FeatureKind.BYTES: ("text", "varchar", "bpchar", "name", "uuid", "json", "jsonb", "bytea"),
 }
 _HOLDS = {name: kind for kind, names in _KINDS.items() for name in names}
-# A connection that nobody answers on is noticed after a minute; a user's own settings win.
+# A dead connection is noticed after a minute; settings in the address take precedence.
 _DEADLINES = {
     "connect_timeout": 10,
     "keepalives_idle": 30,
@@ -34,8 +34,8 @@ _DEADLINES = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-# Rows are turned to text and back the same way wherever they are read; their order among equal
-# keys does not depend on who else reads; the planner may wait while the workers read.
+# Rows have the same text on all connections; the order of equal keys does not depend on other
+# readers; the planning connection may idle while the workers read.
 _SETTINGS = (
     "SET TIME ZONE 'UTC'",
     "SET DateStyle = 'ISO'",
@@ -47,7 +47,7 @@ _SETTINGS = (
 
 
 class PostgresDatabase(Database):
-    """A PostgreSQL server's."""
+    """A database of a PostgreSQL server."""
 
     mark_needs_connection = True
     tells_case = True
@@ -56,7 +56,7 @@ class PostgresDatabase(Database):
         return {key: value for key, value in _DEADLINES.items() if key not in self.url.query}
 
     def connect(self) -> Connection:
-        """A connection whose values are what a feature needs, at the least cost."""
+        """Returns a connection that loads values as features need them."""
         connection = super().connect()
         adapters = connection.connection.driver_connection.adapters  # type: ignore[union-attr]
         for name, loader in _LOADERS.items():
@@ -73,7 +73,7 @@ class PostgresDatabase(Database):
 
     def _join(self, connection: Connection, snapshot: str) -> None:
         try:
-            # A name that the server gave; the statement takes no parameters.
+            # The name is the server's; the statement takes no parameters.
             connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
         except Exception as error:
             if not isinstance(getattr(error, "orig", None), psycopg.Error):
@@ -86,11 +86,11 @@ class PostgresDatabase(Database):
             ) from error
 
     def mark(self, connection: Connection) -> str:
-        """A snapshot that lasts as long as the transaction of `connection`."""
+        """Exports a snapshot that lasts as long as the transaction of `connection`."""
         return connection.exec_driver_sql("SELECT pg_export_snapshot()").scalar_one()
 
     def features(self, description: Sequence[Any], connection: Connection) -> list[Feature]:
-        """By the types of the result."""
+        """Returns the types of the columns from the result's."""
         return [self._feature(one.name, one.type_code, connection) for one in description]
 
     def _feature(self, column: str, oid: int, connection: Connection) -> Feature:
@@ -107,13 +107,13 @@ class PostgresDatabase(Database):
         )
 
     def fetches_key_as_text(self, feature: Feature) -> bool:
-        """Decimals, which are loaded as floats."""
+        """Returns whether the key is a decimal, which is loaded as a float."""
         return feature[0] is FeatureKind.FLOAT
 
     def counts_and_digest(
         self, statements: Statements, connection: Connection
     ) -> tuple[int, int, bytes]:
-        """The counts and, in the same pass of the server, sums of two hashes of every row."""
+        """Returns the counts and, from the same pass, sums of two hashes of every row."""
         row: ColumnElement[str] = literal_column(f"CAST({ROWS} AS text)")
         sums = [
             func.sum(cast(func.hashtextextended(row, bindparam(None, seed)), Numeric))
@@ -124,7 +124,7 @@ class PostgresDatabase(Database):
 
 
 class _Tolerant(Loader):
-    """Loads a date or time; as the server wrote it where Python has none (infinity, 44 BC)."""
+    """Loads a date or time; as the server's text if Python has none such (infinity, 44 BC)."""
 
     exact: type[Loader]
 
@@ -133,7 +133,7 @@ class _Tolerant(Loader):
         self._load = self.exact(oid, context).load
 
     def load(self, data: Any) -> Any:
-        """The value of a text."""
+        """Returns the value of a text."""
         try:
             return self._load(data)
         except psycopg.DataError:

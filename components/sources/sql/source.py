@@ -1,14 +1,14 @@
 """Rows of a database as a `Source`: ranges of a key, each read in key order by one worker.
 
-Opening it counts and digests the rows and finds keys that part them evenly. What a worker
-reads is compared with the numbers counted, whatever the database promises.
+Opening it counts and digests the rows and finds keys that divide them evenly. Each worker compares
+the number of rows that it reads with the number counted.
 """
 
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.base import Batch, Piece, Source
@@ -19,7 +19,7 @@ from penstock.components.sources.batches import (
     joined,
     next_batch_rows,
 )
-from penstock.components.sources.cutting import Rows, RowStart, cut_files
+from penstock.components.sources.files import RowStart, cut_files
 from penstock.components.sources.python_values import row_json, to_column
 from penstock.components.sources.sql.address import parse_address
 from penstock.components.sources.sql.database import Database, stream
@@ -27,17 +27,21 @@ from penstock.components.sources.sql.options import Sql
 from penstock.components.sources.sql.plan import SqlPlan, make_plan, user_query
 from penstock.components.sources.sql.statements import KeyRange, Statements
 
-# A thousand rows of Python values are still in the processor's cache when Arrow takes them: 6.0 us
+# A thousand rows of Python values still fit the processor's cache when Arrow converts them: 6.0 us
 # a row of 40 columns, against 7.5 for 256 and for 8192.
 _FETCH_ROWS = 1024
+
+
+class _Rows(NamedTuple):
+    path: str
+    units: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SqlSource(Source):
     """The rows of a query or table, counted and typed, in the state that `mark` names.
 
-    The only one of `files` is the address, without login. `input_bytes` is 0 where the size of the
-    database is not known.
+    `files` is the address, without login. `input_bytes` is 0 if the size is not known.
     """
 
     database: Database
@@ -46,25 +50,25 @@ class SqlSource(Source):
     mark: str | None
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        """The whole input as `parts` runs of key ranges of about equal numbers of rows.
+        """Returns `parts` runs of key ranges with about equal numbers of rows.
 
-        Rows with equal keys are in one range, and so are those without a key.
+        Rows with equal keys are in one range, and so are rows without a key.
         """
 
-        def row_start(_: Rows, row: int, __: RowStart | None) -> RowStart:
+        def row_start(_: _Rows, row: int, __: RowStart | None) -> RowStart:
             at = self.plan.boundary_at(row)
             return RowStart(at, at + 1)
 
-        return cut_files([Rows(self.files[0], self.rows)], parts, row_start)
+        return cut_files([_Rows(self.files[0], self.rows)], parts, row_start)
 
     def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
-        """See `Source`."""
+        """Returns the source with the boundaries of `pieces` only, and the pieces."""
         ends = {end for piece in pieces for end in (piece.start, piece.end)}
         boundaries = {row: key for row, key in self.plan.boundaries.items() if row in ends}
         return replace(self, plan=replace(self.plan, boundaries=boundaries)), pieces
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The rows of the pieces, `_FETCH_ROWS` of them fetched at a time."""
+        """Yields the rows of the pieces, fetched `_FETCH_ROWS` at a time."""
         return joined(self._fetched(pieces))
 
     def _fetched(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
@@ -77,7 +81,7 @@ class SqlSource(Source):
                 yield from self._range(max(piece.start, keyed), piece.end, None)
 
     def _range(self, start: int, end: int, keys: KeyRange | None) -> Iterator[Batch]:
-        """Rows `start` up to `end` in the order of the key."""
+        """Yields rows `start` up to `end` in the order of the key."""
         query = user_query(self.database, self.options)
         statements = Statements(
             query, self.plan.names, self.plan.key, key_as_text=self.plan.key_as_text
@@ -103,7 +107,7 @@ class SqlSource(Source):
             )
 
     def _batch(self, rows: Sequence[Sequence[Any]], names: Sequence[str], before: int) -> Batch:
-        """Rows, each the key and then the columns `names`, as features; `before` came before."""
+        """Converts rows (the key, then the columns `names`) after the `before` first ones."""
         _, *values = zip(*rows, strict=True)
         found = dict(zip(names, values, strict=True))
         nothing = (None,) * len(rows)
@@ -119,14 +123,14 @@ class SqlSource(Source):
 
 
 def open_sql(inputs: Sequence[str], options: Sql) -> SqlSource:
-    """Count, digest and type the rows of a query."""
+    """Counts, digests and types the rows of a query."""
     if len(inputs) != 1:
         raise UsageError(f"kind 'sql' takes one address of a database, got {len(inputs)}")
     return open_rows(open_database(inputs[0], options.credentials_file), options)
 
 
 def open_rows(database: Database, options: Sql) -> SqlSource:
-    """As `open_sql`, of a database."""
+    """Counts, digests and types the rows of a query to `database`."""
     with ExitStack() as stack:
         with database.errors_named():
             connection = stack.enter_context(database.reading(None))
@@ -145,13 +149,13 @@ def open_rows(database: Database, options: Sql) -> SqlSource:
             mark=mark,
         )
         if database.mark_needs_connection:
-            # Held as long as the source lives in this process.
+            # Open as long as the source exists in this process.
             weakref.finalize(source, stack.pop_all().close)
     return source
 
 
 def open_database(address: str, credentials_file: str | None) -> Database:
-    """The database at an address."""
+    """Returns the database at an address."""
     url = parse_address(address)
     name = url.get_backend_name()
     if name == "sqlite":

@@ -1,4 +1,4 @@
-"""sqlite: a file, whose bytes are the digest and whose state every worker compares."""
+"""sqlite: the digest is that of the file, and every worker compares its state."""
 
 import hashlib
 import json
@@ -16,12 +16,12 @@ from penstock.components.sources.sql.address import Login
 from penstock.components.sources.sql.database import Database
 from penstock.components.sources.sql.statements import Statements
 
-# Where the header counts the changes; in WAL mode the log's size and time tell of them.
+# The header's counter of changes; in WAL mode they show in the log's size and time.
 _CHANGE_COUNTER = slice(24, 28)
 
 
 class SqliteDatabase(Database):
-    """A database file, opened to be read only."""
+    """A database file, opened read-only."""
 
     def __init__(self, url: URL, credentials_file: str | None) -> None:
         if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
@@ -29,7 +29,7 @@ class SqliteDatabase(Database):
                 f"{url}: expected a path: sqlite:///trips.db, sqlite:////data/trips.db"
             )
         self.path = url.database
-        with open_data(self.path):  # Says what is wrong better than sqlite, which may create it.
+        with open_data(self.path):  # A better error than sqlite's, which may create it.
             pass
         options = {**url.query, "mode": "ro", "uri": "true"}
         name = "file:" + quote(os.path.abspath(self.path))
@@ -38,17 +38,16 @@ class SqliteDatabase(Database):
 
     @property
     def input_bytes(self) -> int:
-        """The file's size, of whatever else it may hold too."""
+        """Size of the file, with all its tables."""
         return os.path.getsize(self.path)
 
     def _login(self) -> Login:
-        """Nobody: a file knows no users."""
         return Login(None, None)
 
     def _begin(self, connection: Connection, mark: str | None) -> None:
-        """Begin a transaction: the data stay as they are in it, whoever writes."""
-        # Text is not decoded only to be encoded again: 1.5 us a row of eight texts. Planning
-        # needs keys as text, to send them back as such.
+        """Begins a transaction, in which the data do not change."""
+        # Workers do not decode text only to encode it again: 1.5 us a row of eight texts. Planning
+        # needs keys as text, to send them back.
         driver: Any = connection.connection.driver_connection
         driver.text_factory = bytes if mark else partial(str, encoding="utf-8", errors="replace")
         with self.errors_named():
@@ -58,7 +57,7 @@ class SqliteDatabase(Database):
             raise DataError(f"{self.path}: was changed since the work was planned; start again")
 
     def mark(self, connection: Connection) -> str:
-        """What changes with every commit."""
+        """Returns a state that changes with every commit."""
         del connection
         stat = os.stat(self.path)
         with open_data(self.path) as file:
@@ -66,7 +65,7 @@ class SqliteDatabase(Database):
         return json.dumps([stat.st_size, stat.st_mtime_ns, counter, *self._log_state()])
 
     def _log_state(self) -> tuple[int, int]:
-        """Size and time of the write-ahead log; zeros where nothing is in it."""
+        """Returns size and time of the write-ahead log; zeros if it is empty."""
         try:
             stat = os.stat(self._log)
         except FileNotFoundError:
@@ -80,7 +79,7 @@ class SqliteDatabase(Database):
     def counts_and_digest(
         self, statements: Statements, connection: Connection
     ) -> tuple[int, int, bytes]:
-        """The counts, and a digest of the file, other tables included."""
+        """Returns the counts, and a digest of the file, other tables included."""
         before = self.mark(connection)
         digest = hashlib.sha256()
         for path in (self.path, self._log):

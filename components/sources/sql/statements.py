@@ -1,7 +1,6 @@
-"""The statements that are sent: a user's query as a subquery, with values bound, never pasted.
+"""SQL statements around a user's query, which is a subquery with bound values.
 
-Flows in: the text of a query and the values of its parameters. Flows out: SQLAlchemy statements
-that count its rows, place the boundaries of ranges of its key, and read a range in key order.
+They count its rows, find boundaries of ranges of its key, and read a range in key order.
 """
 
 import re
@@ -17,14 +16,14 @@ from penstock.components.errors import UsageError
 
 # The name of the user's query within ours; no column of it should have it.
 ROWS = "penstock_rows"
-# Semicolons, and comments behind them. Where a quote follows, they may stand in a text, or the
-# comment may: the database tells.
+# Semicolons and comments at the end. Not removed if a quote follows, as they may then be in a text;
+# the database decides.
 _END = re.compile(r"""(?:;(?:\s|--[^\n'"`$]*(?:\n|\Z)|/\*[^'"`$*]*\*/)*)*\s*\Z""")
 
 
 def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
-    """A query with its parameters bound; UsageError if these are not the query's."""
-    # A comment at the end of the query must not swallow what follows it.
+    """Binds the parameters of a query; UsageError if one is missing or unknown."""
+    # A comment at the end of the query must not swallow our SQL after it.
     clause = text(_END.sub("", query) + "\n")
     wanted = set(clause._bindparams)
     if missing := sorted(wanted - set(params)):
@@ -34,32 +33,27 @@ def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
         )
     if unknown := sorted(set(params) - wanted):
         raise UsageError(f"params names {unknown[0]!r}; the query has no :{unknown[0]}")
-    # Without a type the database decides what a text stands for where it is compared.
+    # Without a type the database converts a text to the type that it is compared with.
     binds = [bindparam(name, value, type_=NullType()) for name, value in params.items()]
     return clause.bindparams(*binds)
 
 
 def table_query(name: str) -> str:
-    """All rows of a table or view."""
+    """Returns the query for all rows of a table or view."""
     schema, _, bare = name.rpartition(".")
     source = table(bare, schema=schema or None)
     return str(select(literal_column("*")).select_from(source))
 
 
 def no_rows(query: TextClause) -> Select:
-    """None of a query's rows: what is no SELECT, or more than one statement, is an error."""
+    """Returns a statement without rows; it fails if the query is not a single SELECT."""
     rows = query.columns().subquery(ROWS)
     return select(literal_column("*")).select_from(rows).where(literal_column("1 = 0"))
 
 
 @dataclass(frozen=True)
 class KeyRange:
-    """Rows by their keys.
-
-    Attributes:
-        low: The first key, or None for all from the beginning.
-        high: The key before which it ends, or None for all to the end.
-    """
+    """Rows with keys from `low` up to but not including `high`; None is unbounded."""
 
     low: Any = None
     high: Any = None
@@ -68,7 +62,7 @@ class KeyRange:
 class Statements:
     """Statements over the rows of one bound query.
 
-    `key_as_text` fetches the key as text, because it loses as anything else.
+    `key_as_text` fetches the key as text, to keep it exact.
     """
 
     def __init__(
@@ -79,11 +73,11 @@ class Statements:
         self._key_as_text = key_as_text
 
     def counts(self, *more: ColumnElement) -> Select:
-        """Number of rows, number of those that have a key, and more aggregates."""
+        """Selects the numbers of rows and of rows with a key, and further aggregates."""
         return select(func.count(), func.count(self._key), *more).select_from(self.rows)
 
     def boundaries(self, step: int) -> Select:
-        """Every `step`th key with the number of rows that have a smaller one, ascending."""
+        """Selects every `step`th key with the number of rows with a smaller key, ascending."""
         ranked = (
             select(
                 self._key.label("penstock_key"),
@@ -101,7 +95,7 @@ class Statements:
         )
 
     def read(self, names: Sequence[str], keys: KeyRange | None) -> Select:
-        """The key and some columns of the rows of a range, by key; of those without key if None."""
+        """Selects key and columns of the rows of a range, in key order; None: rows without key."""
         wanted = select(
             self._fetched(self._key).label("penstock_key"), *(self.rows.c[name] for name in names)
         ).select_from(self.rows)

@@ -23,7 +23,7 @@ _TFMD_TYPE = {FeatureKind.BYTES: 1, FeatureKind.INT: 2, FeatureKind.FLOAT: 3}
 
 
 class FeatureSample:
-    """Counts what features of the first `wanted` records hold, of sequences their context."""
+    """Counts of the kinds of features in the first `wanted` records, for sequences the context."""
 
     def __init__(self, wanted: int = 0) -> None:
         self._wanted = wanted
@@ -31,7 +31,7 @@ class FeatureSample:
         self._most_values: dict[str, int] = {}
 
     def add(self, payload: bytes) -> None:
-        """Count one record, while more are wanted."""
+        """Counts one record, while more are wanted."""
         if self._wanted <= 0:
             return
         self._wanted -= 1
@@ -44,19 +44,19 @@ class FeatureSample:
             if which is None:
                 continue
             values = len(getattr(feature, which).value)
-            if values:  # CsvExampleGen writes "no value" as an empty list of floats
+            if values:  # CsvExampleGen writes no value as an empty list of floats.
                 kinds[_KIND_OF_LIST[which]] += 1
             self._most_values[name] = max(self._most_values.get(name, 0), values)
 
     def merge(self, other: "FeatureSample") -> None:
-        """Add up what was counted of later records."""
+        """Adds the counts of later records."""
         for name, kinds in other._kinds.items():
             self._kinds.setdefault(name, Counter()).update(kinds)
         for name, values in other._most_values.items():
             self._most_values[name] = max(self._most_values.get(name, 0), values)
 
     def columns(self) -> tuple[Column, ...]:
-        """The features in the order of their names, each of the kind that most values are of."""
+        """Returns the features in the order of their names, each of the kind of most values."""
         return tuple(self._column(name) for name in sorted(self._kinds))
 
     def _column(self, name: str) -> Column:
@@ -66,7 +66,7 @@ class FeatureSample:
 
 
 class RecordDecoder:
-    """Decodes the features of serialized Examples that are among the columns."""
+    """Decoder of the columns among the features of serialized Examples."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         from tensorflow_metadata.proto.v0 import schema_pb2
@@ -86,7 +86,7 @@ class RecordDecoder:
     def decode(
         self, payloads: Sequence[bytes]
     ) -> tuple[pa.RecordBatch, dict[int, tuple[str | None, str]]]:
-        """The features of each record, null where one does not fit, and what did not by row."""
+        """Returns the features of each record, null if one does not fit, and the faults by row."""
         faults: dict[int, tuple[str | None, str]] = {}
         try:
             decoded = self._decoder.DecodeBatch(list(payloads))
@@ -119,28 +119,28 @@ class RecordDecoder:
         return faults
 
     def _decode_without(self, faults: Collection[int], payloads: Sequence[bytes]) -> Any:
-        """The batch with nothing in the records at fault."""
-        # After an error the decoder keeps what it had of the batch.
+        """Decodes the records with those at fault replaced by empty ones."""
+        # After an error the decoder keeps its part of the batch.
         self._decoder = self._make_decoder()
         kept = [b"" if at in faults else payload for at, payload in enumerate(payloads)]
         return self._decoder.DecodeBatch(kept)
 
     def _undecodable(self, payloads: Sequence[bytes]) -> dict[int, tuple[str | None, str]]:
-        """Records that the decoder refuses one by one: a feature's name is not UTF-8."""
+        """Finds records that the decoder refuses by themselves: a feature's name is not UTF-8."""
         faults: dict[int, tuple[str | None, str]] = {}
         for at, payload in enumerate(payloads):
             try:
                 self._make_decoder().DecodeBatch([payload])
             except RuntimeError as error:
                 reason = short_error(error, 120)
-                faults[at] = (None, f"TensorFlow's decoder refuses it ({reason}); write it anew")
+                faults[at] = (None, f"TensorFlow's decoder refuses it ({reason}); write it again")
         return faults
 
 
 def _as_column(decoded: pa.RecordBatch, column: Column) -> tuple[pa.Array, dict[int, int]]:
-    """A decoded column in the column's type, and the number of values of rows with too many.
+    """Returns a column in its type, and the number of values of rows with too many.
 
-    An empty list is no value: CsvExampleGen writes it so.
+    An empty list is no value, as CsvExampleGen writes it.
     """
     array = decoded.column(decoded.schema.get_field_index(column.name))
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
@@ -157,7 +157,7 @@ def _as_column(decoded: pa.RecordBatch, column: Column) -> tuple[pa.Array, dict[
 def require_columns(
     columns: Sequence[Column], names: Sequence[str], where: str
 ) -> tuple[Column, ...]:
-    """The columns of these names; DataError, which lists all, if there is none of a name."""
+    """Returns the columns of these names; DataError with all names if one is missing."""
     by_name = {column.name: column for column in columns}
     for name in names:
         if name not in by_name:

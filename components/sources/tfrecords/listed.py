@@ -1,6 +1,6 @@
-"""What manifests say of TFRecord files that an ingest is to read, on paths and at addresses.
+"""Manifests of TFRecord files that an ingest reads, on paths and at addresses.
 
-The scan reads every byte, so digests are compared after it (`require_listed`), not before.
+The scan reads every byte, so digests are compared after it (`require_listed`).
 """
 
 import fnmatch
@@ -14,7 +14,7 @@ from penstock.components.files.content import open_data
 from penstock.components.files.listing import identity
 from penstock.components.files.remote import RemoteFile, is_remote, normal_address, remote_file
 from penstock.components.files.retry import NotThereError
-from penstock.components.sources.opened_files import OpenedFile
+from penstock.components.sources.files import ScannedFile
 from penstock.components.tfrecord.checked import altered, find_scopes, missing, shard_faults
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard
 from penstock.components.tfrecord.sharding import split_dir
@@ -22,11 +22,11 @@ from penstock.components.tfrecord.unlisted import missing_members
 
 
 def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shard]:
-    """The entries of manifests, by `identity`, for the files that the inputs mean.
+    """Returns the entries of manifests, by `identity`, for the files of the inputs.
 
     Raises:
-        DataError: A shard that a manifest lists is missing or cut, or another file lies beside
-            them; or, of local files without a manifest, a member of a set is missing.
+        DataError: A listed shard is missing or cut, or an unlisted file is beside it; or, among
+            local files without a manifest, a member of a set is missing.
     """
     shards: dict[str, Shard] = {}
     whole = False
@@ -38,7 +38,7 @@ def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shar
             for fault in shard_faults(scope, digests=False):
                 raise DataError(fault)
             shards |= {identity(str(scope.root / shard.file)): shard for shard in scope.shards}
-        # One that is named may be one of many.
+        # A file named alone may be one of many.
         whole = whole or not (scopes or os.path.isfile(path))
     if whole:
         for fault in missing_members(Path(file) for file in files if not is_remote(file)):
@@ -48,8 +48,8 @@ def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shar
     return shards | dict(_remote_shards(asked, remote))
 
 
-def require_listed(files: Iterable[OpenedFile], shards: Mapping[str, Shard]) -> None:
-    """Refuse, by DataError, the first scanned file that is not what its manifest says."""
+def require_listed(files: Iterable[ScannedFile], shards: Mapping[str, Shard]) -> None:
+    """Rejects, by DataError, a scanned file whose digest differs from its manifest's."""
     for file in files:
         shard = shards.get(identity(file.path))
         if shard and shard.sha256 != file.content.sha256.hex():
@@ -76,7 +76,7 @@ def _remote_shards(
 
 
 def _remote_manifest(folder: str) -> Manifest | None:
-    """The manifest above a split's folder; None of another folder, or where there is none."""
+    """Returns the manifest above a split's folder, if there is one."""
     root, _, name = folder.rpartition("/")
     if not name.startswith(split_dir("")):
         return None

@@ -1,4 +1,4 @@
-"""TFRecord files as a `Source`: their records as they are, in other shards, or features of them."""
+"""TFRecord files as a `Source`: records unchanged, in other shards, or some features of them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,19 @@ from functools import partial
 
 import pyarrow as pa
 
-from penstock.components.errors import DataError
-from penstock.components.files.content import EMPTY_ADVICE, look
+from penstock.components.errors import DataError, UsageError
+from penstock.components.files.content import HashingStream, open_data, open_unchanged
 from penstock.components.files.listing import list_files
 from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, rows_without
-from penstock.components.sources.opened_files import OpenedFiles
+from penstock.components.sources.files import (
+    FileSource,
+    RowStart,
+    ScannedFile,
+    require_rows,
+    spread_files,
+)
+from penstock.components.sources.options import KindOptions
 from penstock.components.sources.schema import read_schema
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.tfrecords.decode import (
@@ -20,51 +27,121 @@ from penstock.components.sources.tfrecords.decode import (
     require_columns,
 )
 from penstock.components.sources.tfrecords.listed import listed_shards, require_listed
-from penstock.components.sources.tfrecords.options import TFRecord
-from penstock.components.sources.tfrecords.scan import (
-    MAX_SCAN_REJECTED,
-    TFRecordFile,
-    misfit,
-    no_example,
-    scan_file,
-)
 from penstock.components.tfrecord.example_proto import has_sequences, is_example
-from penstock.components.tfrecord.records import Record
+from penstock.components.tfrecord.records import Record, RecordReader
 
-# At least as many records from the beginning of each of many files.
+# Records between two places at which reading may begin; each place costs 16 bytes.
+_RECORDS_A_CHECKPOINT = 256
+# A compressed file can only be read from its beginning. In eighths, read by eight workers, it is
+# decompressed four and a half times in all; whole, seven of eight shards would be empty.
+_COMPRESSED_PARTS = 8
+# Rejected records that a scan keeps: enough to show, and bounded.
+MAX_SCAN_REJECTED = 100
+# Least number of records sampled from the beginning of each of many files.
 _MIN_SAMPLED_RECORDS = 64
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TFRecordSource(OpenedFiles[TFRecordFile]):
-    """TFRecord files, every record checked; see `OpenedFiles` for its other attributes.
+@dataclass(frozen=True)
+class TFRecord(KindOptions):
+    """TFRecord files of Examples or SequenceExamples, uncompressed, GZIP or ZLIB.
+
+    Records are copied byte by byte unless `keep_features` selects features.
 
     Attributes:
-        columns: The features that all records may have; of SequenceExamples their context's.
-        has_sequences: Whether the records are SequenceExamples: most of them have a list. Among
-            Examples, whose readers drop lists in silence, a SequenceExample is rejected.
+        schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the features;
+            None infers them from a sample of the records.
+        keep_features: Features to keep; empty keeps all.
+        sample_rows: Records from the beginnings of the files from which features are inferred.
+        allow_empty: Whether to skip a file without records instead of stopping.
+    """
+
+    kind: str = "tfrecord"
+    schema_file: str | None = None
+    keep_features: tuple[str, ...] = ()
+    sample_rows: int = 1000
+    allow_empty: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(set(self.keep_features)) < len(self.keep_features):
+            raise UsageError(f"`keep_features` must be different, got {self.keep_features!r}")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TFRecordFile(ScannedFile):
+    """A scanned TFRecord file.
+
+    Attributes:
+        compression: `""`, `"GZIP"` or `"ZLIB"`.
+        checkpoints: First byte of every 256th record; none for a compressed file.
+        sequences: Number of records that are SequenceExamples with a list.
+    """
+
+    compression: str
+    checkpoints: tuple[int, ...]
+    sequences: int = 0
+
+    def read(self, start: int, end: int) -> Iterator[Record]:
+        """Yields the records from `start` up to `end`, counted from 0."""
+        number = offset = 0
+        if self.checkpoints:
+            at = start // _RECORDS_A_CHECKPOINT
+            number, offset = at * _RECORDS_A_CHECKPOINT, self.checkpoints[at]
+        with open_unchanged(self.path, self.content) as file:
+            file.seek(offset)
+            for record in RecordReader(file, self.path, number=number, offset=offset).records():
+                if record.number >= end:
+                    return
+                if record.number >= start:
+                    yield record
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TFRecordSource(FileSource[TFRecordFile]):
+    """TFRecord files, every record checked.
+
+    Columns are the features that records may have, for SequenceExamples those of the context. The
+    records are SequenceExamples if most have a list. Among Examples, whose readers drop lists
+    silently, a SequenceExample is rejected.
     """
 
     options: TFRecord
 
-    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """The records of the pieces, at most `MAX_BATCH_ROWS` in a batch."""
-        decoder = RecordDecoder(self.columns)
-        as_they_are = not self.options.keep_features
-        for piece in pieces:
-            for records in _chunks(self.scanned[piece.file].read(piece.start, piece.end)):
-                rejected = self._rejected(records, piece.file)
-                yield _batch(records, rejected, piece.file, decoder, as_they_are=as_they_are)
+    def row_start(
+        self, file: TFRecordFile, at: int, before: RowStart | None, parts: int
+    ) -> RowStart:
+        """Returns the record itself, or the nearest eighth of a compressed file."""
+        if file.compression:
+            part = round(at * _COMPRESSED_PARTS / file.rows)
+            at = part * file.rows // _COMPRESSED_PARTS
+        return RowStart(at, at + 1)
 
-    def _rejected(self, records: Sequence[Record], path: str) -> list[RejectedRow]:
-        """Those of the records that are of no kind, or not of the kind of most."""
-        rejected = []
+    def read_piece(self, file: TFRecordFile, piece: Piece) -> Iterator[Batch]:
+        """Yields the records of a piece, at most `MAX_BATCH_ROWS` in a batch."""
+        decoder = RecordDecoder(self.columns)
+        for records in _chunks(file.read(piece.start, piece.end)):
+            yield self._batch(records, piece.file, decoder)
+
+    def _batch(self, records: Sequence[Record], path: str, decoder: RecordDecoder) -> Batch:
+        good, rejected = [], []
         for record in records:
-            if not is_example(record.payload):
-                rejected.append(no_example(path, record))
-            elif not self.has_sequences and has_sequences(record.payload):
-                rejected.append(misfit(path, record, "a SequenceExample among Examples"))
-        return rejected
+            fault = self._fault(record, path)
+            good += [] if fault else [record]
+            rejected += [fault] if fault else []
+        payloads = [record.payload for record in good]
+        table, faults = decoder.decode(payloads)
+        rejected += [_misfit(path, good[at], why, name) for at, (name, why) in faults.items()]
+        rejected.sort(key=lambda row: row.row)
+        kept = [payload for at, payload in enumerate(payloads) if at not in faults]
+        records_kept = None if self.options.keep_features else pa.array(kept, pa.binary())
+        return Batch(rows_without(faults, table), rejected, records=records_kept)
+
+    def _fault(self, record: Record, path: str) -> RejectedRow | None:
+        if not is_example(record.payload):
+            return _no_example(path, record)
+        if not self.has_sequences and has_sequences(record.payload):
+            return _misfit(path, record, "a SequenceExample among Examples")
+        return None
 
 
 def _chunks(records: Iterator[Record]) -> Iterator[list[Record]]:
@@ -80,45 +157,19 @@ def _chunks(records: Iterator[Record]) -> Iterator[list[Record]]:
         yield chunk
 
 
-def _batch(
-    records: Sequence[Record],
-    rejected: list[RejectedRow],
-    path: str,
-    decoder: RecordDecoder,
-    *,
-    as_they_are: bool,
-) -> Batch:
-    if rejected:
-        bad = {row.row for row in rejected}
-        records = [record for record in records if record.number + 1 not in bad]
-    payloads = [record.payload for record in records]
-    table, faults = decoder.decode(payloads)
-    rejected += [misfit(path, records[at], why, name) for at, (name, why) in faults.items()]
-    rejected.sort(key=lambda row: row.row)
-    kept = [payload for at, payload in enumerate(payloads) if at not in faults]
-    return Batch(
-        rows_without(faults, table),
-        rejected,
-        records=pa.array(kept, pa.binary()) if as_they_are else None,
-    )
-
-
 def open_tfrecords(
     inputs: Sequence[str], options: TFRecord, spread: Spread = here
 ) -> TFRecordSource:
-    """Check every checksum of TFRecord files, count their records and type their features."""
+    """Checks every checksum of TFRecord files, counts their records and types their features."""
     listing = list_files(inputs, "tfrecord")
     shards = listed_shards(inputs, listing.files)
-    scan = partial(
-        scan_file, wanted=max(_MIN_SAMPLED_RECORDS, options.sample_rows // len(listing.files))
-    )
-    found = spread(scan, listing.files, sum(look(path)[0] for path in listing.files))
+    wanted = max(_MIN_SAMPLED_RECORDS, options.sample_rows // len(listing.files))
+    found = spread_files(partial(_scan_file, wanted=wanted), listing.files, spread)
     sample = FeatureSample()
     scanned = [file for file, _, _ in found]
+    require_rows(scanned, allow_empty=options.allow_empty, what="records")
     rejected = [row for _, rows, _ in found for row in rows]
-    for file, _, seen in found:
-        if not file.rows and not options.allow_empty:
-            raise DataError(f"{file.path}: has no records; {EMPTY_ADVICE}")
+    for _, _, seen in found:
         sample.merge(seen)
     require_listed(scanned, shards)
     has_lists = 2 * sum(file.sequences for file in scanned) > sum(file.rows for file in scanned)
@@ -131,6 +182,44 @@ def open_tfrecords(
         options=options,
         has_sequences=has_lists,
     )
+
+
+def _scan_file(path: str, wanted: int) -> tuple[TFRecordFile, list[RejectedRow], FeatureSample]:
+    """Scans one file; returns it, its first bad records, and a sample of `wanted` Examples."""
+    rejected, sample = list[RejectedRow](), FeatureSample(wanted)
+    checkpoints: list[int] = []
+    count = sequences = 0
+    with open_data(path) as file:
+        hashing = HashingStream(file)
+        reader = RecordReader(hashing, path)
+        for record in reader.records():
+            if not reader.compression and record.number % _RECORDS_A_CHECKPOINT == 0:
+                checkpoints.append(record.offset)
+            if is_example(record.payload):
+                sample.add(record.payload)
+                sequences += has_sequences(record.payload)
+            elif len(rejected) < MAX_SCAN_REJECTED:
+                rejected.append(_no_example(path, record))
+            count += 1
+    scanned = TFRecordFile(
+        path=path,
+        content=hashing.content(),
+        rows=count,
+        compression=reader.compression,
+        checkpoints=tuple(checkpoints),
+        sequences=sequences,
+    )
+    return scanned, rejected, sample
+
+
+def _no_example(path: str, record: Record) -> RejectedRow:
+    size = f"{len(record.payload):,}"
+    return _misfit(path, record, f"its {size} bytes are no tf.train.Example or SequenceExample")
+
+
+def _misfit(path: str, record: Record, reason: str, feature: str | None = None) -> RejectedRow:
+    reason = f"record {record.number} at offset {record.offset}: {reason}"
+    return RejectedRow(path, record.number + 1, 0, feature, reason, record.payload)
 
 
 def _columns(

@@ -1,7 +1,7 @@
-"""A dataset that TFDS has prepared, as a `Source`: its splits' records, as they are.
+"""A prepared TFDS data set as a `Source`: the records of its splits, unchanged.
 
-The builder's metadata say which files a split has, how many records each must have and what
-features they hold; TFDS itself reads no record, and nothing is downloaded.
+The builder's metadata give the files of a split, their numbers of records and their features. TFDS
+itself reads no record, and nothing is downloaded.
 """
 
 import os
@@ -18,8 +18,7 @@ from penstock.components.sources.base import Column
 from penstock.components.sources.options import KindOptions
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.tfrecords.decode import require_columns
-from penstock.components.sources.tfrecords.options import TFRecord
-from penstock.components.sources.tfrecords.source import TFRecordSource, open_tfrecords
+from penstock.components.sources.tfrecords.source import TFRecord, TFRecordSource, open_tfrecords
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
@@ -28,9 +27,9 @@ class Tfds(KindOptions):
     """A prepared builder's folder: `.../mnist/3.0.1`, with `dataset_info.json`.
 
     Attributes:
-        dataset_splits: Splits of the dataset to take; none takes the only one, or the files that
+        dataset_splits: Splits of the data set to read; empty reads the only one, or the files that
             the input's pattern names.
-        keep_features: Features to take over, nested ones as `box/x`; none takes all.
+        keep_features: Features to keep, nested ones as `box/x`; empty keeps all.
     """
 
     kind: str = "tfds"
@@ -39,7 +38,7 @@ class Tfds(KindOptions):
 
 
 def open_tfds(inputs: Sequence[str], options: Tfds, spread: Spread = here) -> TFRecordSource:
-    """Open some splits of a prepared dataset."""
+    """Opens splits of a prepared data set."""
     if len(inputs) != 1:
         raise UsageError(f"TFDS reads one builder's folder, got {len(inputs)} inputs")
     if scheme_of(inputs[0]) is not None:
@@ -78,9 +77,9 @@ def _builder_info(folder: str) -> Any:
         raise UsageError('TFDS is not installed: pip install "penstock[tfds]"') from error
     try:
         info = tfds.builder_from_directory(folder).info
-    except Exception as error:  # TFDS raises of many kinds
-        if isinstance(error, (KeyboardInterrupt, MemoryError)):
-            raise
+    except MemoryError:
+        raise
+    except Exception as error:  # TFDS raises many types.
         reason = short_error(error)
         raise DataError(
             f"{folder}: not the folder of a prepared TFDS builder ({reason}); name the one with "
@@ -95,7 +94,7 @@ def _builder_info(folder: str) -> Any:
 
 
 def _shard_records(info: Any, folder: str) -> dict[str, dict[str, int]]:
-    """Split to absolute path of each of its files, to the records that it must have."""
+    """Returns the number of records of each file (absolute path) of each split."""
     found = {}
     for name, split in info.splits.items():
         paths = [
@@ -121,7 +120,7 @@ def _chosen(info: Any, folder: str, options: Tfds) -> Sequence[str]:
 
 
 def _columns(serialized: Mapping[str, Any], prefix: str = "") -> Iterator[Column]:
-    """Features as TFDS serializes them, nested ones joined by `/`."""
+    """Yields the features that TFDS serializes, nested ones joined by `/`."""
     for name, tensor in sorted(serialized.items()):
         if isinstance(tensor, Mapping):
             yield from _columns(tensor, f"{prefix}{name}/")

@@ -19,11 +19,11 @@ from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.stage import spread_by
 from penstock.components.files import cells
 from penstock.components.files.output import open_workspace
+from penstock.components.sources import files as scan
+from penstock.components.sources.binary import Binary
 from penstock.components.sources.images.options import Images
-from penstock.components.sources.lines.text.options import Text
 from penstock.components.sources.open import open_source
-from penstock.components.sources.whole_files import scan
-from penstock.components.sources.whole_files.options import Binary
+from penstock.components.sources.plain_text import Text
 from penstock.components.tfrecord.sharding import ShardOptions
 
 

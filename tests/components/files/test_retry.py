@@ -11,8 +11,8 @@ from penstock.components.errors import DataError
 from penstock.components.files import retry
 from penstock.components.files.content import hash_file, open_data
 from penstock.components.files.listing import list_files
+from penstock.components.sources import parquet as parquet_source
 from penstock.components.sources.open import open_source
-from penstock.components.sources.parquet import source as parquet_source
 
 pytestmark = pytest.mark.faults
 

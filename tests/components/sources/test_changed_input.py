@@ -4,19 +4,22 @@ import os
 
 import fastavro
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
 from penstock.components.errors import DataError
-from penstock.components.sources.avro.options import Avro
+from penstock.components.sources.arrow import Arrow
+from penstock.components.sources.avro import Avro
+from penstock.components.sources.binary import Binary
 from penstock.components.sources.images.options import Images
-from penstock.components.sources.lines.json.options import JsonLines
-from penstock.components.sources.lines.text.options import Text
+from penstock.components.sources.jsonl import JsonLines
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
-from penstock.components.sources.tfrecords.options import TFRecord
-from penstock.components.sources.whole_files.options import Binary
+from penstock.components.sources.orc import Orc
+from penstock.components.sources.plain_text import Text
+from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.writer import frame_records
 
@@ -43,6 +46,16 @@ def avro(path, first):
         fastavro.writer(out, schema, rows, sync_marker=b"0123456789abcdef")
 
 
+def arrow(path, first):
+    table = pa.table({"id": [first, *range(5000)]})
+    with pa.ipc.new_file(str(path), table.schema) as out:
+        out.write_table(table, max_chunksize=1000)
+
+
+def orc(path, first):
+    pyarrow.orc.write_table(pa.table({"id": [first, *range(5000)]}), str(path))
+
+
 def tfrecord(path, first):
     ids = pa.RecordBatch.from_arrays([pa.array([first, *range(20_000)])], names=["id"])
     path.write_bytes(b"".join(frame_records(encode_examples(ids)).to_pylist()))
@@ -60,6 +73,8 @@ CASES = {
     "binary": (csv, Binary()),
     "parquet": (parquet, Table(kind="parquet")),
     "avro": (avro, Avro()),
+    "arrow": (arrow, Arrow()),
+    "orc": (orc, Orc()),
     "tfrecord": (tfrecord, TFRecord()),
     "images": (image, Images(unlabelled="keep")),
 }

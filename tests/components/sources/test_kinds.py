@@ -10,11 +10,11 @@ from penstock.components.sources.kinds import (
     options_to_json,
     options_type,
 )
-from penstock.components.sources.options import Table
+from penstock.components.sources.options import Csv, Parquet, Table
 
 
 def test_options_travel_as_json():
-    options = Table(kind="csv", delimiter="tab", column_names=("a", "b"))
+    options = Csv(delimiter="tab", column_names=("a", "b"))
     assert options_from_json(json.loads(json.dumps(options_to_json(options)))) == options
     assert options.delimiter == "\t"
 
@@ -22,6 +22,11 @@ def test_options_travel_as_json():
 def test_without_a_kind_options_are_those_of_tables():
     assert options_type(None) is Table
     assert options_from_json(options_to_json(Table())) == Table()
+
+
+def test_options_of_a_table_with_a_kind_become_those_of_the_kind():
+    table = Table(kind="parquet", non_finite="null", sample_rows=5)
+    assert options_from_json(options_to_json(table)) == Parquet(non_finite="null")
 
 
 def test_an_unknown_kind_lists_the_choices():

@@ -7,7 +7,10 @@ from penstock.components.sources.options import Table
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"kind": "json"}, "`kind` must be one of csv, parquet, got 'json'"),
+        (
+            {"kind": "json"},
+            "`kind` must be one of csv, parquet, arrow, orc, jsonl, avro, got 'json'",
+        ),
         ({"non_finite": "drop"}, "`non_finite` must be one of reject, null, keep, got 'drop'"),
         ({"extra_columns": "keep"}, "`extra_columns` must be one of reject, drop, got 'keep'"),
         (

@@ -10,7 +10,7 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.files import commit
 from penstock.components.files.commit import attempt
 from penstock.components.files.listing import list_files
-from penstock.components.sources.images.open_images import find_images
+from penstock.components.sources.images.source import find_images
 from penstock.components.tfrecord.manifest import (
     Manifest,
     RowAccount,

@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
+from penstock.components.sources.binary import Binary
 from penstock.components.sources.images.options import Images
-from penstock.components.sources.lines.text.options import Text
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
-from penstock.components.sources.tfrecords.options import TFRecord
-from penstock.components.sources.whole_files.options import Binary
+from penstock.components.sources.plain_text import Text
+from penstock.components.sources.tfrecords.source import TFRecord
 
 pytestmark = pytest.mark.slow
 SCHEMA = {"type": "record", "name": "r", "fields": [{"name": "x", "type": "long"}]}

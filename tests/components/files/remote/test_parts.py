@@ -16,9 +16,9 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.stage import spread_by
 from penstock.components.files import cells
-from penstock.components.sources.avro.options import Avro
+from penstock.components.sources.avro import Avro
 from penstock.components.sources.open import open_source
-from penstock.components.sources.tfrecords.options import TFRecord
+from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.sharding import MIB, ShardOptions
 from penstock.components.tfrecord.writer import frame_records

@@ -11,10 +11,10 @@ import pytest
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files import remote_range
+from penstock.components.sources.binary import Binary
 from penstock.components.sources.open import open_source
 from penstock.components.sources.spark.source import Spark
 from penstock.components.sources.tfrecords.tfds import Tfds
-from penstock.components.sources.whole_files.options import Binary
 
 pytestmark = pytest.mark.ci
 CSV = b"id,n\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(1000))

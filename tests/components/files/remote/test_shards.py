@@ -8,7 +8,7 @@ from penstock.components.example_gen.ingest import ingest, plan_job
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.sources.open import open_source
-from penstock.components.sources.tfrecords.options import TFRecord
+from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.sharding import ShardOptions
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ from penstock.components.example_gen.spark_writer import write_tfrecords
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.files import store_output
 from penstock.components.sources.open import open_source
-from penstock.components.sources.tfrecords.options import TFRecord
+from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.manifest import Manifest
 
 pytestmark = pytest.mark.ci

@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.components.files.listing import list_files
-from penstock.components.sources.lines.text.options import Text
+from penstock.components.sources.binary import Binary
 from penstock.components.sources.open import open_source
-from penstock.components.sources.whole_files.options import Binary
+from penstock.components.sources.plain_text import Text
 
 
 @pytest.fixture

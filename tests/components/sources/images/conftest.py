@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from penstock.components.sources.images.open_images import open_images
 from penstock.components.sources.images.options import Images
+from penstock.components.sources.images.source import open_images
 
 
 @pytest.fixture(scope="session")

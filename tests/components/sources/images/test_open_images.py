@@ -3,7 +3,7 @@ import os
 import pytest
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.sources.images.open_images import find_images
+from penstock.components.sources.images.source import find_images
 
 
 def names(tree):

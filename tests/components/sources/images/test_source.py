@@ -9,8 +9,8 @@ import zlib
 import pytest
 
 from penstock.components.errors import DataError
-from penstock.components.sources.images.open_images import image_notes, open_images
 from penstock.components.sources.images.options import Images
+from penstock.components.sources.images.source import image_notes, open_images
 from penstock.components.sources.open import open_source
 
 
@@ -84,7 +84,7 @@ def test_memory_of_a_batch_is_bounded(zoo, monkeypatch):
     source = open_source(str(zoo), Images())
     sizes = [b.table.num_rows for b in source.read(source.cut(1)[0])]
     assert sizes == [16, 24]
-    monkeypatch.setattr("penstock.components.sources.whole_files.source._BATCH_BYTES", 3000)
+    monkeypatch.setattr("penstock.components.sources.whole_files._BATCH_BYTES", 3000)
     batches = [b.table for b in source.read(source.cut(1)[0])]
     assert sum(table.num_rows for table in batches) == 40
     assert all(table.num_rows <= 6 for table in batches)
@@ -184,7 +184,7 @@ def test_links_are_rejected_before_work_starts(zoo, tmp_path, read_images):
 
 
 def test_a_file_that_is_too_large_is_not_read(photos, encoded, read_images, monkeypatch):
-    monkeypatch.setattr("penstock.components.sources.images.open_images.MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr("penstock.components.sources.images.source.MAX_FILE_BYTES", 1000)
     photos("cat/a.jpg", encoded())
     root = photos("cat/b.jpg", encoded() + bytes(1000))
     rows, rejected = read_images(root)

@@ -11,7 +11,7 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
-from penstock.components.sources.tfrecords.options import TFRecord
+from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.example_proto import SequenceExample
 from penstock.components.tfrecord.feature_kind import FeatureKind

@@ -1,0 +1,295 @@
+"""Avro container files as a `Source`: ranges of rows, of which only the blocks they touch are read.
+
+A block that two workers share is decoded by both.
+"""
+
+import json
+import lzma
+import re
+import struct
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, BinaryIO
+
+import fastavro
+
+from penstock.components.errors import DataError, short_error
+from penstock.components.files.content import hash_file, open_data, open_unchanged
+from penstock.components.files.listing import list_files
+from penstock.components.files.sniff import not_text
+from penstock.components.sources.base import NUMBERS, Batch, Column, Piece
+from penstock.components.sources.batches import (
+    FIRST_BATCH_ROWS,
+    MAX_BATCH_ROWS,
+    batch_without,
+    next_batch_rows,
+)
+from penstock.components.sources.files import (
+    FileSource,
+    ScannedFile,
+    require_rows,
+    spread_files,
+)
+from penstock.components.sources.options import RowFileOptions
+from penstock.components.sources.python_values import Row, RowConverter, row_json
+from penstock.components.sources.schema import check_layouts, read_schema
+from penstock.components.sources.spread import Spread, here
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+try:  # The codec of snappy, if it is installed.
+    from cramjam import DecompressionError
+except ImportError:
+    DecompressionError = ValueError
+
+_MAGIC = b"Obj\x01"
+_SYNC_BYTES = 16
+_CRC_BYTES = 4
+# What fastavro raises for a damaged file, or for a codec that is not installed.
+_DAMAGE = (
+    EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, OSError,
+    struct.error, zlib.error, lzma.LZMAError, DecompressionError,
+)  # fmt: skip
+_KINDS = {
+    "boolean": FeatureKind.INT,
+    "int": FeatureKind.INT,
+    "long": FeatureKind.INT,
+    "float": FeatureKind.FLOAT,
+    "double": FeatureKind.FLOAT,
+    "string": FeatureKind.BYTES,
+    "bytes": FeatureKind.BYTES,
+    "enum": FeatureKind.BYTES,
+    "fixed": FeatureKind.BYTES,
+}
+# Logical types of dates and times for fastavro; millis and micros both become microseconds.
+_TIME = re.compile(r"(date|time|timestamp|local-timestamp)(-millis|-micros)?")
+
+
+@dataclass(frozen=True)
+class Avro(RowFileOptions):
+    """Avro object container files."""
+
+    kind: str = "avro"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AvroFile(ScannedFile):
+    """A file as its header and the heads of its blocks describe it.
+
+    Attributes:
+        schema: Avro schema (JSON) of its records.
+        block_starts: First byte of each block.
+        block_ends: One past the last row of each block, ascending.
+    """
+
+    schema: Mapping[str, Any]
+    block_starts: tuple[int, ...]
+    block_ends: tuple[int, ...]
+
+    @property
+    def types(self) -> dict[str, Any]:
+        """Avro type of each column, by name."""
+        return {field["name"]: field["type"] for field in self.schema["fields"]}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.types)
+
+    def read_rows(self, start: int, end: int) -> Iterator[Row]:
+        """Yields the rows from `start` up to `end`, counted from 0."""
+        block = bisect_right(self.block_ends, start)
+        row = self.block_ends[block - 1] if block else 0
+        with open_unchanged(self.path, self.content) as stream:
+            try:
+                values = fastavro.reader(stream)  # Reads the header.
+                stream.seek(self.block_starts[block])
+                for value in values:
+                    if row >= end:
+                        return
+                    if row >= start:
+                        yield value  # type: ignore[misc]  # a file's rows are records
+                    row += 1
+            except _DAMAGE as error:
+                raise DataError(
+                    f"{self.path}: damaged at row {row + 1} or after it ({short_error(error)}); "
+                    "copy or write it again"
+                ) from error
+        if row < end:
+            raise DataError(f"{self.path}: rows end at {row}, expected {end}; it has changed")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AvroSource(FileSource[AvroFile]):
+    """Avro files, opened, checked and typed."""
+
+    options: Avro
+
+    def read_piece(self, file: AvroFile, piece: Piece) -> Iterator[Batch]:
+        """Yields the rows of a piece, at most `MAX_BATCH_ROWS` in a batch."""
+        converter = RowConverter(self.columns, self.options)
+        rows = file.read_rows(piece.start, piece.end)
+        number, wanted = piece.first_row, FIRST_BATCH_ROWS
+        while some := list(islice(rows, wanted)):
+            batch = _batch(some, piece.file, number, converter)
+            yield batch
+            number += len(some)
+            wanted = next_batch_rows(wanted, batch.table.nbytes // len(some), MAX_BATCH_ROWS)
+
+
+def _batch(rows: Sequence[Row], path: str, first_row: int, converter: RowConverter) -> Batch:
+    table, faults = converter.convert(rows)
+    return batch_without(faults, table, path, first_row, lambda at: row_json(rows[at]))
+
+
+def open_avro(inputs: Sequence[str], options: Avro, spread: Spread = here) -> AvroSource:
+    """Checks, hashes and types Avro files."""
+    listing = list_files(inputs, "avro")
+    files = spread_files(_inspect, listing.files, spread)
+    require_rows(files, allow_empty=options.allow_empty)
+    columns = _columns(files, options)
+    return AvroSource.of("avro", files, listing, columns=columns, options=options)
+
+
+def _inspect(path: str) -> AvroFile:
+    """Reads the header and all blocks; checks the checksums of snappy."""
+    with open_data(path) as stream:
+        head = stream.read(512)
+    content = hash_file(path)
+    if not head.startswith(_MAGIC):
+        problem = not_text(head) if content.size else "is empty (0 bytes)"
+        raise DataError(f"{path}: {problem or 'is no Avro file'}; expected an Avro container file")
+    starts, ends, rows = [], [], 0
+    with open_data(path) as stream:
+        try:
+            reader = fastavro.block_reader(stream)
+            for block in reader:
+                _check_crc(stream, block)
+                starts.append(block.offset)
+                rows += block.num_records
+                ends.append(rows)
+        except _DAMAGE as error:
+            raise DataError(
+                f"{path}: damaged or cut after row {rows} ({short_error(error)}); "
+                "copy or write it again"
+            ) from error
+        schema = reader.writer_schema
+    if not isinstance(schema, Mapping) or schema.get("type") != "record":
+        raise DataError(f"{path}: its rows are {schema!r}; expected records with named fields")
+    return AvroFile(
+        path=path,
+        content=content,
+        rows=rows,
+        schema=schema,
+        block_starts=tuple(starts),
+        block_ends=tuple(ends),
+    )
+
+
+def _check_crc(stream: BinaryIO, block: Any) -> None:
+    """Compares a block with the CRC-32 that snappy's codec adds to it; fastavro does not."""
+    if block.codec != "snappy":
+        return
+    end = block.offset + block.size
+    stream.seek(end - _SYNC_BYTES - _CRC_BYTES)
+    stored = int.from_bytes(stream.read(_CRC_BYTES), "big")
+    stream.seek(end)
+    if zlib.crc32(block.bytes_.getbuffer()) != stored:
+        raise ValueError(f"the block at byte {block.offset} differs from its checksum")
+
+
+def _columns(files: Sequence[AvroFile], options: Avro) -> tuple[Column, ...]:
+    schema = read_schema(options.schema_file)
+    check_layouts(files, schema, options)
+    for file in files:
+        _check_units(file, [wanted.name for wanted in schema] or file.names)
+    if schema:
+        return tuple(Column(wanted.name, wanted.kind, bool(wanted.is_list)) for wanted in schema)
+    first = files[0]
+    columns = tuple(_column(first, name, options) for name in first.names)
+    for file in files[1:]:
+        for column in columns:
+            if (other := _column(file, column.name, options)) != column:
+                raise DataError(
+                    f"{file.path}: column {column.name!r} is {other.holds}, expected "
+                    f"{column.holds} as {first.path} has it; give a schema, or ingest them apart"
+                )
+    return columns
+
+
+def _check_units(file: AvroFile, names: Sequence[str]) -> None:
+    for name in names:
+        units = sorted(_number_units(file.types.get(name)))
+        if len(units) > 1:
+            raise DataError(
+                f"{file.path}: column {name!r} is a union of {' and '.join(units)}, which count "
+                "different units; write a column of each"
+            )
+
+
+def _column(file: AvroFile, name: str, options: Avro) -> Column:
+    avro_type = file.types[name]
+    feature = avro_feature(avro_type)
+    if feature is not None:
+        described = json.dumps(avro_type)
+        is_text = '"bytes"' not in described and '"fixed"' not in described
+        return Column(name, feature[0] or FeatureKind.BYTES, feature[1], is_text)
+    if options.nested == "json":
+        return Column(name, FeatureKind.BYTES, is_text=True)
+    raise DataError(
+        f"{file.path}: column {name!r} has type {json.dumps(avro_type)[:120]}, which no feature "
+        "can hold; set `nested='json'` to keep it as JSON text, or leave it out of a schema and "
+        "set `extra_columns='drop'`"
+    )
+
+
+def avro_feature(avro_type: Any) -> tuple[FeatureKind | None, bool] | None:
+    """Returns (kind, is_list) of the feature that holds an Avro type; None if no feature can.
+
+    The kind is None for Avro's null. A union is held if all its types but null are of one kind.
+    """
+    if isinstance(avro_type, list):
+        return _union(avro_type)
+    if not isinstance(avro_type, Mapping):
+        return (None, False) if avro_type == "null" else _plain(avro_type)
+    if avro_type.get("logicalType") == "decimal":
+        return FeatureKind.FLOAT, False
+    if avro_type["type"] == "array":
+        item = avro_feature(avro_type["items"])
+        return (item[0], True) if item is not None and not item[1] else None
+    if isinstance(avro_type["type"], (list, Mapping)):
+        return avro_feature(avro_type["type"])
+    return _plain(avro_type["type"])
+
+
+def _number_units(avro_type: Any) -> set[str]:
+    """Returns the units of a type's numbers: `date`, `timestamp`, ..., `number` for plain ones."""
+    if isinstance(avro_type, list):
+        return {unit for branch in avro_type for unit in _number_units(branch)}
+    if not isinstance(avro_type, Mapping):
+        is_number = isinstance(avro_type, str) and _KINDS.get(avro_type) in NUMBERS
+        return {"number"} if is_number else set()
+    logical = avro_type.get("logicalType")
+    if logical == "decimal":
+        return {"number"}
+    time = _TIME.fullmatch(str(logical)) if avro_type["type"] in ("int", "long") else None
+    if time:
+        return {time[1]}
+    return _number_units(avro_type["items" if avro_type["type"] == "array" else "type"])
+
+
+def _plain(name: str) -> tuple[FeatureKind, bool] | None:
+    return (_KINDS[name], False) if name in _KINDS else None
+
+
+def _union(branches: list[Any]) -> tuple[FeatureKind | None, bool] | None:
+    features = [avro_feature(branch) for branch in branches]
+    found = {feature for feature in features if feature != (None, False)}
+    if None in found or len(found) > 2:
+        return None
+    numbers = {(FeatureKind.INT, False), (FeatureKind.FLOAT, False)}
+    if len(found) == 2:
+        return (FeatureKind.FLOAT, False) if found == numbers else None
+    return next(iter(found)) if found else (None, False)

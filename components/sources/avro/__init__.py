@@ -1,1 +1,0 @@
-"""Avro files: ranges of blocks."""

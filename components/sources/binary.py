@@ -1,0 +1,58 @@
+"""Binary files as a `Source`: a file's bytes, unchanged, are a row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from penstock.components.files.content import EMPTY_ADVICE
+from penstock.components.sources.base import Column, Source
+from penstock.components.sources.options import check_whole
+from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.whole_files import (
+    FILENAME,
+    SIZE,
+    UnfitFileError,
+    WholeFileOptions,
+    open_whole_files,
+)
+from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.sharding import MIB
+
+CONTENT = Column("content", FeatureKind.BYTES)
+# A batch holds at most 2 GiB, and a worker a few copies of a file.
+MAX_FILE_MIB = 1024
+
+
+@dataclass(frozen=True)
+class Binary(WholeFileOptions):
+    """One row per file, holding its bytes.
+
+    Attributes:
+        max_mib: A larger file is rejected unread. At most 1024.
+    """
+
+    kind: str = "binary"
+    max_mib: int = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(self, "max_mib", most=MAX_FILE_MIB)
+
+
+def open_binary(inputs: Sequence[str], options: Binary, spread: Spread = here) -> Source:
+    """Lists and hashes files; rows hold `content`, `filename` and `size`."""
+    return open_whole_files(
+        "binary",
+        inputs,
+        (CONTENT, FILENAME, SIZE),
+        options,
+        spread,
+        max_bytes=options.max_mib * MIB,
+        convert=partial(_content, allow_empty=options.allow_empty),
+    )
+
+
+def _content(data: bytes, *, allow_empty: bool) -> bytes | None:
+    if not data and not allow_empty:
+        raise UnfitFileError(f"is empty (0 bytes); {EMPTY_ADVICE}")
+    return data or None

@@ -1,0 +1,335 @@
+"""Files of Arrow columns in groups of rows, as a `Source`: Parquet, Arrow IPC and ORC.
+
+A piece is a range of rows, of which only the groups that it touches are read. Columns are typed by
+the files themselves. Nested columns other than lists of plain values are rejected by name.
+"""
+
+import logging
+from abc import abstractmethod
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow_hotfix  # noqa: F401 - CVE-2023-47248: Arrow 10 runs pickled code of a file's schema
+
+from penstock.components.errors import DataError, short_error
+from penstock.components.files.content import (
+    Content,
+    file_size,
+    file_state,
+    open_data,
+    open_unchanged,
+)
+from penstock.components.files.retry import is_transient, wait_or_give_up, waits
+from penstock.components.files.sniff import not_text
+from penstock.components.sources.arrow_values import (
+    feature_type,
+    fits,
+    holds_text,
+    number_unit,
+    to_feature,
+)
+from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece
+from penstock.components.sources.batches import (
+    FIRST_BATCH_ROWS,
+    MAX_BATCH_ROWS,
+    Faults,
+    batch_without,
+    convert_columns,
+    next_batch_rows,
+)
+from penstock.components.sources.files import SNAP_SHARE, FileSource, RowStart, ScannedFile
+from penstock.components.sources.options import ColumnOptions
+from penstock.components.sources.python_values import row_json
+from penstock.components.sources.schema import check_layouts, read_schema, shown
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+_LOG = logging.getLogger(__name__)
+_SNIFFED_BYTES = 512
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ColumnarFile(ScannedFile):
+    """A file as its header or footer describes it.
+
+    Attributes:
+        schema: Names and Arrow types of its columns.
+        group_ends: One past the last row of each group of rows, ascending.
+        row_bytes: Largest mean size of a row among the groups, as encoded; its values may be far
+            larger.
+    """
+
+    schema: pa.Schema
+    group_ends: tuple[int, ...]
+    row_bytes: int = 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(self.schema.names)
+
+    def type_of(self, name: str) -> pa.DataType:
+        """Returns the Arrow type of a column."""
+        return self.schema.field(name).type
+
+    def feature(self, name: str) -> tuple[FeatureKind | None, bool]:
+        """Returns (kind, is_list) of a column; kind None if it holds only nulls.
+
+        Raises:
+            DataError: No feature can hold its type.
+        """
+        feature = feature_type(self.type_of(name))
+        if feature is None:
+            raise DataError(
+                f"{self.path}: column {name!r} has type {self.type_of(name)}, which no feature can "
+                "hold; flatten it into columns of numbers, text or lists of those, or set "
+                "`extra_columns='drop'`, which leaves it out if no schema names it"
+            )
+        return feature
+
+    def is_text(self, name: str) -> bool:
+        """Returns whether a column's values, if any, are UTF-8 text."""
+        return holds_text(self.type_of(name)) or pa.types.is_null(self.type_of(name))
+
+    def check_fits(self, column: Column, expected_by: str) -> None:
+        """Rejects, by DataError, a column of another type than `column` has."""
+        self.feature(column.name)
+        arrow_type = self.type_of(column.name)
+        if not fits(column, arrow_type):
+            raise DataError(
+                f"{self.path}: column {column.name!r} has type {arrow_type}, expected "
+                f"{column.holds} as {expected_by} has it; convert the column, or change the schema"
+            )
+
+
+FileT = TypeVar("FileT", bound=ColumnarFile)
+
+
+@dataclass
+class BatchSize:
+    """Number of rows to read in the next batch, set by the consumer of `read_groups`."""
+
+    rows: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ColumnarSource(FileSource[FileT]):
+    """Files of Arrow columns, opened, checked and typed."""
+
+    options: ColumnOptions
+
+    @abstractmethod
+    def read_groups(
+        self, file: FileT, groups: Sequence[int], names: Sequence[str], size: BatchSize
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields the columns `names` of some groups, in order, at most `size.rows` rows a batch."""
+
+    def row_start(self, file: FileT, at: int, before: RowStart | None, parts: int) -> RowStart:
+        """Returns the row itself, or the start of a group close to it."""
+        begins = (0, *file.group_ends)
+        place = bisect_left(begins, at)
+        nearest = min(begins[max(0, place - 1) : place + 1], key=lambda begin: abs(begin - at))
+        row = nearest if abs(nearest - at) <= SNAP_SHARE * self.rows / parts else at
+        return RowStart(row, row + 1)
+
+    def read_piece(self, file: FileT, piece: Piece) -> Iterator[Batch]:
+        """Yields the rows of a piece; after a temporary error reads on from there."""
+        left, rest = waits(), piece
+        while rest.start < rest.end:
+            try:
+                for batch in self._read_rows(file, rest):
+                    yield batch
+                    rest = replace(rest, start=rest.start + batch.rows_read)
+            except OSError as error:
+                wait_or_give_up(piece.file, error, left)
+
+    def _read_rows(self, file: FileT, piece: Piece) -> Iterator[Batch]:
+        ends = file.group_ends
+        groups = list(range(bisect_right(ends, piece.start), bisect_left(ends, piece.end) + 1))
+        row = ends[groups[0] - 1] if groups[0] else 0
+        most = min(MAX_BATCH_ROWS, max(1, MAX_BATCH_BYTES // file.row_bytes))
+        # Encoded sizes are far below those of the values for text that repeats.
+        size = BatchSize(min(FIRST_BATCH_ROWS, most))
+        names = [column.name for column in self.columns if column.name in file.names]
+        with open_unchanged(piece.file, file.content):
+            batches = self.read_groups(file, groups, names, size)
+            for batch in _faults_named(batches, file.path, piece):
+                begin = max(0, piece.start - row)
+                part = batch.slice(begin, max(0, piece.end - row - begin))
+                row_bytes = batch.nbytes // max(1, batch.num_rows)
+                step = _rows_at_once(part)
+                for at in range(0, part.num_rows, step):
+                    some = part.slice(at, step)
+                    converted = as_features(
+                        some, self.columns, self.options.non_finite, piece.file, row + begin + at
+                    )
+                    row_bytes = max(row_bytes, converted.table.nbytes // some.num_rows)
+                    yield converted
+                row += batch.num_rows
+                size.rows = next_batch_rows(size.rows, row_bytes, most)
+        if row < piece.end:
+            raise DataError(
+                f"{piece.file}: rows end at {row}, the footer says {piece.end}; copy it again"
+            )
+
+
+def as_features(
+    batch: pa.RecordBatch, columns: Sequence[Column], non_finite: str, place: str, first_row: int
+) -> Batch:
+    """Converts rows to features; `first_row` is the number of rows of `place` before them."""
+
+    def convert(column: Column) -> tuple[pa.Array, Faults]:
+        at = batch.schema.get_field_index(column.name)
+        if at < 0:
+            return pa.nulls(batch.num_rows, column.arrow_type), {}
+        return to_feature(batch.column(at), column, non_finite)
+
+    table, faults = convert_columns(columns, convert)
+    return batch_without(faults, table, place, first_row + 1, partial(_row_json, batch))
+
+
+def _rows_at_once(batch: pa.RecordBatch) -> int:
+    """Returns the rows to convert at once, by the longest text of the batch's dictionaries."""
+    longest = 1
+    for array in batch.columns:
+        if pa.types.is_dictionary(array.type):
+            longest = max(longest, pc.max(pc.binary_length(array.dictionary)).as_py() or 1)
+    return max(1, MAX_BATCH_BYTES // longest)
+
+
+def _faults_named(
+    batches: Iterator[pa.RecordBatch], path: str, piece: Piece
+) -> Iterator[pa.RecordBatch]:
+    """Yields the batches; a `DataError` names file and rows that cannot be decoded."""
+    try:
+        yield from batches
+    except (pa.ArrowException, OSError) as error:
+        if is_transient(error):
+            raise
+        raise DataError(
+            f"{path}: damaged within rows {piece.start + 1} to {piece.end} "
+            f"({short_error(error)}); copy or write it again"
+        ) from error
+
+
+def _row_json(batch: pa.RecordBatch, row: int) -> bytes:
+    return row_json(
+        {
+            name: _python_value(array.slice(row, 1))
+            for name, array in zip(batch.schema.names, batch.columns, strict=True)
+        }
+    )
+
+
+def _python_value(one: pa.Array) -> object:
+    """Returns the only value of an array; as text if Python has none such (the year 36812)."""
+    try:
+        return one[0].as_py()
+    except (OverflowError, ValueError):
+        return " ".join(str(one).split())
+
+
+@contextmanager
+def opening(path: str, what: str) -> Iterator[None]:
+    """Turns Arrow's errors in the block into a `DataError` that names the file."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "extension" not in str(error):
+            raise
+        raise DataError(
+            f"{path}: a column has a pickled Python extension type, which could run any code and "
+            "is not read (CVE-2023-47248); write the column with a plain type"
+        ) from error
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: damaged {what} ({short_error(error)})") from error
+
+
+def read_content(path: str, magics: tuple[bytes, ...], what: str) -> tuple[Content, bytes]:
+    """Returns size and state of a file that must begin with one of `magics`, and its first bytes.
+
+    Raises:
+        DataError: It does not; says what it looks like.
+    """
+    with open_data(path) as stream:
+        size, state = file_size(stream), file_state(stream)
+        head = stream.read(_SNIFFED_BYTES)
+    if not head.startswith(magics):
+        problem = (not_text(head) or f"is not {what}") if head else "is empty (0 bytes)"
+        raise DataError(f"{path}: {problem}; expected {what}")
+    return Content(b"", size, state), head
+
+
+def slices(batch: pa.RecordBatch, size: BatchSize) -> Iterator[pa.RecordBatch]:
+    """Yields a batch in parts of `size.rows` rows."""
+    at = 0
+    while at < batch.num_rows:
+        some = batch.slice(at, size.rows)
+        yield some
+        at += some.num_rows
+
+
+def check_duplicates(path: str, schema: pa.Schema) -> None:
+    """Rejects, by DataError, a file with two columns of one name."""
+    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        raise DataError(f"{path}: duplicate column {shown(twice)}; names must differ, rename one")
+
+
+def type_columns(files: Sequence[ColumnarFile], options: ColumnOptions) -> tuple[Column, ...]:
+    """Returns the columns of the schema, or else of the first file; all files must have them.
+
+    A kind or list that neither says is taken from the first file that has values. A column is text
+    only if it is in all files.
+    """
+    schema = read_schema(options.schema_file)
+    check_layouts(files, schema, options)
+    columns = []
+    wanted = {one.name: one for one in schema}
+    for name in wanted or _kept(files, options):
+        having = [file for file in files if name in file.names]
+        typed = next((f for f in having if f.feature(name)[0] is not None), (having or files)[0])
+        kind, is_list = typed.feature(name) if having else (None, False)
+        expected_by = typed.path
+        if name in wanted:
+            kind, expected_by = wanted[name].kind, f"the schema {options.schema_file}"
+            is_list = is_list if wanted[name].is_list is None else bool(wanted[name].is_list)
+        is_text = all(file.is_text(name) for file in having)
+        column = Column(name, kind or FeatureKind.BYTES, is_list, is_text)
+        for file in having:
+            file.check_fits(column, expected_by)
+        _check_units(name, having)
+        columns.append(column)
+    return tuple(columns)
+
+
+def _kept(files: Sequence[ColumnarFile], options: ColumnOptions) -> list[str]:
+    names = list(files[0].names)
+    if options.extra_columns == "reject":
+        return names
+    held = [name for name in names if all(feature_type(file.type_of(name)) for file in files)]
+    if 0 < len(held) < len(names):
+        left_out = shown([name for name in names if name not in held])
+        _LOG.warning("%s: left out %s, which no feature can hold", files[0].path, left_out)
+    return held or names
+
+
+def _check_units(name: str, files: Sequence[ColumnarFile]) -> None:
+    """Rejects, by DataError, files in which the numbers of a column have different units."""
+    first: dict[str, ColumnarFile] = {}
+    for file in files:
+        unit = number_unit(file.type_of(name))
+        if unit is not None:
+            first.setdefault(unit, file)
+    if len(first) > 1:
+        (unit, file), (other, other_file), *_ = first.items()
+        raise DataError(
+            f"{other_file.path}: column {name!r} holds {other}s, in {file.path} {unit}s, which "
+            "are counted in different units; write them alike, or ingest the files apart"
+        )

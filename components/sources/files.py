@@ -1,0 +1,235 @@
+"""Files as a `Source`: the one base of all kinds that read files.
+
+A new kind of file is one module. It scans each file to a `ScannedFile` (or a subclass that keeps
+more), returns `FileSource.of(...)` from its `open_<kind>`, and implements `read_piece`.
+"""
+
+import os
+from abc import abstractmethod
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from penstock.components.errors import DataError
+from penstock.components.files.cells import ByteRange, CellStream, byte_ranges
+from penstock.components.files.content import (
+    EMPTY_ADVICE,
+    Content,
+    fingerprint,
+    look,
+    open_data,
+    scanned_content,
+)
+from penstock.components.files.listing import Listing
+from penstock.components.sources.base import Batch, Piece, Source
+from penstock.components.sources.spread import Spread
+
+# A cut may move by this share of a part to a place that costs nothing: elsewhere a row must be
+# searched for, or two workers decompress a row group that they share.
+SNAP_SHARE = 0.25
+# Reading and hashing release Python's lock, and files outside the page cache are waited for.
+_THREADS = 8
+_FILES_AT_ONCE = 64
+
+T = TypeVar("T")
+
+
+class RowStart(NamedTuple):
+    """A place in a file at which a row begins, or the end of the file.
+
+    Attributes:
+        position: Byte (text) or row (all other kinds) at which a `Piece` may start.
+        row: Number of the row within the file, from 1.
+        line: Its physical line, from 1; 0 if the file has no lines.
+    """
+
+    position: int
+    row: int
+    line: int = 0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ScannedFile:
+    """A file after its scan.
+
+    Attributes:
+        path: Path of the file.
+        content: Its size, digest and state.
+        rows: Number of its rows, blank ones included.
+    """
+
+    path: str
+    content: Content
+    rows: int
+
+    @property
+    def units(self) -> int:
+        """Amount to read: rows, or bytes for text."""
+        return self.rows
+
+    def for_reading(self: "FileT", start: int, end: int) -> "FileT":
+        """Returns the file with only what reading from `start` to `end` takes."""
+        del start, end
+        return self
+
+
+FileT = TypeVar("FileT", bound=ScannedFile)
+SourceT = TypeVar("SourceT", bound="FileSource[Any]")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FileSource(Source, Generic[FileT]):
+    """Scanned and typed files of one kind.
+
+    Attributes:
+        options: Options of the kind.
+        scanned: The files that have rows, by path.
+    """
+
+    options: Any
+    scanned: dict[str, FileT]
+
+    @classmethod
+    def of(
+        cls: type[SourceT], kind: str, files: Sequence[FileT], listing: Listing, **fields: Any
+    ) -> SourceT:
+        """Returns the source of a listing's scanned files; `fields` are its other attributes."""
+        return cls(
+            kind=kind,
+            fingerprint=fingerprint(kind, [(file.path, file.content.sha256) for file in files]),
+            rows=sum(file.rows for file in files),
+            files=listing.files,
+            input_bytes=sum(file.content.size for file in files),
+            ignored=listing.ignored,
+            scanned={file.path: file for file in files if file.rows},
+            **fields,
+        )
+
+    def row_start(self, file: FileT, at: int, before: RowStart | None, parts: int) -> RowStart:
+        """Returns a place near unit `at` of a file where a row begins; see `cut_files`."""
+        del file, before, parts
+        return RowStart(at, at + 1)
+
+    @abstractmethod
+    def read_piece(self, file: FileT, piece: Piece) -> Iterator[Batch]:
+        """Yields the rows of a piece of `file`."""
+
+    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
+        """Returns `parts` runs of pieces of about equal size, in order."""
+        return cut_files(
+            list(self.scanned.values()),
+            parts,
+            lambda file, at, before: self.row_start(file, at, before, parts),
+        )
+
+    def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
+        """Returns the source with the files of `pieces` only, and the pieces."""
+        source, pieces = super().part(pieces)
+        scanned = {
+            piece.file: self.scanned[piece.file].for_reading(piece.start, piece.end)
+            for piece in pieces
+        }
+        return replace(source, scanned=scanned), pieces  # type: ignore[call-arg]
+
+    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
+        """Yields the rows of the pieces, in order."""
+        for piece in pieces:
+            yield from self.read_piece(self.scanned[piece.file], piece)
+
+
+class _Cuttable(Protocol):
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def units(self) -> int: ...
+
+
+CutT = TypeVar("CutT", bound=_Cuttable)
+
+
+def cut_files(
+    files: Sequence[CutT],
+    parts: int,
+    row_start: Callable[[CutT, int, RowStart | None], RowStart],
+) -> list[tuple[Piece, ...]]:
+    """Cuts files, in order, into contiguous runs of pieces of about equal size.
+
+    Args:
+        files: The files, each with a `path` and a number of `units` to read.
+        parts: Number of runs, at least 1; some are empty if there are fewer rows.
+        row_start: Returns a place where a row begins near a number of units from the first: the
+            first row for 0, the end of the file for all units, ascending in between. Its third
+            argument is its previous result in the file, from which a search may go on.
+    """
+    total = sum(file.units for file in files)
+    bounds = [part * total // parts for part in range(parts + 1)]
+    runs: list[list[Piece]] = [[] for _ in range(parts)]
+    before = 0
+    for file in files:
+        after = before + file.units
+        part = bisect_right(bounds, before) - 1
+        inner = bounds[part + 1 : bisect_left(bounds, after)]
+        starts: list[RowStart] = []
+        for place in (before, *inner, after):
+            starts.append(row_start(file, place - before, starts[-1] if starts else None))
+        for at, (start, end) in enumerate(pairwise(starts)):
+            if start.position < end.position:
+                piece = Piece(file.path, start.position, end.position, start.row, start.line)
+                runs[part + at].append(piece)
+        before = after
+    return [tuple(run) for run in runs]
+
+
+def map_files(scan: Callable[[str], T], paths: Sequence[str]) -> list[T]:
+    """Calls `scan` for each path in a few threads; returns the results in order."""
+    chunks = [paths[at : at + _FILES_AT_ONCE] for at in range(0, len(paths), _FILES_AT_ONCE)]
+    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+        done = pool.map(lambda chunk: [scan(path) for path in chunk], chunks)
+        return [file for chunk in done for file in chunk]
+
+
+def spread_files(scan: Callable[[str], T], paths: Sequence[str], spread: Spread) -> list[T]:
+    """Calls `scan` (picklable) for each path, a task each; returns the results in order."""
+    return spread(scan, paths, sum(look(path)[0] for path in paths))
+
+
+@dataclass(frozen=True)
+class _InspectPart(Generic[FileT]):
+    """Task: hashes a part of a file; the task of the first part also inspects the file."""
+
+    inspect: Callable[[str], FileT]
+
+    def __call__(self, part: ByteRange) -> tuple[FileT | None, tuple[bytes, ...]]:
+        file = None if part.start else self.inspect(part.path)
+        with open_data(part.path) as stream:
+            stream.seek(part.start)
+            return file, CellStream(stream, part.start, part.end).digests()
+
+
+def inspect_files(
+    inspect: Callable[[str], FileT], paths: Sequence[str], spread: Spread
+) -> list[FileT]:
+    """Inspects files whose header or footer describes them, and hashes them in parallel parts.
+
+    `inspect` is picklable; the `content` of the files that it returns is replaced.
+    """
+    looks = {path: look(path) for path in paths}
+    parts = [part for path, (size, _) in looks.items() for part in byte_ranges(path, size)]
+    results = spread(_InspectPart(inspect), parts, sum(size for size, _ in looks.values()))
+    files = []
+    for path, of_file in groupby(zip(parts, results, strict=True), key=lambda one: one[0].path):
+        (file, *_), digests = zip(*(result for _, result in of_file), strict=True)
+        content = scanned_content(path, looks[path], [one for some in digests for one in some])
+        files.append(replace(file, content=content))
+    return files
+
+
+def require_rows(files: Sequence[ScannedFile], *, allow_empty: bool, what: str = "rows") -> None:
+    """Rejects, by DataError, a file without rows."""
+    for file in files:
+        if not file.rows and not allow_empty:
+            raise DataError(f"{file.path}: has no {what}; {EMPTY_ADVICE}")

@@ -1,0 +1,263 @@
+"""A label file (CSV, JSON or MATLAB) to typed columns: image, class as number and as text, others.
+
+docs/images.md has the table of the forms and of the column names that are recognised.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.files.content import open_data
+from penstock.components.sources.base import Column
+from penstock.components.sources.csv.source import open_csv
+from penstock.components.sources.images.matlab import is_matlab, read_matlab
+from penstock.components.sources.images.options import Images
+from penstock.components.sources.jsonl import JsonLines, check_keys, no_duplicates
+from penstock.components.sources.options import Csv
+from penstock.components.sources.python_values import RowConverter, ValueSample
+from penstock.components.sources.schema import shown
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+_FILE = ("fname", "relative_im_path", "file_name", "filename", "file", "path", "image", "id")
+_LABEL = ("class", "label", "class_id", "label_id", "target")
+_TEXT = ("class_name", "label_name", "text", "name", "category")
+_CLASS_NAMES = ("class_names", "classes", "categories")
+_HEAD_BYTES = 1024
+Branch = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """The rows of a label file.
+
+    Attributes:
+        path: Path of the file.
+        origin: Part of it that was taken, for a report.
+        columns: Names and kinds of the columns.
+        rows: Their values, in the same order and of their `arrow_type`.
+        class_names: Names of all classes that the file has besides its rows, if any.
+        first_class: Number of the first of `class_names`: 1 as MATLAB counts, or 0.
+    """
+
+    path: str
+    origin: str
+    columns: tuple[Column, ...]
+    rows: pa.RecordBatch
+    class_names: tuple[str, ...] | None = None
+    first_class: int = 0
+
+    def values(self, name: str) -> list:
+        """Returns the values of a column as Python objects."""
+        return self.rows.column(self.rows.schema.get_field_index(name)).to_pylist()
+
+
+@dataclass(frozen=True)
+class LabelColumns:
+    """Names of a label file's columns: image, class as number, class as text, and all others."""
+
+    file: str
+    label: str | None
+    text: str | None
+    others: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = [f"file from {self.file!r}"]
+        parts += [f"class from {self.label!r}"] if self.label else []
+        parts += [f"text from {self.text!r}"] if self.text else []
+        parts += [f"besides {shown(self.others)}"] if self.others else []
+        return ", ".join(parts)
+
+
+def read_labels(path: str, options: Images) -> LabelTable:
+    """Reads a label file whole; one of a million images takes some hundred MiB.
+
+    Raises:
+        DataError: It cannot be read, or has no rows that name files.
+    """
+    with open_data(path) as stream:
+        head = stream.read(_HEAD_BYTES)
+    if not head:
+        raise DataError(f"{path}: is empty (0 bytes), expected labels")
+    if is_matlab(head):
+        return _from_tree(read_matlab(path, head), path, options, first_class=1)
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        return _from_tree(_read_json(path), path, options, first_class=0)
+    return _read_csv(path)
+
+
+def read_class_names(path: str) -> tuple[str, ...]:
+    """Returns the names of all classes, from lines of text, a JSON list or a MATLAB file.
+
+    Raises:
+        DataError: There are none, or two are equal; names the file.
+    """
+    with open_data(path) as stream:
+        data = stream.read()
+    if is_matlab(data[:_HEAD_BYTES]):
+        names = _class_names(read_matlab(path, data[:_HEAD_BYTES]))
+    elif data.lstrip()[:1] in (b"{", b"["):
+        names = _class_names(_read_json(path))
+    else:
+        lines = data.decode("utf-8-sig", "surrogateescape").splitlines()
+        names = tuple(line.strip() for line in lines if line.strip())
+    if not names:
+        raise DataError(f"{path}: no names of classes; expected a list of them, or a name a line")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{path}: names class {twice!r} twice")
+    return names
+
+
+def _read_csv(path: str) -> LabelTable:
+    source = open_csv([path], Csv())
+    batches = []
+    for pieces in source.cut(1):
+        for batch in source.read(pieces):
+            if batch.rejected:
+                raise DataError(str(batch.rejected[0]))
+            batches.append(batch.table)
+    table = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return LabelTable(path, "its rows", source.columns, table[0])
+
+
+def _read_json(path: str) -> object:
+    with open_data(path) as stream:
+        try:
+            return json.loads(stream.read(), object_pairs_hook=_checked)
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise DataError(f"{path}: not JSON ({error})") from error
+        except ValueError as error:
+            raise DataError(f"{path}: {error}; expected text, once") from error
+
+
+def _checked(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    check_keys(key for key, _ in pairs)
+    return no_duplicates(pairs)
+
+
+def _from_tree(tree: object, path: str, options: Images, *, first_class: int) -> LabelTable:
+    """Finds the rows among nested values: the only value with rows that name a file each."""
+    values = {"its rows": tree, **(tree if isinstance(tree, Mapping) else {})}
+    found = {name: rows for name, value in values.items() if (rows := _rows(value, options))}
+    if not found and (rows := _rows_by_name(tree)):
+        found = {"its names": rows}
+    if options.labels_variable is not None:
+        found = {name: rows for name, rows in found.items() if name == options.labels_variable}
+    if len(found) != 1:
+        keys = ", ".join(map(repr, list(tree)[:8])) if isinstance(tree, Mapping) else type(tree)
+        has = f"{', '.join(found)} do" if found else f"it has {keys or 'none'}"
+        which = "only one of its values" if found else "one of its values"
+        raise DataError(
+            f"{path}: expected {which} to hold rows with a file each, but {has}; "
+            "name it with `labels_variable`, its column with `file_column`"
+        )
+    name, rows = next(iter(found.items()))
+    columns, table = type_rows(rows, path)
+    return LabelTable(path, name, columns, table, _class_names(tree), first_class)
+
+
+def _rows(value: object, options: Images) -> list[Branch]:
+    """Returns the rows of a list of mappings, or of a mapping of lists of equal length."""
+    if isinstance(value, Mapping):
+        file = find_file_column(value, options.file_column)
+        files = value.get(file) if file else None
+        if isinstance(files, str):
+            return [value]  # A MATLAB struct array of one is a struct.
+        if not isinstance(files, list):
+            return []
+        # Class names and the like, of other lengths, are not columns.
+        columns = {k: v for k, v in value.items() if isinstance(v, list) and len(v) == len(files)}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    rows = value if isinstance(value, list) else []
+    is_table = rows and all(isinstance(row, Mapping) for row in rows)
+    return rows if is_table and find_file_column(rows[0], options.file_column) else []
+
+
+def _rows_by_name(tree: object) -> list[Branch]:
+    """Returns the rows of a mapping from files to classes, or to mappings."""
+    values = tree.values() if isinstance(tree, Mapping) else ()
+    if not isinstance(tree, Mapping) or not values:
+        return []
+    if all(isinstance(value, (str, int)) for value in values):
+        return [{"file": name, "class": value} for name, value in tree.items()]
+    if all(isinstance(value, Mapping) for value in values):
+        return [{"file": name, **value} for name, value in tree.items()]
+    return []
+
+
+def _class_names(tree: object) -> tuple[str, ...] | None:
+    lists = [tree.get(name) for name in _CLASS_NAMES] if isinstance(tree, Mapping) else [tree]
+    for names in lists:
+        if isinstance(names, list) and names and all(isinstance(one, str) for one in names):
+            return tuple(names)
+    return None
+
+
+def type_rows(rows: Sequence[Branch], path: str) -> tuple[tuple[Column, ...], pa.RecordBatch]:
+    """Returns rows of Python values as typed columns.
+
+    Raises:
+        DataError: A value does not fit its column; names the row and the column.
+    """
+    sample = ValueSample()
+    for row in rows:
+        sample.add(row, path)
+    columns = sample.columns("reject")
+    table, faults = RowConverter(columns, JsonLines()).convert(rows)
+    if faults:
+        row_at = min(faults)
+        column, reason = faults[row_at]
+        raise DataError(f"{path}: row {row_at + 1}, column {column!r}: {reason}")
+    return columns, table
+
+
+def find_file_column(names: Collection[str], wanted: str | None) -> str | None:
+    """Returns the column that names the image, if there is one."""
+    if wanted is not None:
+        return wanted if wanted in names else None
+    return _first_of(_FILE, names)
+
+
+def find_columns(table: LabelTable, options: Images) -> LabelColumns:
+    """Returns the roles of the columns; a class column of text is the class as text.
+
+    Raises:
+        DataError: No column names images, or none holds classes.
+        UsageError: A column named by an option does not exist.
+    """
+    kinds = {column.name: column.kind for column in table.columns if not column.is_list}
+    for option in ("file_column", "label_column", "text_column"):
+        wanted = getattr(options, option)
+        if wanted is not None and wanted not in kinds:
+            raise UsageError(f"{option} {wanted!r}: {table.path} has {shown(list(kinds))}")
+    file = find_file_column(kinds, options.file_column)
+    if file is None:
+        raise DataError(
+            f"{table.path}: no column names the images; it has {shown(list(kinds))}; "
+            "say which does with `file_column`"
+        )
+    rest = [name for name in kinds if name != file]
+    label = options.label_column or _first_of(_LABEL, rest)
+    text = options.text_column or _first_of(_TEXT, [name for name in rest if name != label])
+    if label is not None and kinds[label] is FeatureKind.BYTES:
+        label, text = None, text if options.text_column else label
+    if text is not None and kinds[text] is not FeatureKind.BYTES and not options.text_column:
+        text = None
+    if label is None and text is None:
+        raise DataError(
+            f"{table.path}: no column of classes; it has {shown(list(kinds))}; "
+            "say which it is with `label_column` or `text_column`"
+        )
+    if label is not None and kinds[label] is not FeatureKind.INT:
+        raise DataError(f"{table.path}: column {label!r} has classes that are no whole numbers")
+    taken = {file, label, text}
+    others = tuple(column.name for column in table.columns if column.name not in taken)
+    return LabelColumns(file, label, text, others)
+
+
+def _first_of(usual: Collection[str], names: Collection[str]) -> str | None:
+    by_lower = {name.lower().strip(): name for name in reversed(list(names))}
+    return next((by_lower[one] for one in usual if one in by_lower), None)

@@ -1,0 +1,202 @@
+"""JSON Lines as a `Source`: byte ranges cut at line ends, one JSON object a line."""
+
+import codecs
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from penstock.components.errors import DataError
+from penstock.components.files.content import EMPTY_ADVICE
+from penstock.components.files.listing import list_files
+from penstock.components.files.sniff import not_text
+from penstock.components.sources.base import Batch, Column, RejectedRow
+from penstock.components.sources.batches import MAX_BATCH_ROWS, rows_without
+from penstock.components.sources.files import map_files
+from penstock.components.sources.options import RowFileOptions
+from penstock.components.sources.python_values import Row, RowConverter, ValueSample
+from penstock.components.sources.schema import read_schema
+from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.text.blocks import RowBlock, RowPlace
+from penstock.components.sources.text.lines import LineSplitter, line_header
+from penstock.components.sources.text.scan import MIN_SAMPLED_ROWS, Header, Sampler, scan_files
+from penstock.components.sources.text.source import TextSource
+from penstock.components.sources.tokens import beyond_float32
+from penstock.components.tfrecord.sharding import MIB
+
+_LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
+# More digits before a point are beyond float64, too. Each is one search: both in one cost 2 us.
+_MOST_DIGITS = 308
+_MANY_DIGITS = re.compile(rb"\d{309}")
+_SHOWN_CHARACTERS = 80
+
+
+@dataclass(frozen=True)
+class JsonLines(RowFileOptions):
+    """One JSON object a line.
+
+    Attributes:
+        sample_rows: Rows from the beginnings of the files from which columns are inferred.
+        max_row_bytes: Longest line; bounds the memory of a row.
+    """
+
+    kind: str = "jsonl"
+    sample_rows: int = 10_000
+    max_row_bytes: int = 64 * MIB
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JsonLinesSource(TextSource):
+    """Files of JSON Lines, scanned and typed; rows are parsed when they are read."""
+
+    options: JsonLines
+
+    @property
+    def splitter(self) -> LineSplitter:
+        """Splitter of the rows to read."""
+        return LineSplitter(self.options.max_row_bytes)
+
+    def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
+        """Yields the rows of a block as batches."""
+        converter = RowConverter(self.columns, self.options)
+        lines = block.data.removesuffix(b"\n").split(b"\n")
+        for at in range(0, len(lines), MAX_BATCH_ROWS):
+            some = lines[at : at + MAX_BATCH_ROWS]
+            yield _batch(some, place.file, place.line + at, converter)
+
+
+def _batch(lines: Sequence[bytes], path: str, first_line: int, converter: RowConverter) -> Batch:
+    rows: list[Row] = []
+    numbers: list[int] = []
+    unread: list[RejectedRow] = []
+    for number, line in enumerate(lines, first_line):
+        if not line.strip():
+            continue
+        try:
+            rows.append(parse_line(line))
+            numbers.append(number)
+        except ValueError as error:
+            unread.append(_rejected(path, number, None, str(error), line))
+    table, faults = converter.convert(rows)
+    rejected = unread + [
+        _rejected(path, numbers[at], *fault, lines[numbers[at] - first_line])
+        for at, fault in faults.items()
+    ]
+    rejected.sort(key=lambda row: row.line)
+    blank = len(lines) - len(rows) - len(unread)
+    return Batch(rows_without(faults, table), rejected, blank)
+
+
+def _rejected(path: str, line: int, column: str | None, reason: str, raw: bytes) -> RejectedRow:
+    return RejectedRow(path, line, line, column, reason, raw.rstrip(b"\r\n"))
+
+
+def open_json_lines(
+    inputs: Sequence[str], options: JsonLines, spread: Spread = here
+) -> JsonLinesSource:
+    """Checks, scans and types JSON Lines; DataError names a file or column that cannot be read."""
+    listing = list_files(inputs, "jsonl")
+    headers = map_files(lambda path: line_header(path, check_head), listing.files)
+    sampler = None if options.schema_file else _Sampler(len(headers), options.sample_rows)
+    splitter = LineSplitter(options.max_row_bytes)
+    scanned, rejected, sample = scan_files(headers, splitter, sampler, spread)
+    for row in rejected:
+        raise DataError(str(row))
+    for file in scanned:
+        if not file.has_data and not options.allow_empty:
+            raise DataError(f"{file.path}: has no rows; {EMPTY_ADVICE}")
+    schema = read_schema(options.schema_file)
+    columns = tuple(Column(c.name, c.kind, bool(c.is_list), is_text=True) for c in schema)
+    if sample:
+        columns = sample.columns(options.nested)
+    if not columns:
+        raise DataError(
+            f"{listing.files[0]}: no row could be read as a JSON object, so there are no columns; "
+            "expected one object a line"
+        )
+    return JsonLinesSource.of("jsonl", scanned, listing, columns=columns, options=options)
+
+
+class _Sampler(Sampler[ValueSample]):
+    def wanted(self, header: Header, cell: int) -> int:
+        # Few in later cells, as parsing a line costs as much as reading it.
+        return MIN_SAMPLED_ROWS if cell else super().wanted(header, cell)
+
+    def new_sample(self) -> ValueSample:
+        return ValueSample()
+
+    def add(self, block: RowBlock, header: Header, sample: ValueSample) -> None:
+        for line in block.data.split(b"\n"):
+            if line.strip():
+                try:
+                    sample.add(parse_line(line), header.path)
+                except ValueError:
+                    continue  # Rejected with its line number when it is read.
+
+
+def parse_line(line: bytes) -> dict[str, object]:
+    """Parses the object on one line; ValueError if it is not JSON or has a key twice."""
+    try:
+        row = json.loads(line, parse_float=_finite if _may_be_large(line) else None)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start + 1} of the line is not UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}") from error
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(row, dict):
+        raise ValueError(
+            f"expected an object ({{...}}), got {line[:40].decode(errors='replace')!r}"
+        )
+    # Only the hook sees a duplicate key, and it costs as much as the parsing. Each key has a
+    # colon, so few colons prove that there is none.
+    if line.count(b":") > len(row):
+        json.loads(line, object_pairs_hook=no_duplicates)
+    if b"\\u" in line or b"\xed" in line:  # Otherwise no text has a surrogate.
+        check_keys(row)
+    return row
+
+
+def _may_be_large(line: bytes) -> bool:
+    """Returns whether a number may be parsed as infinity, which only a costly hook finds."""
+    if _LARGE_EXPONENT.search(line):
+        return True
+    return len(line) > _MOST_DIGITS and _MANY_DIGITS.search(line) is not None
+
+
+def check_keys(row: Iterable[str]) -> None:
+    """Rejects, by ValueError, keys that are not Unicode text, which cannot be column names."""
+    for key in row:
+        try:
+            key.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"key {key!r} is not Unicode text (a lone surrogate)") from error
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(beyond_float32(text[:_SHOWN_CHARACTERS]))
+    return number
+
+
+def no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Makes a JSON object, as a hook of `json.loads`; ValueError for a duplicate key."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        twice = next(name for name, times in Counter(n for n, _ in pairs).items() if times > 1)
+        raise ValueError(f"key {twice!r} stands twice")
+    return row
+
+
+def check_head(head: bytes) -> str | None:
+    """Returns the fault in the first bytes of a file of JSON Lines, if any."""
+    start = head.removeprefix(codecs.BOM_UTF8).lstrip()
+    if start.startswith(b"["):
+        return (
+            "begins with '[', which is one JSON array; expected one object a line, as "
+            "`jq -c '.[]'` writes it"
+        )
+    return None if start.startswith(b"{") else not_text(head)

@@ -1,1 +1,0 @@
-"""Files of lines: JSON Lines and plain text."""

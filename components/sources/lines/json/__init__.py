@@ -1,1 +1,0 @@
-"""JSON Lines: one JSON object a line."""

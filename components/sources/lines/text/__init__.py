@@ -1,1 +1,0 @@
-"""Plain text: one row a line."""

@@ -1,1 +1,0 @@
-"""Parquet files: ranges of rows."""

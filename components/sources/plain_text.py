@@ -1,0 +1,272 @@
+"""Text as a `Source`: a row is a line, read in byte ranges, or a whole document."""
+
+import codecs
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.files.content import EMPTY_ADVICE, open_data
+from penstock.components.files.listing import Listing
+from penstock.components.files.sniff import not_plain_text
+from penstock.components.sources.base import Batch, Column, RejectedRow, Source
+from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
+from penstock.components.sources.files import map_files
+from penstock.components.sources.options import check_fields
+from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.text.blocks import RowBlock, RowPlace
+from penstock.components.sources.text.lines import LineSplitter, line_header, too_long
+from penstock.components.sources.text.scan import TextFile, scan_files
+from penstock.components.sources.text.source import TextSource
+from penstock.components.sources.tree import STRAY, find_tree
+from penstock.components.sources.whole_files import (
+    FILENAME,
+    UnfitFileError,
+    WholeFileOptions,
+    name_columns,
+    open_whole_files,
+)
+from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.sharding import MIB
+
+TEXT = Column("text", FeatureKind.BYTES, is_text=True)
+LINE = Column("line", FeatureKind.INT)
+UNITS = ("line", "document")
+_SNIFFED_BYTES = 512
+# Escapes of unicode_escape, raw_unicode_escape, idna, utf_7, hz and iso2022, then all of ASCII: an
+# encoding that decodes them to other characters may make line ends of them.
+_ASCII_PROBES = (
+    rb"a\n", rb"\u000a", b"xn--nxasmq6b", b"+AAo-", b"~{0l~}", b"\x1b$B0l\x1b(B", bytes(range(128)),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Text(WholeFileOptions):
+    """Text, a row a line or a row a file.
+
+    Attributes:
+        unit: Content of a row: a `line`, or a `document`, which is a whole file.
+        encoding: Python's name of the files' encoding, in which ASCII is ASCII. A line or document
+            that is not valid in it is rejected. Rows hold UTF-8.
+        skip_blank: Whether to skip (and count) lines of white space.
+        max_row_bytes: A longer line or document is rejected; bounds the memory of a row.
+        allow_empty: Whether to skip a file without text instead of stopping; a document then
+            counts as blank.
+        folder_label: Documents: add the feature `label`, the folder right below the input that a
+            file is in.
+        shuffle_seed: Documents: seed of their order in the shards.
+    """
+
+    kind: str = "text"
+    unit: str = "line"
+    encoding: str = "utf-8"
+    skip_blank: bool = True
+    max_row_bytes: int = 64 * MIB
+
+    def __post_init__(self) -> None:
+        check_fields(self, unit=UNITS)
+        object.__setattr__(self, "encoding", _normal_encoding(self.encoding))
+        if self.unit == "line" and self.folder_label:
+            raise UsageError("`folder_label` is about documents; set `unit='document'`")
+        if self.unit == "document" and not self.skip_blank:
+            raise UsageError("`skip_blank` is about lines; of documents `allow_empty` decides")
+
+
+def _normal_encoding(name: str) -> str:
+    try:
+        usual = codecs.lookup(name).name
+        is_fit = all(probe.decode(usual) == probe.decode("ascii") for probe in _ASCII_PROBES)
+    except UnicodeError:
+        is_fit = False
+    except (LookupError, TypeError):
+        raise UsageError(
+            f"`encoding` must be one that Python knows, as utf-8 or cp1252, got {name!r}"
+        ) from None
+    if not is_fit:
+        raise UsageError(
+            f"`encoding` must be one in which ASCII is ASCII, as utf-8 or cp1252, got {name!r}; "
+            "convert the files: iconv -t UTF-8"
+        )
+    return "utf-8" if usual == "utf-8-sig" else usual
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LineSource(TextSource):
+    """Scanned files of lines; `names` has their paths below the input."""
+
+    options: Text
+    names: Mapping[str, str]
+
+    @property
+    def splitter(self) -> LineSplitter:
+        """Splitter of the rows to read."""
+        return LineSplitter(self.options.max_row_bytes)
+
+    def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
+        """Yields the lines of a block as batches."""
+        text, rejected = self._as_utf8(block, place)
+        lines = pc.split_pattern(pa.array([text[:-1]], pa.binary()), b"\n").flatten()
+        if b"\r" in text:
+            lines = pc.replace_substring_regex(lines, r"\r\z", "")
+        keep = np.ones(len(lines), np.bool_)
+        if self.options.skip_blank:
+            bare = pc.ascii_trim_whitespace(lines.cast(pa.string()))
+            keep = pc.binary_length(bare).to_numpy(zero_copy_only=False) > 0
+        keep[list(rejected)] = False
+        lines, numbers = lines.filter(pa.array(keep)), place.line + np.flatnonzero(keep)
+        account = (tuple(rejected.values()), len(keep) - len(lines) - len(rejected))
+        name = _repeated(os.fsencode(self.names[place.file]), MAX_BATCH_ROWS)
+        for start in range(0, max(1, len(lines)), MAX_BATCH_ROWS):
+            some = lines.slice(start, MAX_BATCH_ROWS)
+            numbered = pa.array(numbers[start : start + MAX_BATCH_ROWS], pa.int64())
+            columns = [some, name.slice(0, len(some)), numbered]
+            yield Batch(batch_of(self.columns, columns), *account)
+            account = ((), 0)
+
+    def _as_utf8(self, block: RowBlock, place: RowPlace) -> tuple[bytes, dict[int, RejectedRow]]:
+        """Returns the lines of a block with bad ones blanked, and the bad ones by index.
+
+        One check of all bytes proves almost all blocks to be text; only if it fails are lines
+        checked one by one.
+        """
+        most = self.options.max_row_bytes
+        # A file's last line then ends as the others do.
+        data = block.data if block.data.endswith(b"\n") else block.data + b"\n"
+        try:
+            text = _to_utf8(data, self.options.encoding)
+            is_long = len(data) > most and max(map(len, data.split(b"\n"))) > most
+            if b"\0" not in data and not is_long:
+                return text, {}
+        except UnicodeError:
+            pass
+        return _check_lines(data, block.offset, place, self.options)
+
+
+def _check_lines(
+    data: bytes, offset: int, place: RowPlace, options: Text
+) -> tuple[bytes, dict[int, RejectedRow]]:
+    lines: list[bytes] = []
+    rejected: dict[int, RejectedRow] = {}
+    for at, line in enumerate(data[:-1].split(b"\n")):
+        raw = line.removesuffix(b"\r")
+        number = place.line + at
+        if len(raw) > options.max_row_bytes:
+            rejected[at] = too_long(raw, place.file, number, options.max_row_bytes)
+        elif fault := fault_in(raw, options.encoding, what="line", offset=offset):
+            rejected[at] = RejectedRow(place.file, number, number, None, fault, raw)
+        lines.append(b"" if at in rejected else _to_utf8(line, options.encoding))
+        offset += len(line) + 1
+    return b"\n".join(lines) + b"\n", rejected
+
+
+@lru_cache(maxsize=1)
+def _repeated(value: bytes, times: int) -> pa.BinaryArray:
+    offsets = np.arange(times + 1, dtype=np.int32) * len(value)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(value * times)]
+    return pa.Array.from_buffers(pa.binary(), times, buffers)
+
+
+def open_text(inputs: Sequence[str], options: Text, spread: Spread = here) -> Source:
+    """Lists and hashes text; rows hold `text`, `filename` and, for lines, `line`, from 1."""
+    if options.unit == "line":
+        return _open_lines(inputs, options, spread)
+    convert = partial(_document, encoding=options.encoding, allow_empty=options.allow_empty)
+    return open_whole_files(
+        "text",
+        inputs,
+        (TEXT, FILENAME),
+        options,
+        spread,
+        max_bytes=options.max_row_bytes,
+        convert=convert,
+    )
+
+
+def _open_lines(inputs: Sequence[str], options: Text, spread: Spread) -> LineSource:
+    tree = find_tree(inputs, STRAY, "file")
+    for path, reason in sorted(tree.refused.items()):
+        raise DataError(f"{path}: {reason}")
+    check = partial(_check_head, encoding=options.encoding)
+    headers = map_files(lambda path: line_header(path, check), [f.path for f in tree.files])
+    scanned, _, _ = scan_files(headers, LineSplitter(options.max_row_bytes), None, spread)
+    for file in scanned:
+        _check_lines_of(file, options)
+    return LineSource.of(
+        "text",
+        scanned,
+        Listing(tuple(file.path for file in tree.files), tuple(tree.ignored)),
+        columns=name_columns((TEXT, FILENAME, LINE), [file.name for file in tree.files]),
+        options=options,
+        names={file.path: file.name for file in tree.files},
+    )
+
+
+def _check_lines_of(file: TextFile, options: Text) -> None:
+    if not file.has_data and not options.allow_empty:
+        what = "holds only blank lines" if file.content.size else "is empty (0 bytes)"
+        raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
+    if file.rows == 1:
+        with open_data(file.path) as stream:
+            start = stream.read(MIB)
+        if b"\r" in start.rstrip() and b"\n" not in start:
+            raise DataError(
+                f"{file.path}: its lines end in CR alone, as on classic Mac OS; convert it: "
+                "tr '\\r' '\\n'"
+            )
+
+
+def _to_utf8(data: bytes, encoding: str) -> bytes:
+    """Converts text to UTF-8; UnicodeDecodeError if it is not in that encoding."""
+    if encoding != "utf-8":
+        return data.decode(encoding).encode()
+    if not data.isascii():
+        data.decode()
+    return data
+
+
+def fault_in(data: bytes, encoding: str, *, what: str, offset: int = 0) -> str | None:
+    """Returns the first fault of bytes (a `what` at `offset` in its file) as text, if any."""
+    try:
+        _to_utf8(data, encoding)
+    except UnicodeDecodeError as error:
+        return f"{_place(error.start, what, offset)} is not {encoding}; set encoding to the file's"
+    except UnicodeEncodeError:
+        return f"the {what} holds a lone surrogate, which UTF-8 cannot encode"
+    at = data.find(b"\0")
+    return None if at < 0 else f"{_place(at, what, offset)} is NUL, which text cannot have"
+
+
+def _place(at: int, what: str, offset: int) -> str:
+    of_file = f" (byte {offset + at + 1} of the file)" if offset else ""
+    return f"byte {at + 1} of the {what}{of_file}"
+
+
+def _check_head(head: bytes, encoding: str) -> str | None:
+    if head.startswith(codecs.BOM_UTF8) and encoding != "utf-8":
+        return f"begins with the mark of UTF-8, and encoding is {encoding!r}; leave that away"
+    return not_plain_text(head)
+
+
+def _document(data: bytes, *, encoding: str, allow_empty: bool) -> bytes | None:
+    """Returns the document in UTF-8, without a byte order mark; None if it is blank and may be."""
+    if problem := _check_head(data[:_SNIFFED_BYTES], encoding):
+        raise UnfitFileError(problem)
+    try:
+        text = _to_utf8(data.removeprefix(codecs.BOM_UTF8), encoding)
+        is_text = b"\0" not in text
+    except UnicodeError:
+        is_text = False
+    if not is_text:
+        raise UnfitFileError(fault_in(data, encoding, what="file"))
+    if text.strip():
+        return text
+    if allow_empty:
+        return None
+    raise UnfitFileError(
+        f"{'holds only white space' if text else 'is empty (0 bytes)'}; {EMPTY_ADVICE}"
+    )

@@ -1,0 +1,112 @@
+"""Rows that are lines: a line ends at LF; a CR before it is part of the line end."""
+
+import codecs
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.components.errors import DataError
+from penstock.components.files.content import file_size, file_state, open_data
+from penstock.components.sources.base import RejectedRow
+from penstock.components.sources.text.blocks import (
+    LF,
+    RowBlock,
+    RowPlace,
+    Splitter,
+    first_window,
+    read_exactly,
+)
+from penstock.components.sources.text.scan import Header
+from penstock.components.tfrecord.compression import Readable
+from penstock.components.tfrecord.sharding import MIB
+
+# Arrays for empty lines take about forty times their bytes.
+_BLOCK_BYTES = MIB
+_SNIFFED_BYTES = 512
+# Bytes of a line that is too long which quarantine keeps.
+_KEPT_BYTES = 4096
+
+
+def line_header(path: str, check_head: Callable[[bytes], str | None]) -> Header:
+    """Returns where the lines of a file begin: after a byte order mark.
+
+    `check_head` returns the fault of the file's first bytes, if any, for a DataError.
+    """
+    with open_data(path) as file:
+        size, state = file_size(file), file_state(file)
+        head = file.read(_SNIFFED_BYTES)
+    if problem := check_head(head):
+        raise DataError(f"{path}: {problem}")
+    start = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
+    return Header(path, (), start, 1, size, state)
+
+
+@dataclass(frozen=True)
+class LineSplitter(Splitter):
+    """Splits streams into blocks of lines; the beginning of a line that is too long is a block.
+
+    Attributes:
+        max_row_bytes: Length of the longest line; memory is bounded by it.
+    """
+
+    blank = None
+
+    max_row_bytes: int
+
+    def split(
+        self, stream: Readable, start: int, end: int, path: str, *, cell: int | None = None
+    ) -> Iterator[RowBlock]:
+        """Yields blocks of lines; see `Splitter`."""
+        offset, buffer, most = start, b"", self.max_row_bytes + 2  # with its line end
+        window = first_window(offset, cell, min(_BLOCK_BYTES, most))
+        while offset < end:
+            buffer += read_exactly(stream, min(window, end - offset) - len(buffer), path)
+            is_last = offset + len(buffer) == end
+            whole = len(buffer) if is_last else buffer.rfind(b"\n") + 1
+            if not whole and len(buffer) < most:
+                window = min(2 * window, most)
+                continue
+            if whole:
+                data, buffer = buffer[:whole], buffer[whole:]
+                rows = data.count(b"\n") + (not data.endswith(b"\n"))
+                block = RowBlock(offset, data, rows, find_ends=_line_feed_ends)
+            else:
+                data = buffer[:_KEPT_BYTES]
+                next_line, buffer = _skip_line(stream, offset + len(buffer), end, path)
+                left_out = next_line - offset - len(data)
+                block = RowBlock(offset, data, 1, broken_at=0, left_out=left_out)
+            yield block
+            offset = block.end
+            window = first_window(offset, cell, min(_BLOCK_BYTES, most))
+
+    def guess_row_start(self, stream: Readable, most: int) -> int | None:
+        """Returns the offset after the first LF, which is exact; see `Splitter`."""
+        for at in range(0, most, _BLOCK_BYTES):
+            if found := stream.read(_BLOCK_BYTES).find(b"\n") + 1:
+                return at + found
+        return None
+
+    def rejected(self, block: RowBlock, place: RowPlace) -> RejectedRow:
+        """Returns the line that is too long."""
+        return too_long(block.data, place.file, place.line, self.max_row_bytes)
+
+
+def too_long(data: bytes, path: str, line: int, max_row_bytes: int) -> RejectedRow:
+    """Returns the rejected row of a line that is longer than the limit."""
+    reason = f"is longer than `max_row_bytes` {max_row_bytes}; set that higher if the line is right"
+    return RejectedRow(path, line, line, None, reason, data[:_KEPT_BYTES])
+
+
+def _skip_line(stream: Readable, start: int, end: int, path: str) -> tuple[int, bytes]:
+    """Reads on to the end of a line; returns the start of the next, and what was read of it."""
+    while start < end:
+        part = read_exactly(stream, min(_BLOCK_BYTES, end - start), path)
+        if size := part.find(b"\n") + 1:
+            return start + size, part[size:]
+        start += len(part)
+    return end, b""
+
+
+def _line_feed_ends(data: bytes) -> np.ndarray:
+    return np.flatnonzero(np.frombuffer(data, np.uint8) == LF) + 1

@@ -1,0 +1,71 @@
+"""Files of rows of text as a `Source`: byte ranges that begin at row starts."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.components.files.content import open_data, open_unchanged
+from penstock.components.sources.base import Batch, Piece
+from penstock.components.sources.batches import empty_batch
+from penstock.components.sources.files import SNAP_SHARE, FileSource, RowStart
+from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter
+from penstock.components.sources.text.scan import TextFile
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TextSource(FileSource[TextFile]):
+    """Files of rows of text. Kinds differ in their `splitter` and their `batches`."""
+
+    @property
+    @abstractmethod
+    def splitter(self) -> Splitter:
+        """Splitter of the rows to read."""
+
+    @abstractmethod
+    def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
+        """Yields the rows of a block, none broken; at most `MAX_BATCH_ROWS` good ones a batch."""
+
+    def row_start(self, file: TextFile, at: int, before: RowStart | None, parts: int) -> RowStart:
+        """Returns the first row that starts at byte `at` of the data or after it, or the end.
+
+        A checkpoint close enough is taken instead, without reading. Otherwise rows are searched
+        from the checkpoint before, or from `before`.
+        """
+        byte, checkpoints = file.data_start + at, file.checkpoints
+        after = int(np.searchsorted(checkpoints[:, 0], byte, side="right"))
+        near = [RowStart(*map(int, one)) for one in checkpoints[after - 1 : after + 1]]
+        nearest = min(near, key=lambda one: abs(one.position - byte))
+        if abs(nearest.position - byte) <= SNAP_SHARE * self.input_bytes / parts:
+            return nearest
+        start = max(near[0], before or near[0])
+        if start.position >= byte:
+            return start
+        return self._search(file, byte, start, int(checkpoints[after, 0]))
+
+    def _search(self, file: TextFile, byte: int, start: RowStart, end: int) -> RowStart:
+        position, row, line = start
+        with open_data(file.path) as stream:
+            stream.seek(position)
+            for block in self.splitter.split(stream, position, end, file.path, cell=byte):
+                if block.end >= byte:
+                    rows = int(np.searchsorted(block.row_ends(), byte - block.offset)) + 1
+                    head = block.slice_rows(0, rows) if rows < block.rows else block
+                    return RowStart(head.end, row + head.rows, line + head.lines)
+                row, line = row + block.rows, line + block.lines
+        raise AssertionError(f"{file.path}: no row start from {byte} to {end}")
+
+    def read_piece(self, file: TextFile, piece: Piece) -> Iterator[Batch]:
+        """Yields the rows of a byte range."""
+        splitter, row, line = self.splitter, piece.first_row, piece.first_line
+        with open_unchanged(file.path, file.content) as stream:
+            stream.seek(piece.start)
+            for block in splitter.split(stream, piece.start, piece.end, file.path):
+                place = RowPlace(file.path, row, line)
+                if block.broken_at is None:
+                    yield from self.batches(block, place)
+                else:
+                    rejected = splitter.rejected(block, place)
+                    yield Batch(empty_batch(self.columns), (rejected,))
+                row, line = row + block.rows, line + block.lines

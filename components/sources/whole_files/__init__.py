@@ -1,1 +1,0 @@
-"""Files of which each is a row: found below the input, hashed, shuffled, read whole."""

@@ -1,0 +1,216 @@
+import struct
+import zlib
+
+import pytest
+
+from penstock.components.sources.images.headers import Probe, UnfitFileError, orientation, probe
+from penstock.components.sources.images.options import Images
+from penstock.components.sources.images.pixels import store
+
+EXIF_RIGHT = b"Exif\0\0MM\0*\0\0\0\x08\0\x01" + struct.pack(">HHIHH", 0x0112, 3, 1, 6, 0)
+
+
+def reason(data, name="a", **options):
+    with pytest.raises(UnfitFileError) as error:
+        probe(data, name, Images(**options))
+    return str(error.value)
+
+
+def png_header(width, height, bits=8, colour=2):
+    body = b"IHDR" + struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0)
+    chunk = struct.pack(">I", 13) + body + struct.pack(">I", zlib.crc32(body))
+    return b"\x89PNG\r\n\x1a\n" + chunk
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, Probe("JPEG", 32, 16, 3, True)),
+        ({"mode": "L"}, Probe("JPEG", 32, 16, 1, True)),
+        ({"progressive": True}, Probe("JPEG", 32, 16, 3, True)),
+        ({"mode": "CMYK"}, Probe("JPEG", 32, 16, 0, False)),
+        ({"exif": EXIF_RIGHT}, Probe("JPEG", 32, 16, 0, False)),
+        ({"kind": "PNG"}, Probe("PNG", 32, 16, 3, True)),
+        ({"kind": "PNG", "mode": "1"}, Probe("PNG", 32, 16, 1, True)),
+        ({"kind": "PNG", "mode": "P"}, Probe("PNG", 32, 16, 3, True)),
+        ({"kind": "PNG", "mode": "I;16"}, Probe("PNG", 32, 16, 1, True)),
+        ({"kind": "PNG", "mode": "RGBA"}, Probe("PNG", 32, 16, 0, False)),
+        ({"kind": "PNG", "transparency": (1, 2, 3)}, Probe("PNG", 32, 16, 0, False)),
+        ({"kind": "PNG", "exif": EXIF_RIGHT[6:]}, Probe("PNG", 32, 16, 0, False)),
+        ({"kind": "GIF", "mode": "P"}, Probe("GIF", 32, 16, 0, False)),
+        ({"kind": "WebP"}, Probe("WebP", 32, 16, 0, False)),
+        ({"kind": "BMP"}, Probe("BMP", 32, 16, 0, False)),
+    ],
+)
+def test_what_an_image_is(encoded, options, expected):
+    assert probe(encoded(**options), "a", Images()) == expected
+
+
+def test_alpha_that_is_dropped_needs_no_new_file(encoded):
+    data = encoded("PNG", mode="RGBA")
+    assert probe(data, "a", Images(alpha="drop")) == Probe("PNG", 32, 16, 3, True)
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.JPEG", "a.jfif", "a", "a.1", "a.dat"])
+def test_names_that_agree_or_promise_nothing(encoded, name):
+    assert probe(encoded(), name, Images()).format == "JPEG"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "is empty (0 bytes), expected an image; copy it again"),
+        (b"no picture\nat all", "not an image: holds text, b'no picture\\nat all'; expected JPEG, "
+         "PNG, GIF, BMP or WebP"),
+        (b"II*\0abc", "is TIFF, which is not read; convert it to JPEG, PNG, GIF, BMP or WebP"),
+        (b"\0\0\0\x18ftypheic\0\0", "is HEIC, which is not read; convert it to JPEG, PNG, GIF, BMP "
+         "or WebP"),
+        (b"\0\0\0\x18ftypavif\0\0", "is AVIF, which is not read; convert it to JPEG, PNG, GIF, BMP "
+         "or WebP"),
+        (b'<?xml version="1.0"?>\n<svg xmlns="x">', "is SVG, which is not read; convert it to JPEG,"
+         " PNG, GIF, BMP or WebP"),
+        (b"<!DOCTYPE html><p>404", "not an image: looks like an HTML page, perhaps of an error; "
+         "download the image again"),
+        (b"version https://git-lfs.github.com/spec/v1", "not an image: looks like a Git LFS "
+         "pointer; fetch the file: git lfs pull"),
+        (b"\x89PNG\r\n", "truncated or damaged: begins as PNG does, but its header is not whole"),
+        (b"\x01\x02\x00\x03", "not an image: begins with b'\\x01\\x02\\x00\\x03'; expected JPEG, "
+         "PNG, GIF, BMP or WebP"),
+    ],
+)  # fmt: skip
+def test_what_is_no_image_says_what_it_looks_like(data, message):
+    assert reason(data) == message
+
+
+def test_an_extension_that_promises_another_kind(encoded):
+    assert reason(encoded("PNG"), "a/b.JPG") == (
+        "its extension says JPEG but it holds PNG; rename or convert it"
+    )
+    assert reason(encoded(), "b.tiff") == (
+        "its extension says TIFF but it holds JPEG; rename or convert it"
+    )
+
+
+def test_a_bomb_is_refused_by_its_header():
+    assert reason(png_header(60_000, 60_000)) == (
+        "60000x60000 is 3,600,000,000 pixels, more than `max_pixels` 89,478,485; not decoded"
+    )
+    assert reason(png_header(11, 10), max_pixels=100).startswith("11x10 is 110 pixels")
+    assert reason(png_header(0, 10)) == "damaged: its header says 0x10 pixels"
+
+
+def test_headers_that_no_decoder_reads(encoded):
+    assert reason(png_header(2, 2, bits=3)).startswith("damaged PNG: its header has invalid")
+    twelve_bits = encoded().replace(b"\xff\xc0\x00\x11\x08", b"\xff\xc0\x00\x11\x0c")
+    assert reason(twelve_bits) == (
+        "JPEG of 3 x 12 bits a pixel, which is not read; convert it to 8 bits of gray or RGB"
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"exif": EXIF_RIGHT}])
+def test_each_cut_of_a_jpeg_is_found(encoded, options):
+    data = encoded(**options)
+    for length in range(4, len(data)):
+        assert reason(data[:length]).startswith("truncated")
+
+
+@pytest.mark.parametrize("mode", ["RGB", "P", "RGBA"])
+def test_each_cut_of_a_png_is_found(encoded, mode):
+    data = encoded("PNG", mode=mode)
+    for length in range(8, len(data)):
+        assert "truncated" in reason(data[:length]) or "damaged" in reason(data[:length])
+
+
+def test_a_thumbnail_does_not_hide_a_cut(encoded):
+    body = b"Exif\0\0MM\0*\0\0\0\x08" + encoded(width=8, height=8)
+    data = encoded()
+    whole = data[:2] + b"\xff\xe1" + struct.pack(">H", len(body) + 2) + body + data[2:]
+    assert probe(whole, "a", Images()).is_plain
+    assert reason(whole[:-2]) == ("truncated JPEG: the mark of its end is missing; copy it again")
+
+
+def test_what_a_camera_appends_is_no_cut(encoded):
+    assert probe(encoded() + b"\0" * 1000, "a", Images()).is_plain
+
+
+@pytest.mark.parametrize("mark", [b"MM\0*", b"II*\0"])
+def test_orientation_in_both_orders_of_bytes(mark):
+    order = ">" if mark[:1] == b"M" else "<"
+    entries = struct.pack(f"{order}HHIHH", 0x010F, 2, 1, 0, 0)
+    entries += struct.pack(f"{order}HHIHH", 0x0112, 3, 1, 8, 0)
+    tiff = mark + struct.pack(f"{order}IH", 8, 2) + entries
+    assert orientation(tiff) == orientation(b"Exif\0\0" + tiff) == 8
+
+
+@pytest.mark.parametrize(
+    "exif",
+    [
+        b"",
+        b"Exif\0\0",
+        b"MM\0*\xff\xff\xff\xff",
+        b"MM\0*\0\0\0\x08\xff\xff",
+        EXIF_RIGHT[:-4],
+        EXIF_RIGHT.replace(b"\0\x06\0\0", b"\0\x09\0\0"),
+    ],
+)
+def test_damaged_exif_is_upright(exif):
+    assert orientation(exif) == 1
+
+
+def chunk(kind, body=b"", crc=None):
+    crc = zlib.crc32(kind + body) if crc is None else crc
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", crc)
+
+
+PIXELS = zlib.compress(b"\0" + bytes(12) + b"\0" + bytes(12))
+IDAT, IEND = chunk(b"IDAT", PIXELS), chunk(b"IEND")
+
+
+def png(*chunks, header=(8, 2, 0, 0, 0)):
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        (chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 2, *header)), *chunks)
+    )
+
+
+WHY = {
+    "the checksum of IDAT is wrong": png(chunk(b"IDAT", PIXELS, 1), IEND),
+    "the checksum of IEND is wrong": png(IDAT, chunk(b"IEND", crc=1)),
+    "its header has invalid values": png(IDAT, IEND, header=(8, 2, 1, 0, 0)),
+    "it has a second header or the unknown chunk ABCD": png(chunk(b"ABCD"), IDAT, IEND),
+    "it has a second header or the unknown chunk IHDR": png(chunk(b"IHDR"), IDAT, IEND),
+    "its pixels are in parts with something between them": png(
+        chunk(b"IDAT", PIXELS[:9]), chunk(b"tEXt", b"a\0b"), chunk(b"IDAT", PIXELS[9:]), IEND
+    ),
+    "its palette is missing": png(IDAT, IEND, header=(8, 3, 0, 0, 0)),
+    "its palette has 4 bytes": png(chunk(b"PLTE", b"rgbx"), IDAT, IEND, header=(8, 3, 0, 0, 0)),
+    "a chunk is called b'ab1d'": png(chunk(b"ab1d"), IDAT, IEND),
+}
+
+
+@pytest.mark.parametrize("why", WHY)
+def test_what_libpng_does_not_decode_is_refused_though_pillow_opens_it(why):
+    assert reason(WHY[why]) == f"damaged PNG: {why}; copy or write it again"
+
+
+@pytest.mark.parametrize(
+    ("pixels", "why"),
+    [
+        (PIXELS[:-4], "damaged PNG: its pixels end early; copy"),
+        (zlib.compress(bytes(25)), "PNG that cannot be decoded (image file is truncated"),
+        (zlib.compress(b"\5" + bytes(25)), "PNG that cannot be decoded (unrecognized data stream"),
+        (b"\x78\x9c\xff\xff\xff\xff", "PNG that cannot be decoded (broken data stream"),
+    ],
+)
+def test_pixels_are_decompressed_where_decoding_is_asked_for(pixels, why):
+    data = png(chunk(b"IDAT", pixels), IEND)
+    assert probe(data, "a", Images()).is_plain
+    with pytest.raises(UnfitFileError) as caught:
+        store(data, "a", Images(verify="decode"))
+    assert str(caught.value).startswith(why)
+
+
+def test_what_libpng_passes_over_is_taken(encoded):
+    extra = png(chunk(b"tEXt", b"a\0b", 1), chunk(b"abCd", b"x"), IDAT, IEND) + b"junk"
+    assert probe(extra, "a", Images(verify="decode")).is_plain
+    for mode in ("1", "L", "P", "RGB", "I;16"):
+        assert probe(encoded("PNG", mode=mode), "a", Images(verify="decode")).is_plain

@@ -1,0 +1,105 @@
+"""Arrow IPC files and ORC files, written by pyarrow, read in any number of parts."""
+
+import pyarrow as pa
+import pytest
+from pyarrow import feather, orc
+
+from penstock.components.errors import DataError
+from penstock.components.sources.arrow import Arrow
+from penstock.components.sources.open import open_source
+from penstock.components.sources.orc import Orc
+
+ROWS = 1000
+
+
+def table():
+    return pa.table(
+        {
+            "id": pa.array(range(ROWS), pa.int32()),
+            "name": [f"n{i}" if i % 3 else None for i in range(ROWS)],
+            "score": pa.array([i / 2 for i in range(ROWS)], pa.float64()),
+            "tags": [[i, i + 1] if i % 5 else None for i in range(ROWS)],
+            "at": pa.array([1_600_000_000 + i for i in range(ROWS)], pa.timestamp("ms")),
+        }
+    )
+
+
+def write_arrow(path, codec=None):
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with pa.ipc.new_file(path, table().schema, options=options) as out:
+        out.write_table(table(), max_chunksize=150)
+
+
+def write_stream(path):
+    with pa.ipc.new_stream(path, table().schema) as out:
+        out.write_table(table(), max_chunksize=150)
+
+
+def write_orc(path):
+    orc.write_table(table(), str(path), stripe_size=4096, batch_size=100)
+
+
+WRITERS = {
+    "a.arrow": write_arrow,
+    "lz4.arrow": lambda path: write_arrow(path, "lz4"),
+    "zstd.arrow": lambda path: write_arrow(path, "zstd"),
+    "stream.arrow": write_stream,
+    "a.feather": lambda path: feather.write_feather(table(), path, chunksize=150),
+    "a.orc": write_orc,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("parts", [1, 3, 40])
+def test_any_cut_gives_all_rows_in_order(tmp_path, name, parts):
+    WRITERS[name](str(tmp_path / name))
+    source = open_source(str(tmp_path / name))
+    assert (source.kind, source.rows) == ("orc" if name.endswith("orc") else "arrow", ROWS)
+    rows = []
+    for run in source.cut(parts):
+        for batch in source.part(run)[0].read(run):
+            assert batch.rejected == []
+            rows += batch.table.to_pylist()
+    assert [row["id"] for row in rows] == list(range(ROWS))
+    assert rows[6] == {
+        "id": 6, "name": None, "score": 3.0, "tags": [6, 7], "at": 1_600_000_006_000
+    }  # fmt: skip
+    assert [row["tags"] for row in rows[4:7]] == [[4, 5], None, [6, 7]]
+
+
+def test_dictionaries_of_an_arrow_file_are_decoded(tmp_path):
+    words = pa.array(["a", "b", "a", None]).dictionary_encode()
+    feather.write_feather(pa.table({"word": words}), str(tmp_path / "a.feather"))
+    source = open_source(str(tmp_path / "a.feather"))
+    [run] = source.cut(1)
+    assert [r for b in source.read(run) for r in b.table.column(0).to_pylist()] == [
+        b"a", b"b", b"a", None
+    ]  # fmt: skip
+
+
+def test_a_value_that_does_not_fit_is_rejected_by_row(tmp_path):
+    orc.write_table(pa.table({"x": [0.5, float("nan"), 2.0]}), str(tmp_path / "a.orc"))
+    source = open_source(str(tmp_path / "a.orc"))
+    [batch] = source.read(source.cut(1)[0])
+    assert [str(row) for row in batch.rejected] == [
+        f"{tmp_path}/a.orc: row 2, column 'x': nan is not finite; `non_finite` 'null' or 'keep' "
+        "would let it in"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("a.arrow", Arrow()), ("stream.arrow", Arrow()), ("a.orc", Orc())]
+)
+def test_bad_files_are_named(tmp_path, name, options):
+    path = tmp_path / name
+    WRITERS[name](str(path))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match=f"{name}: damaged (Arrow|ORC) file"):
+        open_source(str(path))
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match=r"is empty \(0 bytes\); expected"):
+        open_source(str(path))
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(DataError, match=r"is not (Arrow IPC|ORC); expected (Arrow IPC|ORC)"):
+        open_source(str(path), options)

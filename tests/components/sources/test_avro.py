@@ -1,0 +1,224 @@
+import datetime
+import decimal
+import uuid
+from importlib.resources import files
+
+import fastavro
+import pytest
+
+from penstock.components.errors import DataError
+from penstock.components.sources.avro import Avro, avro_feature
+from penstock.components.sources.base import Column
+from penstock.components.sources.open import open_source
+from penstock.components.sources.python_values import to_column
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
+
+
+def read(source, parts=1):
+    batches = [batch for run in source.cut(parts) for batch in source.read(run)]
+    rows = [row for batch in batches for row in batch.table.to_pylist()]
+    assert sum(batch.rows_read for batch in batches) == source.rows
+    return rows, [str(row) for batch in batches for row in batch.rejected]
+
+
+def write(path, fields, rows, **options):
+    with open(path, "wb") as file:
+        schema = {"type": "record", "name": "Row", "fields": fields}
+        fastavro.writer(file, schema, rows, **options)
+    return str(path)
+
+
+def test_real_trips_of_tfx():
+    path = files("tfx") / "components/testdata/external/avro/data.avro"
+    source = open_source(str(path))
+    assert source.kind == "avro"
+    rows, rejected = read(source, 3)
+    assert len(rows) == source.rows == 10_000
+    assert rejected == []
+    assert {column.name: column.kind for column in source.columns}["fare"] is FLOAT
+
+
+def test_logical_types(tmp_path):
+    path = write(
+        tmp_path / "a.avro",
+        [
+            {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+            {"name": "price", "type": {"type": "bytes", "logicalType": "decimal",
+                                       "precision": 6, "scale": 2}},
+            {"name": "key", "type": {"type": "string", "logicalType": "uuid"}},
+            {"name": "tags", "type": {"type": "array", "items": "string"}},
+            {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+            {"name": "maybe", "type": ["null", "long", "double"]},
+        ],
+        [{"day": datetime.date(1970, 1, 3), "at": datetime.datetime(
+              1970, 1, 1, 0, 0, 1, tzinfo=datetime.timezone.utc),
+          "price": decimal.Decimal("1.25"), "key": uuid.UUID(int=1), "tags": ["a", "b"],
+          "kind": "B", "maybe": None}],
+    )  # fmt: skip
+    rows, rejected = read(open_source(path))
+    assert rejected == []
+    assert rows == [{
+        "day": 2, "at": 1_000_000, "price": 1.25, "key": b"00000000-0000-0000-0000-000000000001",
+        "tags": [b"a", b"b"], "kind": b"B", "maybe": None,
+    }]  # fmt: skip
+
+
+@pytest.mark.parametrize("parts", [1, 3, 7])
+def test_any_cut_gives_all_rows_in_order(tmp_path, parts):
+    path = write(tmp_path / "a.avro", [{"name": "id", "type": "long"}],
+                 [{"id": i} for i in range(5000)], codec="deflate", sync_interval=1000)  # fmt: skip
+    rows, _ = read(open_source(path), parts)
+    assert [row["id"] for row in rows] == list(range(5000))
+
+
+def test_a_row_that_does_not_fit_is_named(tmp_path):
+    path = write(tmp_path / "a.avro", [{"name": "x", "type": "double"}],
+                 [{"x": 1.0}, {"x": float("nan")}, {"x": 1e300}])  # fmt: skip
+    rows, rejected = read(open_source(path))
+    assert rows == [{"x": 1.0}]
+    assert rejected[0].startswith(f"{path}: row 2, column 'x': nan is not finite")
+    assert rejected[1].startswith(f"{path}: row 3, column 'x': 1e+300 is beyond float32")
+
+
+def test_damage_is_found_before_or_while_reading(tmp_path):
+    path = write(tmp_path / "a.avro", [{"name": "id", "type": "long"}],
+                 [{"id": i} for i in range(5000)], sync_interval=1000)  # fmt: skip
+    data = (tmp_path / "a.avro").read_bytes()
+    for cut in (len(data) // 2, len(data) - 5):
+        (tmp_path / "a.avro").write_bytes(data[:cut])
+        with pytest.raises(DataError, match=r"a\.avro: damaged or cut after row \d+"):
+            open_source(path)
+    (tmp_path / "a.avro").write_bytes(b"")
+    with pytest.raises(DataError, match="is empty \\(0 bytes\\); expected an Avro container file"):
+        open_source(path)
+    (tmp_path / "a.avro").write_bytes(b"PAR1 and more")
+    with pytest.raises(DataError, match="looks like Parquet"):
+        open_source(path)
+
+
+def test_nested_types_are_refused_or_json_text(tmp_path):
+    path = write(
+        tmp_path / "a.avro",
+        [{"name": "m", "type": {"type": "map", "values": "long"}}],
+        [{"m": {"b": 1, "a": 2}}],
+    )
+    with pytest.raises(DataError, match=r"column 'm' has type .*, which no feature can hold"):
+        open_source(path)
+    rows, _ = read(open_source(path, Avro(nested="json")))
+    assert rows == [{"m": b'{"a": 2, "b": 1}'}]
+
+
+def test_files_must_agree(tmp_path):
+    write(tmp_path / "a.avro", [{"name": "x", "type": "long"}], [{"x": 1}])
+    write(tmp_path / "b.avro", [{"name": "x", "type": "string"}], [{"x": "1"}])
+    with pytest.raises(DataError, match=r"b\.avro: column 'x' is BYTES, expected INT as .*a\.avro"):
+        open_source(str(tmp_path))
+
+
+def test_unions():
+    assert avro_feature(["null", "int"]) == (INT, False)
+    assert avro_feature(["int", "double"]) == (FLOAT, False)
+    assert avro_feature(["int", "string"]) is None
+    assert avro_feature({"type": "array", "items": ["null", "float"]}) == (FLOAT, True)
+    assert avro_feature({"type": "array", "items": {"type": "array", "items": "int"}}) is None
+    assert avro_feature("null") == (None, False)
+
+
+def test_columns_are_typed(tmp_path):
+    path = write(tmp_path / "a.avro", [{"name": "n", "type": "null"}], [{"n": None}])
+    assert open_source(path).columns == (Column("n", BYTES),)
+
+
+DATE = {"type": "int", "logicalType": "date"}
+MICROS = {"type": "long", "logicalType": "timestamp-micros"}
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+
+
+@pytest.mark.parametrize(
+    ("avro_type", "units"),
+    [
+        ([DATE, MICROS], "date and timestamp"),
+        (["null", "long", MICROS], "number and timestamp"),
+        ([{"type": "array", "items": DATE}, {"type": "array", "items": MICROS}],
+         "date and timestamp"),
+        ([{"type": "long", "logicalType": "time-micros"}, "double"], "number and time"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("with_schema", [False, True])
+def test_a_union_of_different_units_is_refused(tmp_path, avro_type, units, with_schema):
+    path = write(tmp_path / "a.avro", [{"name": "at", "type": avro_type}], [])
+    schema = tmp_path / "schema.pbtxt"
+    schema.write_text('feature { name: "at" type: INT }')
+    with pytest.raises(DataError) as error:
+        open_source(path, Avro(allow_empty=True, schema_file=str(schema) * with_schema))
+    assert str(error.value) == (
+        f"{path}: column 'at' is a union of {units}, which count different units; write a column "
+        "of each"
+    )
+
+
+def test_a_union_of_one_unit_is_read(tmp_path):
+    at = datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.timezone.utc)
+    path = write(tmp_path / "a.avro", [{"name": "at", "type": ["null", MICROS, MILLIS]}],
+                 [{"at": at}, {"at": None}])  # fmt: skip
+    assert read(open_source(path)) == ([{"at": 1_000_000}, {"at": None}], [])
+
+
+@pytest.mark.parametrize(
+    ("values", "rows", "reason"),
+    [
+        ([datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, 12), datetime.date(2020, 1, 2)],
+         [18262, None, 18263], "is datetime, most are date"),
+        ([datetime.datetime(1970, 1, 1, 12), datetime.date(2020, 1, 1)],
+         [43_200_000_000, None], "is date, most are datetime"),
+        ([datetime.time(0, 0, 1), datetime.datetime(2020, 1, 1)],
+         [1_000_000, None], "is datetime, most are time"),
+        ([datetime.timedelta(1), 5], [86_400_000_000, None], "is int, most are timedelta"),
+        ([5, datetime.timedelta(1), 6], [5, None, 6], "is timedelta, most are int"),
+    ],
+)  # fmt: skip
+def test_times_of_other_units_than_most_are_rejected(values, rows, reason):
+    array, faults = to_column(values, Column("at", INT), "reject")
+    assert array.to_pylist() == rows
+    assert faults == {
+        1: f"{reason}; expected all of one type, or they would be counted in different units"
+    }
+
+
+def test_lists_of_times_of_other_units_are_rejected():
+    day, noon = datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, 12)
+    array, faults = to_column([[day], [day, noon]], Column("at", INT, is_list=True), "reject")
+    assert array.to_pylist() == [[18262], None]
+    assert list(faults) == [1]
+    assert faults[1].startswith("is date and datetime, most are date; ")
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "snappy"])
+def test_a_damaged_block_is_named(tmp_path, codec):
+    fields = [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}]
+    rows = [{"id": i, "name": f"row {i * 7919}"} for i in range(5000)]
+    path = write(tmp_path / "a.avro", fields, rows, codec=codec)
+    assert read(open_source(path))[0][4999] == {"id": 4999, "name": b"row 39587081"}
+    data = bytearray((tmp_path / "a.avro").read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 8] = bytes(255 - byte for byte in data[middle : middle + 8])
+    (tmp_path / "a.avro").write_bytes(data)
+    with pytest.raises(DataError, match=r"a\.avro: damaged .* row \d+ .*\(.*\); copy or write"):
+        read(open_source(path))
+
+
+def test_a_flipped_bit_in_a_block_of_snappy_is_noticed(tmp_path):
+    """Text that snappy keeps as it is: it decompresses with any bit flipped."""
+    text = bytes(range(256)).decode("latin-1")
+    path = write(tmp_path / "a.avro", [{"name": "name", "type": "string"}], [{"name": text}],
+                 codec="snappy")  # fmt: skip
+    data = (tmp_path / "a.avro").read_bytes()
+    at = data.index(b"abcdef")
+    (tmp_path / "a.avro").write_bytes(data[:at] + b"X" + data[at + 1 :])
+    with pytest.raises(DataError) as error:
+        open_source(path)
+    assert str(error.value).startswith(f"{path}: damaged or cut after row 0 (the block at byte ")
+    assert str(error.value).endswith(" differs from its checksum); copy or write it again")

@@ -1,0 +1,269 @@
+"""Whole files as rows, from the folder to Examples."""
+
+import hashlib
+import json
+import os
+import pickle
+import tempfile
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.components.engine.pipeline import local_pipeline
+from penstock.components.errors import DataError, UsageError
+from penstock.components.example_gen.ingest import ingest, plan_job
+from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.sources.base import Column
+from penstock.components.sources.binary import Binary
+from penstock.components.sources.open import open_source
+from penstock.components.sources.plain_text import Text
+from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.manifest import read_manifest
+
+
+@pytest.fixture
+def put(tmp_path):
+    """Writes a file below `scans/`, and says where that is."""
+    root = tmp_path / "scans"
+    root.mkdir()
+
+    def write(name, data=b"x"):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return root
+
+    return write
+
+
+def open_binary(inputs, **options):
+    return open_source(str(inputs), Binary(**options))
+
+
+def names(out):
+    return sorted(row[1].decode() for row in out.rows)
+
+
+def test_rows_are_the_files_of_a_tree(put, read_out):
+    put("a/deep/1.bin", b"\x00\xff\r\n")
+    put("a/2.json", b"{}")
+    root = put("3", bytes(range(256)))
+    source = open_binary(root)
+    assert source.columns == (
+        Column("content", FeatureKind.BYTES),
+        Column("filename", FeatureKind.BYTES),
+        Column("size", FeatureKind.INT),
+    )
+    assert (source.kind, source.rows, source.input_bytes) == ("binary", 3, 262)
+    for parts in (1, 2, 7):
+        out = read_out(pickle.loads(pickle.dumps(source)), parts)
+        assert sorted(out.rows, key=lambda row: row[1]) == [
+            [bytes(range(256)), b"3", 256],
+            [b"{}", b"a/2.json", 2],
+            [b"\x00\xff\r\n", b"a/deep/1.bin", 4],
+        ]
+    assert sorted(source.files) == [f"{root}/{name}" for name in ("3", "a/2.json", "a/deep/1.bin")]
+
+
+def test_a_folder_is_a_label_if_asked_for(put, read_out):
+    put("good/1")
+    put("bad/deep/2")
+    root = put("3")
+    source = open_binary(root, folder_label=True)
+    assert source.columns[3] == Column("label", FeatureKind.BYTES)
+    labels = {name: label for _, name, _, label in read_out(source, 2).rows}
+    assert labels == {b"good/1": b"good", b"bad/deep/2": b"bad", b"3": None}
+
+
+def test_the_order_is_the_seeds_and_a_new_file_moves_no_other(put, read_out):
+    for number in range(30):
+        root = put(f"{number:02}", bytes([number, 1]))
+
+    def order(**options):
+        return [row[1] for row in read_out(open_binary(root, **options)).rows]
+
+    first = order()
+    assert first != sorted(first)
+    assert sorted(first) == [b"%02d" % number for number in range(30)]
+    assert order() == first
+    assert order(shuffle_seed=1) != first
+    put("30")
+    assert [name for name in order() if name != b"30"] == first
+
+
+def test_hidden_and_stray_files_are_left_out(put, read_out):
+    for name in (".DS_Store", "a/.hidden", ".git/x", "_SUCCESS", "README.md", "x.crc", "x~"):
+        put(name)
+    root = put("_DSC1.raw")
+    source = open_binary(root)
+    assert names(read_out(source)) == ["_DSC1.raw"]
+    assert [path[len(str(root)) + 1 :] for path in source.ignored] == [
+        ".DS_Store", ".git", "README.md", "_SUCCESS", "a/.hidden", "x.crc", "x~",
+    ]  # fmt: skip
+    assert names(read_out(open_binary(root / "README.md"))) == ["README.md"]
+
+
+def test_empty_files_are_bad_rows_or_counted_as_blank(put, read_out):
+    put("a", b"x")
+    root = put("b", b"")
+    out = read_out(open_binary(root), 2)
+    assert names(out) == ["a"]
+    assert out.errors == [
+        "b: is empty (0 bytes); remove it, or set `allow_empty` to skip such files"
+    ]
+    out = read_out(open_binary(root, allow_empty=True), 2)
+    assert (names(out), out.errors, out.blank) == (["a"], [], 1)
+
+
+def test_a_file_that_is_too_large_is_not_read(put, read_out):
+    put("a", b"x")
+    root = put("b", bytes(2**20))
+    with (root / "c").open("wb") as file:
+        file.truncate(2**20 + 1)
+    source = open_binary(root, max_mib=1)
+    assert [str(row) for row in source.rejected_by_scan] == [
+        f"{root}/c: has 1,048,577 bytes, more than 1,048,576; not read"
+    ]
+    out = read_out(source, 2)
+    assert names(out) == ["a", "b"]
+    assert out.errors == ["c: has 1,048,577 bytes, more than 1,048,576; not read"]
+
+
+def test_links_do_not_leave_the_folder(put, tmp_path, read_out):
+    (tmp_path / "key").write_bytes(b"secret")
+    root = put("a/1")
+    (root / "a" / "2").symlink_to("1")
+    (root / "out").symlink_to(tmp_path / "key")
+    for given in (root, f"{root}/*"):
+        out = read_out(open_binary(given), 3)
+        assert names(out) == ["a/1", "a/2"]
+        (refused,) = out.rejected
+        assert str(refused) == (
+            f"{root}/out: is a link to {tmp_path}/key, outside {root}; copy the file"
+        )
+
+
+@pytest.fixture
+def as_nobody():
+    """A folder that anyone may read, looked at by a user who is not root."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        before = os.geteuid()
+        yield Path(folder)
+        os.seteuid(before)
+
+
+def test_a_file_that_may_not_be_read_is_a_bad_row(as_nobody, read_out):
+    for name in ("a", "b"):
+        (as_nobody / name).write_bytes(b"x")
+        (as_nobody / name).chmod(0o644)
+    (as_nobody / "b").chmod(0)
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+    out = read_out(open_binary(as_nobody), 2)
+    assert names(out) == ["a"]
+    assert out.errors == ["b: cannot be opened (Permission denied); grant read permission"]
+
+
+def test_a_file_that_changes_meanwhile_is_named(put, read_out):
+    source = open_binary(put("a", b"x"))
+    put("a", b"xy")
+    with pytest.raises(DataError, match="a: has 2 bytes and had 1 when it was opened first"):
+        read_out(source)
+
+
+def test_the_fingerprint_follows_names_and_content(put):
+    root = put("a", b"x")
+    first = open_binary(root).fingerprint
+    os.utime(root / "a", (1, 1))
+    assert open_binary(root).fingerprint == first
+    put("a", b"y")
+    second = open_binary(root).fingerprint
+    (root / "a").rename(root / "b")
+    assert len({first, second, open_binary(root).fingerprint}) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_mib": 0}, "`max_mib` must be a whole number of at least 1, got 0"),
+        ({"max_mib": 1025}, "`max_mib` must be at most 1024, got 1025"),
+        ({"folder_label": "yes"}, "`folder_label` must be true or false, got 'yes'"),
+        ({"shuffle_seed": -1}, "`shuffle_seed` must be a whole number of at least 0, got -1"),
+        ({"kind": "text"}, "`kind` must be one of binary, got 'text'"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(UsageError) as error:
+        Binary(**options)
+    assert str(error.value) == message
+
+
+def test_the_command_writes_the_files(put, tmp_path, run_ingest, read_examples, capsys):
+    put("a/1.bin", b"\x00\x01")
+    root = put("b.bin", b"\xff")
+    out = tmp_path / "out"
+    code = run_ingest(root, out, "--kind", "binary", "--split", "all=1", "--folder-label")
+    assert code == 0
+    assert "2 rows read = 2 written" in capsys.readouterr().out
+    assert sorted(read_examples(out), key=lambda row: row["size"]) == [
+        {"content": b"\xff", "filename": b"b.bin", "size": 1, "label": None},
+        {"content": b"\x00\x01", "filename": b"a/1.bin", "size": 2, "label": b"a"},
+    ]
+    manifest = read_manifest(out)
+    assert (manifest.source_kind, manifest.source_files) == ("binary", 2)
+    assert [(column.name, column.kind) for column in manifest.columns] == [
+        ("content", "BYTES"), ("filename", "BYTES"), ("size", "INT"), ("label", "BYTES"),
+    ]  # fmt: skip
+
+
+def test_the_content_decides_the_split(put, tmp_path, run_ingest, read_examples):
+    for number in range(20):
+        put(f"a/{number}", bytes([number]))
+        root = put(f"b/{number}", bytes([number]))
+    out = tmp_path / "out"
+    arguments = (root, out, "--kind", "binary", "--split", "train=2", "--split", "eval=1")
+    assert run_ingest(*arguments) == 0
+    for split, buckets in (("train", {0, 1}), ("eval", {2})):
+        digests = [hashlib.sha256(row["content"]) for row in read_examples(out, split)]
+        assert {int(digest.hexdigest(), 16) % 3 for digest in digests} == buckets
+
+
+def test_the_command_stops_at_a_bad_file_or_sets_it_aside(put, tmp_path, run_ingest, capsys):
+    put("a", b"x")
+    root = put("b", b"")
+    (root / "c").symlink_to("/etc/hostname")
+    out = tmp_path / "out"
+    arguments = (root, out, "--kind", "binary", "--split", "all=1")
+    assert run_ingest(*arguments) == 1
+    assert f"{root}/c: is a link to /etc/hostname, outside {root}" in capsys.readouterr().err
+    assert not out.exists()
+    aside = ("--on-bad-row", "quarantine", "--max-quarantined-share", "0.9")
+    assert run_ingest(*arguments, *aside) == 0
+    account = read_manifest(out).account
+    assert (account.read, account.quarantined, account.written) == (3, 2, {"all": 1})
+    lines = [line for file in (out / "quarantine").iterdir() for line in file.open()]
+    assert sorted(json.loads(line)["file"] for line in lines) == [f"{root}/b", f"{root}/c"]
+
+
+@pytest.mark.parametrize("options", [Binary(folder_label=True), Text(), Text(unit="document")])
+@pytest.mark.parametrize(("name", "is_text"), [(b"caf\xe9", False), ("café".encode(), True)])
+def test_names_are_text_only_where_all_are_utf8(put, options, name, is_text, read_out):
+    put("a/plain.txt")
+    root = put(f"{os.fsdecode(name)}/b.txt")
+    source = open_source(str(root), options)
+    found = {column.name: column.is_text for column in source.columns}
+    assert found["filename"] == found.get("label", is_text) == is_text
+    assert found.get("text", True)
+    assert sorted(row[1] for row in read_out(source).rows) == [b"a/plain.txt", name + b"/b.txt"]
+
+
+def test_a_parquet_copy_of_names_that_are_not_utf8(put, tmp_path):
+    source = open_source(str(put(os.fsdecode(b"caf\xe9.bin"))), Binary())
+    options = IngestOptions(parquet_copy=True)
+    job = plan_job(source, SplitOptions((Split("train"),)), options)
+    ingest([job], tmp_path / "out", options, lambda: local_pipeline(1))
+    (copy,) = (tmp_path / "out").rglob("*.parquet")
+    assert pq.read_table(copy).column("filename").to_pylist() == [b"caf\xe9.bin"]

@@ -1,0 +1,440 @@
+"""Parquet: types and their losses, damage, drift, and code that must not run."""
+
+import datetime
+import importlib.util
+import json
+import os
+import pickle
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.components.errors import DataError
+from penstock.components.sources import columnar
+from penstock.components.sources.base import Column, Piece
+from penstock.components.sources.open import open_source
+from penstock.components.sources.options import Table
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
+UTC = datetime.timezone.utc
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a table of arrays and gives its path."""
+
+    def write_table(columns, name="data.parquet", **options):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table(columns), path, **options)
+        return str(path)
+
+    return write_table
+
+
+def refusal(path, **options):
+    with pytest.raises(DataError) as error:
+        open_source(path, Table(**options))
+    message = str(error.value)
+    assert "\n" not in message
+    folder = path if Path(path).is_dir() else str(Path(path).parent)
+    return message.replace(folder + "/", "")
+
+
+@pytest.mark.parametrize(
+    ("array", "kind", "values"),
+    [
+        (pa.array([True, None, False]), INT, [1, None, 0]),
+        (pa.array([-1, 2], pa.int8()), INT, [-1, 2]),
+        (pa.array([2**63 - 1, None], pa.uint64()), INT, [2**63 - 1, None]),
+        (pa.array([0.5, None], pa.float32()), FLOAT, [0.5, None]),
+        (pa.array([0.1], pa.float64()), FLOAT, [0.10000000149011612]),
+        (pa.array([Decimal("1.25"), None]), FLOAT, [1.25, None]),
+        (pa.array(["ä", None, ""]), BYTES, ["ä".encode(), None, b""]),
+        (pa.array(["x"], pa.large_string()), BYTES, [b"x"]),
+        (pa.array([b"\xff\x00"]), BYTES, [b"\xff\x00"]),
+        (pa.array([b"ab"], pa.binary(2)), BYTES, [b"ab"]),
+        (pa.array(["a", "b", "a"]).dictionary_encode(), BYTES, [b"a", b"b", b"a"]),
+        (pa.array([None, None], pa.null()), BYTES, [None, None]),
+        (pa.array([datetime.date(1970, 1, 11), None]), INT, [10, None]),
+        (pa.array([datetime.datetime(1970, 1, 1, 0, 0, 1)], pa.timestamp("ms")), INT, [10**6]),
+        (
+            pa.array([datetime.datetime(2000, 1, 1, tzinfo=UTC)], pa.timestamp("us", "Asia/Tokyo")),
+            INT,
+            [946684800000000],
+        ),
+        (pa.array([-1, 1999, None], pa.timestamp("ns")), INT, [-1, 1, None]),
+        (pa.array([1500], pa.time32("ms")), INT, [1500000]),
+        (pa.array([3], pa.duration("s")), INT, [3000000]),
+    ],
+)
+def test_plain_types(write, read_out, array, kind, values):
+    source = open_source(write({"x": array}, version="2.6"))
+    assert source.columns == (Column("x", kind),)
+    assert read_out(source).rows == [[value] for value in values]
+
+
+@pytest.mark.parametrize(
+    ("array", "kind", "values"),
+    [
+        (pa.array([[1, 2], [], None, [3]]), INT, [[1, 2], [], None, [3]]),
+        (pa.array([[0.5], None], pa.large_list(pa.float64())), FLOAT, [[0.5], None]),
+        (pa.array([[1, 2], [3, 4]], pa.list_(pa.int16(), 2)), INT, [[1, 2], [3, 4]]),
+        (pa.array([["a", "b"], []]), BYTES, [[b"a", b"b"], []]),
+        (pa.array([[True]]), INT, [[1]]),
+    ],
+)
+def test_lists(write, read_out, array, kind, values):
+    source = open_source(write({"x": array}))
+    assert source.columns == (Column("x", kind, is_list=True),)
+    assert read_out(source, parts=2).rows == [[value] for value in values]
+
+
+def test_values_that_do_not_fit_reject_their_row(write, read_out):
+    path = write(
+        {
+            "u": pa.array([1, 2**64 - 1, 3, 4, 5], pa.uint64()),
+            "f": pa.array([1.0, 1.0, 1e300, float("nan"), 5.0]),
+            "v": pa.array([[1.0], [1.0], [1.0], [1.0], [1.0, None]]),
+            "t": pa.array(["a", "b", "ç", "d", "e"]),
+        }
+    )
+    out = read_out(open_source(path))
+    assert out.rows == [[1, 1.0, [1.0], b"a"]]
+    assert out.errors == [
+        "data.parquet: row 2, column 'u': 18446744073709551615 is beyond int64; as BYTES it would "
+        "be kept",
+        "data.parquet: row 3, column 'f': 1e+300 is beyond float32 (3.4e38); as BYTES it would be "
+        "kept",
+        "data.parquet: row 4, column 'f': nan is not finite; `non_finite` 'null' or 'keep' would "
+        "let it in",
+        "data.parquet: row 5, column 'v': value 2 of the list: null within a list, which no "
+        "feature can hold",
+    ]
+    assert json.loads(out.rejected[1].raw) == {"u": 3, "f": 1e300, "v": [1.0], "t": "ç"}
+
+
+def test_timestamps_beyond_int64_in_microseconds_reject_their_row(write, read_out):
+    path = write({"t": pa.array([1, 2**60], pa.timestamp("ms"))})
+    out = read_out(open_source(path))
+    assert out.rows == [[1000]]
+    assert out.rejected[0].reason == (
+        "1152921504606846976 ms in microseconds is beyond int64; as BYTES it would be kept"
+    )
+    assert b"1152921504606846976" in out.rejected[0].raw
+
+
+@pytest.mark.parametrize(
+    ("policy", "rows"),
+    [("null", [[1.0], [None], [None]]), ("keep", [[1.0], [float("nan")], [float("inf")]])],
+)
+def test_nan_and_infinity_by_policy(write, read_out, policy, rows):
+    path = write({"f": pa.array([1.0, float("nan"), float("inf")])})
+    out = read_out(open_source(path, Table(non_finite=policy)))
+    assert repr(out.rows) == repr(rows)
+
+
+@pytest.mark.parametrize(
+    ("array", "shown"),
+    [
+        (pa.array([{"a": 1}]), "struct<a: int64>"),
+        (pa.array([[[1]]]), "list<item: list<item: int64>>"),
+        (pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())), "map<string, int64"),
+    ],
+)
+def test_nested_types_are_named(write, array, shown):
+    message = refusal(write({"fine": pa.array([1]), "deep": array}))
+    assert message.startswith("data.parquet: column 'deep' has type ")
+    assert shown.split("<")[0] in message
+    assert message.endswith(
+        ", which no feature can hold; flatten it into columns of numbers, text or lists of those, "
+        "or set `extra_columns='drop'`, which leaves it out if no schema names it"
+    )
+
+
+def test_nested_columns_are_left_out_on_request(write, read_out, caplog):
+    path = write({"a": pa.array([1]), "deep": pa.array([{"b": 1}])})
+    options = Table(extra_columns="drop")
+    assert read_out(open_source(path, options)).rows == [[1]]
+    assert caplog.messages == [f"{path}: left out 'deep', which no feature can hold"]
+    with pytest.raises(DataError, match="column 'deep' has type struct"):
+        open_source(write({"deep": pa.array([{"b": 1}])}), options)
+
+
+def test_nested_column_that_the_schema_drops_is_no_hindrance(write, tmp_path, read_out):
+    path = write({"a": pa.array([1]), "deep": pa.array([{"b": 1}])})
+    schema = tmp_path / "schema.pbtxt"
+    schema.write_text('feature { name: "a" type: INT }')
+    options = Table(schema_file=str(schema), extra_columns="drop")
+    assert read_out(open_source(path, options)).rows == [[1]]
+
+
+class _Exploit:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self._path,)
+
+
+def test_pickled_extension_type_runs_no_code(tmp_path):
+    sign = tmp_path / "code_ran"
+    metadata = {
+        b"ARROW:extension:name": b"arrow.py_extension_type",
+        b"ARROW:extension:metadata": pickle.dumps(_Exploit(str(sign))),
+    }
+    field = pa.field("x", pa.int64(), metadata=metadata)
+    path = str(tmp_path / "data.parquet")
+    pq.write_table(pa.Table.from_arrays([pa.array([1])], schema=pa.schema([field])), path)
+    assert refusal(path) == (
+        "data.parquet: a column has a pickled Python extension type, which could run any code and "
+        "is not read (CVE-2023-47248); write the column with a plain type"
+    )
+    assert not sign.exists()
+    pickle.loads(metadata[b"ARROW:extension:metadata"])
+    assert sign.exists(), "the payload must be able to do harm, or the test shows nothing"
+
+
+def test_damaged_files_are_named(write, tmp_path):
+    whole = Path(write({"a": pa.array(range(1000))})).read_bytes()
+    cases = {
+        b"": "is empty (0 bytes), expected Parquet; remove it",
+        whole[:-1]: f"truncated: {len(whole) - 1} bytes that do not end as Parquet does; "
+        "copy it again",
+        b"PAR1": "truncated: 4 bytes that do not end as Parquet does; copy it again",
+        b"a,b\n1,2\n": "not Parquet: it does not begin with PAR1",
+        b"\x1f\x8b123": "not Parquet: looks like gzip; decompress it first (gunzip): compressed "
+        "text cannot be read in parts",
+    }
+    for content, message in cases.items():
+        (tmp_path / "bad.parquet").write_bytes(content)
+        assert refusal(str(tmp_path / "bad.parquet")) == f"bad.parquet: {message}"
+    (tmp_path / "bad.parquet").write_bytes(whole[:100] + whole[-4:])
+    assert refusal(str(tmp_path / "bad.parquet")).startswith(
+        "bad.parquet: damaged Parquet footer ("
+    )
+
+
+def test_damaged_pages_are_named_with_file_and_rows(write, tmp_path, read_out):
+    path = write({"a": pa.array([f"text {n}" for n in range(1000)])}, compression="gzip")
+    source = open_source(path)
+    content = bytearray(Path(path).read_bytes())
+    content[60:400] = b"\xff" * 340
+    Path(path).write_bytes(content)
+    with pytest.raises(DataError, match=r"data.parquet: damaged within rows 1 to 1000 \("):
+        read_out(source)
+
+
+def test_file_without_rows_is_named_or_allowed(write, tmp_path, read_out):
+    write({"a": pa.array([1])}, "d/1.parquet")
+    write({"a": pa.array([], pa.int64())}, "d/2.parquet")
+    folder = str(tmp_path / "d")
+    assert refusal(folder) == (
+        "2.parquet: has no rows; remove it, or set `allow_empty` to skip such files"
+    )
+    assert read_out(open_source(folder, Table(allow_empty=True)), 2).rows == [[1]]
+
+
+def test_drift_between_files_is_named(write, tmp_path, read_out):
+    write({"a": pa.array([1], pa.int32()), "b": pa.array(["x"])}, "d/1.parquet")
+    write({"b": pa.array([None], pa.null()), "a": pa.array([2], pa.int64())}, "d/2.parquet")
+    folder = str(tmp_path / "d")
+    assert read_out(open_source(folder), 2).rows == [[1, b"x"], [2, None]]
+    write({"a": pa.array(["2"]), "b": pa.array(["x"])}, "d/3.parquet")
+    assert refusal(folder) == (
+        "3.parquet: column 'a' has type string, expected INT as 1.parquet has it; convert the "
+        "column, or change the schema"
+    )
+    write({"a": pa.array([1]), "c": pa.array(["x"])}, "d/3.parquet")
+    assert refusal(folder).startswith("3.parquet: lacks 'b' and has 'c' besides; expected")
+
+
+def test_duplicate_columns_are_named(tmp_path):
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    pq.write_table(table, tmp_path / "data.parquet")
+    assert refusal(str(tmp_path / "data.parquet")) == (
+        "data.parquet: duplicate column 'a'; names must differ, rename one"
+    )
+
+
+def test_schema_checks_and_decides(write, tmp_path, read_out):
+    schema = tmp_path / "schema.pbtxt"
+    options = Table(schema_file=str(schema))
+    path = write({"i": pa.array([1.0, 2.5, None]), "f": pa.array([1, 2, 3]), "s": ["a", "b", "c"]})
+    schema.write_text(
+        'feature { name: "s" type: BYTES value_count { max: 1 } } feature { name: "i" type: INT }'
+        'feature { name: "f" type: FLOAT } feature { name: "absent" type: INT }'
+    )
+    out = read_out(open_source(path, options))
+    assert out.rows == [[b"a", 1, 1.0, None], [b"c", None, 3.0, None]]
+    assert out.errors == [
+        "data.parquet: row 2, column 'i': 2.5 is not a whole number within 2**53; expected an "
+        "integer"
+    ]
+    schema.write_text('feature { name: "s" type: INT }')
+    assert refusal(path, schema_file=str(schema), extra_columns="drop") == (
+        "data.parquet: column 's' has type string, expected INT as the schema schema.pbtxt has "
+        "it; convert the column, or change the schema"
+    )
+    schema.write_text('feature { name: "f" type: INT shape { dim { size: 3 } } }')
+    assert refusal(path, schema_file=str(schema), extra_columns="drop") == (
+        "data.parquet: column 'f' has type int64, expected lists of INT as the schema "
+        "schema.pbtxt has it; convert the column, or change the schema"
+    )
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    sizes=st.lists(st.integers(1, 50), min_size=1, max_size=3),
+    group_rows=st.integers(1, 60),
+    parts=st.integers(1, 9),
+)
+def test_every_row_comes_once_however_it_is_cut(sizes, group_rows, parts, tmp_path, read_out):
+    folder = tmp_path / "data"
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    for at, rows in enumerate(sizes):
+        table = pa.table({"n": pa.array(range(at * 100, at * 100 + rows)), "l": [["x"]] * rows})
+        pq.write_table(table, folder / f"{at}.parquet", row_group_size=group_rows)
+    source = open_source(str(folder))
+    rows = [row[0] for row in read_out(source, parts).rows]
+    assert rows == [at * 100 + n for at, size in enumerate(sizes) for n in range(size)]
+    for run in source.cut(parts):
+        for piece in run:
+            assert piece.first_row == piece.start + 1
+
+
+def test_cuts_go_to_row_groups_that_begin_nearby(write):
+    path = write({"a": pa.array(range(1000))}, row_group_size=260)
+    assert [run[0].start for run in open_source(path).cut(4)] == [0, 260, 520, 780]
+    assert [run[0].start for run in open_source(path).cut(10)][:4] == [0, 100, 200, 300]
+    assert open_source(path).cut(2)[1] == (Piece(path, 520, 1000, 521),)
+
+
+def test_batches_are_small_where_rows_are_large(write, monkeypatch):
+    monkeypatch.setattr(columnar, "MAX_BATCH_BYTES", 100_000)
+    rows = [os.urandom(10_000) for _ in range(40)]
+    source = pickle.loads(pickle.dumps(open_source(write({"a": pa.array(rows)}))))
+    batches = list(source.read(source.cut(1)[0]))
+    assert {batch.table.num_rows for batch in batches} <= {4, 9, 10}
+    assert [v for batch in batches for v in batch.table.column(0).to_pylist()] == rows
+
+
+@pytest.mark.parametrize("as_dictionary", [False, True])
+def test_batches_are_bounded_by_decoded_bytes(write, as_dictionary):
+    texts = pa.array(["x" * 100_000] * 3000)
+    path = write({"a": texts.dictionary_encode() if as_dictionary else texts})
+    assert os.path.getsize(path) < 10_000
+    source = open_source(path)
+    tables = [batch.table for batch in source.read(source.cut(1)[0])]
+    assert [table.num_rows for table in tables][:3] == [16, 64, 256]
+    assert sum(table.num_rows for table in tables) == 3000
+    assert max(table.nbytes for table in tables) < 65 * 2**20
+
+
+def test_batches_are_bounded_where_long_texts_of_a_dictionary_follow_short_ones(write, monkeypatch):
+    monkeypatch.setattr(columnar, "MAX_BATCH_BYTES", 1_000_000)
+    texts = pa.array(["short"] * 2000 + ["x" * 100_000] * 50).dictionary_encode()
+    source = open_source(write({"a": texts}))
+    tables = [batch.table for batch in source.read(source.cut(1)[0])]
+    assert [
+        v.decode() for table in tables for v in table.column(0).to_pylist()
+    ] == texts.to_pylist()
+    assert max(table.nbytes for table in tables) < 1_100_000
+
+
+def test_batches_are_bounded_where_long_lists_repeat_a_number(write):
+    source = open_source(write({"a": pa.array([[0] * 100_000] * 200)}))
+    tables = [batch.table for batch in source.read(source.cut(1)[0])]
+    assert [table.num_rows for table in tables][:2] == [16, 64]
+    assert sum(table.num_rows for table in tables) == 200
+    assert max(table.nbytes for table in tables) < 65 * 2**20
+
+
+def test_fingerprint_follows_content(write, tmp_path):
+    one = open_source(write({"a": pa.array([1])})).fingerprint
+    assert open_source(write({"a": pa.array([1])})).fingerprint == one
+    assert open_source(write({"a": pa.array([2])})).fingerprint != one
+
+
+def test_chicago_taxi(read_out):
+    tfx = Path(importlib.util.find_spec("tfx").submodule_search_locations[0])
+    schema = tfx / "examples/chicago_taxi_pipeline/data/user_provided_schema/schema.pbtxt"
+    source = open_source(
+        str(tfx / "components/testdata/external/parquet"), Table(schema_file=str(schema))
+    )
+    assert source.rows == 10_000
+    out = read_out(source, parts=3)
+    assert (len(out.rows), out.rejected) == (10_000, [])
+    tracts = [row[2] for row in out.rows if row[2] is not None]
+    assert source.columns[2] == Column("dropoff_census_tract", INT)
+    assert all(17_031_000_000 < tract < 17_032_000_000 for tract in tracts)
+
+
+DAY = datetime.date(1970, 1, 2)
+MOMENT = datetime.datetime(1970, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "said"),
+    [
+        ([DAY], [MOMENT], "timestamps, in 1.parquet dates"),
+        ([MOMENT], [86_400], "numbers, in 1.parquet timestamps"),
+        ([[MOMENT]], [[86_400]], "numbers, in 1.parquet timestamps"),
+        ([datetime.time(1)], [datetime.timedelta(hours=1)], "durations, in 1.parquet times"),
+    ],
+)
+def test_files_whose_units_differ_are_not_mixed(write, tmp_path, one, two, said):
+    write({"t": one}, "1.parquet")
+    write({"t": two}, "2.parquet")
+    message = f"2.parquet: column 't' holds {said}, which are counted in different units; "
+    assert refusal(str(tmp_path)).startswith(message)
+    schema = tmp_path / "schema.pbtxt"
+    schema.write_text('feature { name: "t" type: INT }')
+    assert refusal(str(tmp_path), schema_file=str(schema)).startswith(message)
+
+
+def test_units_of_one_sort_and_nulls_go_together(write, tmp_path):
+    write({"t": pa.array([MOMENT], pa.timestamp("s"))}, "1.parquet")
+    write({"t": pa.array([MOMENT], pa.timestamp("ns", "UTC"))}, "2.parquet")
+    write({"t": pa.nulls(1)}, "3.parquet")
+    source = open_source(str(tmp_path))
+    values = [b.table.column(0).to_pylist() for b in source.read(source.cut(1)[0])]
+    assert values == [[86_400_000_000], [86_400_000_000], [None]]
+
+
+def test_timestamps_of_96_bits_are_read_at_full_width(write):
+    times = [
+        datetime.datetime(9999, 12, 31, 23, 59, 59, 999999),
+        datetime.datetime(1, 1, 1, 5),
+        datetime.datetime(1500, 6, 1, 12, 0, 0, 1),
+        None,
+        datetime.datetime(1969, 12, 31, 23, 59, 59, 999999),
+        datetime.datetime(2024, 2, 29, 1, 2, 3, 456789),
+        datetime.datetime(2544, 1, 1),
+    ]
+    fine = pa.array([-616, -1000, -384, None, 616, 1_000_384, 1], pa.timestamp("ns"))
+    columns = {"fine": fine, "t": pa.array(times, pa.timestamp("us"))}
+    path = write(columns, use_deprecated_int96_timestamps=True, row_group_size=3)
+    source = open_source(path)
+    batches = [b.table for run in source.cut(2) for b in source.read(run)]
+    epoch, us = datetime.datetime(1970, 1, 1), datetime.timedelta(microseconds=1)
+    assert [row["t"] for batch in batches for row in batch.to_pylist()] == [
+        None if time is None else (time - epoch) // us for time in times
+    ]
+    assert [row["fine"] for batch in batches for row in batch.to_pylist()] == [
+        -1, -1, -1, None, 0, 1000, 0,
+    ]  # fmt: skip

@@ -1,0 +1,261 @@
+"""Lines of text as rows."""
+
+import gzip
+import pickle
+import random
+import tracemalloc
+
+import pytest
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.files import cells
+from penstock.components.sources.base import Column
+from penstock.components.sources.open import open_source
+from penstock.components.sources.plain_text import Text, fault_in
+from penstock.components.sources.text import lines as line_rows
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a file, and says where it is."""
+
+    def write(data, name="a.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return path
+
+    return write
+
+
+def open_text(inputs, **options):
+    return open_source(str(inputs), Text(**options))
+
+
+def lines(out):
+    return [(row[2], row[0].decode()) for row in out.rows]
+
+
+def test_rows_are_lines_with_their_file_and_number(write, read_out, tmp_path):
+    write("Grüße\nzwei\n".encode(), "d/b.txt")
+    write(b"one\ntwo", "d/a.log")
+    source = open_text(tmp_path / "d")
+    assert source.columns == (
+        Column("text", FeatureKind.BYTES),
+        Column("filename", FeatureKind.BYTES),
+        Column("line", FeatureKind.INT),
+    )
+    assert (source.kind, source.rows, source.input_bytes) == ("text", 4, 20)
+    for parts in (1, 2, 5):
+        assert read_out(pickle.loads(pickle.dumps(source)), parts).rows == [
+            [b"one", b"a.log", 1],
+            [b"two", b"a.log", 2],
+            ["Grüße".encode(), b"b.txt", 1],
+            [b"zwei", b"b.txt", 2],
+        ]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"a\r\nb", ["a", "b"]),
+        (b"a\nb\r", ["a", "b"]),
+        (b"a\rb\nc\r\r\n", ["a\rb", "c\r"]),
+        (b"\xef\xbb\xbfa\nb\n", ["a", "b"]),
+        (b"  a \n\tb\n", ["  a ", "\tb"]),
+        (b'{"a": 1}\n<html>\n', ['{"a": 1}', "<html>"]),
+    ],
+)
+def test_line_ends_are_lf_or_crlf_and_nothing_else_is_taken_off(write, read_out, data, expected):
+    out = read_out(open_text(write(data)))
+    assert [text for _, text in lines(out)] == expected
+
+
+def test_blank_lines_are_counted_or_kept(write, read_out):
+    path = write(b"a\n\n  \t\r\nb\n\r\n\n c\n")
+    out = read_out(open_text(path))
+    assert lines(out) == [(1, "a"), (4, "b"), (7, " c")]
+    assert out.blank == 4
+    out = read_out(open_text(path, skip_blank=False))
+    assert lines(out) == [(1, "a"), (2, ""), (3, "  \t"), (4, "b"), (5, ""), (6, ""), (7, " c")]
+    assert out.blank == 0
+
+
+def test_what_is_no_utf8_is_named_by_line_and_byte(write, read_out):
+    path = write(b"\xef\xbb\xbfgood\nb\xffd\n\nn\x00l\nfine\r\n")
+    out = read_out(open_text(path))
+    assert lines(out) == [(1, "good"), (5, "fine")]
+    assert out.errors == [
+        "a.txt: line 2 (row 2): byte 2 of the line (byte 10 of the file) is not utf-8; "
+        "set encoding to the file's",
+        "a.txt: line 4 (row 4): byte 2 of the line (byte 15 of the file) is NUL, which text "
+        "cannot have",
+    ]
+    assert [row.raw for row in out.rejected] == [b"b\xffd", b"n\x00l"]
+    assert out.blank == 1
+
+
+def test_other_encodings_become_utf8(write, read_out):
+    path = write("Grüße €\r\n\x81\nok\n".encode("latin-1", "ignore").replace(b" ", b" \x80"))
+    out = read_out(open_text(path, encoding="windows-1252"))
+    assert lines(out) == [(1, "Grüße €"), (3, "ok")]
+    assert out.errors == [
+        "a.txt: line 2 (row 2): byte 1 of the line (byte 10 of the file) is not cp1252; "
+        "set encoding to the file's"
+    ]
+    path = write("日本\n語\n".encode("shift_jis"))
+    assert lines(read_out(open_text(path, encoding="shift_jis"))) == [(1, "日本"), (2, "語")]
+
+
+def test_a_line_that_is_too_long_is_a_bad_row_and_takes_no_memory(write, read_out, monkeypatch):
+    monkeypatch.setattr(line_rows, "_BLOCK_BYTES", 64)
+    fits = b"f" * 100
+    path = write(
+        b"a\n" + b"x" * 101 + b"\nb\n" + fits + b"\r\n" + b"y" * 9999 + b"\nc\n" + b"z" * 500
+    )
+    for parts in (1, 2, 3, 9):
+        out = read_out(open_text(path, max_row_bytes=100), parts)
+        assert lines(out) == [(1, "a"), (3, "b"), (4, "f" * 100), (6, "c")]
+        assert out.errors == [
+            f"a.txt: line {line} (row {line}): is longer than `max_row_bytes` 100; "
+            "set that higher if the line is right"
+            for line in (2, 5, 7)
+        ]
+    path = write(b"x" * 101 + b"\nb\n")
+    monkeypatch.setattr(line_rows, "_BLOCK_BYTES", 1000)
+    assert len(read_out(open_text(path, max_row_bytes=100)).rejected) == 1
+
+
+def test_memory_is_bounded_whatever_the_line(tmp_path, read_out):
+    path = tmp_path / "a.txt"
+    with path.open("wb") as file:
+        file.write(b"a\n")
+        for _ in range(64):
+            file.write(b"x" * 2**20)
+        file.write(b"\nb\n")
+    tracemalloc.start()
+    out = read_out(open_text(path, max_row_bytes=2**20), 3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert lines(out) == [(1, "a"), (3, "b")]
+    assert len(out.rejected[0].raw) == 4096
+    assert peak < 24 * 2**20
+
+
+def test_any_cut_gives_every_line_once(write, read_out, monkeypatch):
+    monkeypatch.setattr(cells, "CELL_BYTES", 50)
+    monkeypatch.setattr(cells, "_RANGE_CELLS", 3)
+    monkeypatch.setattr(line_rows, "_BLOCK_BYTES", 37)
+    rng = random.Random(0)
+    pool = ["", " ", "a", "\u00e9" * 9, "word " * 20, "\tx", "\ufeff"]
+    for _ in range(30):
+        texts = [rng.choice(pool) for _ in range(rng.randrange(1, 40))] + ["end"]
+        data = "".join(text + rng.choice(["\n", "\r\n"]) for text in texts)
+        data = data if rng.random() < 0.5 else data.rstrip("\r\n")
+        path = write(data.encode())
+        expected = [
+            (number, text)
+            for number, text in enumerate(texts, 1)
+            if text.strip(" \t") and not (number == 1 and text == "\ufeff")
+        ]
+        for parts in (1, 2, 3, 11):
+            out = read_out(open_text(path), parts)
+            assert lines(out) == expected, data
+            assert out.errors == []
+
+
+def test_batches_are_bounded(write, read_out):
+    out = read_out(open_text(write(b"ab\n" * 20_000)))
+    assert lines(out)[-1] == (20_000, "ab")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "is empty (0 bytes); remove it, or set `allow_empty` to skip such files"),
+        (b"\n \r\n", "holds only blank lines; remove it, or set `allow_empty` to skip such files"),
+        (gzip.compress(b"a\n", mtime=0), "looks like gzip; decompress it first (gunzip): "
+         "compressed text cannot be read in parts"),
+        ("a\n".encode("utf-16"), "looks like UTF-16; convert it: iconv -f UTF-16 -t UTF-8"),
+        ("abc\n".encode("utf-16-le"), "looks like UTF-16 without a mark; convert it: iconv -f "
+         "UTF-16LE -t UTF-8"),
+        (bytes(range(256)), "looks like binary data; read it with `kind='binary'`"),
+        (b"one\rtwo\r", "its lines end in CR alone, as on classic Mac OS; convert it: "
+         "tr '\\r' '\\n'"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_lines_of_text_is_named(write, data, message):
+    path = write(data)
+    with pytest.raises(DataError) as error:
+        open_text(path)
+    assert str(error.value) == f"{path}: {message}"
+
+
+def test_empty_files_are_passed_over_if_allowed(write, read_out, tmp_path):
+    write(b"", "a.txt")
+    write(b"\n\n", "b.txt")
+    write(b"x\n", "c.txt")
+    out = read_out(open_text(tmp_path, allow_empty=True), 4)
+    assert (out.rows, out.blank) == ([[b"x", b"c.txt", 1]], 2)
+
+
+def test_a_mark_of_utf8_in_another_encoding_is_named(write):
+    with pytest.raises(DataError, match="begins with the mark of UTF-8, and encoding is 'cp1252'"):
+        open_text(write(b"\xef\xbb\xbfa\n"), encoding="cp1252")
+
+
+def test_a_link_out_of_the_folder_stops(write, tmp_path):
+    write(b"x\n", "d/a.txt")
+    (tmp_path / "d" / "b.txt").symlink_to(write(b"secret\n", "key"))
+    with pytest.raises(DataError, match=r"b\.txt: is a link to .*key, outside .*; copy the file"):
+        open_text(tmp_path / "d")
+
+
+def test_a_file_that_changes_meanwhile_is_named(write, read_out):
+    source = open_text(write(b"a\n"))
+    write(b"a\nb\n")
+    with pytest.raises(DataError, match="has 4 bytes and had 2 when it was opened first"):
+        read_out(source)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"unit": "word"}, "`unit` must be one of line, document, got 'word'"),
+        ({"encoding": "utf-99"}, "`encoding` must be one that Python knows, as utf-8 or cp1252, "
+         "got 'utf-99'"),
+        ({"encoding": "utf-16"}, "`encoding` must be one in which ASCII is ASCII, as utf-8 or "
+         "cp1252, got 'utf-16'; convert the files: iconv -t UTF-8"),
+        ({"encoding": "rot13"}, "`encoding` must be one that Python knows, as utf-8 or cp1252, "
+         "got 'rot13'"),
+        ({"max_row_bytes": 2**31}, "`max_row_bytes` must be at most 1073741824, got 2147483648"),
+        ({"folder_label": True}, "`folder_label` is about documents; set `unit='document'`"),
+        ({"unit": "document", "skip_blank": False},
+         "`skip_blank` is about lines; of documents `allow_empty` decides"),
+    ],
+)  # fmt: skip
+def test_options_are_checked(options, message):
+    with pytest.raises(UsageError) as error:
+        Text(**options)
+    assert str(error.value) == message
+
+
+def test_an_encodings_other_names_are_equal():
+    assert Text(encoding="UTF8") == Text(encoding="utf-8-sig") == Text()
+
+
+@pytest.mark.parametrize(
+    "encoding", ["unicode_escape", "raw_unicode_escape", "idna", "punycode", "utf-7", "hz",
+                 "iso2022_jp", "iso2022_kr"]
+)  # fmt: skip
+def test_an_encoding_with_escapes_is_refused(encoding):
+    """An escape may stand for a line end, and then two lines would be three."""
+    with pytest.raises(UsageError, match="must be one in which ASCII is ASCII"):
+        Text(encoding=encoding)
+
+
+def test_a_lone_surrogate_is_a_fault():
+    fault = fault_in(rb"\ud800", "unicode_escape", what="line")
+    assert fault == "the line holds a lone surrogate, which UTF-8 cannot encode"
