@@ -84,6 +84,12 @@ class ImageSource(WholeFileSource[ImageList]):
 
     options: Images
 
+    @property
+    def labels(self) -> pa.RecordBatch:
+        """Label and further columns of the label file, a row an image."""
+        (files,) = self.scanned.values()
+        return files.labels
+
     def add_row(self, files: ImageList, at: int, data: bytes, rows: Rows) -> None:
         """Adds the row of an image; UnfitFileError if it cannot be stored."""
         image = store(data, files.paths[at], self.options)

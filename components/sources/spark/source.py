@@ -106,7 +106,7 @@ def part_files(folder: str, options: Spark) -> list[str]:
         for name, path in files.items():
             sums = files.get(f".{name}.crc")
             if path in found and sums is not None:
-                _check_crc(path, sums)
+                check_crc(path, sums)
     return found
 
 
@@ -120,7 +120,7 @@ def _check_none_lost(folder: str, files: Mapping[str, str]) -> None:
             )
 
 
-def _check_crc(path: str, beside: str) -> None:
+def check_crc(path: str, beside: str) -> None:
     """Compares a file with its checksums in the file `beside`; DataError names the offset."""
     name = os.path.basename(beside)
     with open_data(beside) as file:

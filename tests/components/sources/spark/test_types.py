@@ -7,10 +7,9 @@ import pytest
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
-from penstock.components.sources.spark.crc import check_crc
-from penstock.components.sources.spark.source import Spark
+from penstock.components.sources.spark.source import Spark, check_crc
 from penstock.components.sources.spark.types import (
-    Steps,
+    StepColumn,
     parse_columns,
     spark_column,
     spark_feature,
@@ -61,7 +60,7 @@ def test_a_vector_is_refused_with_what_makes_an_array_of_it():
 
 def test_feature_lists():
     steps = spark_steps("tags", "array<array<string>>")
-    assert steps == Steps("tags", BYTES, is_list=True)
+    assert steps == StepColumn("tags", BYTES, is_list=True)
     assert steps.arrow_type == pa.list_(pa.list_(pa.binary()))
     assert spark_steps("ids", "array<int>").arrow_type == pa.list_(pa.int64())
     with pytest.raises(UsageError) as error:
