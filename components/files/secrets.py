@@ -1,12 +1,15 @@
-"""Detection of secrets in clear text, from a name and its text.
+"""Detection of secrets in clear text, by their names, their forms and their entropy.
 
-Options, addresses, commands and notes end in files and metadata that others read; all that looks
-for secrets in them looks by this one list. What only names a secret (`${DB_PASSWORD}`) is none.
+Options, addresses, commands and notes end in files, logs and metadata that others read. All checks
+share the patterns of this module. A text that only names a secret (`${DB_PASSWORD}`) holds none.
 """
 
+import math
 import re
+from collections import Counter
+from collections.abc import Iterator
 
-# What stands for a value without being one: empty, ${NAME}, $NAME, <name>, {name}, ***, xxx.
+# Placeholders of a value: empty, ${NAME}, $NAME, <name>, {name}, ***, xxx.
 _NO_VALUE = re.compile(r"^(\$.*|<.*>|\{.*\}|%\(.*|\*+|x+|none|null|true|false|)$", re.IGNORECASE)
 _SECRET_WORD = (
     r"(?:[\w.-]*(?:password|passwd|passphrase|secret"
@@ -14,9 +17,9 @@ _SECRET_WORD = (
     r"|(?:[\w.-]*[_-])?pwd|jwt"
     r"|(?:[\w.-]*(?:auth|access|api|refresh|id|bearer|session|security|sas)[-_]?)?token)"
 )
-# Too common a word of texts to be one before a colon.
+# Before a colon this is too common a word of plain texts.
 _PASS = r"(?:[\w.-]*[_-])?pass"
-# Of the parameters of an address alone: elsewhere these words name much that is no secret.
+# In parameters of an address only: elsewhere these words name much that is not secret.
 _PARAMETER = (
     rf"(?:{_SECRET_WORD}|[\w.-]*(?:pass|pwd|token|signature|credential)|key|auth|jwt|code|sig)"
 )
@@ -29,10 +32,27 @@ _ASSIGNMENTS = (
     re.compile(rf"(?:^|\s)--({_SECRET_WORD}|{_PASS})\s+(?!-){_VALUE}", re.IGNORECASE),
     re.compile(rf"(?<=://)[^\s'\"]*?[?&#;]({_PARAMETER})={_VALUE}", re.IGNORECASE),
 )
+# As options stand in logs: a key in quotes, which may be escaped, and its value in quotes.
+_IN_JSON = re.compile(
+    rf"(?:^|[^\w.-])({_SECRET_WORD}|{_PASS})\\*[\"']\s*:\s*\\*[\"']([^\"'\\]+)", re.IGNORECASE
+)
 _IDENTIFIED_BY = re.compile(r"\bidentified\s+by\s+('[^']+'|\"[^\"]+\")", re.IGNORECASE)
 _KNOWN_FORMS = {
     "an AWS access key": re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
-    "a private key": re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----"),
+    "a private key": re.compile(
+        r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----|\bAGE-SECRET-KEY-1[0-9A-Z]{20,}"
+    ),
+    "a shared access signature": re.compile(r"\bSharedAccessSignature\s*[= ]\s*[^\s;]{8,}"),
+    "a Databricks token": re.compile(r"\bdapi[0-9a-f]{32}(?:-\d+)?\b"),
+    "a Stripe key": re.compile(r"\b(?:[rs]k_(?:live|test)|whsec)_[0-9A-Za-z]{16,}"),
+    "an npm token": re.compile(r"\bnpm_[0-9A-Za-z]{36,}"),
+    "a PyPI token": re.compile(r"\bpypi-[\w-]{16,}"),
+    "a SendGrid key": re.compile(r"\bSG\.[\w-]{16,}\.[\w-]{16,}"),
+    "a Google HMAC key": re.compile(r"\bGOOG1?[0-9A-Z]{20,}"),
+    "a web hook": re.compile(
+        r"\bhttps://(?:hooks\.slack\.com/(?:services|workflows)/[\w/-]{8,}"
+        r"|(?:\w+\.)?discord(?:app)?\.com/api/webhooks/\d+/[\w-]{8,})"
+    ),
     "a GitHub token": re.compile(r"\b(?:gh[opsur]_[0-9A-Za-z]{36,}|github_pat_\w{22,})"),
     "a GitLab token": re.compile(r"\bglpat-[\w-]{20,}"),
     "a Slack token": re.compile(r"\bxox[abprs]-[0-9A-Za-z-]{10,}"),
@@ -52,7 +72,18 @@ _LOGINS = (
         r"[^/\s:@'\"]*:([^\s?'\"]+)@",
         re.IGNORECASE,
     ),
+    re.compile(r"\boracle(?:\+\w+)?://[^/\s:@'\"]+/([^/\s@'\"]+)@", re.IGNORECASE),
+    re.compile(r"(?:^|[\s'\"=(])//[^/\s:@'\"]+:([^/\s@'\"]+)@"),
+    re.compile(r"(?:^|[\s'\"=])[^\s:@/'\"]+:([^\s@'\"]+)@(?:tcp|udp|unix)\("),  # Go's drivers
 )
+_COMMANDS = (
+    re.compile(r"\bcurl\b[^\n]*?\s(?:-u|--user)[ =]*['\"]?[^\s:'\"]+:([^\s'\"]+)"),
+    re.compile(r"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n]*?\s-p([^\s'\"]+)"),
+)
+# Secret keys of AWS have no form but 40 characters of base64 in random order: more than 4.4 bits
+# each by their own frequencies, where paths and words have about 4 and hex digests at most 4.
+_BARE_KEY = re.compile(r"(?<![\w/+=.-])[0-9A-Za-z/+]{40}(?![\w/+=.-])")
+_RANDOM_BITS = 4.4
 # A user of the web is a token as often as not.
 _WEB_USER = re.compile(r"\bhttps?://([^/\s:@'\"?#]+)@", re.IGNORECASE)
 
@@ -71,8 +102,12 @@ def secret_kind(name: str, value: str) -> str | None:
         return "a password in an address"
     if any(not _NO_VALUE.match(found) for found in _WEB_USER.findall(value)):
         return "a user name in a web address"
-    if _IDENTIFIED_BY.search(value):
+    if _IDENTIFIED_BY.search(value) or any(
+        not _NO_VALUE.match(found) for command in _COMMANDS for found in command.findall(value)
+    ):
         return "a password"
+    if any(map(_is_random, _BARE_KEY.findall(value))):
+        return "an AWS secret key"
     last_name = name.rsplit(".", 1)[-1]
     if _SECRET_NAME.match(last_name) and _is_value(value):
         return f"the value of {last_name.lstrip('-')!r}"
@@ -86,6 +121,40 @@ def secret_kind(name: str, value: str) -> str | None:
 def is_secret_parameter(name: str) -> bool:
     """Whether a parameter of an address, as `sig`, is called as one that holds a secret."""
     return bool(_SECRET_PARAMETER.match(name))
+
+
+def without_secrets(text: str) -> str:
+    """Returns a long text, such as a log line, with each secret in it as `***`."""
+    for begin, end in sorted(_places(text), reverse=True):
+        text = f"{text[:begin]}***{text[end:]}"
+    return text
+
+
+def _places(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the places of secrets, none of which overlap."""
+    taken = 0
+    for begin, end in sorted(_matches(text), key=lambda place: (place[0], -place[1])):
+        if begin >= taken:
+            yield begin, end
+            taken = end
+
+
+def _matches(text: str) -> Iterator[tuple[int, int]]:
+    for form in _KNOWN_FORMS.values():
+        yield from (found.span() for found in form.finditer(text))
+    for pattern in (*_LOGINS, _WEB_USER, *_COMMANDS, _IDENTIFIED_BY):
+        yield from (f.span(1) for f in pattern.finditer(text) if not _NO_VALUE.match(f[1]))
+    for pattern in (*_ASSIGNMENTS, _IN_JSON):
+        values = ((f.span(2), f[2].strip("\"'")) for f in pattern.finditer(text))
+        yield from (span for span, value in values if _is_value(value))
+    yield from (f.span() for f in _BARE_KEY.finditer(text) if _is_random(f[0]))
+
+
+def _is_random(text: str) -> bool:
+    counts = Counter(text).values()
+    bits = -sum(n / len(text) * math.log2(n / len(text)) for n in counts)
+    kinds = (str.isupper, str.islower, str.isdigit)
+    return bits > _RANDOM_BITS and all(any(map(kind, text)) for kind in kinds)
 
 
 def hide_secret(name: str, value: str) -> str:

@@ -90,6 +90,7 @@ def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress
     pipeline = _make(name, factory)
 
     # After the pipeline, whose imports these are too: what is wrong with it shows first.
+    from penstock.pipelines.kubeflow.refusals import check_no_secrets
     from penstock.pipelines.local.run_folder import metadata_file
     from penstock.pipelines.local.runner import run_locally
     from penstock.pipelines.reporting.write import report_run
@@ -106,7 +107,7 @@ def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress
         return report_run(store, pipeline, factory.config, folder, since=began, error=error)
 
     try:
-        run_locally(pipeline, progress)
+        run_locally(pipeline, progress, check=check_no_secrets)
     except NodeFailedError as error:
         logger.exception("the run failed")
         with open_store(SqliteStore(str(file))) as handle:

@@ -55,7 +55,7 @@ def check_no_secrets(ir: pipeline_pb2.Pipeline) -> None:
         if kind := secret_kind(text.field, text.value):
             raise UsageError(
                 f"node {text.node_id!r}, {text.field}: looks like {kind} in clear text; "
-                "take it from an environment variable that a Kubernetes secret fills"
+                "take it from an environment variable, which a Kubernetes secret fills on Kubeflow"
             )
 
 

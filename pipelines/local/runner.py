@@ -26,7 +26,12 @@ class NodeInterruptedError(NodeFailedError, CommandInterruptedError):
     """Ctrl-C or SIGTERM came while a node ran: names it."""
 
 
-def run_locally(pipeline: Pipeline, progress: Progress) -> None:
+def run_locally(
+    pipeline: Pipeline,
+    progress: Progress,
+    *,
+    check: Callable[[pipeline_pb2.Pipeline], None] = lambda ir: None,
+) -> None:
     """Run all nodes of a pipeline, one after the other; what is unchanged comes from the cache.
 
     Before that, what a killed run left is closed and removed.
@@ -34,6 +39,7 @@ def run_locally(pipeline: Pipeline, progress: Progress) -> None:
     Args:
         pipeline: Its metadata must lie in an sqlite file.
         progress: Told of each node.
+        check: Raises an error of its own if the compiled pipeline must not run.
 
     Raises:
         NodeFailedError: A node failed.
@@ -43,21 +49,28 @@ def run_locally(pipeline: Pipeline, progress: Progress) -> None:
     file = metadata_file(pipeline.metadata_connection_config)
     with only_run(file.parent):
         check_store(file, pipeline)
-        _WatchedRunner(pipeline.metadata_connection_config, progress).run(pipeline)
+        _WatchedRunner(pipeline.metadata_connection_config, progress, check).run(pipeline)
 
 
 class _WatchedRunner(LocalDagRunner):
     """The stock runner, that cleans up before it starts and tells of each node."""
 
-    def __init__(self, connection: Any, progress: Progress) -> None:
+    def __init__(
+        self,
+        connection: Any,
+        progress: Progress,
+        check: Callable[[pipeline_pb2.Pipeline], None],
+    ) -> None:
         super().__init__()
+        self._check = check
         self._connection = connection
         self._progress = progress
 
     def run_with_ir(
         self, pipeline: pipeline_pb2.Pipeline, run_options: pipeline_pb2.RunOptions | None = None
     ) -> None:
-        """See the base class."""
+        """Runs a compiled pipeline node by node, once what is left of killed runs is removed."""
+        self._check(pipeline)
         clean_up(pipeline, self._connection)
         self._progress.plan([node.pipeline_node.node_info.id for node in pipeline.nodes])
         with (

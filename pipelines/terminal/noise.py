@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO, cast
 
+from penstock.components.files.secrets import without_secrets
 from penstock.pipelines.terminal.output import ForgivingStream
 
 
@@ -75,13 +76,20 @@ def _turn_to(log: Path) -> None:
     os.close(descriptor)
 
 
+class _SafeFormatter(logging.Formatter):
+    """Formats records without secrets: TFX logs all options of each node."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without_secrets(super().format(record))
+
+
 @contextmanager
 def _logging() -> Iterator[None]:
     """Let INFO through: TFX says there which execution it runs, on what, and why."""
     from absl import logging as absl_logging
 
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(_SafeFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
     levels = root.level, absl_logging.get_verbosity()
     root.addHandler(handler)

@@ -2,7 +2,7 @@ import pytest
 
 from penstock.components.errors import UsageError
 from penstock.components.files.address import check_no_secret, masked
-from penstock.components.files.secrets import hide_secret, secret_kind
+from penstock.components.files.secrets import hide_secret, secret_kind, without_secrets
 
 SECRET = "hunter22"
 
@@ -86,3 +86,64 @@ def test_what_holds_no_secret_is_shown(name, text):
 def test_a_message_shows_neither_login_nor_parameters():
     assert masked("https://bob:hunter22@h/a/b.csv?x=1") == "https://***@h/a/b.csv"
     assert masked("postgresql://bob:hun?ter22@h/db?x=1") == "postgresql://***@h/db"
+
+
+KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("SharedAccessSignature sr=h&sig=aBc%3D&se=1", "a shared access signature"),
+        ("Endpoint=sb://h/;SharedAccessSignature=sv=2020&sig=x1", "a shared access signature"),
+        ("oracle://scott/tiger@h", "a password in an address"),
+        ("u:pw@tcp(h:3306)/db", "a password in an address"),
+        ("//u:pw@h", "a password in an address"),
+        (f"dapi{'0a' * 16}", "a Databricks token"),
+        (f"sk_live_{'a1' * 12}", "a Stripe key"),
+        (f"npm_{'a1B' * 12}", "an npm token"),
+        (f"pypi-AgEIcHlwaS5vcmc{'a1' * 12}", "a PyPI token"),
+        (f"SG.{'a1' * 11}.{'b2' * 20}", "a SendGrid key"),
+        ("https://hooks.slack.com/services/T000/B000/abcdEFGH1234", "a web hook"),
+        ("https://discord.com/api/webhooks/1234/abcdEFGH1234", "a web hook"),
+        (KEY, "an AWS secret key"),
+        (f"GOOG1E{'A1B2' * 12}", "a Google HMAC key"),
+        ("curl -u user:pw5 https://h/a.csv", "a password"),
+        (f"mysql -p{SECRET} trips", "a password"),
+        (f"AGE-SECRET-KEY-1{'Q3' * 20}", "a private key"),
+        ("-----BEGIN PGP PRIVATE KEY BLOCK-----", "a private key"),
+    ],
+)
+def test_a_secret_is_found_by_its_form(text, kind):
+    assert secret_kind("", text) == kind
+    hidden = without_secrets(f"Going to run a new execution: {{'query': '{text}'}}")
+    assert "***" in hidden
+    assert text not in hidden
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "docker run -u 1000:1000 image",
+        "mysql -p -h db",
+        "da39a3ee5e6b4b0d3255bfef95601890afd80709",
+        "pipelines/taxi/TrainedModels/2024/Split1",
+        "penstock.pipelines.taxi.features.preprocessing_fn",
+        "//server/share/a.csv",
+        "12:30@noon",
+    ],
+)
+def test_a_text_of_like_form_is_no_secret(text):
+    assert secret_kind("", text) is None
+    assert without_secrets(text) == text
+
+
+def test_secrets_in_logged_options_are_hidden_and_the_rest_stays():
+    line = (
+        'exec_properties={"custom_config": "{\\"password\\": \\"hunter22\\", \\"rows\\": 3}", '
+        "'url': 'postgresql://bob:hunter22@h/db'}"
+    )
+    assert without_secrets(line) == (
+        'exec_properties={"custom_config": "{\\"password\\": \\"***\\", \\"rows\\": 3}", '
+        "'url': 'postgresql://bob:***@h/db'}"
+    )

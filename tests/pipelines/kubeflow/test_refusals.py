@@ -44,7 +44,7 @@ def _refusal(ir):
 def _message(field, kind):
     return (
         f"node 'Query.Gen', {field}: looks like {kind} in clear text; "
-        "take it from an environment variable that a Kubernetes secret fills"
+        "take it from an environment variable, which a Kubernetes secret fills on Kubeflow"
     )
 
 

@@ -18,6 +18,7 @@ from tfx.types.standard_artifacts import Examples, Model
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
+from penstock.pipelines.kubeflow.refusals import check_no_secrets
 from penstock.pipelines.local.run_folder import only_run
 from penstock.pipelines.local.runner import run_locally
 from penstock.pipelines.terminal.failures import NodeFailedError
@@ -141,6 +142,7 @@ def test_what_a_killed_run_left_is_removed(tmp_path):
 
 CLAIM = """
 import pathlib
+from penstock.pipelines.kubeflow.refusals import check_no_secrets
 from penstock.pipelines.local.run_folder import only_run
 with only_run(pathlib.Path(sys.argv[1])):
     print("in", flush=True)
@@ -287,3 +289,11 @@ def test_no_copies_of_remote_input_stay_behind(tmp_path, web, monkeypatch):
         run_locally(pipeline, record)
         assert record.ended == {"ShardedExampleGen": state}
         assert list((tmp_path / "spool").iterdir()) == []
+
+
+def test_a_secret_in_an_option_is_refused_before_a_node_runs(tmp_path):
+    record = Record()
+    with pytest.raises(UsageError, match=r"^node 'Check', .*: looks like a Stripe key") as error:
+        run_locally(make(tmp_path, fault=f"sk_live_{'a1' * 12}"), record, check=check_no_secrets)
+    assert "sk_live" not in str(error.value)
+    assert record.ended == {}
