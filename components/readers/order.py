@@ -140,7 +140,6 @@ class Order:
         return {
             "scheme": SCHEME,
             "seed": self.seed,
-            "sizes": list(self.file_bytes),
             "interleave": self.lanes,
             "block": self.block_rows,
             "window": self.window,

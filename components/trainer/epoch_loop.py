@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.activity import tell
-from penstock.components.errors import DataError, counted
+from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.trainer.checkpoints import Checkpoints, Saved
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.interrupt import InterruptFlag, TrainingInterruptedError
@@ -96,8 +96,19 @@ class EpochLoop:
         return best_epoch(self.epochs, self.rule)
 
     def resume(self, saved: Saved) -> None:
-        """Go to where a checkpoint was saved."""
+        """Restores a checkpoint.
+
+        Raises:
+            DataError: It is of another model.
+            UsageError: It has more steps than the options ask for.
+        """
         assert self._checkpoints is not None
+        if saved.start.step > self._options.total_steps:
+            raise UsageError(
+                f"{saved.path}: the checkpoint has {saved.start.step} steps, more than the "
+                f"{self._options.total_steps} that this training is to have in all: ask for more "
+                "steps, or remove the checkpoints"
+            )
         self._checkpoints.restore(saved)
         self.step = self.resumed_from = saved.start.step
         self.epochs = list(saved.epochs)
@@ -112,12 +123,11 @@ class EpochLoop:
                 and the step that they are of.
         """
         options = self._options
-        done = self.epochs[-1].epoch if self.epochs else 0
-        for epoch in range(done + 1, options.total_epochs + 1):
+        while self._epochs_end < options.total_steps:
             if options.early_stop and self.epochs and should_stop(self.epochs, options.early_stop):
                 rule = options.early_stop
                 return f"{rule.metric} no better for {counted(rule.patience_epochs, 'epoch')}"
-            record = self._run_epoch(epoch, on_live)
+            record = self._run_epoch(self.epochs[-1].epoch + 1 if self.epochs else 1, on_live)
             self.epochs.append(record)
             if self.best is record and options.early_stop:
                 with averaged(self._model):
@@ -161,6 +171,11 @@ class EpochLoop:
         )
 
     @property
+    def _epochs_end(self) -> int:
+        """Steps at the end of the last recorded epoch: options may have changed since."""
+        return self.epochs[-1].step if self.epochs else 0
+
+    @property
     def _told(self) -> str | None:
         """Who was told to stop, as all workers know."""
         if self._workers is None:
@@ -169,8 +184,9 @@ class EpochLoop:
 
     def _run_epoch(self, epoch: int, on_live: OnLive) -> EpochRecord:
         began = self._meter.seconds
-        begin = (epoch - 1) * self._options.epoch_steps
-        end = min(begin + self._options.epoch_steps, self._options.total_steps)
+        begin = self._epochs_end
+        # A resumed run may have shorter epochs than the one that it is in the middle of.
+        end = max(self.step, min(begin + self._options.epoch_steps, self._options.total_steps))
         clock = StepClock()
         if self.step == begin:  # else a checkpoint has brought the metrics so far
             self._model.reset_metrics()

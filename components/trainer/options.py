@@ -142,8 +142,3 @@ class TrainOptions:
     def epoch_steps(self) -> int:
         """Steps an epoch."""
         return min(self.steps_per_epoch or self.total_steps, self.total_steps)
-
-    @property
-    def total_epochs(self) -> int:
-        """Epochs in all; the last may be short."""
-        return -(-self.total_steps // self.epoch_steps)

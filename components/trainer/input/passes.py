@@ -178,7 +178,7 @@ def open_passes(
     worker = context.input_pipeline_id if context else 0
     if workers > 1 and start is None and options.seed is None:
         raise UsageError(f"{workers} workers need a seed that is the same for all, got None")
-    start = start or InputStart()
+    is_held, start = start is not None, start or InputStart()
     shares = options.shares or (start.order or {}).get("shares") or workers
     _check_shares(shares, workers, options)
     rows = files.counted() if start.step or shares > 1 else files.shard_rows
@@ -200,7 +200,9 @@ def open_passes(
         )
         for share in range(worker * shares // workers, (worker + 1) * shares // workers)
     ]
-    start.hold({**orders[0].to_dict(), "batch": options.batch_size, "cache": options.cache})
+    if is_held:
+        reading = {"batch": options.batch_size, "cache": options.cache}
+        start.hold({**orders[0].to_dict(), **reading, "shards": files.contents()})
     step_rows = options.batch_size // shares
     return [Passes(files, order, start.step, step_rows) for order in orders]
 

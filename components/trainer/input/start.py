@@ -1,21 +1,21 @@
-"""The position in the input at which a training begins, as its checkpoints keep it."""
+"""Where in the input a training begins, as its checkpoints keep it."""
 
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.components.errors import UsageError
+from penstock.components.errors import UsageError, counted
 
 
 @dataclass
 class InputStart:
-    """The place of a training in its input, for `Input.train`.
+    """Where in its input a training begins or resumes, for `Input.train`.
 
     Attributes:
         step: Batches that were given before; the input goes on after them.
         seed: Seed of the order if the options have none.
-        order: All that the order of the rows depends on, by name; the input function fills it in.
+        order: All that the rows and their order depend on, by name; `Input.train` fills it in.
     """
 
     step: int = 0
@@ -23,14 +23,15 @@ class InputStart:
     order: dict[str, Any] | None = None
 
     def hold(self, order: Mapping[str, Any]) -> None:
-        """Keep what the order depends on, or hold it against what was kept.
+        """Keeps what the rows and their order depend on, or compares it with what was kept.
 
         Raises:
-            UsageError: It is not what it was: rows would come twice, others never.
+            UsageError: It has changed: a resumed training would read other rows, or some twice and
+                others never. Names the changes.
         """
         if self.order is not None and self.order != order:
             changed = [
-                f"{name} was {_short(self.order.get(name))}, is {_short(order.get(name))}"
+                _change(name, self.order.get(name), order.get(name))
                 for name in sorted({*self.order, *order})
                 if self.order.get(name) != order.get(name)
             ]
@@ -39,6 +40,17 @@ class InputStart:
                 f"{'; '.join(changed)}; restore it, or remove the checkpoints"
             )
         self.order = dict(order)
+
+
+def _change(name: str, before: Any, now: Any) -> str:
+    if name != "shards":
+        return f"{name} was {_short(before)}, is {_short(now)}"
+    if not before or len(before) != len(now):
+        return f"there were {counted(len(before or ()), 'shard')}, there are {len(now)}"
+    changed = [new for old, (new, digest) in zip(before, now, strict=True) if old[1] != digest]
+    if not changed:
+        return "shards have other names"
+    return f"{changed[0]} has other content ({len(changed)} of {len(now)} shards)"
 
 
 def _short(value: Any) -> str:

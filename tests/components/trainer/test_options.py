@@ -50,16 +50,15 @@ def test_an_early_stop_outside_its_range_is_named(options, message):
 
 
 @pytest.mark.parametrize(
-    ("options", "total_steps", "epoch_steps", "total_epochs"),
+    ("options", "total_steps", "epoch_steps"),
     [
-        ({"max_steps": 10}, 10, 10, 1),
-        ({"max_steps": 10, "steps_per_epoch": 4}, 10, 4, 3),
-        ({"max_steps": 3, "steps_per_epoch": 4}, 3, 3, 1),
-        ({"epochs": 3, "steps_per_epoch": 4}, 12, 4, 3),
+        ({"max_steps": 10}, 10, 10),
+        ({"max_steps": 10, "steps_per_epoch": 4}, 10, 4),
+        ({"max_steps": 3, "steps_per_epoch": 4}, 3, 3),
+        ({"epochs": 3, "steps_per_epoch": 4}, 12, 4),
     ],
 )
-def test_steps_and_epochs_follow_from_each_other(options, total_steps, epoch_steps, total_epochs):
+def test_steps_and_epochs_follow_from_each_other(options, total_steps, epoch_steps):
     options = TrainOptions(**options)
     assert options.total_steps == total_steps
     assert options.epoch_steps == epoch_steps
-    assert options.total_epochs == total_epochs

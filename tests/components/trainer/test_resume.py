@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from penstock.components.errors import UsageError
 from penstock.components.trainer.checkpoints import Checkpoints
 from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.components.trainer.loop import train
@@ -144,3 +145,52 @@ def test_an_evaluation_that_is_given_up_leaves_the_metrics_of_training(make_inpu
     assert resumed.resumed_from == 20
     assert resumed.exported_epoch == whole.exported_epoch
     assert resumed.epochs[0].metrics == pytest.approx(dict(whole.epochs[0].metrics), rel=1e-6)
+
+
+def goes_on(folder, data, **options):
+    """The record of a run without evaluation that resumes, if it finds a checkpoint."""
+    return train(
+        counting_model,
+        data,
+        options=TrainOptions(**options),
+        model_run_dir=str(folder / "run"),
+        resume_dir=str(folder / "resume"),
+    ).record
+
+
+def test_shorter_epochs_of_a_resumed_training_begin_where_it_resumes(make_input, tmp_path):
+    data = partial(make_input, "rows", seed=3)
+    goes_on(tmp_path, data, max_steps=50, steps_per_epoch=20)
+    record = goes_on(tmp_path, data, max_steps=75, steps_per_epoch=10)
+    assert record.resumed_from == 50
+    assert [(e.epoch, e.step, e.steps) for e in record.epochs] == [
+        (1, 20, 20), (2, 40, 20), (3, 50, 10), (4, 60, 10), (5, 70, 10), (6, 75, 5),
+    ]  # fmt: skip
+
+
+def test_an_epoch_that_is_over_by_new_options_has_the_steps_that_it_ran(make_input, tmp_path):
+    data = partial(make_input, "rows", seed=3)
+    with pytest.raises(Killed), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoints, "save", killed_after(Checkpoints.save, 30))
+        goes_on(tmp_path, data, max_steps=50, steps_per_epoch=40, checkpoint_every_steps=15)
+    record = goes_on(tmp_path, data, max_steps=50, steps_per_epoch=10)
+    assert [(e.epoch, e.step, e.steps) for e in record.epochs] == [
+        (1, 30, 30), (2, 40, 10), (3, 50, 10),
+    ]  # fmt: skip
+
+
+def killed_after(save, step):
+    def saved(self, start, epochs, **best):
+        save(self, start, epochs, **best)
+        if start.step == step:
+            raise Killed
+
+    return saved
+
+
+def test_fewer_steps_than_the_checkpoint_has_are_refused(make_input, tmp_path):
+    data = partial(make_input, "rows", seed=3)
+    goes_on(tmp_path, data, max_steps=20)
+    with pytest.raises(UsageError, match=r"step-00000020: the checkpoint has 20 steps, .* the 15 "):
+        goes_on(tmp_path, data, max_steps=15)
+    assert goes_on(tmp_path, data, max_steps=25).steps == 25

@@ -7,7 +7,10 @@ import tensorflow as tf
 
 from penstock.components.errors import UsageError
 from penstock.components.trainer.input.common import _PythonCalls
+from penstock.components.trainer.input.input import Input
+from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.start import InputStart
+from tests.components.trainer import conftest
 
 KINDS = ("rows", "packed", "images")
 ROWS = 103
@@ -67,6 +70,31 @@ def test_another_input_than_at_the_start_is_refused(make_input, kind):
         make_input(kind, batch_size=5, start=InputStart(4, 1, begun.order), shuffle_window_rows=16)
     with pytest.raises(UsageError, match=r"step 4: .*window was "):
         make_input(kind, start=InputStart(4, 1, begun.order), shuffle_window_rows=64)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_shards_of_equal_size_with_other_labels_are_refused(tmp_path, data, monkeypatch, listed):
+    options, begun = InputOptions(batch_size=10), InputStart(seed=1)
+
+    def train(folder, start):
+        directory = data.write_examples(tmp_path / folder)
+        source = str(directory)
+        if not listed:
+            (directory / "manifest.json").unlink()
+            (directory / "Split-train/data_tfrecord-00001-of-00004").unlink()  # empty
+            for file in (directory / "Split-train").iterdir():
+                file.rename(file.with_name(f"rows-{file.name[14:19]}"))
+            source = [f"{directory}/Split-train/*"]
+        return Input.rows(source, data.spec, options=options).train(start=start)
+
+    train("first", begun)
+    train("again", InputStart(4, 1, begun.order))
+    turned = conftest.example
+    monkeypatch.setattr(conftest, "example", lambda row: turned(8 if row == 7 else row))
+    name = "data_tfrecord-00000-of-00004" if listed else "rows-00000"
+    message = f"step 4: Split-train/{name} has other content \\(1 of 3 shards\\); restore"
+    with pytest.raises(UsageError, match=message):
+        train("other", InputStart(4, 1, begun.order))
 
 
 @pytest.mark.parametrize("kind", KINDS)
