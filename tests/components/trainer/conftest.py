@@ -20,7 +20,8 @@ def example(row):
     }
     if row % 3:
         feature["name"] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"n%d" % row]))
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+    message = tf.train.Example(features=tf.train.Features(feature=feature))
+    return message.SerializeToString(deterministic=True)
 
 
 class Data:

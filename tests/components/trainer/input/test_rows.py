@@ -227,8 +227,9 @@ def test_a_cache_that_does_not_fit_is_refused_with_the_numbers(shards, data, mon
 def test_what_does_not_fit_is_said_at_once(shards, data, options, arguments, error, message):
     options = InputOptions(**{"batch_size": 4, **options})
     arguments = {"spec": data.spec, "options": options, **arguments}
+    context = arguments.pop("input_context", None)
     with pytest.raises(error, match=re.escape(message)):
-        Input.rows(shards, arguments.pop("spec"), **arguments).train()
+        Input.rows(shards, **arguments).train(input_context=context)
 
 
 @pytest.mark.parametrize("method", ["train", "eval"])
