@@ -122,17 +122,14 @@ def ingest_source(
     workers: int = 1,
 ) -> Measured:
     """What `penstock ingest` does by the options of a source, planning included."""
-    from penstock.components.engine.pipeline import local_pipeline
-    from penstock.components.example_gen.ingest import ingest, plan_job
-    from penstock.components.example_gen.options import IngestOptions
-    from penstock.components.example_gen.split_options import SplitOptions
-    from penstock.components.sources.open import open_source
+    from penstock.components.example_gen.ingest import ingest
+    from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
 
     def work() -> int:
         options = IngestOptions(compression=compression)
         splits = SplitOptions(partition_feature=partition_feature)
-        job = plan_job(open_source(inputs, source), splits, options)
-        return ingest([job], out, options, lambda: local_pipeline(workers)).account.read
+        found = ingest([IngestInput(inputs, source, splits)], out, options, engine=workers)
+        return found.account.read
 
     return measure(work)
 

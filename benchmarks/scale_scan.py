@@ -17,7 +17,7 @@ from penstock.benchmarks.scale import write_trips
 from penstock.components.errors import DataError
 from penstock.components.sources.csv.source import open_csv
 from penstock.components.sources.options import Table
-from penstock.components.sources.spread import processes
+from penstock.components.sources.spread import spread_by
 from penstock.components.tfrecord.sharding import MIB
 
 FILES, TIMES_BYTES = 4, 1_922_528  # of the trips written once
@@ -37,7 +37,7 @@ def prepare(folder: Path, size: int) -> int:
 def scan(folder: Path, workers: int) -> tuple[float, float, str]:
     """Wall and CPU seconds of a scan, and what it found."""
     began, cpu = time.perf_counter(), sum(os.times()[:4])
-    source = open_csv([str(folder)], Table(), processes(workers))
+    source = open_csv([str(folder)], Table(), spread_by(workers, folder))
     return time.perf_counter() - began, sum(os.times()[:4]) - cpu, source.fingerprint
 
 

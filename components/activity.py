@@ -1,6 +1,7 @@
-"""What long work says of itself while it runs, to whoever shows it: a terminal, a log.
+"""Progress of long work, reported to a listener: a terminal, a live table, or the log.
 
-A node's executor is called by TFX, deep inside it, and has nobody to hand a callback to.
+A node's executor is called by TFX, deep inside it, and has nobody to hand a callback to; so the
+listener is one of the process. Tasks call `advance`, wherever they run on this machine.
 """
 
 import logging
@@ -8,31 +9,37 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_LINES = 30.0
+_SECONDS_BETWEEN_COUNTS = 0.2
 
 
 @dataclass(frozen=True)
 class Activity:
-    """How far a piece of work is.
+    """State of a piece of work.
 
     Attributes:
-        text: One line for a person: what is done, at which rate, what is left.
-        is_milestone: Part of the work is over, an epoch; not to be left out.
+        text: One line for a person: what is done, the rate, the time left.
+        is_milestone: Whether a part of the work is over, such as an epoch, so that it is never
+            left out.
+        rows: Number of rows done, and in all; None of work that is not counted in rows.
     """
 
     text: str
     is_milestone: bool = False
+    rows: tuple[int, int] | None = None
 
 
 Listener: TypeAlias = Callable[[Activity], None]
+OnRows: TypeAlias = Callable[[int], None]
+_OnRows = TypeVar("_OnRows", bound=OnRows)
 
 
 def paced(tell: Callable[[str], None]) -> Listener:
-    """A listener that passes on the milestones, and the rest no more often than every 30 s."""
+    """Returns a listener that passes on milestones, and the rest at most every 30 s."""
     told = time.perf_counter()
 
     def listener(activity: Activity) -> None:
@@ -45,20 +52,66 @@ def paced(tell: Callable[[str], None]) -> Listener:
     return listener
 
 
+def _uncounted(rows: int) -> None:
+    del rows
+
+
 _listener: Listener = paced(logger.info)
+_on_rows: OnRows = _uncounted
 
 
 def tell(text: str, *, is_milestone: bool = False) -> None:
-    """Say how far this process's work is; without a listener the log gets it, paced."""
+    """Reports the state of this process's work; without a listener the log gets it, paced."""
     _listener(Activity(text, is_milestone))
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Have what is told in the block go to a listener instead of the log."""
+    """Sends reports in the block to a listener instead of the log."""
     global _listener
     before, _listener = _listener, listener
     try:
         yield
     finally:
         _listener = before
+
+
+def advance(rows: int) -> None:
+    """Counts rows that a task has done; of no effect on a worker of an engine elsewhere."""
+    _on_rows(rows)
+
+
+@contextmanager
+def counting(total: int) -> Iterator[None]:
+    """Reports rows done, rate and time left while tasks `advance` in the block.
+
+    Args:
+        total: Number of rows to do.
+    """
+    began = told = time.perf_counter()
+    done = 0
+
+    def count(rows: int) -> None:
+        nonlocal done, told
+        done += rows
+        now = time.perf_counter()
+        if done and now - told >= _SECONDS_BETWEEN_COUNTS:
+            told = now
+            rate = done / (now - began)
+            left = f"{(total - done) / rate:.0f} s left"
+            text = f"{done:,} of {total:,} rows, {rate:,.0f}/s, {left}"
+            _listener(Activity(text, rows=(done, total)))
+
+    with counting_by(count):
+        yield
+
+
+@contextmanager
+def counting_by(on_rows: _OnRows) -> Iterator[_OnRows]:
+    """Calls `on_rows` for each `advance` in the block."""
+    global _on_rows
+    before, _on_rows = _on_rows, on_rows
+    try:
+        yield on_rows
+    finally:
+        _on_rows = before

@@ -2,10 +2,9 @@
 # first use from this list; type checkers and `code_digest` read it too.
 
 from . import kubeflow, nodes, recipes, sources, training
-from ._verbs import compile, ingest, init, inspect, report, run
+from ._verbs import compile, ingest, init, inspect, pack, report, run
 from .components.doctor.verify import verify
 from .components.errors import DataError, PenstockError, UsageError
-from .components.packing.pack import pack
 from .components.readers.export import export
 from .components.readers.rows import Rows
 from .pipelines.prediction.predict import predict

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.components.example_gen.options import IngestOptions
-    from penstock.components.example_gen.split_options import SplitOptions
+    from penstock.components.engine.options import EngineOptions
+    from penstock.components.example_gen.options import IngestOptions, SplitOptions
+    from penstock.components.packing.options import PackOptions
     from penstock.components.sources.options import KindOptions
     from penstock.components.tfrecord.manifest import Manifest
     from penstock.pipelines.cli.report import ReportPage
@@ -27,19 +29,23 @@ def ingest(
     source: KindOptions | None = None,
     splits: SplitOptions | None = None,
     options: IngestOptions | None = None,
+    packing: PackOptions | None = None,
     workers: int = 1,
+    engine: EngineOptions | None = None,
     overwrite: bool = False,
 ) -> Manifest:
-    """Turn outside data into an Examples folder, which appears complete or not at all.
+    """Turns outside data into an Examples folder, which appears complete or not at all.
 
     Args:
         data: Files, a glob, a folder or an address; one or several.
-        output: Folder to make.
-        source: How the data is read, such as `Table` or `Images`; by default the
-            names and contents of the files tell.
+        output: Folder to make, or an address, `s3://` or `gs://`.
+        source: How the data is read, such as `Table` or `Images`; by default the names and
+            contents of the files decide.
         splits: The splits and their shares; two thirds `train` and one third `eval` by default.
         options: Shards, compression, rejected rows.
-        workers: Processes that work at the same time.
+        packing: Writes packed records for training, with these options, instead of Examples.
+        workers: Number of processes on this machine.
+        engine: An engine elsewhere, such as Flink.
         overwrite: Replace `output` once the new one is complete.
 
     Returns:
@@ -49,18 +55,63 @@ def ingest(
         DataError: The data is bad; nothing is left at `output`.
         UsageError: An option or `output` cannot be used.
     """
-    from penstock.components.engine.pipeline import local_pipeline
-    from penstock.components.example_gen.ingest import ingest as run_ingest
-    from penstock.components.example_gen.ingest import plan_job
-    from penstock.components.example_gen.options import IngestOptions
-    from penstock.components.example_gen.split_options import SplitOptions
-    from penstock.components.files.commit import check_target
-    from penstock.components.sources.open import open_source
+    from penstock.components.engine.options import EngineOptions
+    from penstock.components.engine.tasks import task_engine
+    from penstock.components.example_gen.ingest import ingest as write_examples
+    from penstock.components.example_gen.options import IngestInput, SplitOptions
+    from penstock.components.packing.spool import ingest_packed
 
-    options = options or IngestOptions()
-    check_target(output, overwrite=overwrite)
-    job = plan_job(open_source(data, source), splits or SplitOptions(), options)
-    return run_ingest([job], output, options, lambda: local_pipeline(workers), overwrite=overwrite)
+    work = partial(ingest_packed, packing=packing) if packing else write_examples
+    return work(
+        [IngestInput(data, source, splits or SplitOptions())],
+        output,
+        options,
+        engine=task_engine(engine or EngineOptions(workers=workers)),
+        overwrite=overwrite,
+    )
+
+
+def pack(
+    examples: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    options: PackOptions | None = None,
+    *,
+    schema: str | os.PathLike[str] | None = None,
+    workers: int = 1,
+    engine: EngineOptions | None = None,
+    overwrite: bool = False,
+) -> Manifest:
+    """Turns row Examples into packed, shuffled records that training reads many times as fast.
+
+    Args:
+        examples: Folder or address of row Examples, Penstock's or any that TFX wrote.
+        output: Folder to make, or an address, `s3://` or `gs://`.
+        options: What to keep and how.
+        schema: A schema.pbtxt that decides columns and shapes; by default the rows do.
+        workers: Number of processes on this machine.
+        engine: An engine elsewhere, such as Flink.
+        overwrite: Replace `output` once the new one is complete.
+
+    Returns:
+        The manifest of what was written.
+
+    Raises:
+        DataError: The rows cannot be read, or do not fit; nothing is left at `output`.
+        UsageError: An option or `output` cannot be used.
+    """
+    from penstock.components.engine.options import EngineOptions
+    from penstock.components.engine.tasks import task_engine
+    from penstock.components.packing.pack import pack as write_packed
+    from penstock.components.packing.stated_columns import stated_columns
+
+    return write_packed(
+        os.fspath(examples),
+        output,
+        options,
+        stated=stated_columns(schema) if schema else None,
+        engine=task_engine(engine or EngineOptions(workers=workers)),
+        overwrite=overwrite,
+    )
 
 
 def init(

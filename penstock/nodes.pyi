@@ -6,9 +6,8 @@ from .components.engine.options import EngineOptions, local_beam_args
 from .components.evaluator.component import BatchEvaluator
 from .components.example_gen.component import ShardedExampleGen
 from .components.example_gen.driver import ContentDriver
-from .components.example_gen.options import IngestOptions
+from .components.example_gen.options import IngestOptions, Split, SplitOptions
 from .components.example_gen.spans import LatestSpansStrategy
-from .components.example_gen.split_options import Split, SplitOptions
 from .components.gates.baseline import (
     LatestBlessedOfOtherDataStrategy,
     LatestBlessedStatisticsStrategy,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.components.batches.shards import ShardTask, run_on
-from penstock.components.example_gen.stage import MakePipeline
+from penstock.components.batches.shards import ShardTask
+from penstock.components.engine.tasks import Engine, run_tasks
 from penstock.components.files.output import Output, open_output
 from penstock.components.packing.stated_columns import stated_columns
 from penstock.components.packing.transformed import TransformedRows, transformed_schema
@@ -75,8 +75,7 @@ def materialize(
     splits: Mapping[str, Sequence[ShardTask]],
     output: str,
     *,
-    beam_args: Sequence[str],
-    make_pipeline: MakePipeline,
+    engine: Engine,
 ) -> Manifest:
     """Writes transformed Examples, a shard for each raw one; all appear or none.
 
@@ -84,8 +83,7 @@ def materialize(
         graph: Folder of the TransformGraph.
         splits: Shards of raw Examples of each split.
         output: Folder to make; must be empty.
-        beam_args: Arguments of the pipeline's runner.
-        make_pipeline: Makes a Beam pipeline with these arguments.
+        engine: Where the work is done.
 
     Raises:
         DataError: A shard is damaged, or its rows do not fit the graph.
@@ -97,7 +95,7 @@ def materialize(
     ]
     with open_output(output) as opened:
         work = _Write(TransformedRows(graph), opened)
-        shards = list(run_on(opened, work, tasks, beam_args, make_pipeline))
+        shards = list(run_tasks(tasks, work, opened, engine))
         manifest = _manifest(graph, splits, shards)
         opened.commit(manifest)
     return manifest

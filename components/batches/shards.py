@@ -1,8 +1,4 @@
-"""Shards as tasks: an Examples folder in, a picklable result of each shard out.
-
-In a pipeline that runs in this process the tasks are plain function calls; Beam would take longer
-to start than they take. On any other runner each shard is an element.
-"""
+"""Shards as tasks: an Examples folder in, a picklable result of each shard out."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,12 +6,11 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 
-from penstock.components.activity import tell
+from penstock.components import activity
+from penstock.components.engine.tasks import Engine, run_tasks
 from penstock.components.errors import DataError
-from penstock.components.example_gen.stage import MakePipeline, run_tasks
-from penstock.components.files.output import Output, open_workspace
+from penstock.components.files.output import open_workspace
 from penstock.components.packing.rows import (
     Kinds,
     find_splits,
@@ -25,12 +20,10 @@ from penstock.components.packing.rows import (
 )
 from penstock.components.tfrecord.manifest import Shard
 
-Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 # TFDV's generators take 2.1 us a taxi row in batches of 32,768 and 11.6 in the 1,000 that it uses.
 _BATCH_ROWS = 32_768
-_IN_THIS_PROCESS = {None, "DirectRunner", "FnApiRunner", "SwitchingDirectRunner"}
 
 
 @dataclass(frozen=True)
@@ -67,8 +60,7 @@ def run_shards(
     work: Callable[[ShardTask], Result],
     tasks: Sequence[ShardTask],
     *,
-    beam_args: Sequence[str],
-    make_pipeline: MakePipeline,
+    engine: Engine,
     output: str,
 ) -> Iterator[Result]:
     """Yields the result of each shard, in their order.
@@ -76,44 +68,15 @@ def run_shards(
     Args:
         work: Picklable function of a task.
         tasks: Shards to read.
-        beam_args: Arguments of the pipeline's runner.
-        make_pipeline: Makes a Beam pipeline with these arguments.
+        engine: Where the work is done.
         output: Path or address that all workers reach; a folder beside it carries the results.
 
     Raises:
         DataError: A shard cannot be read.
     """
-    if _runs_here(beam_args):
-        yield from _run_here(work, tasks)
-        return
-    with open_workspace(output) as place:
-        yield from run_tasks(tasks, work, place, make_pipeline)
-
-
-def run_on(
-    place: Output,
-    work: Callable[[Task], Result],
-    tasks: Sequence[Task],
-    beam_args: Sequence[str],
-    make_pipeline: MakePipeline,
-) -> Iterator[Result]:
-    """Yields the result of each task that writes into an open output, in their order."""
-    if _runs_here(beam_args):
-        return _run_here(work, tasks)
-    return run_tasks(tasks, work, place, make_pipeline)
-
-
-def _run_here(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
-    for number, task in enumerate(tasks, 1):
-        yield work(task)
-        tell(f"{number:,} of {len(tasks):,} shards")
-
-
-def _runs_here(beam_args: Sequence[str]) -> bool:
-    options = PipelineOptions(list(beam_args))
-    direct = options.view_as(DirectOptions)
-    one = direct.direct_running_mode in (None, "in_memory") or direct.direct_num_workers == 1
-    return one and options.view_as(StandardOptions).runner in _IN_THIS_PROCESS
+    rows = sum(task.shard.rows for task in tasks)
+    with open_workspace(output) as place, activity.counting(rows):
+        yield from run_tasks(tasks, work, place, engine)
 
 
 def read_batches(task: ShardTask) -> Iterator[pa.RecordBatch]:
@@ -136,6 +99,7 @@ def read_batches(task: ShardTask) -> Iterator[pa.RecordBatch]:
             batch = _with_nulls(batch)
         yield batch
         read += len(payloads)
+        activity.advance(len(payloads))
 
 
 def read_sequences(task: ShardTask) -> Iterator[pa.RecordBatch]:
@@ -153,6 +117,7 @@ def read_sequences(task: ShardTask) -> Iterator[pa.RecordBatch]:
             yield decoder.DecodeBatch(payloads)
         except RuntimeError as error:
             raise DataError(f"{task.file}: {error}") from error
+        activity.advance(len(payloads))
 
 
 def _has_empty_list(batch: pa.RecordBatch, lists: frozenset[str]) -> bool:

@@ -33,6 +33,7 @@ from penstock.components.batches.statistics import (
     merge,
     not_in_batches,
 )
+from penstock.components.engine.pipeline import node_engine
 
 logger = logging.getLogger(__name__)
 
@@ -114,8 +115,7 @@ class Executor(executor.Executor):
         parts = run_shards(
             work,
             shard_tasks(examples.uri, split),
-            beam_args=self._beam_pipeline_args or [],
-            make_pipeline=self._make_beam_pipeline,
+            engine=node_engine(self._make_beam_pipeline),
             output=statistics.uri,
         )
         found = merge(work.plan, parts)

@@ -20,6 +20,7 @@ from penstock.components.batches.analyzers import NotInBatchesError
 from penstock.components.batches.materialize import materialize
 from penstock.components.batches.shards import ShardTask, run_shards, shard_tasks
 from penstock.components.batches.statistics_gen import FALLBACK_PROPERTY, Artifacts
+from penstock.components.engine.pipeline import node_engine
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 
 logger = logging.getLogger(__name__)
@@ -63,22 +64,19 @@ class Executor(executor.Executor):
             for split in config.analyze
             for task in shard_tasks(artifact.uri, split)
         ]
-        runner = {
-            "beam_args": self._beam_pipeline_args or [],
-            "make_pipeline": self._make_beam_pipeline,
-        }
+        engine = node_engine(self._make_beam_pipeline)
         analyze(
             self._preprocessing_fn(exec_properties),
             _schema(input_dict),
             graph,
-            lambda work: run_shards(work, tasks, output=graph, **runner),
+            lambda work: run_shards(work, tasks, engine=engine, output=graph),
         )
         if output_dict.get(keys.TRANSFORMED_EXAMPLES_KEY):
             executor_utils.MatchNumberOfTransformedExamplesArtifacts(input_dict, output_dict)
             made = output_dict[keys.TRANSFORMED_EXAMPLES_KEY]
             for raw, transformed in zip(examples, made, strict=True):
                 splits = _splits(raw, config)
-                manifest = materialize(graph, splits, transformed.uri, **runner)
+                manifest = materialize(graph, splits, transformed.uri, engine=engine)
                 transformed.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)
             executor_utils.SetSplitNames(config.transform, made)
 

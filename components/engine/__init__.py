@@ -1,1 +1,1 @@
-"""What runs Beam work: processes on this machine, Flink, Dask, or any of Beam's job servers."""
+"""Runs tasks: in this process, in several of this machine, or on Flink, Dataflow and others."""

@@ -1,4 +1,4 @@
-"""Which engine runs Beam work, as options: of an ingest, or of all Beam nodes of a pipeline."""
+"""Options of an engine: of an ingest or a packing, or of all Beam nodes of a pipeline."""
 
 import io
 from contextlib import redirect_stderr
@@ -7,22 +7,12 @@ from typing import Literal, get_args
 
 from penstock.components.errors import UsageError
 
-Runner = Literal["local", "flink", "dask", "portable", "dataflow"]
-# The runner's option that says where it is, by the field that gives it.
-_ADDRESSES = {
-    "flink": ("flink_master", "flink_master"),
-    "dask": ("dask_scheduler", "dask_client_address"),
-    "portable": ("job_endpoint", "job_endpoint"),
-}
-# Beam rejects its Dask runner's short name.
-_RUNNERS = {
-    "flink": "FlinkRunner",
-    "dask": "apache_beam.runners.dask.dask_runner.DaskRunner",
-    "portable": "PortableRunner",
-    "dataflow": "DataflowRunner",
-}
+Runner = Literal["local", "flink", "portable", "dataflow"]
+# Field with the engine's address, which is called like Beam's own option.
+_ADDRESSES = {"flink": "flink_master", "portable": "job_endpoint"}
+_RUNNERS = {"flink": "FlinkRunner", "portable": "PortableRunner", "dataflow": "DataflowRunner"}
 _DATAFLOW_NEEDS = ("project", "region", "temp_location", "sdk_container_image")
-# Of Beam's options those that say where and on what a job of ours runs.
+# The options of Beam that decide where and on which machines a job runs.
 DATAFLOW_OPTIONS = (
     *_DATAFLOW_NEEDS,
     *("staging_location", "job_name", "labels", "experiments", "dataflow_service_options"),
@@ -36,27 +26,26 @@ DATAFLOW_OPTIONS = (
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What runs Beam work. Remote workers must see input and output under the same names.
+    """An engine that does tasks. Its workers must see input and output under the same names.
 
     Attributes:
-        runner: local (processes on this machine), flink, dask, dataflow, or portable: a job server
+        runner: local (processes on this machine), flink, dataflow, or portable: a job server
             of Beam.
-        workers: Processes on this machine that work at the same time.
+        workers: Number of processes on this machine.
         flink_master: HOST:PORT of the Flink cluster's REST server.
         flink_version: Version of the Flink cluster, which decides Beam's job server.
-        job_server_jar: Path of Beam's job server for Flink; else Beam fetches that of its own
-            version from Maven Central.
-        dask_scheduler: HOST:PORT of the Dask scheduler.
+        job_server_jar: Path of Beam's job server for Flink; by default Beam fetches the one of
+            its own version from Maven Central.
         job_endpoint: HOST:PORT of a job server.
         worker_pool: HOST:PORT of Beam's worker pool, as the engine's own workers see it; each has
             one beside it.
-        parallelism: Tasks of Flink at the same time, up to its slots. Beam's job server does not
-            ask the cluster, and takes 1 where it is not told.
+        parallelism: Number of tasks at the same time, up to the cluster's slots. Beam's job server
+            does not ask the cluster: its own default is 1.
         dataflow: Options of Dataflow, `NAME=VALUE` as Beam names them: project, region,
-            temp_location (gs://) and sdk_container_image, and others, as machine_type.
+            temp_location (gs://) and sdk_container_image, and others such as machine_type.
 
     Raises:
-        UsageError: A value is not one of the choices, or is another runner's.
+        UsageError: A value is not one of the choices, or belongs to another runner.
     """
 
     runner: Runner = "local"
@@ -64,7 +53,6 @@ class EngineOptions:
     flink_master: str | None = None
     flink_version: str = "1.20"
     job_server_jar: str | None = None
-    dask_scheduler: str | None = None
     job_endpoint: str | None = None
     worker_pool: str = "localhost:50000"
     parallelism: int | None = None
@@ -78,7 +66,7 @@ class EngineOptions:
             raise UsageError(f"`workers` must be at least 1, got {self.workers}")
         if self.runner != "local" and self.workers != 1:
             raise UsageError(f"`workers` needs runner 'local', got {self.runner!r}")
-        for runner, (field, _) in _ADDRESSES.items():
+        for runner, field in _ADDRESSES.items():
             address = getattr(self, field)
             if runner == self.runner and not address:
                 raise UsageError(f"runner {runner!r} needs `{field}`, HOST:PORT")
@@ -110,25 +98,23 @@ class EngineOptions:
 
     @property
     def address(self) -> str:
-        """HOST:PORT of an engine elsewhere; empty for this machine and for Dataflow."""
-        return getattr(self, _ADDRESSES[self.runner][0]) if self.runner in _ADDRESSES else ""
+        """HOST:PORT of the engine; empty for this machine and for Dataflow."""
+        return getattr(self, _ADDRESSES[self.runner]) if self.runner in _ADDRESSES else ""
 
     def beam_args(self) -> list[str]:
-        """What Beam is told, as a pipeline's `beam_pipeline_args` have it."""
+        """Returns Beam's arguments, for a pipeline's `beam_pipeline_args`."""
         if self.runner == "local":
             return local_beam_args(self.workers)
         if self.runner == "dataflow":
             return [f"--runner={_RUNNERS[self.runner]}", *(f"--{one}" for one in self.dataflow)]
-        option = _ADDRESSES[self.runner][1]
+        option = _ADDRESSES[self.runner]
         args = [f"--runner={_RUNNERS[self.runner]}", f"--{option}={self.address}"]
-        # Workers have penstock and TFX; else TFX builds a distribution of itself in each node.
+        # Workers have penstock and TFX; without this TFX builds a source distribution in each node.
         args.append("--sdk_container_image=unused")
-        if self.runner == "dask":
-            return [*args, "--dask_partition_size=1"]  # of tasks, each minutes of work
         args += ["--environment_type=EXTERNAL", f"--environment_config={self.worker_pool}"]
-        # Else a job's Python workers end with each stage that no other overlaps.
+        # Without this a job's Python workers end with each stage that no other overlaps.
         args += [f"--parallelism={self.parallelism}", "--environment_cache_millis=60000"]
-        # Else each job asks pip what is installed here, which the image has not, to log it there.
+        # Without this each job runs pip, which the image lacks, to log what is installed.
         args.append("--experiments=disable_logging_submission_environment")
         if self.runner == "flink":
             args.append(f"--flink_version={self.flink_version}")
@@ -151,12 +137,11 @@ def _check_beam_parses(args: list[str]) -> None:
 
 
 def local_beam_args(workers: int = 1) -> list[str]:
-    """Beam's arguments.
+    """Returns Beam's arguments for this machine.
 
     Args:
-        workers: Processes that work at the same time; 1 works in this process, which for
-            small data beats the start of others by far (84 s against 280 s for TFX's
-            penguin example).
+        workers: Number of processes; 1 works in this process, which for small data beats the
+            start of others by far (84 s against 280 s for TFX's penguin example).
     """
     mode = "in_memory" if workers == 1 else "multi_processing"
     return [

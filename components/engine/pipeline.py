@@ -6,7 +6,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
+from multiprocessing import cpu_count
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
@@ -14,15 +14,17 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from penstock.components.engine import workers as _workers  # noqa: F401 - watches processes
+from penstock.components.engine.beam_tasks import LOCAL_RUNNERS
 from penstock.components.engine.options import EngineOptions, local_beam_args
+from penstock.components.engine.tasks import Engine, MakePipeline
 from penstock.components.errors import PenstockError, UsageError, short_error
 
 _ANSWER_SECONDS = 10.0
-# The engine's own reason stands after Beam's words for the pipeline.
+# The engine's own reason stands behind Beam's words for the pipeline.
 _SAID_CHARACTERS = 600
 
-# Beam's own, but Ctrl-C is left to the process that started it: a worker would print a traceback.
-# What Google's clients warn of at every import is of no use to a person either.
+# Beam's own command, but Ctrl-C is left to the driver: a worker would print a traceback. Warnings
+# of Google's clients at every import are of no use to a person either.
 _WORKER_COMMAND = (
     f"trap '' INT; exec {shlex.quote(sys.executable)} -W ignore::FutureWarning "
     "-m apache_beam.runners.worker.sdk_worker_main"
@@ -30,11 +32,11 @@ _WORKER_COMMAND = (
 
 
 def local_pipeline(workers: int = 1) -> beam.Pipeline:
-    """A pipeline on Beam's own local runner."""
+    """Returns a pipeline on Beam's own local runner."""
     options = PipelineOptions(flags=local_beam_args(workers))
     if workers == 1:
         return beam.Pipeline(options=options)
-    # Else the runner puts a command of its own in place of ours.
+    # With a running mode the runner would put a command of its own in place of ours.
     options.view_as(DirectOptions).direct_running_mode = None
     environment = SubprocessSDKEnvironment.from_command_string(_WORKER_COMMAND)
     return beam.Pipeline(FnApiRunner(default_environment=environment), options=options)
@@ -42,11 +44,11 @@ def local_pipeline(workers: int = 1) -> beam.Pipeline:
 
 @contextmanager
 def engine_pipeline(engine: EngineOptions) -> Iterator[beam.Pipeline]:
-    """A pipeline on an engine, run when the block ends.
+    """Yields a pipeline on an engine, which runs when the block ends.
 
     Raises:
-        PenstockError: The engine failed; in its words.
-        UsageError: It is not installed here, or does not answer.
+        PenstockError: The engine failed; with its own reason.
+        UsageError: It does not answer, or its job server is not there.
     """
     if engine.runner == "local":
         with local_pipeline(engine.workers) as pipeline:
@@ -56,11 +58,9 @@ def engine_pipeline(engine: EngineOptions) -> Iterator[beam.Pipeline]:
     try:
         with beam.Pipeline(options=PipelineOptions(flags=engine.beam_args())) as pipeline:
             yield pipeline
-        if engine.runner == "dask":
-            pipeline.result.client.close()  # Beam leaves it open, and it connects again for ever
     except PenstockError:
         raise
-    except Exception as error:  # each engine has its own
+    except Exception as error:  # each engine has its own class
         said = short_error(error, _SAID_CHARACTERS)
         place = ", ".join(filter(None, (engine.runner, engine.address)))
         raise PenstockError(f"{place}: {said}") from error
@@ -71,7 +71,7 @@ def _require_engine(engine: EngineOptions) -> None:
         return
     host, _, port = engine.address.rpartition(":")
     try:
-        # Beam and Dask wait for minutes for what is not there.
+        # Beam would wait for minutes.
         socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
     except (OSError, ValueError) as error:
         raise UsageError(
@@ -79,5 +79,15 @@ def _require_engine(engine: EngineOptions) -> None:
         ) from error
     if engine.job_server_jar is not None and not os.path.isfile(engine.job_server_jar):
         raise UsageError(f"`job_server_jar`: no file {engine.job_server_jar}")
-    if engine.runner == "dask" and find_spec("distributed") is None:
-        raise UsageError("runner 'dask' is not installed; pip install distributed")
+
+
+def node_engine(make_pipeline: MakePipeline) -> Engine:
+    """Returns the engine of a TFX node whose `beam_pipeline_args` give such pipelines."""
+    pipeline = make_pipeline()
+    assert isinstance(pipeline, beam.Pipeline)
+    if not isinstance(pipeline.runner, LOCAL_RUNNERS):
+        return make_pipeline
+    options = pipeline.options.view_as(DirectOptions)
+    if options.direct_running_mode == "in_memory":  # as in Beam, whatever the number of workers
+        return 1
+    return options.direct_num_workers or cpu_count()  # 0 means all cores, as in Beam

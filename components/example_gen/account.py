@@ -1,4 +1,4 @@
-"""What all tasks of an ingest did, as one manifest whose account may stand."""
+"""The manifest of an ingest, from the results of its tasks."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -8,8 +8,7 @@ from penstock.components.example_gen.options import IngestOptions
 from penstock.components.example_gen.parquet_copy import PARQUET_DIR
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR
 from penstock.components.example_gen.shard_task import TaskResult
-from penstock.components.example_gen.write_shards import Job
-from penstock.components.sources.base import Column
+from penstock.components.sources.base import Source
 from penstock.components.tfrecord.manifest import (
     Manifest,
     ManifestColumn,
@@ -20,14 +19,25 @@ from penstock.components.tfrecord.manifest import (
 
 
 def manifest_of(
-    jobs: Sequence[Job], options: IngestOptions, results: Iterable[TaskResult]
+    sources: Sequence[Source],
+    splits: Sequence[str],
+    plan: str,
+    options: IngestOptions,
+    results: Iterable[TaskResult],
 ) -> Manifest:
-    """The manifest of what the jobs' tasks wrote.
+    """Returns the manifest of the shards that tasks wrote.
+
+    Args:
+        sources: Sources of the rows.
+        splits: Names of all splits.
+        plan: Why there are as many shards as there are.
+        options: Options of the ingest.
+        results: Those of all tasks, in order; drawn one by one.
 
     Raises:
         DataError: More rows are quarantined than the options allow, or all.
     """
-    found: dict[str, list[Shard]] = {s.name: [] for job in jobs for s in job.splits.splits}
+    found: dict[str, list[Shard]] = {name: [] for name in splits}
     read = quarantined = blank = 0
     first = None
     for result in results:
@@ -40,38 +50,29 @@ def manifest_of(
     written = {name: sum(shard.rows for shard in shards) for name, shards in found.items()}
     account = RowAccount(read, written, quarantined, blank)
     _check(account, options, first)
-    columns = _manifest_columns(jobs[0].source.columns)
+    columns = tuple(ManifestColumn(c.name, c.kind.value, c.is_list) for c in sources[0].columns)
     return Manifest(
         splits={name: tuple(shards) for name, shards in found.items()},
         columns=columns,
         schema_sha256=schema_sha256(columns),
-        source_kind=jobs[0].source.kind,
-        source_fingerprint=_fingerprint(jobs),
-        source_files=sum(len(job.source.files) for job in jobs),
+        source_kind=sources[0].kind,
+        source_fingerprint=_fingerprint([source.fingerprint for source in sources]),
+        source_files=sum(len(source.files) for source in sources),
         account=account,
         compression=options.compression,
-        plan="; ".join(dict.fromkeys(job.plan.reason for job in jobs)),
+        plan=plan,
         quarantine=QUARANTINE_DIR if quarantined else None,
         parquet=PARQUET_DIR if options.parquet_copy else None,
     )
 
 
-def _manifest_columns(columns: Sequence[Column]) -> tuple[ManifestColumn, ...]:
-    return tuple(ManifestColumn(c.name, c.kind.value, c.is_list) for c in columns)
-
-
-def _fingerprint(jobs: Sequence[Job]) -> str:
-    if len(jobs) == 1:
-        return jobs[0].source.fingerprint
-    return _digest("".join(job.source.fingerprint for job in jobs))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _fingerprint(of_sources: Sequence[str]) -> str:
+    if len(of_sources) == 1:
+        return of_sources[0]
+    return hashlib.sha256("".join(of_sources).encode()).hexdigest()
 
 
 def _check(account: RowAccount, options: IngestOptions, first: str | None) -> None:
-    """Refuse more quarantined rows than the options allow, or none but such."""
     if account.quarantined and not sum(account.written.values()):
         raise DataError(
             f"none of {account.quarantined:,} rows fits, so there is nothing to train on; "

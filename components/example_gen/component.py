@@ -1,18 +1,67 @@
 """The TFX node: FileBasedExampleGen's inputs and splits, Penstock's shards and manifest."""
 
+import logging
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+from tfx import types
 from tfx.components.example_gen.component import FileBasedExampleGen
-from tfx.dsl.components.base import executor_spec
+from tfx.components.util import examples_utils
+from tfx.dsl.components.base import base_beam_executor, executor_spec
 from tfx.proto import example_gen_pb2, range_config_pb2
+from tfx.types import artifact_utils, standard_component_specs
 
+from penstock.components.engine.pipeline import node_engine
 from penstock.components.example_gen.driver import ContentDriver
-from penstock.components.example_gen.executor import Executor
-from penstock.components.example_gen.node_options import NodeOptions
+from penstock.components.example_gen.ingest import PlannedInput, ingest
+from penstock.components.example_gen.node_options import NodeOptions, node_inputs
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.files.address import FILE_SCHEMES, check_no_secret, scheme_of
+from penstock.components.files.spool import remove_copies
 from penstock.components.sources.kinds import options_to_json
 from penstock.components.sources.options import KindOptions, Table
+from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
+
+
+class Executor(base_beam_executor.BaseBeamExecutor):
+    """Ingests into the `examples` artifact."""
+
+    def Do(  # noqa: N802, TFX's name
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        """Writes the shards of all splits and their manifest.
+
+        Raises:
+            DataError: The data is bad; the artifact's folder stays empty.
+        """
+        del input_dict
+        examples = artifact_utils.get_single_instance(
+            output_dict[standard_component_specs.EXAMPLES_KEY]
+        )
+        planned: list[PlannedInput] = []
+        try:
+            manifest = ingest(
+                node_inputs(exec_properties),
+                examples.uri,
+                NodeOptions.from_properties(exec_properties).ingest,
+                engine=node_engine(self._make_beam_pipeline),
+                on_planned=planned.append,
+            )
+        finally:
+            remove_copies()  # this process may go on to train for days
+        logging.info("Shards: %s", manifest.plan)
+        examples.split_names = artifact_utils.encode_split_names(list(manifest.splits))
+        examples.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)
+        has_sequences = any(one.source.has_sequences for one in planned)
+        examples_utils.set_payload_format(
+            examples,
+            example_gen_pb2.FORMAT_TF_SEQUENCE_EXAMPLE
+            if has_sequences
+            else example_gen_pb2.FORMAT_TF_EXAMPLE,
+        )
 
 
 class ShardedExampleGen(FileBasedExampleGen):

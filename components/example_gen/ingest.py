@@ -1,4 +1,4 @@
-"""Sources in, an Examples folder out: plan, a Beam transform over shard tasks, commit.
+"""Sources in, an Examples folder out: the one way that command, function and nodes share.
 
     output/
       Split-train/data_tfrecord-00000-of-00008 ...
@@ -6,111 +6,169 @@
       quarantine/rejected-00003.jsonl ...        where rows were quarantined
       manifest.json                              written last
 
-The elements of the Beam pipeline are tasks, never rows, so any runner whose workers reach the
-input and the output does the same work and writes the same bytes.
+An ingest opens its sources, which scans them, plans the shards, does a task for each, and commits.
+Any engine whose workers reach input and output does the same tasks and writes the same bytes.
 """
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from glob import glob
 from os import PathLike
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from penstock.components import activity
+from penstock.components.engine.tasks import Engine, run_tasks
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.account import manifest_of
-from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
 from penstock.components.example_gen.shard_task import (
-    StrictError,
+    ShardTask,
     WriteBatch,
+    WriteShards,
+    strict_error,
     write_examples,
 )
-from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.splits import check_partition
-from penstock.components.example_gen.stage import MakePipeline, run_tasks
-from penstock.components.example_gen.write_shards import (
-    Job,
-    RowsTold,
-    WriteTask,
-    rows_done,
-    shard_tasks,
-)
-from penstock.components.files.output import open_output, store_address
+from penstock.components.files.output import check_output, open_output, store_address
 from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.base import Column, Source
+from penstock.components.sources.open import open_source
+from penstock.components.sources.spread import spread_by
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
 from penstock.components.tfrecord.manifest import Manifest
-from penstock.components.tfrecord.sharding import plan_shards
+from penstock.components.tfrecord.sharding import ShardPlan, plan_shards
 
 # The size of a row is estimated from the first rows of this many parts of a source. Parts of
 # equal bytes favour long rows: of a file whose second half is long rows, 1.4 times too much.
 _SAMPLED_PLACES = 4
 _SAMPLED_ROWS = 1000
 
-Watch = Callable[[Callable[[], int]], AbstractContextManager[object]]
+
+@dataclass(frozen=True)
+class PlannedInput:
+    """An opened source, the splits of its rows, and the number of shards of each split."""
+
+    source: Source
+    splits: SplitOptions
+    plan: ShardPlan
 
 
-def plan_job(source: Source, splits: SplitOptions, options: IngestOptions) -> Job:
-    """Decide the number of shards from a sample of the source's rows.
-
-    Raises:
-        UsageError: The partition feature is not one of the source's.
-        StrictError: The source knows already of a row that does not fit, in strict mode.
-    """
-    check_partition(splits, source.columns)
-    if source.rejected_by_scan and options.on_bad_row == "strict":
-        raise StrictError(source.rejected_by_scan[0])
-    estimate = int(_record_bytes(source) * source.rows * splits.largest_share)
-    return Job(source, splits, plan_shards(estimate, options.shards, rows=source.rows))
-
-
-def _unwatched(rows_done: Callable[[], int]) -> AbstractContextManager[object]:
-    del rows_done
-    return nullcontext()
+OnPlanned = Callable[[PlannedInput], None]
 
 
 def ingest(
-    jobs: Sequence[Job],
+    inputs: Sequence[IngestInput],
     output: str | PathLike[str],
-    options: IngestOptions,
-    make_pipeline: MakePipeline,
+    options: IngestOptions | None = None,
     *,
+    engine: Engine = 1,
     overwrite: bool = False,
-    watch: Watch = _unwatched,
-    write: WriteBatch = write_examples,
+    on_planned: OnPlanned = lambda planned: None,
 ) -> Manifest:
-    """Write the shards of all jobs and their manifest; all of it appears at once, or nothing.
+    """Writes the shards of all inputs and their manifest; all of it appears at once, or nothing.
 
     Args:
-        jobs: Sources with their splits; their columns must agree.
+        inputs: Data and its splits; the columns must agree.
         output: Folder to make, or an address (`s3://`, `gs://`); must not exist, or be empty,
             unless `overwrite`.
-        options: Compression, and what to do with bad rows.
-        make_pipeline: Gives the Beam pipeline that does the work.
+        options: Shards, compression, and what to do with bad rows.
+        engine: Where the work is done.
         overwrite: Replace what stands at `output`.
-        watch: Entered while the work runs, with what tells the rows read until now.
-        write: Appends a batch of rows to shards.
+        on_planned: Called for each input when it was scanned and before anything is written.
 
     Raises:
         DataError: The data is bad; nothing is left at `output`.
-        UsageError: `output` cannot be used.
+        UsageError: An option or `output` cannot be used.
     """
-    _require_same_columns(jobs)
-    _require_distinct_splits(jobs)
-    require_input_elsewhere(jobs, os.fspath(output))
-    with (
-        open_output(output, overwrite=overwrite) as opened,
-        TemporaryDirectory(prefix="penstock-progress-") as folder,
-    ):
-        progress = Path(folder)
-        with watch(lambda: rows_done(progress)):
-            work = WriteTask(opened, options, RowsTold(progress), write)
-            results = run_tasks(shard_tasks(jobs), work, opened, make_pipeline)
-        manifest = manifest_of(jobs, options, results)
-        _check_all_read(manifest, jobs)
+    options = options or IngestOptions()
+    check_output(output, overwrite=overwrite)
+    planned = plan_inputs(inputs, output, options, engine, on_planned)
+    return write_inputs(planned, output, options, engine=engine, overwrite=overwrite)
+
+
+def plan_inputs(
+    inputs: Sequence[IngestInput],
+    output: str | PathLike[str],
+    options: IngestOptions,
+    engine: Engine,
+    on_planned: OnPlanned,
+) -> list[PlannedInput]:
+    """Opens and scans the inputs, and decides the number of shards; see `ingest`."""
+    planned = []
+    for one in inputs:
+        data = one.data if isinstance(engine, int) else _absolute(one.data)
+        planned.append(
+            plan_input(
+                open_source(data, one.source, spread_by(engine, output)), one.splits, options
+            )
+        )
+        on_planned(planned[-1])
+    _require_same_columns(planned)
+    _require_distinct_splits(planned)
+    _require_input_elsewhere(planned, os.fspath(output))
+    return planned
+
+
+def plan_input(source: Source, splits: SplitOptions, options: IngestOptions) -> PlannedInput:
+    """Decides the number of shards from a sample of the source's rows.
+
+    Raises:
+        UsageError: The partition feature is not one of the source's.
+        DataError: The scan found a row that does not fit, in strict mode.
+    """
+    check_partition(splits, source.columns)
+    if source.rejected_by_scan and options.on_bad_row == "strict":
+        raise strict_error(source.rejected_by_scan[0])
+    estimate = int(_record_bytes(source) * source.rows * splits.largest_share)
+    return PlannedInput(source, splits, plan_shards(estimate, options.shards, rows=source.rows))
+
+
+def write_inputs(
+    planned: Sequence[PlannedInput],
+    output: str | PathLike[str],
+    options: IngestOptions,
+    *,
+    engine: Engine = 1,
+    overwrite: bool = False,
+    write: WriteBatch = write_examples,
+) -> Manifest:
+    """Writes the shards of planned inputs by `write`, and commits them; see `ingest`."""
+    rows = sum(one.source.rows for one in planned)
+    with open_output(output, overwrite=overwrite) as opened:
+        with activity.counting(rows):
+            work = WriteShards(opened, options, write)
+            results = run_tasks(shard_tasks(planned), work, opened, engine)
+            manifest = manifest_of(
+                [one.source for one in planned],
+                [split.name for one in planned for split in one.splits.splits],
+                "; ".join(dict.fromkeys(one.plan.reason for one in planned)),
+                options,
+                results,
+            )
+        if manifest.account.read != rows:
+            raise DataError(
+                f"{manifest.account.read:,} rows were read where the source counted {rows:,}; "
+                "the input changed, or its reader is at fault: report it"
+            )
         opened.commit(manifest)
     return manifest
+
+
+def shard_tasks(planned: Sequence[PlannedInput]) -> Iterator[ShardTask]:
+    """Yields the tasks of all inputs, numbered."""
+    number = 0
+    for one in planned:
+        for index, pieces in enumerate(one.source.cut(one.plan.shards)):
+            part, own = one.source.part(pieces)
+            yield ShardTask(number, part, one.splits, index, one.plan.shards, own)
+            number += 1
+
+
+def _absolute(data: str | Sequence[str]) -> list[str]:
+    """Paths in full, for workers that stand in other folders; other inputs as they are."""
+    given = [data] if isinstance(data, str) else data
+    return [os.path.abspath(one) if glob(one, recursive=True) else one for one in given]
 
 
 def _record_bytes(source: Source) -> float:
@@ -127,28 +185,18 @@ def _record_bytes(source: Source) -> float:
     return size / rows if rows else source.input_bytes / max(1, source.rows)
 
 
-def _check_all_read(manifest: Manifest, jobs: Sequence[Job]) -> None:
-    counted = sum(job.source.rows for job in jobs)
-    if manifest.account.read != counted:
-        raise DataError(
-            f"{manifest.account.read:,} rows were read where the source counted {counted:,}; "
-            "the input changed, or its reader is at fault: report it"
-        )
-
-
-def _require_distinct_splits(jobs: Sequence[Job]) -> None:
-    names = [split.name for job in jobs for split in job.splits.splits]
+def _require_distinct_splits(planned: Sequence[PlannedInput]) -> None:
+    names = [split.name for one in planned for split in one.splits.splits]
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"split {name!r} is given {names.count(name)} times; name each once")
 
 
-def require_input_elsewhere(jobs: Sequence[Job], output: str) -> None:
-    """Refuse, by UsageError, an output with an input in it."""
+def _require_input_elsewhere(planned: Sequence[PlannedInput], output: str) -> None:
     target = store_address(output) or os.path.realpath(output)
     # A folder at a time: a million images are in a few, and to resolve a path costs 50 us.
     resolved: dict[str, str] = {}
-    for file in (file for job in jobs for file in job.source.files):
+    for file in (file for one in planned for file in one.source.files):
         place = file if os.path.islink(file) else os.path.dirname(file)
         if place not in resolved:
             resolved[place] = place if isinstance(file, RemoteFile) else os.path.realpath(place)
@@ -156,21 +204,21 @@ def require_input_elsewhere(jobs: Sequence[Job], output: str) -> None:
                 raise UsageError(f"{output}: holds the input {file}; name another output")
 
 
-def _require_same_columns(jobs: Sequence[Job]) -> None:
-    first = jobs[0]
+def _require_same_columns(planned: Sequence[PlannedInput]) -> None:
+    first = planned[0]
     kinds = {c.name: c for c in first.source.columns}
-    for job in jobs[1:]:
-        other = {c.name: c for c in job.source.columns}
+    for one in planned[1:]:
+        other = {c.name: c for c in one.source.columns}
         for name in kinds.keys() | other.keys():
             if kinds.get(name) != other.get(name):
                 raise DataError(
-                    f"column {name!r} is {_shown(kinds.get(name))} in split "
-                    f"{first.splits.splits[0].name!r} but {_shown(other.get(name))} in split "
-                    f"{job.splits.splits[0].name!r}; give both a schema, or fix the input"
+                    f"column {name!r} is {_kind(kinds.get(name))} in split "
+                    f"{first.splits.splits[0].name!r} but {_kind(other.get(name))} in split "
+                    f"{one.splits.splits[0].name!r}; give both a schema, or fix the input"
                 )
 
 
-def _shown(column: Column | None) -> str:
+def _kind(column: Column | None) -> str:
     if column is None:
         return "missing"
     return f"a list of {column.kind.value}" if column.is_list else column.kind.value

@@ -12,8 +12,7 @@ from tfx.types import standard_component_specs
 from tfx.utils import proto_utils
 
 from penstock.components.errors import UsageError
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
 from penstock.components.plain import from_plain
 from penstock.components.sources.kinds import find_kind, options_from_json, options_to_json
 from penstock.components.sources.options import KindOptions, Table
@@ -25,13 +24,13 @@ _EVERYTHING = "*"
 
 @dataclass(frozen=True)
 class NodeOptions:
-    """How files are read, and what becomes of their rows."""
+    """Options of the node: how data is read, and how its rows become shards."""
 
     source: KindOptions = field(default_factory=Table)
     ingest: IngestOptions = field(default_factory=IngestOptions)
 
     def to_proto(self) -> example_gen_pb2.CustomConfig:
-        """The options as the node's `custom_config`."""
+        """Returns the node's `custom_config`."""
         # JSON text within the Struct, because a Struct's own numbers are all doubles.
         struct = struct_pb2.Struct()
         values = {"source": options_to_json(self.source), "ingest": asdict(self.ingest)}
@@ -42,7 +41,7 @@ class NodeOptions:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> "NodeOptions":
-        """The options from an execution's properties."""
+        """Reads the options from an execution's properties."""
         config = _message(properties, "custom_config", example_gen_pb2.CustomConfig())
         struct = struct_pb2.Struct()
         config.custom_config.Unpack(struct)
@@ -50,29 +49,15 @@ class NodeOptions:
         return cls(options_from_json(raw["source"]), from_plain(IngestOptions, raw["ingest"]))
 
 
-@dataclass(frozen=True)
-class NodeInput:
-    """The data of one input split and the output splits that its rows go to.
-
-    Attributes:
-        pattern: Files, or the address of what is no file.
-        source: How they are read.
-        splits: Where the rows go.
-    """
-
-    pattern: str
-    source: KindOptions
-    splits: SplitOptions
-
-
-def node_inputs(properties: Mapping[str, Any]) -> list[NodeInput]:
-    """What an execution reads: one input that is divided, or an input for each split.
+def node_inputs(properties: Mapping[str, Any]) -> list[IngestInput]:
+    """Returns the inputs of an execution: one that is divided, or one for each split.
 
     Args:
-        properties: The execution's; the driver has filled in span and version.
+        properties: Properties of the execution, with the span and version of the driver.
 
     Raises:
-        UsageError: A split has no name, has another's, or there are several inputs to divide.
+        UsageError: A split has no name or the name of another, or there are several inputs to
+            divide.
     """
     base = properties[standard_component_specs.INPUT_BASE_KEY]
     source = NodeOptions.from_properties(properties).source
@@ -88,15 +73,15 @@ def node_inputs(properties: Mapping[str, Any]) -> list[NodeInput]:
             tuple(Split(split.name, split.hash_buckets) for split in output.splits),
             output.partition_feature_name or None,
         )
-        return [NodeInput(*_input(base, inputs[0].pattern, source), divided)]
+        return [IngestInput(*_input(base, inputs[0].pattern, source), divided)]
     return [
-        NodeInput(*_input(base, split.pattern, source), SplitOptions((Split(split.name),)))
+        IngestInput(*_input(base, split.pattern, source), SplitOptions((Split(split.name),)))
         for split in inputs
     ]
 
 
 def _input(base: str, pattern: str, source: KindOptions) -> tuple[str, KindOptions]:
-    """What to open, and how: files below `base`, or the query that a pattern is at an address."""
+    """Returns what to open, and how: files below `base`; or, at an address, a query."""
     if source.kind is None or find_kind(source.kind).of_files:
         return f"{base.rstrip('/')}/{pattern}", source
     if pattern == _EVERYTHING:

@@ -1,7 +1,6 @@
 """The unit of work: some pieces of a source in, one shard of each split out."""
 
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.components import activity
 from penstock.components.errors import DataError
-from penstock.components.example_gen.options import IngestOptions
+from penstock.components.example_gen.options import IngestOptions, SplitOptions
 from penstock.components.example_gen.parquet_copy import PARQUET_DIR, ParquetCopy, parquet_name
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR, QuarantineWriter
-from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.example_gen.splits import assign_by_digest, assign_splits
+from penstock.components.files.output import Output
 from penstock.components.sources.base import (
     MAX_BATCH_BYTES,
     Batch,
@@ -36,26 +36,23 @@ from penstock.components.tfrecord.writer import (
     has_large_values,
 )
 
-# A batch may take some milliseconds; that is how often a person sees a difference.
-_TOLD_EVERY_SECONDS = 0.2
-
 _ADVICE = re.compile(r"; [a-z]")
 
-# Of each row, the index of its split.
-Places = npt.NDArray[np.int64]
+# int64 [rows], index of the split of each row.
+SplitIndices = npt.NDArray[np.int64]
 # Appends the rows of a batch to the shards of their splits.
-WriteBatch = Callable[[Batch, SplitOptions, Sequence[ShardWriter]], Places]
+WriteBatch = Callable[[Batch, SplitOptions, Sequence[ShardWriter]], SplitIndices]
 
 
 @dataclass(frozen=True)
 class ShardTask:
-    """One shard's worth of work.
+    """Task of writing one shard of each split.
 
     Attributes:
-        number: The task's, among all of an ingest.
-        source: What reads the pieces, and has nothing of others.
-        splits: How its rows are divided.
-        index: The shard's number.
+        number: Number among all tasks of an ingest.
+        source: Reader of the pieces, without what it knows of others.
+        splits: How the rows are divided.
+        index: Number of the shard.
         count: Number of shards of each split.
         pieces: What to read.
     """
@@ -70,14 +67,14 @@ class ShardTask:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What a task did.
+    """What a task wrote.
 
     Attributes:
-        shards: The shard that it wrote of each split.
-        read: Rows that it read, blank ones included.
-        quarantined: Rows that it quarantined.
-        blank: Blank lines that it passed over.
-        first_rejected: Place and reason of the first row that it quarantined.
+        shards: Shard of each split.
+        read: Number of rows read, blank ones included.
+        quarantined: Number of rows quarantined.
+        blank: Number of blank lines skipped.
+        first_rejected: Place and reason of the first row quarantined.
     """
 
     shards: dict[str, Shard]
@@ -87,45 +84,54 @@ class TaskResult:
     first_rejected: str | None
 
 
-class StrictError(DataError):
-    """Strict mode met a row that does not fit."""
-
-    def __init__(self, row: RejectedRow) -> None:
-        # A reason may end with advice of its own, "; copy it again".
-        advice = "," if _ADVICE.search(row.reason) else "; fix it,"
-        super().__init__(f"{row}{advice} or quarantine it with `on_bad_row=quarantine`")
+def strict_error(row: RejectedRow) -> DataError:
+    """Returns the error of strict mode for a row that does not fit."""
+    # A reason may end with advice of its own, "; copy it again".
+    advice = "," if _ADVICE.search(row.reason) else "; fix it,"
+    return DataError(f"{row}{advice} or quarantine it with `on_bad_row=quarantine`")
 
 
-def write_examples(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) -> Places:
-    """Append rows as Examples; says each one's split."""
+def write_examples(
+    batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]
+) -> SplitIndices:
+    """Appends rows as Examples and returns the split of each."""
     is_large = batch.records is None and has_large_values(batch.table)
     return (_write_large if is_large else _write_small)(batch, options, writers)
 
 
-def run_task(
-    task: ShardTask,
-    options: IngestOptions,
-    folder: Path,
-    *,
-    on_rows: Callable[[int], None],
-    write: WriteBatch = write_examples,
-) -> TaskResult:
-    """Read the task's pieces and write its files.
+@dataclass(frozen=True)
+class WriteShards:
+    """Does `ShardTask`s, in any process.
 
-    Args:
-        task: The work.
+    Attributes:
+        output: Where the files go.
         options: Compression, and what to do with bad rows.
-        folder: Of this try alone; its files have their names in the output there.
-        on_rows: Is told now and then how many rows were read until then.
         write: Appends a batch of rows to shards.
-
-    Raises:
-        StrictError: A row does not fit, in strict mode.
     """
-    splits, names = task.splits, [split.name for split in task.splits.splits]
+
+    output: Output
+    options: IngestOptions
+    write: WriteBatch = write_examples
+
+    def __call__(self, task: ShardTask) -> TaskResult:
+        """Reads the task's pieces and writes its files.
+
+        Raises:
+            DataError: A row does not fit, in strict mode; or the pieces cannot be read.
+        """
+        with self.output.new_try() as folder:
+            result = write_files(task, self.options, folder, self.write)
+            self.output.take(folder)
+        return result
+
+
+def write_files(
+    task: ShardTask, options: IngestOptions, folder: Path, write: WriteBatch = write_examples
+) -> TaskResult:
+    """Reads a task's pieces and writes its files into a folder; see `WriteShards`."""
+    names = [split.name for split in task.splits.splits]
     name = shard_name(task.index, task.count, compression=options.compression)
     read = blank = 0
-    next_told = 0.0
     with ExitStack() as stack:
         quarantine = stack.enter_context(
             QuarantineWriter(folder / QUARANTINE_DIR / f"rejected-{task.number:05d}.jsonl")
@@ -138,23 +144,21 @@ def run_task(
         ]
         copies = [stack.enter_context(copy) for copy in _copies(task, options, folder)]
         for batch in task.source.read(task.pieces):
-            _set_aside(batch, options, quarantine)
+            if batch.rejected and options.on_bad_row == "strict":
+                raise strict_error(batch.rejected[0])
+            quarantine.write(batch.rejected)
             for part in _bounded(batch):
-                places = write(part, splits, writers)
+                splits = write(part, task.splits, writers)
                 for i, copy in enumerate(copies):
-                    copy.write(part.table, pa.array(places == i))
+                    copy.write(part.table, pa.array(splits == i))
             read += batch.rows_read
             blank += batch.blank
-            if time.monotonic() >= next_told:
-                on_rows(read)
-                next_told = time.monotonic() + _TOLD_EVERY_SECONDS
-        on_rows(read)
+            activity.advance(batch.rows_read)
         shards = {n: w.finish() for n, w in zip(names, writers, strict=True)}
     return TaskResult(shards, read, quarantine.rows, blank, quarantine.first)
 
 
 def _copies(task: ShardTask, options: IngestOptions, folder: Path) -> list[ParquetCopy]:
-    """A file of the Parquet copy for each split, if one is wanted."""
     if not options.parquet_copy:
         return []
     name = parquet_name(task.index, task.count)
@@ -164,13 +168,9 @@ def _copies(task: ShardTask, options: IngestOptions, folder: Path) -> list[Parqu
     ]
 
 
-def _set_aside(batch: Batch, options: IngestOptions, quarantine: QuarantineWriter) -> None:
-    if batch.rejected and options.on_bad_row == "strict":
-        raise StrictError(batch.rejected[0])
-    quarantine.write(batch.rejected)
-
-
-def _write_small(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) -> Places:
+def _write_small(
+    batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]
+) -> SplitIndices:
     records = encode_examples(batch.table) if batch.records is None else batch.records
     if batch.digests is None:
         splits = assign_splits(batch.table, records, options)
@@ -185,7 +185,9 @@ def _write_small(batch: Batch, options: SplitOptions, writers: Sequence[ShardWri
     return splits
 
 
-def _write_large(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) -> Places:
+def _write_large(
+    batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]
+) -> SplitIndices:
     records = encode_large(batch.table)
     digests = digest_large(records) if batch.digests is None else batch.digests.to_pylist()
     splits = assign_by_digest(batch.table, digests, options)
@@ -196,7 +198,7 @@ def _write_large(batch: Batch, options: SplitOptions, writers: Sequence[ShardWri
 
 
 def _bounded(batch: Batch) -> Iterator[Batch]:
-    """The batch's rows, and what goes with each, in slices of `MAX_BATCH_BYTES` or so."""
+    """Cuts a batch into slices of about `MAX_BATCH_BYTES`."""
     table, records, digests = batch.table, batch.records, batch.digests
     size = max(table.nbytes, records.nbytes if records is not None else 0)
     step = max(1, table.num_rows * MAX_BATCH_BYTES // max(1, size))

@@ -15,9 +15,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from penstock.components.errors import DataError, PenstockError, TriesFailedError, UsageError
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.shard_task import ShardTask, TaskResult, run_task
-from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.example_gen.options import IngestOptions, Split, SplitOptions
+from penstock.components.example_gen.shard_task import ShardTask, TaskResult, write_files
 from penstock.components.files.output import WORK_DIR, Output
 from penstock.components.sources.base import Batch, Piece, Source
 from penstock.components.sources.columnar import as_features
@@ -107,7 +106,7 @@ def _write(task: ShardTask, options: IngestOptions, output: Output, name: str) -
     """Write some rows' shards below a name."""
     with output.new_try() as folder:
         (folder / name).mkdir(parents=True)
-        result = run_task(task, options, folder / name, on_rows=lambda _: None)
+        result = write_files(task, options, folder / name)
         output.take(folder)
     return Written(name, result)
 

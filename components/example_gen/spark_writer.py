@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.account import manifest_of
-from penstock.components.example_gen.options import IngestOptions, OnBadRow
+from penstock.components.example_gen.options import IngestOptions, OnBadRow, Split, SplitOptions
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR
 from penstock.components.example_gen.shard_task import TaskResult
 from penstock.components.example_gen.spark_task import (
@@ -28,14 +28,12 @@ from penstock.components.example_gen.spark_task import (
     Written,
     partition_writer,
 )
-from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.example_gen.splits import check_partition
-from penstock.components.example_gen.write_shards import Job
 from penstock.components.files.output import Output, open_output
 from penstock.components.sources.options import NON_FINITE
 from penstock.components.sources.spark.types import StepColumn, spark_column, spark_steps
 from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE, Manifest
-from penstock.components.tfrecord.sharding import ShardPlan, shard_name, split_dir
+from penstock.components.tfrecord.sharding import shard_name, split_dir
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -182,8 +180,9 @@ def _manifest(
     if rows.by is not None:
         values = sorted({name for result in results for name in result.shards})
         splits = SplitOptions(tuple(map(Split, values)))
-    plan = ShardPlan(len(results), f"{len(results)}: one for each partition of the DataFrame")
-    manifest = manifest_of([Job(rows, splits, plan)], options, results)
+    plan = f"{len(results)}: one for each partition of the DataFrame"
+    names = [split.name for split in splits.splits]
+    manifest = manifest_of([rows], names, plan, options, results)
     # A DataFrame has no content to hash but what was written.
     digests = "".join(shard.sha256 for shard in manifest.shards)
     return replace(manifest, source_fingerprint=hashlib.sha256(digests.encode()).hexdigest())

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.components.errors import DataError, UsageError, counted
-from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.example_gen.options import SplitOptions
 from penstock.components.sources.base import Column
 from penstock.components.tfrecord.encoder import encode_features
 from penstock.components.tfrecord.feature_kind import FeatureKind

@@ -46,6 +46,13 @@ class Output(ABC):
             OSError: The output is gone or the disk is full; a retry may succeed.
         """
 
+    def put(self, name: str, data: bytes) -> None:
+        """Writes a file that stands in a folder of the output."""
+        with self.new_try() as folder:
+            (folder / name).parent.mkdir(parents=True)
+            (folder / name).write_bytes(data)
+            self.take(folder)
+
     @abstractmethod
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """Returns the bytes of a taken file, from `start` up to `end`."""

@@ -10,6 +10,7 @@ from tfx.proto import example_gen_pb2
 from tfx.types import artifact_utils, standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
+from penstock.components.engine.pipeline import node_engine
 from penstock.components.errors import UsageError
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
@@ -60,7 +61,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             packed.uri,
             options,
             stated=stated,
-            make_pipeline=self._make_beam_pipeline,
+            engine=node_engine(self._make_beam_pipeline),
         )
         packed.split_names = artifact_utils.encode_split_names(list(manifest.splits))
         packed.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -78,14 +78,12 @@ class Facts:
         columns: What was seen of each column.
         cpu_seconds: That the tasks took.
         pass_seconds: About what training takes to read and decode the rows.
-        errors: What stopped tasks: each's number, the error's class and text.
     """
 
     rows: int = 0
     columns: dict[str, ColumnFacts] = field(default_factory=dict)
     cpu_seconds: float = 0.0
     pass_seconds: float = 0.0
-    errors: list[tuple[int, str, str]] = field(default_factory=list)
 
     def add(self, batch: pa.RecordBatch, options: PackOptions, task: int, split: str) -> None:
         """Add the rows of a batch, as `without_lists` gives them, that a task read.
@@ -105,18 +103,13 @@ class Facts:
             else:
                 facts.rows += int((row_lengths(column) > 0).sum())
 
-
-def merge_facts(parts: Iterable[Facts]) -> Facts:
-    """The facts of several tasks as one, in whatever order they come."""
-    merged = Facts()
-    for part in parts:
-        merged.rows += part.rows
-        merged.cpu_seconds += part.cpu_seconds
-        merged.pass_seconds += part.pass_seconds
-        merged.errors += part.errors
-        for name, seen in part.columns.items():
-            merged.columns.setdefault(name, ColumnFacts()).merge(seen)
-    return merged
+    def merge(self, other: "Facts") -> None:
+        """Adds the facts of another task, in whatever order they come."""
+        self.rows += other.rows
+        self.cpu_seconds += other.cpu_seconds
+        self.pass_seconds += other.pass_seconds
+        for name, seen in other.columns.items():
+            self.columns.setdefault(name, ColumnFacts()).merge(seen)
 
 
 def _add_column(

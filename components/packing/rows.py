@@ -30,8 +30,10 @@ BATCH_ROWS = 4096
 BATCH_BYTES = 2**24
 # Name and kind, INT, FLOAT or BYTES, of each feature to read; empty reads all there are.
 Kinds = frozenset[tuple[str, str]]
-# The rows of a shard as Arrow columns, some thousand at a time.
+# Reads the rows of a shard as Arrow columns, some thousand at a time.
 ReadShard = Callable[[str, Shard, Kinds], Iterator[pa.RecordBatch]]
+# Makes the columns to pack from those of as many decoded rows; picklable.
+TransformRows = Callable[[pa.RecordBatch], pa.RecordBatch]
 # The tag and the length of a submessage of up to 4 GiB.
 _HEAD_BYTES = 6
 
@@ -41,12 +43,13 @@ class RowSplit:
     """One split of rows.
 
     Attributes:
-        name: The split's.
-        files: Its shards, in order; at an address `RemoteFile`s.
-        shards: What the manifest says of each, or was counted.
+        name: Name of the split.
+        files: Its shards, in order; `RemoteFile`s at an address.
+        shards: Their entries in the manifest, or what was counted.
         read: Reads a shard.
-        kinds: INT, FLOAT or BYTES of each feature of the rows; empty where it is not known.
+        kinds: INT, FLOAT or BYTES of each feature of the rows; empty if unknown.
         lists: Features with any number of values in a row; known where the kinds are.
+        transform: Makes the columns to pack from those that were read; None packs these.
     """
 
     name: str
@@ -55,11 +58,26 @@ class RowSplit:
     read: ReadShard
     kinds: Mapping[str, str] = field(default_factory=dict)
     lists: frozenset[str] = frozenset()
+    transform: TransformRows | None = None
 
     @property
     def rows(self) -> int:
-        """Rows in all of it."""
+        """Number of rows."""
         return sum(shard.rows for shard in self.shards)
+
+    @property
+    def read_rows(self) -> ReadShard:
+        """Reads a shard and transforms its rows."""
+        return self.read if self.transform is None else _Transformed(self.read, self.transform)
+
+
+@dataclass(frozen=True)
+class _Transformed:
+    read: ReadShard
+    transform: TransformRows
+
+    def __call__(self, file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
+        return map(self.transform, self.read(file, shard, kinds))
 
 
 def find_splits(folder: str, wanted: Sequence[str]) -> list[RowSplit]:

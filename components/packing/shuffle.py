@@ -36,7 +36,7 @@ class RowSorter:
         self._folder = folder
         self._expected = rows
         self._memory_bytes = memory_bytes
-        self._waiting = Rows()
+        self._waiting = PlacedRows()
         self._parts = 0
         self.rows = 0
 
@@ -48,8 +48,8 @@ class RowSorter:
         if self._waiting.bytes >= self._memory_bytes // share:
             self._spill()
 
-    def add_encoded(self, rows: bytes | Path) -> None:
-        """Take what `encode_rows` encoded, or a file of such."""
+    def add_encoded(self, rows: bytes) -> None:
+        """Takes rows that `encode_rows` encoded."""
         for places, batch in _read_rows(rows):
             self.add(places, batch)
 
@@ -98,7 +98,7 @@ class RowSorter:
                 yield rows, np.argsort(places)
 
 
-class Rows:
+class PlacedRows:
     """Rows with their places, in memory.
 
     Attributes:

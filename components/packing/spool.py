@@ -8,8 +8,9 @@ are the bytes, where both have the same number of packed shards.
 """
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,81 +19,102 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.components.engine.tasks import Engine
 from penstock.components.errors import DataError, UsageError
-from penstock.components.example_gen.ingest import Watch as WatchIngest
-from penstock.components.example_gen.ingest import ingest, require_input_elsewhere
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.shard_task import Places
-from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.example_gen.ingest import (
+    OnPlanned,
+    plan_inputs,
+    write_inputs,
+)
+from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
+from penstock.components.example_gen.shard_task import SplitIndices
 from penstock.components.example_gen.splits import assign_by_digest, row_digests
-from penstock.components.example_gen.stage import MakePipeline
-from penstock.components.example_gen.write_shards import Job
 from penstock.components.files.commit import beside
-from penstock.components.files.output import check_output, store_address
+from penstock.components.files.output import Output, check_output, open_output, store_address
 from penstock.components.packing.options import PackOptions
-from penstock.components.packing.pack import Watch, pack
+from penstock.components.packing.pack import write_packed
 from penstock.components.packing.rows import BATCH_BYTES, BATCH_ROWS, Kinds, RowSplit
 from penstock.components.packing.shuffle import encode_batch, read_encoded
+from penstock.components.packing.tasks import plan_packing
 from penstock.components.sources.base import Batch, Column
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.manifest import Manifest, Shard
 from penstock.components.tfrecord.writer import ShardWriter
 
 
-def pack_source(
-    jobs: Sequence[Job],
+def ingest_packed(
+    inputs: Sequence[IngestInput],
     output: str | os.PathLike[str],
-    options: IngestOptions,
-    make_pipeline: MakePipeline,
+    options: IngestOptions | None = None,
     *,
-    packing: PackOptions,
+    packing: PackOptions | None = None,
+    engine: Engine = 1,
     overwrite: bool = False,
-    watch: WatchIngest = lambda rows_done: nullcontext(),
-    watch_packing: Watch = lambda rows_done, rows: nullcontext(),
+    on_planned: OnPlanned = lambda planned: None,
 ) -> Manifest:
-    """Pack the rows of sources; all of the output appears at once, or nothing.
+    """Packs the rows of sources; all of the output appears at once, or nothing.
 
-    The manifest has the account of the ingest. Arguments are those of `ingest`, workers elsewhere
-    must see the folder of `output`; `packing` is what to keep and how, of all splits.
+    The manifest has the account of the ingest. Arguments are those of `ingest`, and `packing`: what
+    to keep and how, of all splits; it has the shards of `options`.
 
     Raises:
         DataError: The data is bad; nothing is left at `output`.
         UsageError: `output` cannot be used, or a source's rows are Examples already.
     """
-    if any(job.source.kind == "tfrecord" for job in jobs):
-        raise UsageError("TFRecords hold Examples already; pack their folder by penstock pack")
-    _check_columns(jobs[0].source.columns, packing)
+    options = options or IngestOptions()
+    if options.compression or options.parquet_copy:
+        raise UsageError("packed records have neither `compression` nor `parquet_copy`")
+    packing = replace(packing or PackOptions(), shards=options.shards)
+    is_store = store_address(output) is not None
+    if is_store and not isinstance(engine, int):
+        raise UsageError(
+            f"{os.fspath(output)}: by an engine packed records need a folder that its workers see; "
+            "or ingest Examples, and then `penstock pack`"
+        )
     check_output(output, overwrite=overwrite)
-    require_input_elsewhere(jobs, os.fspath(output))
-    is_local = store_address(output) is None
-    with beside(Path(os.path.abspath(output))) if is_local else TemporaryDirectory() as folder:
-        rows = f"{folder}/rows"
-        found = ingest(jobs, rows, options, make_pipeline, watch=watch, write=_write)
+    planned = plan_inputs(inputs, output, options, engine, on_planned)
+    if any(one.source.kind == "tfrecord" for one in planned):
+        raise UsageError("TFRecords hold Examples already; pack their folder by penstock pack")
+    _check_columns(planned[0].source.columns, packing)
+    with TemporaryDirectory() if is_store else beside(Path(os.path.abspath(output))) as folder:
+        rows = Path(folder, "rows")
+        found = write_inputs(planned, rows, options, engine=engine, write=_write)
         splits = [
             RowSplit(name, tuple(f"{rows}/{one.file}" for one in shards), tuple(shards), _read)
             for name, shards in found.splits.items()
         ]
-        return pack(
-            rows,
-            output,
-            packing,
-            overwrite=overwrite,
-            make_pipeline=make_pipeline,
-            watch=watch_packing,
-            origin=(found, splits),
-        )
+        if not any(split.rows for split in splits):
+            raise DataError(f"{rows}: no rows to pack")
+        plan = plan_packing(splits, packing, None, may_lower=True)
+        with open_output(output, overwrite=overwrite) as opened:
+            manifest = _with_origin(write_packed(splits, plan, opened, engine), found)
+            _copy_quarantine(found, rows, opened)
+            opened.commit(manifest)
+    return manifest
+
+
+def _with_origin(manifest: Manifest, origin: Manifest) -> Manifest:
+    """The manifest with source and account of the ingest."""
+    names = ("source_kind", "source_fingerprint", "source_files", "account", "quarantine")
+    return replace(manifest, **{name: getattr(origin, name) for name in names})
+
+
+def _copy_quarantine(origin: Manifest, rows: Path, output: Output) -> None:
+    if origin.quarantine:
+        with output.new_try() as folder:
+            shutil.copytree(rows / origin.quarantine, folder / origin.quarantine)
+            output.take(folder)
 
 
 def _check_columns(columns: Sequence[Column], packing: PackOptions) -> None:
-    """Refuse names of no column before all is read."""
     there = [column.name for column in columns]
     for name in (*packing.ids, *(image.name for image in packing.images)):
         if name not in there:
             raise UsageError(f"no column {name!r}; there are {', '.join(sorted(there))}")
 
 
-def _write(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) -> Places:
-    """Append rows as Arrow batches; says each one's split."""
+def _write(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) -> SplitIndices:
+    """Appends rows as Arrow batches and returns the split of each."""
     splits = assign_by_digest(batch.table, _digests(batch), options)
     for i, writer in enumerate(writers):
         rows = batch.table.filter(pa.array(splits == i))
@@ -102,7 +124,7 @@ def _write(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) 
 
 
 def _digests(batch: Batch) -> Iterator[bytes]:
-    """What decides of each row's split, as an ingest has it; reckoned when it is asked for."""
+    """Digests that decide the splits as in an ingest; computed only if they are drawn."""
     if batch.digests is not None:
         yield from batch.digests.to_pylist()
     else:
@@ -110,8 +132,8 @@ def _digests(batch: Batch) -> Iterator[bytes]:
 
 
 def _read(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
-    """The rows of a file of Arrow batches, as `read_examples` gives those of a shard."""
-    del kinds  # the source had them
+    """Yields the rows of a file of Arrow batches in the form of `read_examples`."""
+    del kinds  # the file has them
     with pa.memory_map(file) as mapped:
         batches = list(read_encoded(mapped))
     if sum(batch.num_rows for batch in batches) != shard.rows:
@@ -127,7 +149,7 @@ def _read(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
 
 
 def _lists(column: Any) -> pa.Array:
-    """A source's column as `RowDecoder` gives it: lists, or of type null where all are empty."""
+    """A column in the form of `RowDecoder`'s: lists, or of type null if all are empty."""
     if pa.types.is_list(column.type):
         lengths = pc.fill_null(pc.list_value_length(column), 0)
         values = pc.list_flatten(column)

@@ -1,27 +1,30 @@
-"""The work of packing in parts that know nothing of each other, and nothing of Beam.
+"""The two kinds of tasks of packing, and the plan between them.
 
-    read     a shard of row Examples -> what its columns hold, and its rows by the packed shard
-             that they go to, each with its place there
-    plan     what the columns of all rows hold -> the layout and the vocabularies
-    write    the rows of a packed shard, as they come -> its file
+    read     a shard of row Examples -> facts about its columns, and its rows, each with its place
+             in a packed shard, in a file of the output (.work/rows-00012)
+    plan     facts about all rows -> the layout and the vocabularies
+    write    the parts of these files that are rows of a packed shard -> the packed shard
 
-How many packed shards there are is estimated from some rows before, so that each row's shard is
-known when it is read.
+The number of packed shards is estimated from some rows before, so that a row's shard is known when
+it is read. Reading and writing tasks share nothing but the output, so any engine can do them.
 """
 
 import math
 import posixpath
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.components.errors import DataError
+from penstock.components import activity
+from penstock.components.errors import DataError, naming
+from penstock.components.files.output import WORK_DIR, Output
 from penstock.components.packing.block import encode_block
 from penstock.components.packing.facts import (
     ColumnFacts,
@@ -38,7 +41,7 @@ from penstock.components.packing.rows import Kinds, ReadShard, RowSplit
 from penstock.components.packing.sections import BlockMaker
 from penstock.components.packing.shuffle import (
     CHUNK_SHARE,
-    Rows,
+    PlacedRows,
     RowSorter,
     cut_rows,
     encode_rows,
@@ -48,48 +51,49 @@ from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import ShardPlan, plan_shards, shard_name, split_dir
 from penstock.components.tfrecord.writer import ShardWriter, frame_large
 
-# What tfx_bsl's decoder takes, as a multiple of the parser that training uses (21 and 5 us a row).
+# CPU time of tfx_bsl's decoder, as a multiple of the parser's that training uses (21 and 5 us a
+# row).
 _TFX_BSL_TIMES = 4
 # The size of a packed row is estimated from the first rows of as many shards of a split.
 _SAMPLED_SHARDS = 4
 
-# A split and the number of a shard of it.
-Key = tuple[str, int]
+# int64 [parts, 3]: a number, and where bytes begin and end in a file.
+Parts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Job:
-    """What all tasks know.
+class PackPlan:
+    """What all tasks of a packing know.
 
     Attributes:
         options: What to keep and how.
         stated: Columns and shapes as a schema has them; None takes them from the rows.
         kinds: Name and kind of each feature to read; empty reads all there are.
-        rows: Rows of each split.
-        plans: How many shards each split is packed into.
+        rows: Number of rows of each split.
+        shards: Number of packed shards of each split, and why.
     """
 
     options: PackOptions
     stated: Mapping[str, StatedColumn] | None
     kinds: Kinds
     rows: Mapping[str, int]
-    plans: Mapping[str, ShardPlan]
+    shards: Mapping[str, ShardPlan]
 
     def first_rows(self, split: str) -> list[int]:
-        """The place of the first row of each shard of a split, and the number of rows."""
-        count = self.plans[split].shards
+        """Returns the place of the first row of each shard of a split, and the number of rows."""
+        count = self.shards[split].shards
         return [self.rows[split] * index // count for index in range(count + 1)]
 
 
 @dataclass(frozen=True)
 class ReadTask:
-    """A shard to read.
+    """A shard of rows to read.
 
     Attributes:
-        number: Of all of a job.
-        split: Its split.
+        number: Number among all reading tasks.
+        split: Name of its split.
         file: Its path or address.
-        shard: What is known of it.
+        shard: Its entry in the manifest.
         first: Number of its first row in the split.
         read: Reads it.
     """
@@ -102,14 +106,52 @@ class ReadTask:
     read: ReadShard
 
 
-def plan_job(
+@dataclass(frozen=True)
+class ReadResult:
+    """Result of reading a shard.
+
+    Attributes:
+        facts: Facts about its rows.
+        parts: Number of a packed shard, and where rows of it are in the task's file.
+    """
+
+    facts: Facts
+    parts: Parts
+
+
+@dataclass(frozen=True)
+class WriteTask:
+    """A packed shard to write.
+
+    Attributes:
+        split: Name of its split.
+        index: Number of the shard.
+        parts: Number of a reading task, and where rows of the shard are in its file.
+    """
+
+    split: str
+    index: int
+    parts: Parts
+
+
+@dataclass(frozen=True)
+class WriteResult:
+    """A packed shard, the CPU seconds that it took, and those of them that training takes too."""
+
+    split: str
+    shard: Shard
+    cpu_seconds: float
+    pass_seconds: float
+
+
+def plan_packing(
     splits: Sequence[RowSplit],
     options: PackOptions,
     stated: Mapping[str, StatedColumn] | None,
     *,
     may_lower: bool = False,
-) -> tuple[Job, list[ReadTask]]:
-    """Decide how many shards there will be, and the tasks that read.
+) -> PackPlan:
+    """Decides how many packed shards there will be.
 
     Args:
         splits: Their rows.
@@ -121,14 +163,9 @@ def plan_job(
         DataError: The first rows cannot be read, or are no images.
         UsageError: More shards are asked for than there are rows.
     """
-    known = {n: column.kind for n, column in stated.items()} if stated else splits[0].kinds
+    is_raw = all(split.transform is None for split in splits)
+    known = {n: c.kind for n, c in stated.items()} if stated and is_raw else splits[0].kinds
     kinds = frozenset(known.items())
-    tasks: list[ReadTask] = []
-    for split in splits:
-        first = 0
-        for file, shard in zip(split.files, split.shards, strict=True):
-            tasks.append(ReadTask(len(tasks), split.name, file, shard, first, split.read))
-            first += shard.rows
     plans = {}
     for split in splits:
         asked = options.shards
@@ -136,16 +173,27 @@ def plan_job(
             asked = replace(asked, shards=min(asked.shards, max(split.rows, 1)))
         size = int(_row_bytes(split, options, kinds) * split.rows)
         plans[split.name] = plan_shards(size, asked, rows=split.rows)
-    return Job(options, stated, kinds, {s.name: s.rows for s in splits}, plans), tasks
+    return PackPlan(options, stated, kinds, {s.name: s.rows for s in splits}, plans)
+
+
+def read_tasks(splits: Sequence[RowSplit]) -> list[ReadTask]:
+    """Returns a task for each shard of rows."""
+    tasks: list[ReadTask] = []
+    for split in splits:
+        first = 0
+        for file, shard in zip(split.files, split.shards, strict=True):
+            tasks.append(ReadTask(len(tasks), split.name, file, shard, first, split.read_rows))
+            first += shard.rows
+    return tasks
 
 
 def _row_bytes(split: RowSplit, options: PackOptions, kinds: Kinds) -> float:
-    """About what a packed row of a split takes, by the first rows of some of its shards."""
+    """Estimates the bytes of a packed row, from the first rows of some shards of a split."""
     shapes: dict[str, tuple[int, ...]] = {}
     size = rows = 0
     pairs = list(zip(split.files, split.shards, strict=True))
     for file, shard in pairs[:: -(-len(pairs) // _SAMPLED_SHARDS) or 1]:
-        batch = next(split.read(file, shard, kinds), None)
+        batch = next(split.read_rows(file, shard, kinds), None)
         if batch is not None:
             kept = _kept(batch, options)
             size += sum(
@@ -158,7 +206,6 @@ def _row_bytes(split: RowSplit, options: PackOptions, kinds: Kinds) -> float:
 def _packed_bytes(
     options: PackOptions, shapes: dict[str, tuple[int, ...]], name: str, column: pa.Array
 ) -> int:
-    """About what the values of a column take in a block; `shapes` are those of images seen."""
     if pa.types.is_null(column.type):
         return 0
     values = column.flatten()
@@ -175,48 +222,70 @@ def _packed_bytes(
 
 
 def _kept(batch: pa.RecordBatch, options: PackOptions) -> pa.RecordBatch:
-    """The columns that are asked for."""
     if not options.columns:
         return batch
     kept = {n: batch.column(i) for i, n in enumerate(batch.schema.names) if n in options.columns}
     return pa.RecordBatch.from_arrays([*kept.values()], [*kept])
 
 
-def read_shard(
-    task: ReadTask, job: Job, facts: Facts, on_rows: Callable[[int], None]
-) -> Iterator[tuple[Key, bytes]]:
-    """The rows of a shard, as `encode_rows` gives them, by the packed shard that they go to.
+@dataclass(frozen=True)
+class ReadRows:
+    """Does `ReadTask`s.
 
-    Args:
-        task: What to read.
-        job: What all tasks know.
-        facts: Is added to until the end.
-        on_rows: Told of the rows of each batch.
-
-    Raises:
-        DataError: The rows cannot be read, or a column has two kinds.
+    Attributes:
+        plan: What all tasks know.
+        output: Where the file of rows goes.
     """
-    options = job.options
-    order = Permutation(job.rows[task.split], seed=options.seed, name=task.split)
-    starts = job.first_rows(task.split)
-    waiting = Rows()
-    for batch in _timed(task.read(task.file, task.shard, job.kinds), facts):
-        begin = task.first + facts.rows
-        batch = without_lists(batch)
-        facts.add(batch, options, task.number, task.split)
-        places = order.places(begin, begin + batch.num_rows)
-        waiting.add(places, _kept(batch, options))
-        on_rows(batch.num_rows)
-        if waiting.bytes >= options.memory_bytes // CHUNK_SHARE:
-            yield from _by_shard(task.split, waiting, starts)
-    if waiting.rows:
-        yield from _by_shard(task.split, waiting, starts)
-    if not job.kinds:
-        facts.pass_seconds /= _TFX_BSL_TIMES
+
+    plan: PackPlan
+    output: Output
+
+    def __call__(self, task: ReadTask) -> ReadResult:
+        """Reads a shard and writes its rows to a file, by the packed shard that they go to.
+
+        Raises:
+            DataError: The rows cannot be read, or a column has two kinds.
+        """
+        began = time.process_time()
+        facts = Facts()
+        parts = []
+        with self.output.new_try() as folder:
+            path = folder / _rows_file(task.number)
+            path.parent.mkdir()
+            with naming(path), path.open("wb") as file:
+                for shard, rows in self._rows_by_shard(task, facts):
+                    begin = file.tell()
+                    file.write(rows)
+                    parts.append((shard, begin, file.tell()))
+            self.output.take(folder)
+        facts.cpu_seconds = time.process_time() - began
+        return ReadResult(facts, np.array(parts, np.int64).reshape(-1, 3))
+
+    def _rows_by_shard(self, task: ReadTask, facts: Facts) -> Iterator[tuple[int, bytes]]:
+        plan, options = self.plan, self.plan.options
+        order = Permutation(plan.rows[task.split], seed=options.seed, name=task.split)
+        starts = plan.first_rows(task.split)
+        waiting = PlacedRows()
+        for batch in _timed(task.read(task.file, task.shard, plan.kinds), facts):
+            begin = task.first + facts.rows
+            batch = without_lists(batch)
+            facts.add(batch, options, task.number, task.split)
+            waiting.add(order.places(begin, begin + batch.num_rows), _kept(batch, options))
+            activity.advance(batch.num_rows)
+            if waiting.bytes >= options.memory_bytes // CHUNK_SHARE:
+                yield from _cut_by_shard(waiting, starts)
+        if waiting.rows:
+            yield from _cut_by_shard(waiting, starts)
+        if not plan.kinds:
+            facts.pass_seconds /= _TFX_BSL_TIMES
+
+
+def _rows_file(task: int) -> str:
+    return f"{WORK_DIR}/rows-{task:05d}"
 
 
 def _timed(batches: Iterator[pa.RecordBatch], facts: Facts) -> Iterator[pa.RecordBatch]:
-    """The batches, the CPU time that they take to come added to the facts."""
+    """Yields the batches and adds the CPU time of reading them to the facts."""
     began = time.process_time()
     for batch in batches:
         facts.pass_seconds += time.process_time() - began
@@ -224,26 +293,26 @@ def _timed(batches: Iterator[pa.RecordBatch], facts: Facts) -> Iterator[pa.Recor
         began = time.process_time()
 
 
-def _by_shard(split: str, waiting: Rows, starts: Sequence[int]) -> Iterator[tuple[Key, bytes]]:
+def _cut_by_shard(waiting: PlacedRows, starts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
     places, rows = waiting.take()
     shards = np.searchsorted(starts, places, side="right") - 1
     for shard, some, part in cut_rows(places - np.take(starts, shards), rows, shards):
-        yield (split, shard), encode_rows(some, part)
+        yield shard, encode_rows(some, part)
 
 
-def plan_layout(facts: Facts, job: Job) -> tuple[PackedLayout, dict[str, list[bytes]]]:
-    """Decide how columns are stored: the layout, and each vocabulary's values, by its path.
+def plan_layout(facts: Facts, plan: PackPlan) -> tuple[PackedLayout, dict[str, list[bytes]]]:
+    """Decides how columns are stored: the layout, and each vocabulary's values by its path.
 
     Raises:
         DataError: The rows do not fit what is asked for.
         UsageError: There is no such column.
     """
-    options = job.options
+    options = plan.options
     shapes = {}
     for image in options.images:
         first = facts.columns[image.name].first if image.name in facts.columns else None
         shapes[image.name] = image_shape(image, first[1] if first else b"")
-    columns = packed_columns(facts, options, job.stated, shapes)
+    columns = packed_columns(facts, options, plan.stated, shapes)
     layout = PackedLayout(columns, 1, options.seed)
     rows = options.block_rows or min(MAX_BLOCK_ROWS, max(1, TARGET_BLOCK_BYTES // layout.row_bytes))
     vocabularies = {
@@ -256,20 +325,8 @@ def plan_layout(facts: Facts, job: Job) -> tuple[PackedLayout, dict[str, list[by
     return replace(layout, block_rows=rows), vocabularies
 
 
-def block_maker(layout: PackedLayout, job: Job, read: Callable[[str], bytes]) -> BlockMaker:
-    """What makes blocks; `read` gives the bytes of a vocabulary's file by its path."""
-    shapes = {column.name: column.shape for column in layout.columns}
-    decoders = {i.name: ImageDecoder(i, shapes[i.name]) for i in job.options.images}
-    vocabularies = {
-        column.name: pa.array(read(column.vocabulary).split(b"\n")[:-1], pa.binary())
-        for column in layout.columns
-        if column.vocabulary
-    }
-    return BlockMaker(layout, vocabularies, decoders)
-
-
 def vocabulary_file(path: str, values: Sequence[bytes]) -> bytes:
-    """The bytes of a vocabulary: one value a line.
+    """Returns the bytes of a vocabulary: one value a line.
 
     Raises:
         DataError: A value has a line break.
@@ -284,50 +341,87 @@ def vocabulary_file(path: str, values: Sequence[bytes]) -> bytes:
     return b"".join(value + b"\n" for value in values)
 
 
-def write_shard(
-    key: Key,
-    found: Iterable[bytes | str | PackedLayout],
-    job: Job,
-    folder: Path,
-    make: Callable[[PackedLayout], BlockMaker],
-    on_rows: Callable[[int], None],
-) -> Shard:
-    """Write a packed shard.
+def write_tasks(
+    plan: PackPlan, tasks: Sequence[ReadTask], parts: Sequence[Parts]
+) -> Iterator[WriteTask]:
+    """Yields a task for each packed shard.
 
     Args:
-        key: Which.
-        found: Its rows as `read_shard` gives them, or paths of files that these are in, which are
-            removed; and the layout of its blocks, all in any order.
-        job: What all tasks know.
-        folder: Of this try alone; the file has its name in the output there.
-        make: Gives what makes blocks of a layout.
-        on_rows: Told of the rows of each block.
-
-    Raises:
-        DataError: An image cannot be decoded, or has another shape than the others.
+        plan: What all tasks know.
+        tasks: The reading tasks.
+        parts: Those of each reading task's result.
     """
-    split, index = key
-    first, end = job.first_rows(split)[index : index + 2]
-    sorter = RowSorter(folder / "parts", end - first, memory_bytes=job.options.memory_bytes)
-    files, layout = set(), None
-    for one in found:
-        if isinstance(one, bytes):
-            sorter.add_encoded(one)
-        elif isinstance(one, str):
-            files.add(Path(one))
-        else:
-            layout = one
-    assert layout is not None, "the plan comes with each shard"
-    for file in files:
-        sorter.add_encoded(file)
-        file.unlink()
-    assert sorter.rows == end - first, "each row comes once"
-    maker, step = make(layout), layout.block_rows
-    sizes = (min(step, end - begin) for begin in range(first, end, step))
-    name = f"{split_dir(split)}/{shard_name(index, job.plans[split].shards)}"
-    with ShardWriter(folder, name) as writer:
-        for batch in sorter.in_order(sizes):
-            record = encode_block(maker.block(batch), layout)
-            writer.write_large(frame_large([(record,)]))
-            on_rows(batch.num_rows)
-        return replace(writer.finish(), rows=end - first)
+    for split in plan.rows:
+        of_split = [
+            np.insert(found, 1, task.number, axis=1)
+            for task, found in zip(tasks, parts, strict=True)
+            if task.split == split
+        ]
+        rows = np.concatenate(of_split) if of_split else np.empty((0, 4), np.int64)
+        rows = rows[np.argsort(rows[:, 0], kind="stable")]
+        count = plan.shards[split].shards
+        bounds = np.searchsorted(rows[:, 0], np.arange(count + 1))
+        for index in range(count):
+            yield WriteTask(split, index, rows[bounds[index] : bounds[index + 1], 1:])
+
+
+class WritePacked:
+    """Does `WriteTask`s.
+
+    Args:
+        plan: What all tasks know.
+        layout: Layout of the blocks.
+        output: Where the rows and the vocabularies are, and the packed shards go.
+    """
+
+    def __init__(self, plan: PackPlan, layout: PackedLayout, output: Output) -> None:
+        self._plan = plan
+        self._layout = layout
+        self._output = output
+        self._maker: BlockMaker | None = None
+
+    def __call__(self, task: WriteTask) -> WriteResult:
+        """Writes a packed shard.
+
+        Raises:
+            DataError: An image cannot be decoded, or has another shape than the others.
+        """
+        began = time.process_time()
+        # Reads the vocabularies, which may be large, once a process.
+        self._maker = self._maker or block_maker(self._layout, self._plan, self._output.read)
+        with self._output.new_try() as folder:
+            with naming(folder):
+                shard = self._write(task, folder, self._maker)
+            self._output.take(folder)
+        cpu_seconds = time.process_time() - began
+        return WriteResult(task.split, shard, cpu_seconds, self._maker.take_images_cpu_seconds())
+
+    def _write(self, task: WriteTask, folder: Path, maker: BlockMaker) -> Shard:
+        plan, step = self._plan, self._layout.block_rows
+        first, end = plan.first_rows(task.split)[task.index : task.index + 2]
+        memory_bytes = plan.options.memory_bytes
+        sorter = RowSorter(folder / "parts", end - first, memory_bytes=memory_bytes)
+        for number, begin_byte, end_byte in task.parts.tolist():
+            sorter.add_encoded(self._output.read(_rows_file(number), begin_byte, end_byte))
+        assert sorter.rows == end - first, "each row comes once"
+        sizes = (min(step, end - begin) for begin in range(first, end, step))
+        count = plan.shards[task.split].shards
+        name = f"{split_dir(task.split)}/{shard_name(task.index, count)}"
+        with ShardWriter(folder, name) as writer:
+            for batch in sorter.in_order(sizes):
+                record = encode_block(maker.block(batch), self._layout)
+                writer.write_large(frame_large([(record,)]))
+                activity.advance(batch.num_rows)
+            return replace(writer.finish(), rows=end - first)
+
+
+def block_maker(layout: PackedLayout, plan: PackPlan, read: Callable[[str], bytes]) -> BlockMaker:
+    """Returns the maker of blocks; `read` gives the bytes of a vocabulary's file by its path."""
+    shapes = {column.name: column.shape for column in layout.columns}
+    decoders = {i.name: ImageDecoder(i, shapes[i.name]) for i in plan.options.images}
+    vocabularies = {
+        column.name: pa.array(read(column.vocabulary).split(b"\n")[:-1], pa.binary())
+        for column in layout.columns
+        if column.vocabulary
+    }
+    return BlockMaker(layout, vocabularies, decoders)

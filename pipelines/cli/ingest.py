@@ -10,12 +10,11 @@ from typer.core import TyperCommand
 
 from penstock.components.engine.options import EngineOptions
 from penstock.components.errors import PenstockError, UsageError
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
 from penstock.components.files.listing import EXTENSIONS
-from penstock.components.files.output import check_output, store_address
 from penstock.components.packing.options import ImageColumn, PackOptions
 from penstock.components.sources.kinds import KINDS, options_type
+from penstock.components.sources.options import KindOptions
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.cli.option_flags import Overwrite, flag_names, given, in_flags, with_flags
 
@@ -146,12 +145,11 @@ def _ingest(
     Example: penstock ingest trips.csv shards --split train=9 --split eval=1
     """
     with _errors_in_flags(kind):
-        parts = _parts(inputs or [], input_split or [], split or [], partition_feature)
         values = {"kind": kind} if kind else {}
         names = {field.name for field in fields(EngineOptions)}
         engine = EngineOptions(**{n: v for n, v in given(source).items() if n in names})
         values |= {n: v for n, v in given(source).items() if n not in names}
-        source_options = options_type(kind)(**values)
+        parts = _inputs(options_type(kind)(**values), inputs, input_split, split, partition_feature)
         options = IngestOptions(
             shards=ShardOptions(shards=shards, reading_hosts=reading_hosts),
             compression=compression.upper(),
@@ -159,23 +157,15 @@ def _ingest(
             max_quarantined_share=max_quarantined_share,
             parquet_copy=parquet_copy,
         )
-        packing = _packing(options, ids or [], image or [], on_missing) if packed else None
+        packing = _packing(ids or [], image or [], on_missing) if packed else None
         if not packed and (ids or image or on_missing):
             raise UsageError("--ids, --image and --on-missing go with --packed")
-        if packed and engine.runner != "local" and store_address(output):
-            raise UsageError(
-                f"{output}: by an engine --packed needs a folder that its workers see; or ingest "
-                "without --packed, and then penstock pack"
-            )
-        # Before the imports, and before the input, which may take long to come over a network.
-        check_output(output, overwrite=overwrite)
-        # Beam and Arrow take a second or two to import; --help needs neither.
+        # --help needs none of what this imports.
         from penstock.pipelines.cli.work.ingest import run_ingest
 
         run_ingest(
             parts,
             output,
-            source_options,
             options,
             engine=engine,
             packing=packing,
@@ -188,16 +178,11 @@ _on_engine = with_flags(_ingest, EngineOptions, panel="Engine")
 command = with_flags(_on_engine, options_type(None), panel="Source: a table in files")
 
 
-def _packing(
-    options: IngestOptions, ids: Sequence[str], images: Sequence[str], on_missing: str | None
-) -> PackOptions:
-    if options.compression or options.parquet_copy:
-        raise UsageError("--packed goes with neither --compression nor --parquet-copy")
+def _packing(ids: Sequence[str], images: Sequence[str], on_missing: str | None) -> PackOptions:
     return PackOptions(
         ids=tuple(ids),
         images=tuple(ImageColumn.parse(text) for text in images),
         on_missing=on_missing or PackOptions.on_missing,  # type: ignore[arg-type]
-        shards=options.shards,
     )
 
 
@@ -225,13 +210,14 @@ def _flags_of(kind: str | None, text: str) -> dict[str, str]:
     return flags
 
 
-def _parts(
-    inputs: Sequence[str],
-    input_splits: Sequence[str],
-    split: Sequence[str],
+def _inputs(
+    source: KindOptions,
+    inputs: Sequence[str] | None,
+    input_splits: Sequence[str] | None,
+    split: Sequence[str] | None,
     partition_feature: str | None,
-) -> list[tuple[Sequence[str], SplitOptions]]:
-    """Inputs and the splits that their rows go to: one input that is divided, or one a split."""
+) -> list[IngestInput]:
+    """Returns one input that is divided, or one for each split."""
     if bool(inputs) == bool(input_splits):
         raise UsageError(
             "name INPUTS, which are divided, or --input-split once for each split; the last path "
@@ -239,18 +225,22 @@ def _parts(
         )
     if inputs:
         chosen = tuple(_split(text) for text in split) if split else SplitOptions.splits
-        return [(inputs, SplitOptions(chosen, partition_feature=partition_feature))]
+        splits = SplitOptions(chosen, partition_feature=partition_feature)
+        return [IngestInput(inputs, source, splits)]
     if split or partition_feature:
         raise UsageError(
             "--split and --partition-feature divide INPUTS, not those of --input-split"
         )
     by_name: dict[str, list[str]] = {}
-    for text in input_splits:
+    for text in input_splits or ():
         name, equals, place = text.partition("=")
         if not equals or not place:
             raise UsageError(f"--input-split takes NAME=INPUT, got {text!r}")
         by_name.setdefault(name, []).append(place)
-    return [(places, SplitOptions((Split(name),))) for name, places in by_name.items()]
+    return [
+        IngestInput(places, source, SplitOptions((Split(name),)))
+        for name, places in by_name.items()
+    ]
 
 
 def _split(text: str) -> Split:

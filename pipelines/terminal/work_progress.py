@@ -1,16 +1,15 @@
 """Progress of one long piece of work, for ingest, pack and verify alike."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from penstock.components.activity import Activity, listening
 from penstock.pipelines.terminal.tables import console
 
 SECONDS_BETWEEN_LINES = 10.0
-_SECONDS_BETWEEN_LOOKS = 0.5
 
 OnProgress = Callable[[int, int | None], None]
 """Told how much is done and how much there is to do; None while that is not known."""
@@ -58,21 +57,13 @@ def work_progress(amount: Callable[[int], str]) -> Iterator[OnProgress]:
 
 
 @contextmanager
-def watched_rows(rows_done: Callable[[], int], rows: int) -> Iterator[None]:
-    """Rows, rate and time left while the block runs; `rows_done` is asked now and then."""
-    done = threading.Event()
-
-    def watch(on_progress: OnProgress) -> None:
-        while not done.wait(_SECONDS_BETWEEN_LOOKS):
-            done_rows = rows_done()
-            if done_rows:  # workers on other machines cannot say
-                on_progress(done_rows, rows)
-
+def watched_rows() -> Iterator[None]:
+    """Shows rows, rate and time left of the work that is counted while the block runs."""
     with work_progress("{:,} rows".format) as on_progress:
-        watcher = threading.Thread(target=watch, args=(on_progress,), daemon=True)
-        watcher.start()
-        try:
+
+        def show(activity: Activity) -> None:
+            if activity.rows:
+                on_progress(*activity.rows)
+
+        with listening(show):
             yield
-        finally:
-            done.set()
-            watcher.join()

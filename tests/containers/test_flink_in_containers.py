@@ -18,11 +18,8 @@ import pytest
 from docker_cli import IMAGE, docker
 from moto.server import ThreadedMotoServer
 
-from penstock.components.engine.pipeline import local_pipeline
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import SplitOptions
-from penstock.components.sources.open import open_source
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 
@@ -169,8 +166,8 @@ def flink(machine, network, s3):
 def test_a_lost_task_manager_changes_no_byte(flink, machine, network, s3, taxi_csv, tmp_path):
     s3.upload_file(str(taxi_csv), "bucket", "in/trips.csv")
     options = IngestOptions(shards=ShardOptions(shards=SHARDS))
-    job = plan_job(open_source("s3://bucket/in"), SplitOptions(), options)
-    here = ingest([job], tmp_path / "out", options, local_pipeline)
+    job = IngestInput("s3://bucket/in", splits=SplitOptions())
+    here = ingest([job], tmp_path / "out", options)
 
     managers = [flink.start_task_manager(at) for at in range(TASK_MANAGERS)]
     command = ("penstock", "ingest", "s3://bucket/in", "s3://bucket/out", f"--shards={SHARDS}")

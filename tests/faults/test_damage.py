@@ -8,12 +8,10 @@ import tensorflow as tf
 
 from penstock.components.doctor.inspect import inspect
 from penstock.components.doctor.verify import verify
-from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import Split, SplitOptions
-from penstock.components.gates.options import GateOptions
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
+from penstock.components.gates.checks import GateOptions
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.sources.open import open_source
@@ -38,8 +36,8 @@ def examples(tmp_path_factory):
     folder = tmp_path_factory.mktemp("damage")
     (folder / "a.csv").write_text("id\n" + "".join(f"{100 + i}\n" for i in range(40)))
     options = IngestOptions(shards=ShardOptions(shards=2))
-    job = plan_job(open_source(str(folder / "a.csv")), SplitOptions((Split("train"),)), options)
-    ingest([job], folder / "rows", options, lambda: local_pipeline(1))
+    job = IngestInput(str(folder / "a.csv"), splits=SplitOptions((Split("train"),)))
+    ingest([job], folder / "rows", options)
     packing = PackOptions(block_rows=8, shards=ShardOptions(shards=2))
     pack(str(folder / "rows"), folder / "packed", packing)
     return folder

@@ -9,15 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import UsageError
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.sources.binary import Binary
-from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.checked import checked_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 
@@ -28,8 +25,8 @@ OPTIONS = IngestOptions(shards=ShardOptions(shards=2))
 
 
 def ingested(source, output, options=OPTIONS):
-    job = plan_job(open_source(*source), ONE, options)
-    return ingest([job], output, options, lambda: local_pipeline(1))
+    job = IngestInput(*source, splits=ONE)
+    return ingest([job], output, options)
 
 
 def test_20_000_small_files_in_200_folders(tmp_path):

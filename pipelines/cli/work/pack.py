@@ -1,14 +1,12 @@
 """The work of `penstock pack`: pack, show progress, report."""
 
-import os
 import sys
 import time
 from pathlib import Path
 from shlex import quote
 
 from penstock.components.engine.options import EngineOptions
-from penstock.components.engine.pipeline import engine_pipeline
-from penstock.components.files.remote import is_remote
+from penstock.components.engine.tasks import task_engine
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
@@ -42,17 +40,14 @@ def run_pack(
         stated = stated_columns(schema)
     started = time.perf_counter()
     passes: list[float] = []
-    if engine.runner != "local" and not is_remote(examples):
-        examples = os.path.abspath(examples)  # workers are in other folders
-    with whole_or_nothing():
+    with whole_or_nothing(), watched_rows():
         manifest = pack(
             examples,
             output,
             options,
             stated=stated,
             overwrite=overwrite,
-            make_pipeline=lambda: engine_pipeline(engine),
-            watch=watched_rows,
+            engine=task_engine(engine),
             on_cost=passes.append,
         )
     if as_json:

@@ -16,8 +16,7 @@ from kfp import compiler, dsl
 from kfp.dsl import HTML, Artifact, Dataset, Input, Metrics, Output, OutputPath
 
 from penstock.components.errors import UsageError
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.example_gen.options import IngestOptions, SplitOptions
 from penstock.components.files.commit import attempt_file
 from penstock.components.packing.options import PackOptions
 from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml

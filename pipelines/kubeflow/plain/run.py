@@ -7,7 +7,6 @@ left.
 import shutil
 import tempfile
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,14 @@ def run_component(name: str, executor_input: str) -> None:
 
 def _ingest(task: ExecutorInput) -> None:
     """Ingest `data` or `inputs` into `examples`, and count into `metrics`."""
-    from penstock.components.engine.pipeline import local_pipeline
-    from penstock.components.example_gen.ingest import ingest, plan_job
-    from penstock.components.example_gen.options import IngestOptions
-    from penstock.components.example_gen.split_options import Split, SplitOptions
+    from penstock.components.example_gen.ingest import ingest
+    from penstock.components.example_gen.options import (
+        IngestInput,
+        IngestOptions,
+        Split,
+        SplitOptions,
+    )
     from penstock.components.sources.kinds import options_type
-    from penstock.components.sources.open import open_source
-    from penstock.components.sources.spread import processes
 
     given = task.parameters
     options = from_plain(
@@ -52,18 +52,16 @@ def _ingest(task: ExecutorInput) -> None:
         raise UsageError("give either the artifact data or the list inputs")
     kind = given.get("kind") or None
     values = {**given.get("source", {}), **({"kind": kind} if kind else {})}
-    output = task.output_path("examples")
-    workers = given.get("workers", 1)
     with tempfile.TemporaryDirectory() as folder:
         if schema := _schema_file(given, folder):
             values["schema_file"] = str(schema)
-        source = open_source(
-            inputs if data is None else [str(data)],
+        one = IngestInput(
+            inputs if data is None else str(data),
             from_plain(options_type(kind), values, where="source"),
-            processes(workers),
+            SplitOptions(shares) if shares else SplitOptions(),
         )
-        job = plan_job(source, SplitOptions(shares) if shares else SplitOptions(), options)
-        manifest = ingest([job], output, options, partial(local_pipeline, workers), overwrite=True)
+        output, workers = task.output_path("examples"), given.get("workers", 1)
+        manifest = ingest([one], output, options, engine=workers, overwrite=True)
     account = manifest.account
     print(f"{account.read:,} rows read, {len(manifest.shards)} shards: {manifest.plan}")
     figures = {

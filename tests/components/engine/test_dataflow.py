@@ -10,12 +10,9 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from google_store import GoogleHandler, GoogleStore
 
-from penstock.components.engine.pipeline import local_pipeline
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
 from penstock.components.files import remote_system
-from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 
@@ -75,8 +72,8 @@ def dataflow(tmp_path, monkeypatch):
 
 def test_the_same_bytes_as_in_process(dataflow, taxi_csv, tmp_path, penstock):
     options = IngestOptions(shards=ShardOptions(shards=4))
-    job = plan_job(open_source(str(taxi_csv)), SplitOptions(), options)
-    here = ingest([job], tmp_path / "here", options, local_pipeline)
+    job = IngestInput(str(taxi_csv), splits=SplitOptions())
+    here = ingest([job], tmp_path / "here", options)
     # Newer Beam speaks HTTP only to an endpoint of this name, and else gRPC.
     options = (*OPTIONS, f"dataflow_endpoint=http://localhost:{dataflow.server_port}")
     told = (part for option in options for part in ("--dataflow", option))

@@ -29,11 +29,6 @@ NEEDED = ("project=p", "region=r", "temp_location=gs://b/t", "sdk_container_imag
             "--flink_version=1.20 --flink_job_server_jar=/j.jar",
         ),
         (
-            {"runner": "dask", "dask_scheduler": "d:8786"},
-            "--runner=apache_beam.runners.dask.dask_runner.DaskRunner --dask_client_address=d:8786 "
-            "--sdk_container_image=unused --dask_partition_size=1",
-        ),
-        (
             {
                 "runner": "portable",
                 "job_endpoint": "j:8099",
@@ -66,7 +61,7 @@ def test_what_beam_is_told(options, args):
     [
         (
             {"runner": "spark"},
-            "`runner` must be one of local, flink, dask, portable, dataflow, got 'spark'",
+            "`runner` must be one of local, flink, portable, dataflow, got 'spark'",
         ),
         ({"runner": "flink"}, "runner 'flink' needs `flink_master`, HOST:PORT"),
         ({"job_endpoint": "j:1"}, "`job_endpoint` is of runner 'portable', got 'local'"),
@@ -77,8 +72,8 @@ def test_what_beam_is_told(options, args):
         ),
         ({"workers": 0}, "`workers` must be at least 1, got 0"),
         (
-            {"runner": "dask", "dask_scheduler": "d:1", "workers": 2},
-            "`workers` needs runner 'local', got 'dask'",
+            {"runner": "portable", "job_endpoint": "d:1", "parallelism": 1, "workers": 2},
+            "`workers` needs runner 'local', got 'portable'",
         ),
         ({"dataflow": NEEDED}, "`dataflow` needs runner 'dataflow', got 'local'"),
         ({"runner": "dataflow"}, "runner 'dataflow' needs `dataflow=project=...`"),

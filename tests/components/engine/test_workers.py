@@ -1,6 +1,8 @@
 import os
+import random
 import signal
 import time
+from contextlib import suppress
 
 import apache_beam as beam
 import psutil
@@ -8,11 +10,8 @@ import pytest
 
 from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.engine.workers import WORKER_LOST, _status
-from penstock.components.errors import DataError
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import SplitOptions
-from penstock.components.sources.open import open_source
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput
 
 pytestmark = pytest.mark.faults
 
@@ -35,16 +34,32 @@ def test_a_killed_worker_ends_the_work_within_seconds(capfd):
     assert "RpcError" not in capfd.readouterr().err
 
 
-def test_an_ingest_says_it_in_one_line(tmp_path):
-    (tmp_path / "a.csv").write_text("id\n1\n2\n")
-    job = plan_job(open_source(str(tmp_path / "a.csv")), SplitOptions(), IngestOptions())
-
-    def lost():
-        raise RuntimeError(f"bundle failed: {WORKER_LOST} process 7 was killed by SIGKILL; advice")
-
-    with pytest.raises(DataError, match=r"^Beam worker lost: process 7 was killed by SIG"):
-        ingest([job], tmp_path / "out", IngestOptions(), lost)
-    assert os.listdir(tmp_path) == ["a.csv"]
+@pytest.mark.parametrize("command", ["ingest", "pack"])
+def test_killed_worker_of_a_command_is_one_line_within_seconds(tmp_path, penstock, command):
+    rows = "".join(f"{i},{i / 4},name {i}\n" for i in range(300_000))
+    (tmp_path / "a.csv").write_text("id,fare,name\n" + rows)
+    source = tmp_path / "a.csv"
+    if command == "pack":
+        source = tmp_path / "rows"
+        ingest([IngestInput(str(tmp_path / "a.csv"))], source)
+    started = penstock.start(command, source, tmp_path / "out", "--workers", "2")
+    workers, until = [], time.monotonic() + 60
+    while not workers and time.monotonic() < until:
+        for child in psutil.Process(started.pid).children():
+            with suppress(psutil.Error):
+                workers += [child] if "processes._serve" in "".join(child.cmdline()) else []
+        time.sleep(0.01)
+    time.sleep(random.random())
+    workers[0].kill()
+    began = time.monotonic()
+    done = started.wait()
+    assert time.monotonic() - began < 20
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert f"worker process {workers[0].pid} was killed by SIGKILL; " in last
+    assert "fewer workers" in last
+    assert "Traceback" not in done.stderr
+    assert not [path for path in os.listdir(tmp_path) if "out" in path]
 
 
 @pytest.mark.parametrize(

@@ -13,17 +13,21 @@ from dataclasses import replace
 import pytest
 import tensorflow as tf
 
-from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError, UsageError
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.shard_task import StrictError, run_task
-from penstock.components.example_gen.split_options import Split, SplitOptions
-from penstock.components.example_gen.write_shards import Job, shard_tasks
+from penstock.components.example_gen.ingest import (
+    PlannedInput,
+    ingest,
+    plan_input,
+    shard_tasks,
+    write_inputs,
+)
+from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
+from penstock.components.example_gen.shard_task import strict_error, write_files
 from penstock.components.files.output import _LocalOutput
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
+from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.checked import checked_manifest
 from penstock.components.tfrecord.manifest import RowAccount, read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions, ShardPlan
@@ -34,8 +38,8 @@ ONE = SplitOptions((Split("all"),))
 def run(pattern, output, *, splits=ONE, workers=1, overwrite=False, **options):
     options = {"shards": ShardOptions(shards=3), **options}
     chosen = IngestOptions(**options)
-    job = plan_job(open_source(str(pattern), Table()), splits, chosen)
-    return ingest([job], output, chosen, lambda: local_pipeline(workers), overwrite=overwrite)
+    job = IngestInput(str(pattern), Table(), splits)
+    return ingest([job], output, chosen, engine=workers, overwrite=overwrite)
 
 
 def write_csv(path, rows, bad=()):
@@ -119,7 +123,7 @@ def test_two_tries_of_one_task_at_the_same_moment_never_mix(tmp_path):
     path = write_csv(tmp_path / "a.csv", 20_000, bad=range(0, 20_000, 40))
     source = open_source(str(path), Table())
     options = IngestOptions(on_bad_row="quarantine")
-    [task] = shard_tasks([Job(source, ONE, ShardPlan(1, ""))])
+    [task] = shard_tasks([PlannedInput(source, ONE, ShardPlan(1, ""))])
     (tmp_path / "out" / ".work").mkdir(parents=True)
     output = _LocalOutput(tmp_path / "out")
     both = threading.Barrier(2)
@@ -134,7 +138,7 @@ def test_two_tries_of_one_task_at_the_same_moment_never_mix(tmp_path):
 
     def work(_):
         with output.new_try() as folder:
-            result = run_task(replace(task, source=InStep()), options, folder, on_rows=print)
+            result = write_files(replace(task, source=InStep()), options, folder)
             output.take(folder)
             return result
 
@@ -148,12 +152,12 @@ def test_two_tries_of_one_task_at_the_same_moment_never_mix(tmp_path):
 
 def test_a_try_that_comes_late_does_not_bring_back_what_is_over(tmp_path):
     source = open_source(str(write_csv(tmp_path / "a.csv", 10)), Table())
-    [task] = shard_tasks([Job(source, ONE, ShardPlan(1, ""))])
+    [task] = shard_tasks([PlannedInput(source, ONE, ShardPlan(1, ""))])
     output = _LocalOutput(tmp_path / "out")
     (tmp_path / "out" / ".work").mkdir(parents=True)
     with pytest.raises(FileNotFoundError), output.new_try() as folder:
         shutil.rmtree(tmp_path / "out")
-        run_task(task, IngestOptions(), folder, on_rows=print)
+        write_files(task, IngestOptions(), folder)
     with pytest.raises(FileNotFoundError), output.new_try():
         pass
     assert os.listdir(tmp_path) == ["a.csv"]
@@ -164,7 +168,7 @@ def test_a_task_carries_what_it_reads_and_nothing_of_other_files(tmp_path):
     for number in range(300):
         (tmp_path / "in" / f"{number:03d}.csv").write_text("id\n1\n2\n")
     source = open_source(str(tmp_path / "in"), Table())
-    tasks = list(shard_tasks([Job(source, ONE, ShardPlan(100, ""))]))
+    tasks = list(shard_tasks([PlannedInput(source, ONE, ShardPlan(100, ""))]))
     sizes = [len(pickle.dumps(task)) for task in tasks]
     assert max(sizes) < 3000
     assert len(pickle.dumps(source)) > 50_000
@@ -174,15 +178,15 @@ def test_a_task_carries_what_it_reads_and_nothing_of_other_files(tmp_path):
 
 @pytest.mark.faults
 def test_what_a_try_left_whose_worker_was_killed_is_not_published(tmp_path, monkeypatch):
-    from penstock.components.example_gen import write_shards as module
+    from penstock.components.example_gen import shard_task as module
 
-    def left_behind(task, options, folder, **told):
-        result = run_task(task, options, folder, **told)
+    def left_behind(task, options, folder, write):
+        result = write_files(task, options, folder, write)
         (folder.parent / "killed").mkdir(exist_ok=True)
         (folder.parent / "killed" / "data_tfrecord-00000-of-00003").write_text("half")
         return result
 
-    monkeypatch.setattr(module, "run_task", left_behind)
+    monkeypatch.setattr(module, "write_files", left_behind)
     run(write_csv(tmp_path / "a.csv", 10), tmp_path / "out")
     assert not list((tmp_path / "out").rglob(".*"))
 
@@ -211,7 +215,7 @@ def test_an_open_quote_is_found_before_work_starts(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('id,name\n1,a\n2,"b\n' + "3,c\n" * 100)
     with pytest.raises(DataError, match=r"a\.csv: line 3 \(row 2\)"):
-        plan_job(open_source(str(path), Table()), ONE, IngestOptions())
+        run(path, tmp_path / "out")
 
 
 def test_an_output_that_exists_is_kept(tmp_path):
@@ -279,34 +283,20 @@ def test_sources_of_several_splits_must_agree(tmp_path):
     (tmp_path / "eval.csv").write_text("id,fare\n1,2\n")
     options = IngestOptions()
     jobs = [
-        plan_job(
-            open_source(str(tmp_path / f"{name}.csv"), Table()),
-            SplitOptions((Split(name),)),
-            options,
-        )
+        IngestInput(str(tmp_path / f"{name}.csv"), Table(), SplitOptions((Split(name),)))
         for name in ("train", "eval")
     ]
     with pytest.raises(
         DataError, match=r"column 'fare' is FLOAT in split 'train' but INT in split 'eval'"
     ):
-        ingest(jobs, tmp_path / "out", options, lambda: local_pipeline(1))
+        ingest(jobs, tmp_path / "out", options)
 
 
 def test_a_split_of_two_sources_is_refused(tmp_path):
     options = IngestOptions()
-    source = open_source(str(write_csv(tmp_path / "a.csv", 3)), Table())
-    job = plan_job(source, ONE, options)
+    one = IngestInput(str(write_csv(tmp_path / "a.csv", 3)), splits=ONE)
     with pytest.raises(UsageError, match=r"split 'all' is given 2 times; name each once"):
-        ingest([job, job], tmp_path / "out", options, lambda: local_pipeline(1))
-
-
-def test_the_input_is_never_overwritten(tmp_path):
-    (tmp_path / "data").mkdir()
-    path = write_csv(tmp_path / "data" / "a.csv", 3)
-    (tmp_path / "data" / "manifest.json").write_text("{}")
-    with pytest.raises(UsageError, match=r"data: holds the input .*a\.csv; name another output"):
-        run(path, tmp_path / "data", overwrite=True)
-    assert path.exists()
+        ingest([one, one], tmp_path / "out", options)
 
 
 def test_a_file_name_that_is_not_utf8_is_named(tmp_path):
@@ -320,9 +310,9 @@ def test_a_file_name_that_is_not_utf8_is_named(tmp_path):
 def test_the_plan_sees_all_of_the_input(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,text\n" + "1,a\n" * 9000 + f"2,{'b' * 5000}\n" * 9000)
-    job = plan_job(open_source(str(path), Table()), ONE, IngestOptions())
+    planned = plan_input(open_source(str(path), Table()), ONE, IngestOptions())
     # The records are 44 MiB; see _SAMPLED_PLACES.
-    assert job.plan.reason == "8 for about 62.3 MiB: the reader interleaves 8 files"
+    assert planned.plan.reason == "8 for about 62.3 MiB: the reader interleaves 8 files"
 
 
 def _ingest_on_a_small_disk(source, output, said):
@@ -350,23 +340,26 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, taxi_csv):
     assert os.listdir(tmp_path) == []
 
 
-def test_the_input_is_never_overwritten_through_a_link(tmp_path):
-    (tmp_path / "data").mkdir()
-    path = write_csv(tmp_path / "data" / "a.csv", 3)
-    (tmp_path / "link.csv").symlink_to(path)
-    job = plan_job(open_source(str(tmp_path / "link.csv"), Table()), ONE, IngestOptions())
-    with pytest.raises(UsageError, match=r"data: holds the input .*link\.csv; name another output"):
-        ingest([job], tmp_path / "data", IngestOptions(), lambda: local_pipeline(1), overwrite=True)
+@pytest.mark.parametrize("is_link", [False, True])
+def test_output_that_holds_the_input_is_not_overwritten(tmp_path, is_link):
+    run(write_csv(tmp_path / "a.csv", 3), tmp_path / "data")
+    path = given = tmp_path / "data/Split-all/data_tfrecord-00000-of-00003"
+    if is_link:
+        given = tmp_path / "link.tfrecord"
+        given.symlink_to(path)
+    one = IngestInput(str(given), TFRecord(), ONE)
+    with pytest.raises(UsageError, match=rf"data: holds the input .*{given.name}; name another"):
+        ingest([one], tmp_path / "data", overwrite=True)
     assert path.is_file()
 
 
 def test_rows_that_the_source_counted_and_nobody_read_stop_the_ingest(tmp_path):
     source = open_source(str(write_csv(tmp_path / "a.csv", 100)), Table())
     options = IngestOptions(shards=ShardOptions(shards=3))
-    job = plan_job(source, ONE, options)
+    planned = plan_input(source, ONE, options)
     more = replace(source, rows=103)
     with pytest.raises(DataError) as caught:
-        ingest([replace(job, source=more)], tmp_path / "out", options, lambda: local_pipeline(1))
+        write_inputs([replace(planned, source=more)], tmp_path / "out", options)
     assert str(caught.value) == (
         "100 rows were read where the source counted 103; the input changed, or its reader is at "
         "fault: report it"
@@ -383,6 +376,6 @@ def test_rows_that_the_source_counted_and_nobody_read_stop_the_ingest(tmp_path):
     ],
 )  # fmt: skip
 def test_a_bad_row_is_stopped_at_with_one_advice(reason, text):
-    assert str(StrictError(RejectedRow("a.csv", 1, 2, None, reason, b""))) == (
+    assert str(strict_error(RejectedRow("a.csv", 1, 2, None, reason, b""))) == (
         f"a.csv: line 2 (row 1): {text}"
     )

@@ -1,11 +1,8 @@
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.components.engine.pipeline import local_pipeline
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import SplitOptions
-from penstock.components.sources.open import open_source
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 
@@ -15,8 +12,8 @@ def output(tmp_path):
     csv = tmp_path / "trips.csv"
     csv.write_text("id,name,fare\n" + "".join(f"{i},row é {i},{i / 2}\n" for i in range(100)))
     options = IngestOptions(shards=ShardOptions(shards=3), parquet_copy=True)
-    job = plan_job(open_source(str(csv)), SplitOptions(), options)
-    ingest([job], tmp_path / "out", options, lambda: local_pipeline(1))
+    job = IngestInput(str(csv), splits=SplitOptions())
+    ingest([job], tmp_path / "out", options)
     return tmp_path / "out"
 
 

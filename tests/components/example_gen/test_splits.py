@@ -7,7 +7,7 @@ from tfx.components.example_gen.base_example_gen_executor import _PartitionFn
 from tfx.proto import example_gen_pb2
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.example_gen.options import Split, SplitOptions
 from penstock.components.example_gen.splits import assign_by_digest, assign_splits, check_partition
 from penstock.components.sources.base import Column
 from penstock.components.tfrecord.encoder import encode_examples

@@ -3,15 +3,12 @@ import json
 import pyarrow as pa
 import pytest
 
-from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError, UsageError
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
-from penstock.components.packing.spool import pack_source
-from penstock.components.sources.open import open_source
+from penstock.components.packing.spool import ingest_packed
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.writer import ShardWriter, frame_records
 
@@ -34,11 +31,10 @@ def row(i):
 
 
 def packed(path, output, packing, splits, options):
-    return pack_source(
-        [plan_job(open_source(str(path)), splits, options)],
+    return ingest_packed(
+        [IngestInput(str(path), splits=splits)],
         output,
         options,
-        local_pipeline,
         packing=packing,
     )
 
@@ -46,8 +42,8 @@ def packed(path, output, packing, splits, options):
 def both(path, tmp_path, packing, splits, **options):
     """What an ingest whose shards are then packed gives, and what is packed from the source."""
     options = IngestOptions(**options)
-    jobs = [plan_job(open_source(str(path)), splits, options)]
-    rows = ingest(jobs, tmp_path / "rows", options, local_pipeline)
+    jobs = [IngestInput(str(path), splits=splits)]
+    rows = ingest(jobs, tmp_path / "rows", options)
     two = pack(str(tmp_path / "rows"), tmp_path / "two", packing)
     return rows, two, packed(path, tmp_path / "one", packing, splits, options)
 

@@ -1,96 +1,124 @@
-"""Scans by several processes of this machine: the same as one's, and what stops them is told."""
+"""Scans by several processes of this machine and by an engine: the same as in this process."""
 
 import os
+from functools import partial
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
+from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError
+from penstock.components.example_gen.ingest import plan_input, write_inputs
+from penstock.components.example_gen.options import IngestOptions, SplitOptions
 from penstock.components.files import cells
-from penstock.components.sources import spread
+from penstock.components.sources import spread, whole_files
+from penstock.components.sources.binary import Binary
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.open import open_source
-from penstock.components.sources.spread import processes
+from penstock.components.sources.plain_text import Text
+from penstock.components.sources.spread import spread_by
+from penstock.components.tfrecord.sharding import ShardOptions
 
 
 @pytest.fixture(autouse=True)
 def spread_all(monkeypatch):
     monkeypatch.setattr(spread, "_WORTH_PROCESSES_BYTES", 0)
+    monkeypatch.setattr(spread, "_WORTH_ENGINE_BYTES", 0)
 
 
-def test_two_processes_scan_what_one_does(tmp_path, monkeypatch):
+def manifest(source, out):
+    options = IngestOptions(shards=ShardOptions(shards=3), on_bad_row="quarantine")
+    return write_inputs([plan_input(source, SplitOptions(), options)], out, options)
+
+
+def csv(folder):
     for at in range(3):
-        rows = (f'{i},"text, {i}\n{i}",{i / 4}\n' for i in range(at, 900, 3))
-        (tmp_path / f"{at}.csv").write_text("id,text,number\n" + "".join(rows))
+        rows = (f'{i},"text, {i}\n{i}",{i / 4 if i % 197 else "x"}\n' for i in range(at, 900, 3))
+        (folder / f"{at}.csv").write_text("id,text,number\n" + "".join(rows))
+
+
+def parquet(folder):
+    for at in range(3):
+        table = pa.table({"id": np.arange(at, 3000, 3), "x": np.arange(1000) / 4})
+        pq.write_table(table, folder / f"{at}.parquet", row_group_size=100)
+
+
+def jsonl(folder):
+    for at in range(3):
+        rows = (f'{{"id": {i if i % 197 else "{}"}, "t{at}": "{i:b}"}}' for i in range(900))
+        (folder / f"{at}.jsonl").write_text("\ufeff" * (at == 1) + "\n".join(rows) + "\n" * at)
+
+
+def images(folder):
+    for at in range(9):
+        (folder / f"{at % 2}").mkdir(exist_ok=True)
+        Image.new("L", (8, 8), at).save(folder / f"{at % 2}" / f"{at}.png")
+
+
+CASES = {
+    "csv": (csv, None),
+    "parquet": (parquet, None),
+    "jsonl": (jsonl, None),
+    "text": (csv, Text()),
+    "documents": (csv, Text(unit="document")),
+    "binary": (csv, Binary()),
+    "images": (images, Images()),
+}
+
+
+@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("range_cells", [1, 2])
+def test_scan_on_an_engine_gives_the_same_manifest(tmp_path, monkeypatch, kind, range_cells):
+    (tmp_path / "in").mkdir()
+    write, options = CASES[kind]
+    write(tmp_path / "in")
+    monkeypatch.setattr(cells, "CELL_BYTES", 1000)
+    here = open_source(str(tmp_path / "in"), options)
+    monkeypatch.setattr(cells, "_RANGE_CELLS", range_cells)
+    monkeypatch.setattr(whole_files, "_FILES_A_TASK", range_cells)
+    pipelines = []
+
+    def pipeline():
+        pipelines.append(local_pipeline(1))
+        return pipelines[-1]
+
+    there = open_source(str(tmp_path / "in"), options, spread_by(pipeline, tmp_path / "out" / "a"))
+    assert len(pipelines) == 1
+    assert os.listdir(tmp_path / "out") == []
+    found = manifest(there, tmp_path / "out" / "a")
+    assert found == manifest(here, tmp_path / "out" / "b")
+    assert found.account.read == here.rows
+
+
+def test_damaged_file_in_a_scan_on_an_engine_is_named(tmp_path):
+    parquet(tmp_path)
+    (tmp_path / "1.parquet").write_bytes(b"PAR1" + bytes(20))
+    with pytest.raises(DataError) as error:
+        open_source(
+            str(tmp_path / "*.parquet"),
+            None,
+            spread_by(partial(local_pipeline, 1), tmp_path / "out"),
+        )
+    assert str(error.value) == (
+        f"{tmp_path}/1.parquet: truncated: 24 bytes that do not end as Parquet does; copy it again"
+    )
+    assert sorted(os.listdir(tmp_path)) == ["0.parquet", "1.parquet", "2.parquet"]
+
+
+def test_scan_by_two_processes_equals_scan_by_one(tmp_path, monkeypatch):
+    csv(tmp_path)
     here = open_source(str(tmp_path / "*.csv"))
     monkeypatch.setattr(cells, "_RANGE_CELLS", 1)
-    there = open_source(str(tmp_path / "*.csv"), None, processes(2))
+    there = open_source(str(tmp_path / "*.csv"), None, spread_by(2, tmp_path / "out"))
     assert (there.fingerprint, there.columns) == (here.fingerprint, here.columns)
     assert there.cut(5) == here.cut(5)
 
 
-def test_results_come_in_order_from_this_process_and_others(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for module in ("csv.py", "subprocess.py"):  # of the user, who stands beside them
-        (tmp_path / module).write_text("raise ImportError('not the right one')")
-    found = processes(2)(os.path.getsize, [__file__, str(tmp_path)] * 40, 1)
-    assert found == [os.path.getsize(__file__), os.path.getsize(tmp_path)] * 40
-    # The first ends when the second has begun, which another process does meanwhile.
-    folder = str(tmp_path / "begun")
-    wait = f"[time.sleep(0.01) for _ in iter(lambda: os.path.exists({folder!r}), True)]"
-    first = f"[({wait}, os.getpid())[1] for os, time in [(__import__('os'), __import__('time'))]]"
-    second = f"[(os.mkdir({folder!r}), os.getpid())[1] for os in [__import__('os')]]"
-    (a,), (b,) = processes(2)(eval, [first, second], 1)
-    assert a != b
-    assert os.getpid() in (a, b)
-
-
-def test_the_first_of_what_stops_tasks_is_told_as_in_one_process(tmp_path):
+def test_first_damaged_file_in_a_scan_by_two_processes_is_named(tmp_path):
     for at in range(5):
         (tmp_path / f"{at}.parquet").write_bytes(b"PAR1" + bytes(20))
-    with pytest.raises(DataError) as error:
-        open_source(str(tmp_path / "*.parquet"), None, processes(2))
-    assert str(error.value) == (
-        f"{tmp_path}/0.parquet: truncated: 24 bytes that do not end as Parquet does; copy it again"
-    )
-    with pytest.raises(FileNotFoundError, match="none"):
-        processes(2)(os.stat, [__file__, "none", __file__, "none2"], 1)
-
-
-def elsewhere(expression):
-    """Tasks that do it in the other process, and wait a moment in this one."""
-    wait = "__import__('time').sleep(0.1)"
-    return [f"{wait} if __import__('os').getpid() == {os.getpid()} else {expression}"] * 600
-
-
-@pytest.mark.parametrize(
-    ("expression", "text"),
-    [
-        (
-            "__import__('signal').raise_signal(9)",
-            "a process that scans was lost; the system kills one where memory runs out: use fewer "
-            "workers, or give more memory",
-        ),
-        (
-            "__import__('os')._exit(3)",
-            "a process that scans was lost, with exit code 3; it may have written why, and one "
-            "worker scans in this process",
-        ),
-    ],
-)
-def test_a_process_that_is_lost_ends_the_scan_with_a_line(expression, text):
-    with pytest.raises(DataError) as error:
-        processes(2)(eval, elsewhere(expression), 1)
-    assert str(error.value) == text
-
-
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        ("EOFError('of a task')", "EOFError: of a task"),
-        ("type('Own', (OSError,), {})('no class to pickle')", "Own: no class to pickle"),
-    ],
-)
-def test_a_bug_in_another_process_is_told_with_its_traceback(error, text):
-    with pytest.raises(RuntimeError) as caught:
-        processes(2)(eval, elsewhere(f"(_ for _ in ()).throw({error})"), 1)
-    assert str(caught.value).startswith("Traceback (most recent call last):")
-    assert text in str(caught.value)
+    with pytest.raises(DataError, match=rf"^{tmp_path}/0\.parquet: truncated"):
+        open_source(str(tmp_path / "*.parquet"), None, spread_by(2, tmp_path / "out"))

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from penstock.components.engine import pipeline
 from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError, UsageError
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.pipelines.cli.main import app
-from penstock.pipelines.cli.work import ingest as work
 
 PENSTOCK = Path(sys.executable).with_name("penstock")
 
@@ -204,7 +204,7 @@ def test_packed_records_are_written_instead(csv, tmp_path):
     assert [column["storage"] for column in manifest.packed["columns"]] == ["float32", "int64"]
     assert manifest.account.read == sum(manifest.account.written.values()) == 60
     for wrong, text in [
-        (("--packed", "--compression", "gzip"), "--packed goes with neither --compression nor "),
+        (("--packed", "--compression", "gzip"), "packed records have neither --compression"),
         (("--ids", "id"), "--ids, --image and --on-missing go with --packed"),
         (("--packed", "--ids", "id"), "column 'id': ids are for BYTES with as many values in each"),
         (("--packed", "--ids", "no"), "no column 'no'; there are "),
@@ -213,10 +213,11 @@ def test_packed_records_are_written_instead(csv, tmp_path):
         assert isinstance(done.exception, UsageError)
         assert str(done.exception).startswith(text)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "trips.csv"]
-    options = ("--packed", "--runner", "dask", "--dask-scheduler", "host:8786")
+    options = ("--packed", "--runner", "portable", "--job-endpoint", "host:8099")
+    options = (*options, "--parallelism", "1")
     assert str(ingest(csv, "s3://bucket/out", *options).exception) == (
-        "s3://bucket/out: by an engine --packed needs a folder that its workers see; or ingest "
-        "without --packed, and then penstock pack"
+        "s3://bucket/out: by an engine packed records need a folder that its workers see; or "
+        "ingest Examples, and then `penstock pack`"
     )
 
 
@@ -241,7 +242,7 @@ def test_workers_in_another_folder_find_the_input(csv, tmp_path, monkeypatch):
         return local_pipeline()
 
     monkeypatch.chdir(csv.parent)
-    monkeypatch.setattr(work, "engine_pipeline", elsewhere)
+    monkeypatch.setattr(pipeline, "engine_pipeline", elsewhere)
     engine = ("--runner", "portable", "--job-endpoint", "jobs:8099", "--parallelism", "2")
     done = ingest("*.csv", "out", *engine)
     assert done.exit_code == 0, done.output

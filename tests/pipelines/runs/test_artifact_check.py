@@ -16,14 +16,11 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import pusher_pb2
 from tfx.types.standard_artifacts import Examples, Model
 
-from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import PenstockError
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
 from penstock.components.gates import pusher
 from penstock.components.gates.pusher import Pusher
-from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY, read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.kubeflow.node import State, launch_node
@@ -66,8 +63,8 @@ def artifact(tmp_path):
     """Examples with two shards of train; made by an ingest."""
     (tmp_path / "a.csv").write_text("id\n" + "".join(f"{i}\n" for i in range(20)))
     options = IngestOptions(shards=ShardOptions(shards=2))
-    job = plan_job(open_source(str(tmp_path / "a.csv")), SplitOptions((Split("train"),)), options)
-    ingest([job], tmp_path / "examples", options, lambda: local_pipeline(1))
+    job = IngestInput(str(tmp_path / "a.csv"), splits=SplitOptions((Split("train"),)))
+    ingest([job], tmp_path / "examples", options)
     return tmp_path / "examples"
 
 

@@ -15,16 +15,13 @@ from pathlib import Path
 import pytest
 
 from penstock.components.engine.options import EngineOptions
-from penstock.components.engine.pipeline import engine_pipeline, local_pipeline
+from penstock.components.engine.tasks import task_engine
 from penstock.components.errors import DataError, UsageError
-from penstock.components.example_gen import stage
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import SplitOptions
-from penstock.components.example_gen.stage import spread_by
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput, IngestOptions
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
-from penstock.components.sources.open import open_source
+from penstock.components.sources import spread
 from penstock.components.tfrecord.sharding import ShardOptions
 
 pytestmark = pytest.mark.ci
@@ -88,32 +85,30 @@ def engine(s3, tmp_path):
         process.wait(10)
 
 
-def run(make_pipeline, output, **options):
+def run(engine, output, **options):
     options = IngestOptions(shards=ShardOptions(shards=4), **options)
-    source = open_source("s3://bucket/in", None, spread_by(make_pipeline, output))
-    job = plan_job(source, SplitOptions(), options)
-    return ingest([job], output, options, make_pipeline)
+    return ingest([IngestInput("s3://bucket/in")], output, options, engine=engine)
 
 
 def test_the_same_bytes_as_in_process(s3, engine, tmp_path, monkeypatch):
-    monkeypatch.setattr(stage, "_WORTH_SPREADING_BYTES", 0)
+    monkeypatch.setattr(spread, "_WORTH_ENGINE_BYTES", 0)
     lines = [f"{i},{i / 4 if i != 41 else 'x'},name {i}" for i in range(40_000)]
     for at in range(2):
         text = "id,fare,name\n" + "\n".join(lines[at::2]) + "\n"
         s3.put_object(Bucket="bucket", Key=f"in/{at}.csv", Body=text.encode())
     options = {"on_bad_row": "quarantine", "parquet_copy": True}
-    here = run(local_pipeline, tmp_path / "out", **options)
-    there = run(lambda: engine_pipeline(engine), "s3://bucket/out", **options)
+    here = run(1, tmp_path / "out", **options)
+    there = run(task_engine(engine), "s3://bucket/out", **options)
     assert there == here
     assert there.account.quarantined == 1
     options = PackOptions(ids=("name",), memory_bytes=2**20)
     packed = pack(str(tmp_path / "out"), tmp_path / "packed", options)
     address = "s3://bucket/packed"
-    pipeline = lambda: engine_pipeline(engine)  # noqa: E731
-    assert pack("s3://bucket/out", address, options, make_pipeline=pipeline) == packed
+    elsewhere = task_engine(engine)
+    assert pack("s3://bucket/out", address, options, engine=elsewhere) == packed
     with pytest.raises(UsageError, match="no column 'none' with a value; there are fare, id, name"):
-        pack("s3://bucket/out", f"{address}2", PackOptions(ids=("none",)), make_pipeline=pipeline)
+        pack("s3://bucket/out", f"{address}2", PackOptions(ids=("none",)), engine=elsewhere)
     with pytest.raises(DataError, match=r"in/1\.csv: line 22 \(row 21\), column 'fare'"):
-        run(lambda: engine_pipeline(engine), "s3://bucket/strict")
+        run(task_engine(engine), "s3://bucket/strict")
     found = s3.list_objects_v2(Bucket="bucket", Prefix="strict")
     assert found["KeyCount"] == 0

@@ -10,14 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.components.engine.pipeline import local_pipeline
-from penstock.components.example_gen import stage
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import SplitOptions
-from penstock.components.example_gen.stage import spread_by
+from penstock.components.example_gen.ingest import plan_input, write_inputs
+from penstock.components.example_gen.options import IngestOptions, SplitOptions
 from penstock.components.files import cells
+from penstock.components.sources import spread
 from penstock.components.sources.avro import Avro
 from penstock.components.sources.open import open_source
+from penstock.components.sources.spread import spread_by
 from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.sharding import MIB, ShardOptions
@@ -91,15 +90,15 @@ def test_an_input_larger_than_the_disk(s3, proxy, tmp_path, small_disk, monkeypa
     small_disk.leave(4 * MIB)
     monkeypatch.setattr(tempfile, "tempdir", str(small_disk.folder))
     monkeypatch.setenv("PENSTOCK_SPOOL", str(small_disk.folder))
-    monkeypatch.setattr(stage, "_WORTH_SPREADING_BYTES", 0)
+    monkeypatch.setattr(spread, "_WORTH_ENGINE_BYTES", 0)
     monkeypatch.setattr(cells, "_RANGE_CELLS", 1)
     pipeline = partial(local_pipeline, 1)
     proxy.faults += ["503", None, None, "short", "reset", None, "break"]
     source = open_source("s3://bucket/in", None, spread_by(pipeline, "s3://bucket/out"))
     assert source.input_bytes > 16 * MIB
     options = IngestOptions(shards=ShardOptions(shards=12))
-    job = plan_job(source, SplitOptions(), options)
-    manifest = ingest([job], "s3://bucket/out", options, pipeline)
+    job = plan_input(source, SplitOptions(), options)
+    manifest = write_inputs([job], "s3://bucket/out", options, engine=pipeline)
     assert proxy.faults == []
     assert manifest.account.read == 2 * ROWS
     assert sum(shard.bytes for shard in manifest.shards) > 10 * MIB

@@ -2,11 +2,9 @@
 
 import pytest
 
-from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
 from penstock.components.sources.open import open_source
 from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.sharding import ShardOptions
@@ -21,8 +19,8 @@ def uploaded(s3, tmp_path):
     """Two shards, of 12 and 8 rows, and their manifest, as objects."""
     (tmp_path / "a.csv").write_text("id\n" + "".join(f"{i}\n" for i in range(20)))
     options = IngestOptions(shards=ShardOptions(shards=2))
-    job = plan_job(open_source(str(tmp_path / "a.csv")), SplitOptions((Split("train"),)), options)
-    ingest([job], tmp_path / "x", options, lambda: local_pipeline(1))
+    job = IngestInput(str(tmp_path / "a.csv"), splits=SplitOptions((Split("train"),)))
+    ingest([job], tmp_path / "x", options)
     for file in (path for path in (tmp_path / "x").rglob("*") if path.is_file()):
         key = str(file.relative_to(tmp_path))
         s3.put_object(Bucket="bucket", Key=key, Body=file.read_bytes())

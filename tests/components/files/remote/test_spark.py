@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from penstock.components.errors import UsageError
+from penstock.components.example_gen.options import Split, SplitOptions
 from penstock.components.example_gen.spark_writer import write_tfrecords
-from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.files import store_output
 from penstock.components.sources.open import open_source
 from penstock.components.sources.tfrecords.source import TFRecord

@@ -7,13 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from typer.testing import CliRunner
 
-from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError, UsageError
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
 from penstock.components.files import store_output
-from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.components.trainer.input.files import find_input, find_packed
 from penstock.pipelines.cli.main import app
@@ -37,8 +34,8 @@ def table(path, rows=500, bad=()):
 
 def run(path, output=OUT, *, overwrite=False, shards=3, **options):
     options = IngestOptions(shards=ShardOptions(shards=shards), **options)
-    job = plan_job(open_source(str(path)), SplitOptions(), options)
-    return ingest([job], output, options, local_pipeline, overwrite=overwrite)
+    job = IngestInput(str(path), splits=SplitOptions())
+    return ingest([job], output, options, overwrite=overwrite)
 
 
 def main(*arguments):

@@ -6,12 +6,9 @@ import pytest
 import tensorflow as tf
 from scipy.io import savemat
 
-from penstock.components.engine.pipeline import local_pipeline
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
 from penstock.components.sources.images.options import Images
-from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.cli.main import main
@@ -29,8 +26,8 @@ def zoo(photos, encoded):
 
 def run(root, output, splits=ONE, ingest_options=None, **options):
     chosen = ingest_options or IngestOptions(shards=ShardOptions(shards=3))
-    job = plan_job(open_source(str(root), Images(**options)), splits, chosen)
-    return ingest([job], output, chosen, lambda: local_pipeline(1))
+    job = IngestInput(str(root), Images(**options), splits)
+    return ingest([job], output, chosen)
 
 
 def examples(output, split="all"):

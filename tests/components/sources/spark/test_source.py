@@ -13,8 +13,8 @@ import tensorflow as tf
 from penstock.components.doctor.verify import verify
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen import spark_writer
+from penstock.components.example_gen.options import Split, SplitOptions
 from penstock.components.example_gen.spark_writer import write_tfrecords
-from penstock.components.example_gen.split_options import Split, SplitOptions
 from penstock.components.files.output import _LocalOutput
 from penstock.components.sources.open import open_source
 from penstock.components.sources.spark.source import Spark

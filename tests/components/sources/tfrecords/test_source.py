@@ -4,11 +4,9 @@ from importlib.resources import files
 import pyarrow as pa
 import pytest
 
-from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import Split, SplitOptions
+from penstock.components.example_gen.ingest import plan_input, write_inputs
+from penstock.components.example_gen.options import IngestOptions, Split, SplitOptions
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
 from penstock.components.sources.tfrecords.source import TFRecord
@@ -125,7 +123,7 @@ def test_a_file_that_changes_in_between_is_noticed(tmp_path):
 
 def ingested(source, output, splits):
     options = IngestOptions(shards=ShardOptions(shards=4))
-    return ingest([plan_job(source, splits, options)], output, options, lambda: local_pipeline(1))
+    return write_inputs([plan_input(source, splits, options)], output, options)
 
 
 def test_real_trips_of_tfx_into_other_shards(tmp_path):

@@ -5,13 +5,10 @@ import shutil
 import pytest
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
-from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError
-from penstock.components.example_gen.ingest import ingest, plan_job
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.example_gen.split_options import SplitOptions
-from penstock.components.gates.options import GateOptions
-from penstock.components.sources.open import open_source
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
+from penstock.components.gates.checks import GateOptions
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.kubeflow.plain.validate import keep_validation, validate_examples
 
@@ -27,8 +24,8 @@ def examples(tmp_path_factory):
     rows = "".join(f"{i / 2},{i % 2}\n" for i in range(60))
     (folder / "trips.csv").write_text("fare,label\n" + rows)
     options = IngestOptions(shards=ShardOptions(shards=1))
-    job = plan_job(open_source(str(folder / "trips.csv")), SplitOptions(), options)
-    ingest([job], folder / "examples", options, local_pipeline)
+    job = IngestInput(str(folder / "trips.csv"), splits=SplitOptions())
+    ingest([job], folder / "examples", options)
     return folder / "examples"
 
 

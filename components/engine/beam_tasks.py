@@ -1,0 +1,162 @@
+"""Tasks as elements of a Beam pipeline, by way of three files in a place that all workers see.
+
+    .work/3f8a01c2/plan      the tasks one after the other; each has what it reads, and no more
+    .work/3f8a01c2/stopped   there when an error in the data stopped a task: others need not begin
+    .work/3f8a01c2/results   the results of all tasks
+
+An element is a range of bytes of the plan, later the results of its tasks: never rows, and never a
+list of files, so that what an engine carries does not grow with the data.
+"""
+
+import pickle
+import uuid
+import zlib
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.runners.direct import DirectRunner
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from penstock.components.engine.tasks import MakePipeline, Result, Task, memory_error
+from penstock.components.engine.workers import WORKER_LOST
+from penstock.components.errors import DataError, PenstockError, TriesFailedError, one_line
+from penstock.components.files.output import WORK_DIR, Output
+
+# These do not retry, and print an error of a task with its traceback.
+LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
+# Beyond as many tasks several share an element: each is 6 kB in Beam's local runner, and a cluster
+# has fewer slots.
+_MAX_ELEMENTS = 4_000
+
+
+class _Files(NamedTuple):
+    """Names of the files of one run in its place."""
+
+    plan: str
+    stopped: str
+    results: str
+
+    @classmethod
+    def new(cls) -> "_Files":
+        folder = f"{WORK_DIR}/{uuid.uuid4().hex[:8]}"
+        return cls(*(f"{folder}/{name}" for name in cls._fields))
+
+
+class _Planned(NamedTuple):
+    """Some tasks: the number of the first, and where they begin and end in the plan, in bytes."""
+
+    number: int
+    start: int
+    end: int
+
+
+class _Done(NamedTuple):
+    """The results of some tasks, packed; or the error that stopped one of them, in one line."""
+
+    number: int
+    results: bytes
+    error: str | None = None
+
+
+def run_on_beam(
+    tasks: Iterable[Task],
+    work: Callable[[Task], Result],
+    place: Output,
+    make_pipeline: MakePipeline,
+) -> Iterator[Result]:
+    """Yields the results of `run_tasks` where an engine elsewhere does the work.
+
+    Raises:
+        DataError: An error in the data stopped a task; or a worker was lost, or sees no `place`.
+        PenstockError: The engine failed.
+    """
+    files = _Files.new()
+    planned = _write_plan(tasks, place, files)
+    if not planned:
+        return
+    try:
+        with make_pipeline() as pipeline:
+            engine_retries = not isinstance(pipeline.runner, LOCAL_RUNNERS)
+            _ = (
+                pipeline
+                | "Tasks" >> beam.Create(planned)
+                | "Spread" >> beam.Reshuffle()
+                | "Work" >> beam.ParDo(_RunTasks(work, place, files, engine_retries=engine_retries))
+                | "As one" >> beam.GroupBy(lambda _: 0)
+                | "Report" >> beam.Map(_report_all, place=place, files=files)
+            )
+    except RuntimeError as error:
+        if str(error).startswith("KeyboardInterrupt"):
+            raise KeyboardInterrupt from error  # as it was before Beam's worker wrapped it
+        _, lost, how = str(error).partition(WORKER_LOST)
+        if lost:
+            raise DataError(f"{lost}{how}") from error
+        raise
+    done: list[_Done] = pickle.loads(place.read(files.results))
+    for one in done:
+        if one.error is not None:
+            raise DataError(one.error)
+    assert [one.number for one in done] == [one.number for one in planned], "a task is missing"
+    done.reverse()
+    while done:  # so that the results of one element at a time are unpacked
+        yield from pickle.loads(zlib.decompress(done.pop().results))
+
+
+class _RunTasks(beam.DoFn):
+    def __init__(
+        self, work: Callable[[Any], Any], place: Output, files: _Files, *, engine_retries: bool
+    ) -> None:
+        self._work = work
+        self._place = place
+        self._files = files
+        self._engine_retries = engine_retries
+
+    def process(self, planned: _Planned) -> list[_Done]:
+        try:
+            if self._place.has(self._files.stopped):
+                return []
+            number, start, end = planned
+            plan, results = BytesIO(self._place.read(self._files.plan, start, end)), []
+            while plan.tell() < end - start:
+                results.append(self._work(pickle.load(plan)))
+            # The driver holds those of all tasks, in Beam several times: names shrink to a third.
+            packed = zlib.compress(pickle.dumps(results, pickle.HIGHEST_PROTOCOL), 1)
+            return [_Done(number, packed)]
+        except (OSError, TriesFailedError) as error:
+            if self._engine_retries:
+                raise
+            reason = one_line(error)
+        except MemoryError as error:
+            if self._engine_retries:
+                raise
+            reason = memory_error(error)
+        except PenstockError as error:
+            # A value: an engine that tries again would meet the same data.
+            reason = str(error)
+        self._place.put(self._files.stopped, b"")
+        return [_Done(planned.number, b"", reason)]
+
+
+def _write_plan(tasks: Iterable[Any], place: Output, files: _Files) -> list[_Planned]:
+    """Writes each task as it comes: the plan of ten million images is gigabytes."""
+    places = array("q", [0])
+    with place.new_try() as folder:
+        (folder / files.plan).parent.mkdir(parents=True)
+        with (folder / files.plan).open("wb") as out:
+            for task in tasks:
+                pickle.dump(task, out, pickle.HIGHEST_PROTOCOL)
+                places.append(out.tell())
+        place.take(folder)
+    count = len(places) - 1
+    step = max(1, -(-count // _MAX_ELEMENTS))
+    return [_Planned(at, places[at], places[min(at + step, count)]) for at in range(0, count, step)]
+
+
+def _report_all(found: tuple[int, Iterable[_Done]], place: Output, files: _Files) -> None:
+    # An engine may run a task twice; either result will do.
+    by_number = {one.number: one for one in found[1]}
+    done = [by_number[number] for number in sorted(by_number)]
+    place.put(files.results, pickle.dumps(done, pickle.HIGHEST_PROTOCOL))

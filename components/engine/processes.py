@@ -1,0 +1,180 @@
+"""Tasks in several processes of this machine, without Beam.
+
+A process imports what its work needs: 0.5 s of CPU for a scan, where a worker of Beam's takes 3 s.
+The driver sends one task at a time to each and receives results, errors and counts of rows.
+"""
+
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from typing import Any, TypeVar
+
+from penstock.components import activity
+from penstock.components.errors import DataError, PenstockError
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+# A command of our own, because multiprocessing's imports the user's script once more.
+# Its modules are those of this process, whatever lies in the folder where the user stands.
+_WORKER = (
+    "import sys; sys.path[:] = sys.argv[2:]; "
+    "from penstock.components.engine import processes; processes._serve(sys.argv[1])"
+)
+_SECONDS_BETWEEN_COUNTS = 0.2
+
+
+class _Rows(int):
+    """Rows that a task has done since its process last sent a count."""
+
+
+def run_in_processes(
+    work: Callable[[Task], Result], tasks: Iterable[Task], count: int
+) -> Iterator[Result]:
+    """Yields the result of each task in order, as soon as it and all before it are there.
+
+    Args:
+        work: Picklable, as are tasks and results.
+        tasks: Drawn one by one, as processes become free.
+        count: Number of processes.
+
+    Raises:
+        PenstockError: The first task's that failed by one; tasks behind it do not begin.
+        DataError: A process was lost; the others are killed.
+        RuntimeError: The traceback of another error in a task.
+    """
+    todo = enumerate(tasks)
+    running: dict[Connection, tuple[_Process, int]] = {}
+    done: dict[int, Result] = {}
+    failed: dict[int, Exception] = {}
+    wanted = 0
+    with ExitStack() as stack:
+        for number, task in islice(todo, count):
+            process = stack.enter_context(_started(work))
+            running[process.connection] = process, number
+            process.send(task)
+        while running:
+            for connection in wait([*running]):
+                process, number = running[connection]  # type: ignore[index]
+                answer = process.receive()
+                if isinstance(answer, _Rows):
+                    activity.advance(answer)
+                    continue
+                if isinstance(answer, Exception):
+                    failed[number] = answer
+                else:
+                    done[number] = answer
+                del running[process.connection]
+                for number, task in islice(todo, 0 if failed else 1):
+                    running[process.connection] = process, number
+                    process.send(task)
+            while wanted in done:
+                yield done.pop(wanted)
+                wanted += 1
+    if failed:
+        raise failed[min(failed)]
+
+
+class _Process:
+    """A process that does one task after the other."""
+
+    def __init__(self, popen: "subprocess.Popen[bytes]", connection: Connection) -> None:
+        self._popen = popen
+        self.connection = connection
+
+    def send(self, message: Any) -> None:
+        with self._named_if_lost():
+            self.connection.send(message)
+
+    def receive(self) -> Any:
+        with self._named_if_lost():
+            return self.connection.recv()
+
+    @contextmanager
+    def _named_if_lost(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, OSError) as error:
+            raise DataError(_lost(self._popen.pid, self._popen.wait())) from error
+
+
+def _lost(pid: int, code: int) -> str:
+    if code == -signal.SIGKILL:
+        hint = "the system kills one where memory runs out: use fewer workers, or add memory"
+    else:
+        hint = "it may have written why above; with one worker there is no such process"
+    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+    return f"worker process {pid} {how}; {hint}"
+
+
+@contextmanager
+def _started(work: Callable[[Any], Any]) -> Iterator[_Process]:
+    """A process for `work`, killed if the block fails."""
+    ours, theirs = Pipe()
+    handle = theirs.fileno()
+    command = [sys.executable, "-W", "ignore::FutureWarning", "-c", _WORKER, str(handle), *sys.path]
+    # In a session of its own: Ctrl-C is left to this process.
+    with subprocess.Popen(command, pass_fds=[handle], start_new_session=True) as popen:
+        try:
+            theirs.close()
+            with ours:
+                process = _Process(popen, ours)
+                process.send(work)
+                yield process
+        except BaseException:
+            popen.kill()
+            raise
+
+
+def _serve(handle: str) -> None:
+    """Does tasks until the driver ends or sends no more."""
+    with Connection(int(handle)) as driver, suppress(EOFError, ConnectionError):
+        work = driver.recv()
+        with activity.counting_by(_RowSender(driver)) as sender:
+            while True:
+                answer = _answer(work, driver.recv())
+                sender.flush()
+                driver.send_bytes(answer)
+
+
+class _RowSender:
+    """Sends counts of rows to the driver, a few a second."""
+
+    def __init__(self, driver: Connection) -> None:
+        self._driver = driver
+        self._rows = 0
+        self._next_send = 0.0
+
+    def __call__(self, rows: int) -> None:
+        self._rows += rows
+        if time.monotonic() >= self._next_send:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._rows:
+            self._driver.send(_Rows(self._rows))
+        self._rows = 0
+        self._next_send = time.monotonic() + _SECONDS_BETWEEN_COUNTS
+
+
+def _answer(work: Callable[[Any], Any], task: Any) -> bytes:
+    """Returns the pickled result, or the pickled error; of a bug its traceback."""
+    try:
+        try:
+            return pickle.dumps(work(task))
+        except (PenstockError, OSError) as error:
+            pickled = pickle.dumps(error)
+            with suppress(Exception):  # an error whose class takes other arguments than its text
+                pickle.loads(pickled)
+                return pickled
+            return pickle.dumps(DataError(str(error)))
+    except Exception:
+        return pickle.dumps(RuntimeError(traceback.format_exc()))

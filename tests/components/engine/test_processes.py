@@ -1,0 +1,90 @@
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.components import activity
+from penstock.components.engine.processes import run_in_processes
+from penstock.components.errors import DataError
+
+
+def run(expressions, count=2):
+    return run_in_processes(eval, expressions, count)
+
+
+def test_results_of_several_processes_come_in_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for module in ("csv.py", "subprocess.py"):  # the user's, beside where the user stands
+        (tmp_path / module).write_text("raise ImportError('not the right one')")
+    # The first task ends when the second has begun, which another process does meanwhile.
+    folder = str(tmp_path / "begun")
+    wait = f"[time.sleep(0.01) for _ in iter(lambda: os.path.exists({folder!r}), True)]"
+    first = f"[({wait}, os.getpid())[1] for os, time in [(__import__('os'), __import__('time'))]]"
+    second = f"[(os.mkdir({folder!r}), os.getpid())[1] for os in [__import__('os')]]"
+    (a,), (b,), *rest = run([first, second, *map(str, range(40))])
+    assert len({a, b, os.getpid()}) == 3
+    assert rest == list(range(40))
+
+
+def test_tasks_are_drawn_as_processes_become_free():
+    drawn = []
+
+    def tasks() -> Iterator[str]:
+        for number in range(10):
+            drawn.append(number)
+            yield str(number)
+
+    results = run(tasks())
+    assert next(results) == 0
+    assert len(drawn) <= 4
+    assert list(results) == list(range(1, 10))
+
+
+def test_rows_done_in_other_processes_are_counted():
+    counted = []
+    task = "__import__('penstock.components.activity').components.activity.advance(7)"
+    with activity.counting_by(counted.append):
+        list(run([task] * 5))
+    assert sum(counted) == 35
+
+
+def test_first_failed_task_in_order_is_reported():
+    tasks = ["__import__('time').sleep(0.3) or open('/none')", "open('/none2')", "1"]
+    results = run(tasks)
+    with pytest.raises(FileNotFoundError) as error:
+        next(results)
+    assert error.value.filename == "/none"
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (
+            "__import__('signal').raise_signal(9)",
+            "was killed by SIGKILL; the system kills one where memory runs out: use fewer workers",
+        ),
+        ("__import__('os')._exit(3)", "ended with 3; it may have written why above; with one"),
+    ],
+)
+def test_lost_process_ends_the_work_at_once_in_one_line(expression, text):
+    began = time.monotonic()
+    with pytest.raises(DataError) as error:
+        list(run(["__import__('time').sleep(60)", expression]))
+    assert str(error.value).startswith("worker process ")
+    assert text in str(error.value)
+    assert time.monotonic() - began < 30  # the other one is not waited for
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        ("EOFError('of a task')", "EOFError: of a task"),
+        ("type('Own', (OSError,), {})('no class to pickle')", "Own: no class to pickle"),
+    ],
+)
+def test_bug_in_another_process_is_raised_with_its_traceback(error, text):
+    with pytest.raises(RuntimeError) as caught:
+        list(run([f"(_ for _ in ()).throw({error})"]))
+    assert str(caught.value).startswith("Traceback (most recent call last):")
+    assert text in str(caught.value)
