@@ -18,12 +18,12 @@ _MOST_VALUES = 8
 
 
 def read_bytes(path: str) -> bytes:
-    """The content of a file; OSError or, of an address, DataError if it cannot be read."""
+    """Returns the content of a file; raises OSError, or DataError at an address."""
     return Path(local_path(path)).read_bytes()
 
 
 def names_in(folder: str) -> list[str]:
-    """The names in a folder, sorted; OSError or, of an address, DataError if there is none."""
+    """Returns the sorted names in a folder; raises OSError, or DataError at an address."""
     if not is_remote(folder):
         return sorted(os.listdir(folder))
     files, folders = list_folder(folder)
@@ -31,18 +31,18 @@ def names_in(folder: str) -> list[str]:
 
 
 def splits_in(folder: str) -> list[str]:
-    """The names of the splits in an artifact's folder; `train` is the first, then `eval`."""
+    """Returns the names of the splits of an artifact, `train` and `eval` first."""
     names = [name for name in map(split_of, names_in(folder)) if name is not None]
     return sorted(names, key=lambda name: (name != "train", name != "eval", name))
 
 
 def split_folder(folder: str, split: str) -> str:
-    """Where a split lies."""
+    """Returns the folder of a split."""
     return posixpath.join(folder, split_dir(split))
 
 
 def rows_in(folder: str, *, of_each: int | None = None) -> Iterator[tuple[str, int, Features]]:
-    """The rows of a split: shard, number there from 0, and features; `of_each` shard at most.
+    """Yields (shard, row index, features) for the rows of a split, at most `of_each` a shard.
 
     Raises:
         DataError: A shard is damaged.
@@ -58,13 +58,13 @@ def rows_in(folder: str, *, of_each: int | None = None) -> Iterator[tuple[str, i
 
 
 def values_of(features: Features, name: str) -> Sequence[Any]:
-    """A feature's values in a row; empty where it has none."""
+    """Returns the values of a feature in a row; empty if it is missing."""
     kind = features[name].WhichOneof("kind") if name in features else None
     return list(getattr(features[name], kind).value) if kind else ()
 
 
 def as_text(values: Sequence[Any], most: int = 300) -> str:
-    """Values as a person reads them; the empty string without any."""
+    """Formats values for display; the empty string if there are none."""
     return ", ".join(_text(value, most) for value in values[:_MOST_VALUES]) + (
         ", ..." if len(values) > _MOST_VALUES else ""
     )

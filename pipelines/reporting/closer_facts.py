@@ -1,4 +1,4 @@
-"""The rows most wrong, residuals, importance: the Evaluator's closer look in, plain facts out."""
+"""Error analysis: the Evaluator's most wrong rows, residuals and importance as plain facts."""
 
 import base64
 import json
@@ -21,12 +21,12 @@ _MOST_SHOWN = 8  # features of a row; the most important first
 
 @dataclass(frozen=True)
 class WrongRow:
-    """A row that the model gets wrong.
+    """A row with a wrong prediction.
 
     Attributes:
-        label: Its label in words.
-        features: Its values as text, the most important features first.
-        image: A data URI; the empty string where it has none.
+        label: Label in words.
+        features: Values as text by feature, the most important features first.
+        image: Image as a data URI; the empty string without one.
     """
 
     label: str
@@ -37,7 +37,7 @@ class WrongRow:
 
 @dataclass(frozen=True)
 class Importance:
-    """By how much the mean distance from the labels grows if a feature is shuffled, +- at 95 %."""
+    """Increase of the mean error when a feature is shuffled, with its 95 % half-width."""
 
     feature: str
     mean: float
@@ -46,18 +46,18 @@ class Importance:
 
 @dataclass(frozen=True)
 class CloserFacts:
-    """A closer look at one target.
+    """Error analysis of one target.
 
     Attributes:
         task: `binary`, `classes` or `regression`.
-        sampled: Rows of the random sample.
-        balance: How many rows have which label; empty of a quantity.
-        wrong: The rows most wrong, the worst first.
-        importance: The most important first; features that change nothing are left out.
-        unused: Those features.
-        actual: Of a regression, labels of the sample.
-        predicted: Their predictions.
-        squares_errors: Of a regression, the standard error of the mean squared error, by slice.
+        sampled: Number of rows in the random sample.
+        balance: Number of rows by label; empty for a regression.
+        wrong: Rows with the largest errors, the worst first.
+        importance: Importance of the features with an effect, the most important first.
+        unused: Features without an effect.
+        actual: Labels of the sampled rows, for a regression.
+        predicted: Predictions of the sampled rows, for a regression.
+        squares_errors: Standard error of the mean squared error by slice, for a regression.
     """
 
     target: str
@@ -73,14 +73,14 @@ class CloserFacts:
 
     @property
     def residuals(self) -> list[float]:
-        """Predicted less actual."""
+        """Predictions minus labels."""
         return [said - label for said, label in zip(self.predicted, self.actual, strict=True)]
 
 
 def gather_closer(uri: str, classes: Mapping[str, Sequence[str]]) -> list[CloserFacts]:
-    """The closer look in a `ModelEvaluation`, a target each; empty where TFMA alone wrote it.
+    """Returns the error analysis of each target; empty if TFMA's own Evaluator ran.
 
-    `classes` has by label the classes in words, by number, as far as they are known.
+    `classes` maps a target to the names of its classes, by class number, if they are known.
     """
     if CLOSER_LOOK_NAME not in names_in(uri):
         return []
@@ -131,7 +131,6 @@ def _wrong(
 def _said(
     label: float, prediction: Sequence[float], task: str, words: Sequence[str]
 ) -> tuple[str, str]:
-    """Label and prediction in words."""
     if task == "regression":
         return compact(label), f"{compact(prediction[0])} ({signed(prediction[0] - label)})"
     shares = prediction if task == "classes" else (1 - prediction[0], prediction[0])
@@ -140,7 +139,7 @@ def _said(
 
 
 def class_name(number: int, words: Sequence[str]) -> str:
-    """A class in words where they are known, else its number; -1 is TFMA's for none."""
+    """Returns the name of a class, or its number if it has none; TFMA's -1 means no class."""
     if number == -1:
         return "none"
     return words[number] if 0 <= number < len(words) else str(number)

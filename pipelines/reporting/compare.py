@@ -1,4 +1,4 @@
-"""Runs side by side: what changed, and what it did. Facts in, plain differences out."""
+"""Comparison of runs: differences in data, code and options, and in metrics."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,13 +9,13 @@ from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, MIN_SLICE_EXAMPLES, OVERALL
 
 _MOST_SLICES = 30
-# What a driver adds to the options of a node that it does not take from the cache.
+# Options that a driver adds unless the node comes from the cache.
 _OF_DRIVERS = ("input_fingerprint", "span", "version")
 
 
 @dataclass(frozen=True)
 class Change:
-    """Something that is not the same in all runs: where, what, and each run's value as text."""
+    """A difference between runs: its section, its name and the value in each run as text."""
 
     where: str
     what: str
@@ -24,37 +24,37 @@ class Change:
 
 @dataclass(frozen=True)
 class MetricChange:
-    """A number of each run; None where a run lacks it."""
+    """A number in each run; None if a run lacks it."""
 
     name: str
     values: Sequence[float | None]
 
     @property
     def known(self) -> list[float]:
-        """The values that there are."""
+        """Values of the runs that have one."""
         return [value for value in self.values if value is not None]
 
     @property
     def change(self) -> float | None:
-        """The last run's minus the first's."""
+        """Value of the last run minus that of the first."""
         first, last = self.values[0], self.values[-1]
         return None if first is None or last is None else last - first
 
     @property
     def spread(self) -> float:
-        """From the least to the largest."""
+        """Largest minus smallest value."""
         return max(self.known) - min(self.known) if self.known else 0.0
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two to four runs, in the order in which they were named.
+    """Two to four runs, in the order in which they were given.
 
     Attributes:
-        names: What their columns are called.
-        changes: What is not the same: data, code, options, versions.
-        metrics: Of the evaluation over all examples.
-        training: Of the last epoch.
+        names: Column headings of the runs.
+        changes: Differences in data, code, options and versions.
+        metrics: Metrics of the evaluation over all examples.
+        training: Metrics of the last epoch.
         slices: Values of the deciding metric by slice, the largest differences first.
         nodes: Seconds by node.
     """
@@ -69,7 +69,7 @@ class Comparison:
 
 
 def compare(runs: Sequence[Report]) -> Comparison:
-    """What is not the same in several runs."""
+    """Compares runs."""
     return Comparison(
         runs,
         ("Before", "After") if len(runs) == 2 else [f"Run {i}" for i in range(1, len(runs) + 1)],
@@ -152,7 +152,7 @@ def _lineage_changes(runs: Sequence[Report]) -> Iterator[Change]:
     yield from _between("source", places)
     yield from _between("version", [one.versions for one in lineages])
     for node in _names(one.options for one in lineages):
-        # A node that did not run in one of them has no options there, which is no change.
+        # A node that did not run in one of the runs has no options there; that is not a change.
         options = [_flat(one.options.get(node, {})) for one in lineages]
         if all(options):
             yield from _between(node, options)
@@ -175,12 +175,12 @@ def _text(value: Any) -> str:
 
 
 def _flat(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options taken apart: `custom_config.train.max_steps`."""
+    """Returns nested options by dotted name, `custom_config.train.max_steps`."""
     flat: dict[str, str] = {}
     for name, value in options.items():
         if name not in _OF_DRIVERS:
             _flatten(name, value, flat)
-    flat.pop("custom_config.code", None)  # told as the code behind the node
+    flat.pop("custom_config.code", None)  # already reported as the node's code
     return flat
 
 

@@ -1,4 +1,4 @@
-"""The account of rows: an Examples artifact with its manifest in, plain facts out."""
+"""Account of rows and first rows of an Examples artifact, as plain facts."""
 
 import base64
 import itertools
@@ -21,10 +21,10 @@ from penstock.pipelines.reporting.artifact_files import (
     values_of,
 )
 
-# Rows in quarantine that are looked at for their reasons: a tenth of a second.
+# Rejected rows that are read to count their reasons; takes 0.1 s.
 MOST_READ = 20_000
 _SAMPLES = 10
-# Of a table as wide as that a look at each column is a page by itself.
+# Columns shown of a wide table; more would fill a page of their own.
 _MOST_COLUMNS = 60
 _RAW_CHARACTERS = 300
 # A quarantined row as `QuarantineWriter` writes it, `raw` decoded.
@@ -34,7 +34,7 @@ _NUMBERS = str.maketrans(dict.fromkeys("0123456789", ""))
 
 @dataclass(frozen=True)
 class Reason:
-    """How many rows were quarantined for problems of one kind in one column."""
+    """Number of rows rejected for one kind of problem in one column."""
 
     column: str
     example: str
@@ -46,11 +46,11 @@ class DataFacts:
     """The examples of a run.
 
     Attributes:
-        manifest: The account of rows; None where another ExampleGen wrote them.
-        files: Shards by split where there is no manifest.
-        reasons: Why rows were quarantined, the most frequent first.
-        samples: The first of these rows.
-        preview: By feature its values in the first rows of the first split, as text.
+        manifest: Manifest; None if another ExampleGen wrote the examples.
+        files: Number of shards by split if there is no manifest.
+        reasons: Reasons of rejected rows, the most frequent first.
+        samples: The first rejected rows.
+        preview: Values as text in the first rows of the first split, by feature.
     """
 
     uri: str
@@ -62,11 +62,11 @@ class DataFacts:
 
 
 def gather_data(uri: str) -> DataFacts:
-    """The facts of an `Examples` artifact.
+    """Gathers the facts of an `Examples` artifact.
 
     Raises:
         DataError: The manifest is damaged.
-        OSError: The artifact is not there.
+        OSError: The artifact does not exist.
     """
     splits = splits_in(uri)
     preview = _preview(split_folder(uri, splits[0])) if splits and not is_remote(uri) else {}
@@ -87,7 +87,7 @@ def _preview(folder: str) -> dict[str, list[str]]:
 
 
 def _set_aside(folder: str) -> list[Rejected]:
-    """The rows in quarantine, as many as are looked at; a file a task of the ingest."""
+    """Returns the first rejected rows; each task of the ingest wrote one file of them."""
     lines = (
         line
         for name in names_in(folder)
@@ -106,7 +106,7 @@ def _raw(entry: dict[str, Any]) -> str:
 
 
 def _reasons(rows: Sequence[Rejected]) -> list[Reason]:
-    """Reasons that differ only in the value that they quote are one."""
+    """Counts reasons; those that differ only in a quoted value are one."""
     counts: Counter[tuple[str, str]] = Counter()
     examples: dict[tuple[str, str], str] = {}
     for row in rows:
@@ -117,5 +117,5 @@ def _reasons(rows: Sequence[Rejected]) -> list[Reason]:
 
 
 def _kind(reason: str) -> str:
-    """The reason without what it quotes and without its numbers."""
+    """Returns a reason without quoted values and numbers."""
     return "".join(reason.split("'")[::2]).translate(_NUMBERS)

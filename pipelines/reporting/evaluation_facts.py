@@ -1,4 +1,4 @@
-"""Confusion and calibration of a model, from plots or metrics."""
+"""Metrics, confusion matrix and calibration of a ModelEvaluation artifact, as plain facts."""
 
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -27,11 +27,11 @@ _CALIBRATION_GROUPS = 20
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often each class was taken for which.
+    """Confusion matrix.
 
     Attributes:
-        counts: Examples by actual class, then by predicted class.
-        origin: Where the counts are from, in words.
+        counts: Number of examples by actual class, then by predicted class.
+        origin: Source of the counts, in words.
     """
 
     classes: Sequence[str]
@@ -41,7 +41,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class CalibrationPoint:
-    """Examples with like predictions: the mean prediction, the share that came true, how many."""
+    """Group of similar predictions: mean prediction, share of positives, number of examples."""
 
     predicted: float
     actual: float
@@ -50,14 +50,14 @@ class CalibrationPoint:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a binary model does if it says yes from a threshold on.
+    """Outcomes of a binary model at one decision threshold.
 
     Attributes:
-        threshold: Predictions of at least this are a yes.
-        hits: Positive examples with a yes; weighted, as all counts here.
-        alarms: Negative examples with a yes.
-        positives: Positive examples in all.
-        negatives: Negative examples in all.
+        threshold: Predictions of at least this count as positive.
+        hits: True positives; weighted, as all counts here.
+        alarms: False positives.
+        positives: All positive examples.
+        negatives: All negative examples.
     """
 
     threshold: float
@@ -68,17 +68,17 @@ class Decision:
 
     @property
     def recall(self) -> float:
-        """Share of the positives that get a yes, 0..1."""
+        """True positive rate, 0..1."""
         return self.hits / self.positives if self.positives else 0.0
 
     @property
     def alarm_rate(self) -> float:
-        """Share of the negatives that get a yes, 0..1."""
+        """False positive rate, 0..1."""
         return self.alarms / self.negatives if self.negatives else 0.0
 
     @property
     def precision(self) -> float | None:
-        """Share of the yeses that are right, 0..1; None without a yes."""
+        """Precision, 0..1; None if nothing is predicted positive."""
         yeses = self.hits + self.alarms
         return self.hits / yeses if yeses else None
 
@@ -88,13 +88,13 @@ class EvaluationFacts:
     """An evaluation.
 
     Attributes:
-        result: Metrics by slice, of candidate and baseline.
-        confusion: Of all examples; None where neither plots nor metrics give it.
-        calibration: Likewise, by rising prediction; empty where it was not plotted.
-        decisions: Of a binary model, by falling threshold; empty where calibration was not plotted.
-        intervals: Of metrics at 95 %, by slice; none of weighted rows.
-        beaten: The model beside the best constant, a target each.
-        closer: A closer look at each target; empty where TFMA's own pipeline evaluated.
+        result: Metrics of candidate and baseline, by slice.
+        confusion: Confusion matrix of all examples; None if neither plots nor metrics give it.
+        calibration: Calibration by rising prediction; empty if it was not plotted.
+        decisions: Outcomes of a binary model by falling threshold; empty without calibration.
+        intervals: 95 % intervals of metrics by slice; empty for weighted rows.
+        beaten: Model and best constant, for each target.
+        closer: Error analysis of each target; empty if TFMA's own Evaluator ran.
     """
 
     result: EvaluationResult
@@ -106,7 +106,7 @@ class EvaluationFacts:
     closer: Sequence[CloserFacts] = ()
 
     def decision_at(self, threshold: float) -> Decision:
-        """The decision for a threshold; without a yes where no prediction reaches it."""
+        """Returns the outcomes at a threshold; no positives if no prediction reaches it."""
         reached = [one for one in self.decisions if one.threshold >= threshold]
         if reached:
             return reached[-1]
@@ -114,7 +114,7 @@ class EvaluationFacts:
 
     @property
     def slices(self) -> list[str]:
-        """Names of all slices, the worst first; those without the deciding metric last."""
+        """Names of all slices, the worst first; slices without the deciding metric last."""
         ordered = self.result.worst_slices(len(self.result.metrics), min_examples=0)
         return [*ordered, *sorted(self.result.metrics.keys() - {*ordered, OVERALL})]
 
@@ -125,13 +125,13 @@ class EvaluationFacts:
 
 
 def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFacts:
-    """The facts of a `ModelEvaluation` artifact.
+    """Gathers the facts of a `ModelEvaluation` artifact.
 
-    The model beside the best constant, `baseline`, knows the classes in words.
+    `baseline`, the comparison with the best constant, has the names of the classes.
 
     Raises:
-        DataError: It is damaged.
-        OSError: It is not there.
+        DataError: The artifact is damaged.
+        OSError: The artifact does not exist.
     """
     uri = local_folder(uri)
     result = read_evaluation(uri)
@@ -157,7 +157,7 @@ def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFa
 def _intervals(
     result: EvaluationResult, closer: Sequence[CloserFacts]
 ) -> dict[str, dict[str, Interval]]:
-    """By slice and metric; each of several targets, `price/auc`, by its own metrics alone."""
+    """Returns intervals by slice and metric, each target of several by its own metrics."""
     several = len(closer) > 1
     errors = {of_output(one.target if several else "", ""): one.squares_errors for one in closer}
     found: dict[str, dict[str, Interval]] = {}
@@ -219,7 +219,7 @@ def _two(words: Sequence[str]) -> Sequence[str]:
 
 
 def _calibration(buckets: Sequence[Any]) -> list[CalibrationPoint]:
-    """TFMA's buckets, ten thousand by default, put together to groups large enough to say much."""
+    """Merges TFMA's buckets, 10,000 by default, into groups of enough examples."""
     groups: dict[int, list[float]] = {}
     for bucket in buckets:
         examples = bucket.num_weighted_examples.value
@@ -237,7 +237,7 @@ def _calibration(buckets: Sequence[Any]) -> list[CalibrationPoint]:
 
 
 def _decisions(buckets: Sequence[Any]) -> list[Decision]:
-    """Hits and alarms at each threshold, by running sums over TFMA's buckets of predictions.
+    """Counts true and false positives at each threshold by running sums over TFMA's buckets.
 
     A bucket holds the examples whose prediction lies between its thresholds, so the sums from the
     top down to a bucket are exact for the bucket's lower threshold. Buckets without examples add

@@ -1,4 +1,4 @@
-"""Features by split, side by side: the ExampleStatistics artifact in, plain facts out."""
+"""Features by split from an ExampleStatistics artifact, as plain facts."""
 
 import contextlib
 import math
@@ -23,19 +23,19 @@ from penstock.pipelines.reporting.histograms import (
 
 STATISTICS_FILE = "FeatureStats.pb"
 _TOP_VALUES = 5
-# What TFDV calls the counts of a text's values beyond its top 20.
+# TFDV's name of the count of all values beyond the top 20.
 _Feature = statistics_pb2.FeatureNameStatistics
 
 
 @dataclass(frozen=True)
 class SplitFeature:
-    """One feature in one split.
+    """A feature in one split.
 
     Attributes:
-        distinct: Different values; None of a number.
-        top: The most frequent values, of a text.
-        numbers: Mean, deviation, minimum, median, maximum, zeros and NaN by name, of a number.
-        bars: The histogram, on bins that all splits share.
+        distinct: Number of distinct values; None for a number.
+        top: Most frequent values of a text feature.
+        numbers: Mean, deviation, minimum, median, maximum, zeros and NaN of a number, by name.
+        bars: Histogram on bins that all splits share.
     """
 
     rows: int
@@ -53,13 +53,13 @@ class SplitFeature:
 
 @dataclass(frozen=True)
 class FeatureFacts:
-    """One feature in all splits.
+    """A feature in all splits.
 
     Attributes:
         kind: `int`, `float`, `string`, `bytes` or `struct`.
-        splits: The feature by split; None where the split lacks it.
-        skew: How far the first two splits are apart, 0..1.
-        drift: How far the first split is from the same split of the run before, 0..1.
+        splits: The feature by split; None if the split lacks it.
+        skew: Distance between the first two splits, 0..1.
+        drift: Distance of the first split from that of the previous run, 0..1.
     """
 
     name: str
@@ -70,7 +70,7 @@ class FeatureFacts:
 
     @property
     def bars(self) -> dict[str, Sequence[Bar]]:
-        """The histogram by split, where the split has one."""
+        """Histogram of each split that has the feature."""
         return {split: of.bars for split, of in self.splits.items() if of and of.bars}
 
 
@@ -79,7 +79,7 @@ class StatisticsFacts:
     """All features.
 
     Attributes:
-        compared_with: The run whose statistics `drift` is against; None where there are none.
+        compared_with: Id of the run that `drift` compares with; None without one.
     """
 
     rows: Mapping[str, int]
@@ -88,7 +88,7 @@ class StatisticsFacts:
 
 
 def read_statistics(uri: str) -> dict[str, Any]:
-    """The `DatasetFeatureStatistics` of each split; DataError if none can be read."""
+    """Returns `DatasetFeatureStatistics` by split; raises DataError if none can be read."""
     by_split = {}
     try:
         for split in splits_in(uri):
@@ -104,7 +104,7 @@ def read_statistics(uri: str) -> dict[str, Any]:
 
 
 def gather_statistics(uri: str, *, previous: tuple[str, str] | None = None) -> StatisticsFacts:
-    """The facts of an `ExampleStatistics` artifact; drift is against those of a `previous` run.
+    """Gathers the facts of an `ExampleStatistics` artifact.
 
     Raises:
         DataError: The statistics cannot be read.
@@ -120,7 +120,7 @@ def gather_statistics(uri: str, *, previous: tuple[str, str] | None = None) -> S
 def statistics_facts(
     by_split: Mapping[str, Any], *, before: Any = None, compared_with: str | None = None
 ) -> StatisticsFacts:
-    """The facts of each split's statistics; drift is against those `before`, of a run's first."""
+    """Returns the facts of statistics by split; `before` is the first split of an earlier run."""
     found = {split: by_name(statistics) for split, statistics in by_split.items()}
     names = dict.fromkeys(name for features in found.values() for name in features)
     rows = {split: int(statistics.num_examples) for split, statistics in by_split.items()}
@@ -168,7 +168,7 @@ def _split(feature: Any, rows: int, bars: Sequence[Bar]) -> SplitFeature:
     texts = feature.string_stats
     return SplitFeature(
         rows=rows,
-        # TFDV counts as missing only rows that it could expect a value in.
+        # TFDV's own count of missing leaves out rows without the parent feature.
         missing=max(0, rows - present(feature)),
         distinct=int(texts.unique) if kind == "string_stats" else None,
         top=[Bar(top.value, top.frequency) for top in texts.top_values[:_TOP_VALUES]],
@@ -202,7 +202,7 @@ def _histogram(feature: Any) -> Histogram:
 
 
 def _of(bucket: Bucket) -> float:
-    """The integer that a bucket holds; the last bucket of a histogram holds its upper end too."""
+    """Returns the integer in a bucket; the last bucket includes its upper end."""
     low = math.ceil(bucket.low)
     return float(low if low < bucket.high or low == bucket.low else round(bucket.high))
 

@@ -1,4 +1,4 @@
-"""All facts of one run, from its metadata store and artifacts, as far as they are there."""
+"""Facts of one run from its metadata store and artifacts, as far as they exist."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -40,12 +40,12 @@ Facts = TypeVar("Facts")
 
 @dataclass(frozen=True)
 class Report:
-    """A run, as far as it came: None stands where a node did not run, or could not be read.
+    """Facts of a run; None where a node did not run or its artifact cannot be read.
 
     Attributes:
         ledger: Rows of each split by node, a line each.
-        labels: What the gate and the Evaluator are told is a label.
-        missing: What should be there and cannot be read, a line each.
+        labels: Labels that the gate and the Evaluator are configured with.
+        missing: Parts that should exist and cannot be read, a line each.
     """
 
     run: RunRecord
@@ -68,7 +68,7 @@ class Report:
 
 
 def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
-    """Gather the facts of a run.
+    """Gathers the facts of a run.
 
     Drift is against the last of the `earlier` runs, the newest first, that was blessed, else the
     newest, whose statistics are other ones.
@@ -116,27 +116,27 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
 
 
 class _Reader:
-    """Reads artifacts of a run, and keeps account of those that cannot be read."""
+    """Reader of a run's artifacts; collects those that cannot be read."""
 
     def __init__(self, run: RunRecord) -> None:
         self._run = run
         self.missing: list[str] = []
 
     def uri(self, type_name: str) -> str | None:
-        """Where the first artifact of a type lies."""
+        """Returns the URI of the first artifact of a type, if any."""
         artifact = self._run.artifact(type_name)
         return artifact.uri if artifact is not None else None
 
     def read(self, type_name: str, what: str, gather: Callable[[str], Facts]) -> Facts | None:
-        """What `gather` makes of an artifact; None where there is none, or it cannot be read."""
+        """Returns the facts of an artifact; None if there is none or it cannot be read."""
         uri = self.uri(type_name)
         return None if uri is None else self.attempt(what, lambda: gather(uri))
 
     def attempt(self, what: str, make: Callable[[], Facts]) -> Facts | None:
-        """What `make` makes; None, and a line in `missing`, where it cannot.
+        """Returns the result of `make`; None, and a line in `missing`, if it fails.
 
-        Whatever is wrong with one artifact, of whichever TFX version and pipeline, the rest of
-        the page is still to be shown.
+        Any error is caught: whatever is wrong with one artifact, the rest of the page is still
+        worth showing.
         """
         try:
             return make()
@@ -148,7 +148,7 @@ class _Reader:
 
 
 def _previous_statistics(run: RunRecord, earlier: Sequence[RunRecord]) -> tuple[str, str] | None:
-    """Run id and place of other statistics: of the last blessed run, else of the newest."""
+    """Returns run id and URI of the last blessed run's statistics, else of the newest run's."""
     own = run.artifact("ExampleStatistics")
     for other in sorted(
         earlier, key=lambda one: not is_set(one.artifact("ModelBlessing"), "blessed")

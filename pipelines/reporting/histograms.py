@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from penstock.pipelines.reporting.numbers import compact, span
 
-# As many as TFDV's own histograms have.
+# TFDV's own number of bins.
 BINS = 10
 _NEARLY_ALL = 0.8
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar: a category, or a range as text, and a count, not always whole: TFDV interpolates."""
+    """A category or range as text, and its count; fractions come from interpolation."""
 
     label: str
     count: float
@@ -32,11 +32,11 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How numbers are distributed.
+    """Distribution of a number.
 
     Attributes:
-        equal: Buckets of one width, from the smallest to the largest value.
-        deciles: Buckets of a tenth of the values each: fine where there are many of them.
+        equal: Buckets of equal width, from the smallest to the largest value.
+        deciles: Buckets of a tenth of the values each: narrow where values are dense.
     """
 
     equal: Sequence[Bucket]
@@ -44,19 +44,19 @@ class Histogram:
 
     @property
     def has_tail(self) -> bool:
-        """Whether nearly all values fall into one of the equal buckets, which shows nothing."""
+        """Whether nearly all values lie in one of the equal buckets."""
         total = sum(bucket.count for bucket in self.equal)
         most = max((bucket.count for bucket in self.equal), default=0)
         return len(self.deciles) > 2 and most > _NEARLY_ALL * total
 
     @property
     def middle(self) -> tuple[float, float]:
-        """From the first decile to the ninth: what to show of a histogram with a tail."""
+        """Range from the first to the ninth decile, shown of a histogram with a tail."""
         return self.deciles[0].high, self.deciles[-1].low
 
 
 def rebin(buckets: Sequence[Bucket], edges: Sequence[float]) -> list[float]:
-    """Counts between neighbouring edges; values lie evenly within their bucket."""
+    """Returns counts between edges, taking values as evenly spread within their bucket."""
     counts = [0.0] * (len(edges) - 1)
     for bucket in buckets:
         if bucket.high <= bucket.low:
@@ -71,10 +71,10 @@ def rebin(buckets: Sequence[Bucket], edges: Sequence[float]) -> list[float]:
 
 
 def common_bins(histograms: Sequence[Histogram]) -> list[list[Bar]]:
-    """Several histograms on the same bins, so that they can stand side by side.
+    """Converts histograms to the same bins, so that they can be shown side by side.
 
-    Where one has a long tail, the bins divide the middle of its values, and the first and the
-    last bin take what lies outside.
+    If one has a long tail, the bins divide the middle of its values, and the first and the
+    last bin take the values outside.
     """
     known = [[b for b in h.equal if math.isfinite(b.low + b.high)] for h in histograms]
     ends = [end for buckets in known for b in buckets for end in (b.low, b.high)]
@@ -115,7 +115,7 @@ def _edges(between: tuple[float, float]) -> list[float]:
 
 
 def common_labels(histograms: Sequence[Mapping[str, float]], most: int = BINS) -> list[list[Bar]]:
-    """Category counts in the same order, those of the first histogram's most frequent ones."""
+    """Returns bars of the most frequent categories of all histograms, in the same order."""
     totals: dict[str, float] = {}
     for counts in histograms:
         for label, count in counts.items():

@@ -1,6 +1,6 @@
-"""Facts of images: an Examples artifact in, samples, sizes, classes and duplicates out.
+"""Samples, sizes, classes and duplicates of the images in an Examples artifact.
 
-Bounded: a look at the first records of each shard, not a pass over the data.
+Reads the first records of each shard only.
 """
 
 import base64
@@ -25,11 +25,11 @@ from penstock.pipelines.reporting.artifact_files import (
 )
 from penstock.pipelines.reporting.histograms import Bar
 
-# Half a second where an image has 85 KB.
+# Takes 0.5 s for images of 85 KB.
 MOST_READ = 2_000
 _SAMPLES = 24
 _KEPT = 8 * _SAMPLES
-# A large image is shown smaller where Pillow is there to do it, else left out.
+# A larger image is scaled down by Pillow, or left out if Pillow is not installed.
 _THUMBNAIL_PIXELS = 96
 _LARGEST_BYTES = 24_576
 _MIME = {"JPEG": "jpeg", "PNG": "png", "GIF": "gif", "BMP": "bmp", "WebP": "webp"}
@@ -37,7 +37,7 @@ _MIME = {"JPEG": "jpeg", "PNG": "png", "GIF": "gif", "BMP": "bmp", "WebP": "webp
 
 @dataclass(frozen=True)
 class Sample:
-    """One image to show: its data URI, label and size in words, split and record."""
+    """An image on the page: data URI, label and size as text, split and record."""
 
     source: str
     label: str
@@ -46,7 +46,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Duplicate:
-    """An image that is there more than once."""
+    """An image that occurs more than once."""
 
     label: str
     places: Sequence[str]
@@ -57,12 +57,12 @@ class ImageFacts:
     """Images of a run.
 
     Attributes:
-        samples: Some of them, from all classes in turn.
-        sizes: How many have which format and size, the most frequent first.
-        classes: How many have which label, by split.
-        duplicates: Images that are there more than once.
-        duplicated: How many images are a copy of another.
-        across_splits: How many different images are in more than one split.
+        samples: Images to show, taken from all classes in turn.
+        sizes: Number of images by format and size, the most frequent first.
+        classes: Number of images by label and split.
+        duplicates: Images that occur more than once.
+        duplicated: Number of images that are a copy of another.
+        across_splits: Number of distinct images in more than one split.
     """
 
     samples: Sequence[Sample]
@@ -74,7 +74,7 @@ class ImageFacts:
 
     @property
     def looked_at(self) -> dict[str, float]:
-        """Images that these facts are of, by split."""
+        """Number of images read, by split."""
         return {split: sum(bar.count for bar in bars) for split, bars in self.classes.items()}
 
 
@@ -87,11 +87,11 @@ class _Image:
 
 
 def gather_images(examples: str) -> ImageFacts | None:
-    """The facts of the images in an `Examples` artifact; None where its records have none.
+    """Gathers the facts of the images in an `Examples` artifact; None without images.
 
     Raises:
         DataError: A shard is damaged.
-        OSError: The artifact is not there.
+        OSError: The artifact does not exist.
     """
     if is_remote(examples):
         return None
@@ -136,7 +136,7 @@ def _images(folder: str, split: str) -> Iterator[_Image]:
 
 
 def image_label(features: Features) -> str:
-    """The class of an image, in words where its row has them."""
+    """Returns the class of an image, by name if the row has it."""
     return (
         as_text(
             values_of(features, image_features.TEXT)
@@ -151,7 +151,7 @@ def _natural(label: str) -> tuple[int, str]:
 
 
 def _in_turn(groups: Sequence[Sequence[_Image]]) -> list[_Image]:
-    """Some images, one of each group and then again, so that a rare class is seen too."""
+    """Takes images from the groups in turn, so that a rare class is shown too."""
     longest = max(map(len, groups))
     turns = [group[i] for i in range(longest) for group in groups if i < len(group)]
     return turns[:_SAMPLES]
@@ -163,7 +163,7 @@ def _sample(image: _Image) -> Sample:
 
 
 def image_source(data: bytes) -> str:
-    """A data URI of an image, made smaller where it is large; empty where it cannot be shown."""
+    """Returns the data URI of an image, scaled down if large; empty if it cannot be shown."""
     header = image_header(data)
     if header is None:
         return ""

@@ -1,8 +1,8 @@
-"""Confidence intervals of metrics from counts that an evaluation has: no second pass over rows.
+"""Confidence intervals of metrics, from counts in the evaluation, without a pass over the rows.
 
-Shares by Wilson's score interval (Wilson 1927; Brown, Cai and DasGupta 2001 on why not the simple
-one), the area under the ROC curve by Hanley and McNeil (1982), mean absolute and squared errors
-by their standard errors.
+Shares use Wilson's score interval (Wilson 1927; Brown, Cai and DasGupta 2001 compare it with the
+Wald interval), the area under the ROC curve that of Hanley and McNeil (1982), mean absolute and
+squared errors their standard errors.
 """
 
 import math
@@ -17,9 +17,9 @@ _SHARES = ("accuracy", "binary_accuracy", "categorical_accuracy", "sparse_catego
 
 
 def intervals(metrics: Mapping[str, float], squares_error: float = 0.0) -> dict[str, Interval]:
-    """The 95 % intervals of one slice's metrics, those that its counts tell, of rows that weigh 1.
+    """Returns the 95 % intervals of a slice's metrics that follow from its counts, unweighted.
 
-    The standard error of the mean squared error is 0 where it is not known.
+    `squares_error` is the standard error of the mean squared error, 0 if unknown.
     """
     rows = metrics.get(EXAMPLE_COUNT, 0.0)
     if rows < 1 or rows != round(rows):
@@ -47,14 +47,14 @@ def intervals(metrics: Mapping[str, float], squares_error: float = 0.0) -> dict[
 
 
 def wilson(share: float, count: float) -> Interval:
-    """Of a share of `count` examples, 0..1."""
+    """Wilson score interval of a share observed in `count` examples, within 0..1."""
     spread = _Z * math.sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
     middle, scale = share + _Z**2 / (2 * count), 1 + _Z**2 / count
     return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
 
 
 def hanley_mcneil(area: float, positives: float, negatives: float) -> Interval:
-    """Of an area under the ROC curve, 0..1."""
+    """Hanley-McNeil interval of an area under the ROC curve, within 0..1."""
     of_two_positives, of_two_negatives = area / (2 - area), 2 * area**2 / (1 + area)
     variance = (
         area * (1 - area)
@@ -66,14 +66,14 @@ def hanley_mcneil(area: float, positives: float, negatives: float) -> Interval:
 
 
 def binary_counts(metrics: Mapping[str, float]) -> tuple[Interval, Interval] | None:
-    """The binary confusion matrix that accuracy, precision, recall and their number fix.
+    """Returns the binary confusion matrix that follows from accuracy, precision and recall.
 
     With N examples, P of them positive: TP = recall P, FP = TP (1 / precision - 1),
     accuracy N = TP + N - P - FP, hence P = N (1 - accuracy) / (1 + recall / precision - 2 recall).
 
     Returns:
-        True negatives and false positives, false negatives and true positives; None where they
-        are not known, or no whole numbers, as those of weighted examples.
+        (true negatives, false positives), (false negatives, true positives); None if the
+        metrics are missing or the counts are not whole numbers (weighted examples).
     """
     try:
         total, accuracy = metrics[EXAMPLE_COUNT], metrics["binary_accuracy"]
@@ -84,7 +84,7 @@ def binary_counts(metrics: Mapping[str, float]) -> tuple[Interval, Interval] | N
     hit = recall * positive
     alarm = hit * (1 / precision - 1)
     counts = (total - positive - alarm, alarm, positive - hit, hit)
-    # Weighted examples, or metrics of different thresholds, give no whole numbers.
+    # Weighted examples, or metrics at different thresholds, give fractions.
     if not all(count > -0.5 and abs(count - round(count)) < 0.05 for count in counts):
         return None
     true_no, alarms, missed, hits = (float(round(count)) for count in counts)

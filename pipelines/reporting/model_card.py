@@ -1,4 +1,4 @@
-"""The model card: what only a person can say of a model; a config holds it as `model_card`."""
+"""Model card: statements about a model that only a person can make, part of a config."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -17,14 +17,14 @@ class ModelCard:
 
     Attributes:
         summary: What the model predicts, from what.
-        intended_use: What it is for, and by whom.
-        limits: Where it must not be used, and what it is known to get wrong.
-        owners: Who answers for it.
-        data: Where the data is from, and on what terms.
-        ethics: Whom its errors may harm.
-        licence: Of the model.
-        of_data: The config's `data` that these words are about: a run on other data has a card
-            without words. None where they are about whatever the config names.
+        intended_use: Purpose and users.
+        limits: Uses to avoid and known weaknesses.
+        owners: People responsible for the model.
+        data: Origin and licence of the data.
+        ethics: People whom errors may harm.
+        licence: Licence of the model.
+        of_data: The config's `data` that the card describes: a run on other data gets an empty
+            card. None if it describes whatever data the config names.
     """
 
     summary: str = ""
@@ -38,22 +38,22 @@ class ModelCard:
 
     @property
     def words(self) -> dict[str, str]:
-        """The texts by their names."""
+        """Texts by field name."""
         texts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != _ABOUT}
         return {**texts, "owners": ", ".join(self.owners)}
 
     @property
     def drafts(self) -> list[str]:
-        """Names of the texts that are still drafts."""
+        """Names of the fields that are still drafts."""
         return [name for name, text in self.words.items() if text.startswith(DRAFT)]
 
 
 def read_model_card(config: Mapping[str, Any]) -> ModelCard | None:
-    """The model card in a noted config; None where its pipeline has none."""
+    """Returns the model card in a recorded config; None without one."""
     raw = config.get(CONFIG_FIELD)
     if not isinstance(raw, Mapping):
         return None
     known = {f.name: raw[f.name] for f in fields(ModelCard) if f.name in raw}
     card = ModelCard(**{**known, "owners": tuple(known.get("owners", ()))})
-    # Words about other data would be a claim that nobody has made.
+    # A card about other data would claim what nobody has stated.
     return card if card.of_data in (None, config.get("data")) else ModelCard()

@@ -1,4 +1,4 @@
-"""Signatures of a model and a request that it answers, without loading it."""
+"""Signatures of a SavedModel and a sample request, read without loading the model."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ from penstock.pipelines.reporting.artifact_files import (
 )
 from penstock.pipelines.runs.prune import folder_bytes
 
-# More would be no text to copy.
+# Longer requests are not worth copying as text.
 _LONGEST_RECORD_BYTES = 4096
 _PROGRAM = """\
 import tensorflow as tf
@@ -35,9 +35,9 @@ _FILE = "saved_model.pb"
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One input or output: `float32 [batch, 3]` as dtype and shape, None an open dimension.
+    """An input or output of a signature.
 
-    A shape of None is of unknown rank.
+    In `shape`, None is an open dimension; a shape of None has unknown rank.
     """
 
     name: str
@@ -59,10 +59,10 @@ class ModelFacts:
     """A SavedModel.
 
     Attributes:
-        size: Its bytes on disk.
-        parameters: Numbers in the variables that training changes; None without any.
-        signatures: Its functions, `serving_default` first.
-        tensorflow: The version that saved it.
+        size: Bytes on disk.
+        parameters: Number of trainable parameters; None without any.
+        signatures: Signatures, `serving_default` first.
+        tensorflow: Version of TensorFlow that saved it.
     """
 
     folder: str
@@ -73,9 +73,9 @@ class ModelFacts:
 
 
 def gather_model(uri: str) -> ModelFacts:
-    """The facts of a `Model` or `PushedModel` artifact; DataError without a SavedModel."""
+    """Gathers the facts of a `Model` or `PushedModel`; raises DataError without a SavedModel."""
     folder = find_saved_model(uri)
-    # TensorFlow takes seconds to import; whoever trained has done so.
+    # Importing TensorFlow takes seconds; a process that trained has done so already.
     from tensorflow.core.protobuf import saved_model_pb2
 
     graph = saved_model_pb2.SavedModel.FromString(read_bytes(posixpath.join(folder, _FILE)))
@@ -91,7 +91,7 @@ def gather_model(uri: str) -> ModelFacts:
 
 
 def find_saved_model(uri: str) -> str:
-    """The folder of the SavedModel below an artifact, serving models first; DataError if none."""
+    """Returns the folder of the SavedModel, serving models first; raises DataError if none."""
     below = find_below(uri) if is_remote(uri) else map(str, Path(uri).rglob(_FILE))
     found = [posixpath.dirname(path) for path in below if posixpath.basename(path) == _FILE]
     if not found:
@@ -117,7 +117,7 @@ def _specs(tensors: Any) -> list[TensorSpec]:
 
 
 def _parameters(meta: Any) -> int | None:
-    """Numbers in the variables that training changes; an optimizer's own are not."""
+    """Counts trainable parameters; those of the optimizer are not trainable."""
     nodes = meta.object_graph_def.nodes
     variables = [node.variable for node in nodes if node.WhichOneof("kind") == "variable"]
     shapes = [[dim.size for dim in v.shape.dim] for v in variables if v.trainable]
@@ -126,11 +126,11 @@ def _parameters(meta: Any) -> int | None:
 
 @dataclass(frozen=True)
 class Request:
-    """A request as two texts to copy.
+    """A sample request as texts to copy.
 
     Attributes:
-        python: A program that loads the model and prints its answer for a row of the run's data.
-        rest: The body of a POST to `/v1/models/NAME:predict`; None where it would be too long.
+        python: Program that loads the model and prints its prediction for a row of the run.
+        rest: Body of a POST to `/v1/models/NAME:predict`; None if it would be too long.
     """
 
     python: str
@@ -138,9 +138,9 @@ class Request:
 
 
 def make_request(signature: Signature, model: str, examples: str) -> Request | None:
-    """A request of the first row of the last split of an `Examples` artifact.
+    """Returns a request with the first row of the last split of an `Examples` artifact.
 
-    None where there is no row, or the signature does not take serialized Examples.
+    None if there is no row or the signature does not take serialized Examples.
     """
     takes_examples = len(signature.inputs) == 1 and signature.inputs[0].dtype == "string"
     sample = _sample(examples) if takes_examples else None
@@ -159,7 +159,6 @@ def make_request(signature: Signature, model: str, examples: str) -> Request | N
 
 
 def _sample(examples: str) -> tuple[str, bytes] | None:
-    """A shard and its first record."""
     for split in reversed(splits_in(examples)):
         folder = split_folder(examples, split)
         for name in names_in(folder):

@@ -1,4 +1,4 @@
-"""Numbers as a person reads them: one way for tables, plots and sentences."""
+"""Formats of numbers, the same in tables, plots and sentences."""
 
 import math
 
@@ -19,7 +19,7 @@ def compact(value: float | None) -> str:
 
 
 def metric(value: float | None, name: str) -> str:
-    """A metric's value, with as many decimals in every row of a table: `0.9010`, `1.0000`."""
+    """Formats a metric with the same number of decimals in every row: `0.9010`, `1.0000`."""
     if value is None or math.isnan(value):
         return ""
     is_count = name.endswith(("count", "steps", "second")) or abs(value) >= 10_000
@@ -27,7 +27,7 @@ def metric(value: float | None, name: str) -> str:
 
 
 def span(low: float, high: float, step: float) -> str:
-    """`41.66 to 41.68`: both ends, precise enough for a step between them."""
+    """Formats a range with enough digits to tell its ends apart: `41.66 to 41.68`."""
     decimals = max(0, 1 - math.floor(math.log10(step))) if step > 0 else 0
     if decimals > 9 or max(abs(low), abs(high)) >= 1e15:
         return f"{low:.4g} to {high:.4g}"

@@ -1,4 +1,4 @@
-"""Facts to HTML: templates in this folder, everything from data escaped, nothing fetched."""
+"""Renders facts as HTML from the templates; data is escaped, nothing is fetched."""
 
 import functools
 import json
@@ -23,11 +23,11 @@ from penstock.pipelines.terminal.tables import human_bytes
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAMED_SLICES = 3
-_MOST_POINTS = 400  # more make the page heavy, not a curve clearer
+_MOST_POINTS = 400  # more points add bytes to the page but no detail to a curve
 
 
 def render_report(report: Report) -> str:
-    """The page of one run."""
+    """Returns the page of a run."""
     return _render(
         "report.html",
         r=report,
@@ -42,12 +42,12 @@ def render_report(report: Report) -> str:
 
 
 def render_card(report: Report, card: Mapping[str, Any]) -> str:
-    """The page of a model card; see `card_facts`."""
+    """Returns the page of a model card with the facts of `card_facts`."""
     return _render("card_page.html", r=report, c=card)
 
 
 def render_comparison(comparison: Comparison) -> str:
-    """The page of several runs."""
+    """Returns the page that compares runs."""
     return _render(
         "compare.html",
         c=comparison,
@@ -57,12 +57,12 @@ def render_comparison(comparison: Comparison) -> str:
 
 
 def render_section(template: str, **facts: Any) -> str:
-    """One section of a report by itself, from the facts that it shows."""
+    """Returns one section of a report, from the facts that it shows."""
     return _render(template, r=facts)
 
 
 def render_parts(sections: Sequence[str]) -> str:
-    """A page of such sections."""
+    """Returns a page of rendered sections."""
     return _render("parts.html", parts=[Markup(section) for section in sections])
 
 
@@ -96,7 +96,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _curves(training: TrainingFacts) -> list[Markup]:
-    """A plot of each metric, of training and evaluation, and of the learning rate."""
+    """Plots each metric of training and evaluation, and the learning rate."""
     epochs = training.record.epochs
     resumed = training.record.resumed_from
     marks = {float(resumed): "resumed"} if resumed is not None else {}
@@ -112,13 +112,13 @@ def _curves(training: TrainingFacts) -> list[Markup]:
 
 
 def _line(label: str, epochs: Sequence[EpochRecord], metric: str) -> list[plots.Line]:
-    """A metric over the steps, as a list of one line; empty where no epoch has it."""
+    """Returns one line of a metric over steps; an empty list if no epoch has it."""
     points = [(e.step, e.metrics[metric]) for e in epochs if metric in e.metrics]
     return [plots.Line(label, *zip(*points, strict=True))] if points else []
 
 
 def _comparison_plots(comparison: Comparison) -> list[tuple[str, Markup]]:
-    """Of two runs a plot of each metric of both trainings; of more, of each evaluation's."""
+    """Plots the training metrics of two runs, or the evaluation metrics of more runs."""
     if len(comparison.runs) > 2:
         points = [
             (change.name, [(i, v) for i, v in enumerate(change.values, 1) if v is not None])
@@ -142,7 +142,7 @@ def _comparison_plots(comparison: Comparison) -> list[tuple[str, Markup]]:
 
 
 def _slices(evaluation: EvaluationFacts) -> Markup | None:
-    """The deciding metric of each slice over its size; None where there are too few slices."""
+    """Plots the deciding metric of each slice over its size; None with fewer than 2 slices."""
     result = evaluation.result
     metric = result.deciding_metric
     overall = result.metrics.get(OVERALL, {}).get(metric or "")
@@ -162,7 +162,7 @@ def _slices(evaluation: EvaluationFacts) -> Markup | None:
 
 
 def _decisions(evaluation: EvaluationFacts) -> list[Markup]:
-    """The ROC and the precision-recall curve of a binary model."""
+    """Plots the ROC and the precision-recall curve of a binary model."""
     every = evaluation.decisions
     if not every:
         return []

@@ -1,7 +1,7 @@
-"""Plots as inline SVG: numbers in, markup out, in the page's own colours and fonts.
+"""Plots as inline SVG in the colours and fonts of the page.
 
-Drawn by Matplotlib in colours that stand for CSS variables, which are put in their place
-afterwards: so one picture reads well in light, in dark and on paper. Text stays text.
+Matplotlib draws with placeholder colours that are then replaced by CSS variables, so that one
+picture is readable in light mode, in dark mode and on paper. Text stays text.
 """
 
 import io
@@ -18,7 +18,7 @@ from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT, Calibratio
 from penstock.pipelines.reporting.numbers import compact
 from penstock.pipelines.reporting.training_facts import Track
 
-# Colours that no one would choose, and what they stand for.
+# Placeholder colours and their CSS variables.
 _INK, _MUTED, _GRID, _ONE, _TWO = "#010101", "#010102", "#010103", "#010104", "#010105"
 _VARIABLES = {
     _INK: "var(--ink)",
@@ -28,11 +28,11 @@ _VARIABLES = {
     _TWO: "var(--two)",
 }
 _COLOURS = (_ONE, _TWO)
-# A raster has its colours for good: one that reads on light and dark.
+# Colours of a raster cannot be replaced: this one is readable on light and dark.
 _RASTER = "#4a86e0"
 _INCHES = (4.4, 2.3)
 _SQUARE = (4.4, 3.6)
-# As vectors more points would make the page heavy, not the picture clearer.
+# More points are drawn as a raster: as vectors they would add megabytes to the page.
 _MOST_VECTOR_POINTS = 1500
 _MOST_BARS = 100
 _STYLE = {
@@ -64,7 +64,7 @@ _STYLE = {
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a plot: its name and points, at least one."""
+    """A named line of at least one point."""
 
     name: str
     x: Sequence[float]
@@ -79,13 +79,13 @@ def line_plot(
     x_label: str,
     marks: Mapping[float, str] | None = None,
 ) -> Markup:
-    """At most two lines over steps; `key` is unique in the page, `marks` are named places below."""
+    """Plots at most two lines; `key` is unique in the page, `marks` names points on the x axis."""
     with _axes(x_label) as (figure, axes):
         highest = max((line.y[-1] for line in lines), default=0)
         for line, colour in zip(lines, _COLOURS, strict=False):
             axes.plot(line.x, line.y, color=colour, linewidth=1.8, marker="o", markersize=3)
             if len(lines) > 1:
-                # Above its end or below it, so that the names of close lines do not overlap.
+                # Above or below the end of the line, so that names of close lines do not overlap.
                 up = 5 if line.y[-1] == highest else -5
                 _note(axes, line.name, (line.x[-1], line.y[-1]), (5, up), color=colour, va="center")
         for at, name in (marks or {}).items():
@@ -100,7 +100,7 @@ def line_plot(
 
 
 def track_plot(key: str, track: Track) -> Markup:
-    """A utilisation over time: as measured, thin, and its running mean."""
+    """Plots a utilisation over time and its running mean."""
     with _axes("seconds") as (figure, axes):
         axes.plot(track.seconds, track.values, color=_MUTED, linewidth=0.7, alpha=0.55)
         axes.plot(track.seconds, track.smooth, color=_ONE, linewidth=1.8)
@@ -122,9 +122,9 @@ def slice_plot(
     named: Sequence[str],
     within: Mapping[str, tuple[float, float]],
 ) -> Markup:
-    """A metric of each slice, (examples, value), over the number of its examples.
+    """Plots a metric of each slice over its number of examples; `slices` has (examples, value).
 
-    The `named` slices have their names beside, those `within` intervals a bar.
+    `named` slices are labelled; slices in `within` get their interval as a bar.
     """
     from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -155,7 +155,7 @@ def slice_plot(
 
 
 def actual_plot(key: str, actual: Sequence[float], predicted: Sequence[float]) -> Markup:
-    """Predictions over labels; on the diagonal they are the same."""
+    """Plots predictions over labels, with the diagonal."""
     with _axes("actual", "predicted", inches=_SQUARE) as (figure, axes):
         ends = [min(*actual, *predicted), max(*actual, *predicted)]
         axes.plot(ends, ends, color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
@@ -164,7 +164,7 @@ def actual_plot(key: str, actual: Sequence[float], predicted: Sequence[float]) -
 
 
 def residual_plot(key: str, predicted: Sequence[float], residuals: Sequence[float]) -> Markup:
-    """Predicted less actual, over the prediction: without a pattern where a model is right."""
+    """Plots residuals over predictions; a well-specified model shows no pattern."""
     with _axes("predicted", "predicted - actual", inches=_SQUARE) as (figure, axes):
         axes.axhline(0, color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
         _points(axes, predicted, residuals)
@@ -175,17 +175,17 @@ def residual_plot(key: str, predicted: Sequence[float], residuals: Sequence[floa
 def _note(
     axes: Any, text: str, at: tuple[float, float], offset: tuple[float, float], **how: Any
 ) -> None:
-    """A text beside a point, so many points of type to the right and up."""
+    """Writes a text beside a point; the offset is in points (1/72 inch)."""
     axes.annotate(text, at, xytext=offset, textcoords="offset points", **how)
 
 
 def _points(axes: Any, x: Sequence[float], y: Sequence[float]) -> None:
-    """One a row, as a raster: as vectors thousands are heavy."""
+    """Draws a point for each row, as a raster."""
     axes.scatter(x, y, s=7, color=_RASTER, alpha=0.45, linewidths=0, rasterized=True)
 
 
 def calibration_plot(key: str, points: Sequence[CalibrationPoint]) -> Markup:
-    """The share that came true over the prediction; on the diagonal a model means what it says."""
+    """Plots the share of positives over the mean prediction, with the diagonal."""
     with _axes("mean prediction", "share that came true", inches=_SQUARE) as (figure, axes):
         axes.plot([0, 1], [0, 1], color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
         most = max(point.examples for point in points)
@@ -209,7 +209,7 @@ def decision_plot(
     x_label: str,
     y_label: str,
 ) -> Markup:
-    """A curve over all thresholds within 0..1 by 0..1, with the threshold that decides marked."""
+    """Plots a curve over all thresholds in the unit square and marks the decision threshold."""
     with _axes(x_label, y_label, inches=_SQUARE) as (figure, axes):
         axes.plot(*zip(*points, strict=True), color=_ONE, linewidth=1.8)
         axes.plot(*mark, color=_TWO, marker="o", markersize=7)
@@ -223,7 +223,7 @@ def decision_plot(
 def _axes(
     x_label: str, y_label: str = "", *, inches: tuple[float, float] = _INCHES
 ) -> Iterator[tuple[Any, Any]]:
-    """A figure with one pair of axes, without pyplot and its global state."""
+    """Yields a figure with one pair of axes, without pyplot's global state."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -240,10 +240,10 @@ def _svg(figure: Any, key: str, title: str, description: str) -> Markup:
 
 
 def _inline(svg: str, key: str, title: str, description: str) -> str:
-    """Matplotlib's SVG file as an element of the page, its ids made unique by `key`."""
+    """Converts Matplotlib's SVG file to an element of the page, with ids made unique by `key`."""
     (box,) = re.findall(r'<svg[^>]* viewBox="([^"]+)"', svg)
     body = svg[svg.index(">", svg.index("<svg")) + 1 :]
-    # Its style sheet would hold for the whole page; ours says the same of plots alone.
+    # Its style sheet would apply to the whole page; ours has the same rules for plots only.
     body = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
     body = re.sub(r'\bid="', f'id="{key}-', body)
     body = re.sub(r"url\(#", f"url(#{key}-", body).replace('href="#', f'href="#{key}-')

@@ -1,4 +1,4 @@
-"""Nodes, lineage and outcome of a run: run record and note in, plain facts out."""
+"""Nodes, lineage and outcome of a run from its record and note, as plain facts."""
 
 import contextlib
 import json
@@ -30,13 +30,13 @@ _NOTHING = (None, "", "null", "{}", "[]")
 
 @dataclass(frozen=True)
 class NodeFacts(NodeRun):
-    """A node of the pipeline in this run, by its last try; options that say nothing are left out.
+    """A node of the run by its last attempt, without empty options.
 
-    Where there was none, it is `skipped` by its condition or `not reached`.
+    Without an attempt, its state is `skipped` (by its condition) or `not reached`.
 
     Attributes:
-        tries: How often it was tried.
-        upstream: The nodes that it waits for.
+        tries: Number of attempts.
+        upstream: Nodes that it waits for.
     """
 
     tries: int = 0
@@ -45,21 +45,21 @@ class NodeFacts(NodeRun):
 
 @dataclass(frozen=True)
 class PipelineFacts:
-    """The nodes of a run, in the order in which they began, those that did not run last.
+    """Nodes of a run in the order of their start, those that did not run last.
 
-    It is whole where those that were not reached are known.
+    `is_whole` tells whether the nodes that were not reached are known.
     """
 
     nodes: Sequence[NodeFacts]
     is_whole: bool
 
     def stopped(self) -> NodeFacts | None:
-        """The node that the run stopped at."""
+        """The node at which the run stopped, if any."""
         return next((node for node in self.nodes if node.state in _STOPPED), None)
 
 
 def gather_pipeline(run: RunRecord, note: RunNote, earlier: Sequence[RunRecord]) -> PipelineFacts:
-    """The nodes of a run; its note, or else earlier runs, tell which were not reached."""
+    """Gathers the nodes of a run; its note, or earlier runs, tell which were not reached."""
     last = {node.node: node for node in run.nodes}
     tries = [node.node for node in run.nodes]
     upstream = note.upstream or _upstream_by_artifacts([run, *earlier])
@@ -77,7 +77,7 @@ def _ran(node: NodeRun, tries: int, upstream: Sequence[str]) -> NodeFacts:
 
 
 def _upstream_by_artifacts(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
-    """Who was given what whom made: all that a store without our note knows of the graph."""
+    """Returns upstream nodes by consumed artifacts, for a run without our note."""
     found: dict[str, list[str]] = {}
     for run in runs:
         maker = {a.id: node.node for node in run.nodes for a in node.outputs}
@@ -89,7 +89,7 @@ def _upstream_by_artifacts(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Origin:
-    """Something from outside that a node read: where it was, and its digest."""
+    """An external input of a node: its address and its digest."""
 
     node: str
     place: str
@@ -98,14 +98,14 @@ class Origin:
 
 @dataclass(frozen=True)
 class LineageFacts:
-    """What it takes to make the run again.
+    """Everything needed to repeat the run.
 
     Attributes:
-        command: The command; the empty string where it was not noted.
-        origins: Data and schema from outside.
-        code: Commit of the user's code; the empty string where it was not noted.
-        code_digests: Digest of the code behind a node, by node.
-        options: Exec properties by name, by node, JSON parsed, secrets hidden.
+        command: Command line; the empty string if it was not recorded.
+        origins: External data and schema.
+        code: Commit of the user's code; the empty string if it was not recorded.
+        code_digests: Digest of the user's code by node.
+        options: Exec properties by node and name, with JSON parsed and secrets redacted.
     """
 
     command: str
@@ -120,10 +120,10 @@ class LineageFacts:
 def gather_lineage(
     run: RunRecord, note: RunNote, pipeline: PipelineFacts, manifest: Manifest | None
 ) -> LineageFacts:
-    """The lineage of a run."""
+    """Gathers the lineage of a run."""
     origins = []
     for node in run.nodes:
-        # A node from the cache has no digest among its options; what it gave has.
+        # A cached node has no digest among its options, but its output has one.
         known = [node.options, *(plain_properties(artifact) for artifact in node.outputs)]
         place = _first(known, _PLACES)
         if place:
@@ -146,13 +146,13 @@ def gather_lineage(
 
 
 def _first(known: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
-    """The first that says something under one of the names."""
+    """Returns the first value that is set under one of the names."""
     found = (str(k[name]) for k in known for name in names if k.get(name))
     return next(found, "")
 
 
 def _shown_place(place: str) -> str:
-    """As much of an address as may be shown."""
+    """Returns an address with secrets redacted."""
     if hide_secret("", place) == place:
         return place
     return hide_secret("", masked(place))
@@ -167,7 +167,7 @@ def _code_digest(options: Mapping[str, Any]) -> str:
 
 
 def _versions_of_artifacts(run: RunRecord) -> dict[str, str]:
-    """TFX notes its own version with what it makes, and nothing else."""
+    """Returns the version of TFX, which is all that TFX records with an artifact."""
     for node in run.nodes:
         for artifact in node.outputs:
             if version := plain_properties(artifact).get("tfx_version"):
@@ -176,7 +176,7 @@ def _versions_of_artifacts(run: RunRecord) -> dict[str, str]:
 
 
 def _shown(name: str, value: Any) -> Any:
-    """What JSON says, the JSON within it too; anything else as it is; secrets hidden."""
+    """Parses nested JSON and redacts secrets; other values stay as they are."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         with contextlib.suppress(ValueError):
             value = json.loads(value)
@@ -189,13 +189,13 @@ def _shown(name: str, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a run.
+    """Outcome of a run.
 
     Attributes:
         tone: `good`, `bad` or `neutral`.
-        word: In a word or two, `Pushed`.
-        sentence: Why, in one sentence.
-        details: What the sentence only counts, a line each.
+        word: Outcome in a word or two, `Pushed`.
+        sentence: Reason in one sentence.
+        details: Items that the sentence counts, a line each.
     """
 
     tone: str
@@ -207,7 +207,7 @@ class Verdict:
 def judge(
     run: RunRecord, pipeline: PipelineFacts, note: RunNote, evaluation: EvaluationResult | None
 ) -> Verdict:
-    """The verdict on a run by its nodes, its note and what its Evaluator found, if it has one."""
+    """Judges a run by its nodes, its note and its evaluation, if any."""
     stopped = pipeline.stopped()
     if stopped is not None:
         return _stopped(stopped, note)
@@ -231,7 +231,7 @@ def judge(
 
 
 def _stopped(node: NodeFacts, note: RunNote) -> Verdict:
-    # Before its state: what was interrupted stays running in the store until the next run.
+    # Checked before the state: an interrupted node stays RUNNING in the store until the next run.
     if note.error.startswith("interrupted in node "):
         return Verdict(NEUTRAL, "Interrupted", f"{note.error[:1].upper()}{note.error[1:]}.")
     if node.state == "running":

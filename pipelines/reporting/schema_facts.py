@@ -1,4 +1,4 @@
-"""Schema and anomalies as tables: Schema, ExampleAnomalies and Examples artifacts in."""
+"""Tables of Schema and ExampleAnomalies artifacts, with rows that caused anomalies."""
 
 import posixpath
 import time
@@ -13,7 +13,7 @@ from penstock.pipelines.reporting.artifact_files import as_text, rows_in, split_
 from penstock.pipelines.reporting.numbers import compact, percent
 
 _ROWS_OF_EACH = 3
-# A look at the data, not a pass over it: whoever wants all asks `penstock inspect --all`.
+# Bounds the time: a sample, not a pass over the data (`penstock inspect --all` makes one).
 _SECONDS = 0.5
 
 IsWrong = Callable[[Sequence[Any]], bool]
@@ -23,7 +23,7 @@ _SHOWN_VALUES = 8
 
 @dataclass(frozen=True)
 class SchemaRow:
-    """What the schema demands of one feature, in words."""
+    """Requirements of the schema on one feature, in words."""
 
     name: str
     kind: str
@@ -33,13 +33,13 @@ class SchemaRow:
 
 
 def schema_rows(schema: Any) -> list[SchemaRow]:
-    """The rows of a `Schema` proto."""
+    """Returns the rows of a `Schema` proto."""
     domains = {domain.name: domain for domain in schema.string_domain}
     return [_row(feature, domains) for feature in schema.feature]
 
 
 def schema_of(uri: str) -> Any:
-    """The `Schema` proto of an artifact; DataError if it cannot be read."""
+    """Reads the `Schema` proto of an artifact; raises DataError if it cannot be read."""
     return read_schema(posixpath.join(uri, "schema.pbtxt"))
 
 
@@ -99,7 +99,7 @@ def _texts(values: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that an anomaly is about: its shard, its number there from 0, and its value."""
+    """A row that caused an anomaly: its shard, its index in the shard, and its value."""
 
     shard: str
     record: int
@@ -108,7 +108,7 @@ class BadRow:
 
 @dataclass(frozen=True)
 class AnomalyFacts:
-    """An anomaly, and rows that caused it as far as they were looked for and found."""
+    """An anomaly and a sample of the rows that caused it."""
 
     anomaly: Anomaly
     rows: Sequence[BadRow] = ()
@@ -117,7 +117,7 @@ class AnomalyFacts:
 def gather_anomalies(
     by_split: Mapping[str, Any], schema: Any | None, examples: str | None
 ) -> list[AnomalyFacts]:
-    """The anomalies of each split; rows are looked for where there are a schema and Examples."""
+    """Gathers the anomalies by split; rows are searched if a schema and Examples are given."""
     anomalies = list_anomalies(by_split)
     if schema is None or examples is None or is_remote(examples):
         return [AnomalyFacts(anomaly) for anomaly in anomalies]
@@ -133,7 +133,7 @@ def gather_anomalies(
 
 
 def _check(feature: Any, domains: Mapping[str, Sequence[str]]) -> IsWrong:
-    """Whether a row's values of a feature are what the schema does not allow."""
+    """Returns a predicate that is true for values that the schema does not allow."""
     kind = feature.WhichOneof("domain_info")
     if kind in ("domain", "string_domain"):
         allowed = set(

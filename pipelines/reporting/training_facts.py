@@ -1,4 +1,4 @@
-"""Facts of a training: the ModelRun artifact in, plain facts out."""
+"""Training record and utilisation of a ModelRun artifact, as plain facts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ from penstock.components.trainer.utilisation.record import (
 from penstock.components.trainer.utilisation.verdict import bottleneck
 from penstock.pipelines.reporting.artifact_files import names_in
 
-# Of a series of at most a few hundred points: narrow enough to keep what lasts.
+# Fraction of a series of a few hundred points: narrow enough to keep longer phases visible.
 _WINDOW = 9
 
 
 @dataclass(frozen=True)
 class Track:
-    """Something over time.
+    """A measured quantity over time.
 
     Attributes:
-        unit: Its unit, `share of the time`, `GiB`.
-        seconds: Time since the run began.
-        limit: What there is of it in all; None where there is no limit.
+        unit: Unit, such as `share of the time` or `GiB`.
+        seconds: Seconds since the run began.
+        limit: Capacity of the machine; None without a limit.
     """
 
     name: str
@@ -35,20 +35,20 @@ class Track:
 
     @property
     def smooth(self) -> list[float]:
-        """The running mean over a window of neighbours."""
+        """Running mean over a window of neighbours."""
         half = _WINDOW // 2
         windows = (self.values[max(0, i - half) : i + half + 1] for i in range(len(self.values)))
         return [sum(window) / len(window) for window in windows]
 
     @property
     def mean(self) -> float:
-        """Over all points."""
+        """Mean of all points."""
         return sum(self.values) / len(self.values)
 
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """A training's record, what limits it in a sentence, and utilisation over time if measured."""
+    """Training record, verdict in one sentence, and utilisation over time if measured."""
 
     record: TrainingRecord
     bottleneck: str
@@ -56,16 +56,16 @@ class TrainingFacts:
 
     @property
     def metrics(self) -> list[str]:
-        """Loss and then metrics by name, those of the evaluation left out."""
+        """Names of the loss and the training metrics."""
         names = dict.fromkeys(n for e in self.record.epochs for n in e.metrics)
         return sorted((n for n in names if not n.startswith("val_")), key=lambda n: n != "loss")
 
 
 def gather_training(uri: str) -> TrainingFacts:
-    """The facts of a `ModelRun` artifact.
+    """Gathers the facts of a `ModelRun` artifact.
 
     Raises:
-        DataError: It has no record of a training, for another loop than Penstock's trained.
+        DataError: It has no record, because another loop than Penstock's trained.
         OSError: The artifact is not there.
     """
     names = names_in(uri)

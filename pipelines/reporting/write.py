@@ -1,4 +1,4 @@
-"""Report, model card and note of a run, each written whole or not at all."""
+"""Writes report, model card and note of a run, each completely or not at all."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ from penstock.pipelines.runs.stores import report_name
 from penstock.pipelines.terminal.failures import reason
 
 logger = logging.getLogger(__name__)
-# The store rounds times to milliseconds.
+# The metadata store rounds times to milliseconds.
 _CLOCK_SECONDS = 0.01
 _WORST_SLICES = 5
 
@@ -29,7 +29,7 @@ _REPORT, _CARD = "report", "model_card"
 
 
 def write_report(run: RunRecord, earlier: Sequence[RunRecord], out: Path) -> None:
-    """Write the page of a run and, where it trained a model, `model_card.json` and `.html` beside.
+    """Writes the page of a run and, if it trained a model, its model card beside.
 
     Raises:
         DataError: The file cannot be written.
@@ -43,13 +43,13 @@ def write_report(run: RunRecord, earlier: Sequence[RunRecord], out: Path) -> Non
 
 
 def card_file(report: Path, suffix: str) -> Path:
-    """The model card beside a report: `model_card.json`, `taxi-model_card.json`."""
+    """Returns the path of the model card of a report: `taxi-model_card.json`."""
     before = report.stem.removesuffix(_REPORT).rstrip("-")
     return report.with_name(f"{before}-{_CARD}{suffix}" if before else f"{_CARD}{suffix}")
 
 
 def write_page(page: str, out: Path) -> None:
-    """Write a page in one step; DataError if the file cannot be written."""
+    """Writes a page in one step; raises DataError if the file cannot be written."""
     try:
         with attempt_file(out) as file:
             file.write_text(page, encoding="utf-8")
@@ -58,7 +58,7 @@ def write_page(page: str, out: Path) -> None:
 
 
 def card_facts(report: Report) -> dict[str, Any]:
-    """The card of a model's run as what JSON holds; a part that the run did not come to is None."""
+    """Returns the model card in JSON types; parts that the run did not reach are None."""
     card = report.card or ModelCard()
     return {
         "pipeline": report.run.pipeline,
@@ -131,10 +131,10 @@ def _evaluation(report: Report) -> dict[str, Any] | None:
 def report_run(
     store: Any, pipeline: Any, config: Any, folder: Path, *, since: float, error: str = ""
 ) -> str:
-    """Note and report, in a folder, the run that this process began at `since` and just ended.
+    """Records and reports, in a folder, the run that this process began at `since`.
 
     Returns:
-        The path of the report, or why there is none.
+        Path of the report, or the reason why there is none.
     """
     try:
         name = pipeline.pipeline_name
