@@ -1,1 +1,1 @@
-"""A trained model evaluated in whole batches, its result in TFMA's own files."""
+"""Evaluates models in whole batches and writes the result in TFMA's file formats."""

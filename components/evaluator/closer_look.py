@@ -1,7 +1,7 @@
-"""A closer look at an evaluation: the rows most wrong, a sample, how much each feature matters.
+"""Error analysis of an evaluation: most wrong rows, a random sample, importance of features.
 
-Flows in: the batches of the one pass over the evaluation's rows. Flows out: `closer_look.json`
-beside TFMA's files, for the report. Memory is bounded: the rows kept, not the rows seen.
+In: the batches of the single pass over the evaluation's rows. Out: `closer_look.json` beside
+TFMA's files, for the report. Memory is bounded by the number of rows kept.
 """
 
 import base64
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 CLOSER_LOOK_NAME = "closer_look.json"
 _MOST_WRONG = 20
-# A mean over 1,024 rows has 1/32 of a row's deviation as its standard error. They are predicted
+# The standard error of a mean over 1,024 rows is 1/32 of a row's deviation. They are predicted
 # once more for each feature. Not 1,000: TensorFlow prints the records of a call, and NumPy shortens
 # from 1,001 on, which halves the time.
 _SAMPLE_ROWS = 1_024
@@ -36,16 +36,16 @@ _MOST_CLASSES = 100
 
 # Labels [n] and predictions [n, b].
 Columns = tuple[np.ndarray, np.ndarray]
-# By feature and target a mean and its standard error.
+# Mean and standard error, by feature and target.
 Importance = dict[str, dict[str, tuple[float, float]]]
 Predict = Callable[[np.ndarray], Iterator[Extracts]]
 
 
 class CloserLook:
-    """Keeps of all rows a random sample and those most wrong, for each output of the candidate.
+    """Collector of a random sample and of the most wrong rows, for each output of the candidate.
 
-    A row is as wrong as its prediction is far from its label; of several classes, as the highest
-    prediction is above that of the label.
+    The error of a row is the distance of its prediction from its label; for several classes, the
+    excess of the highest prediction over that of the label.
     """
 
     def __init__(self, eval_config: config_pb2.EvalConfig) -> None:
@@ -65,7 +65,7 @@ class CloserLook:
         self._random = np.random.default_rng(0)
 
     def add(self, extracts: Extracts, rows: np.ndarray, slices: np.ndarray) -> None:
-        """Look at a batch of TFMA's extracts; rows and slices as `Slicer.members` gives them."""
+        """Adds a batch of TFMA's extracts, with rows and slices from `Slicer.members`."""
         records = extracts[constants.INPUT_KEY]
         if self._sample is None:
             mean_bytes = 1 + sum(map(len, records)) // len(records)
@@ -89,7 +89,7 @@ class CloserLook:
         self._sample.add(self._random.random(len(records)), *columns)
 
     def write(self, folder: str, slices: Sequence[SliceKey], predict: Predict) -> None:
-        """Write `closer_look.json` into an evaluation's folder; `slices` are TFMA's keys."""
+        """Writes `closer_look.json` into an evaluation's folder; `slices` are TFMA's keys."""
         if self._sample is None or not self._outputs:
             return
         records, *flat = self._sample.columns
@@ -128,7 +128,7 @@ class CloserLook:
         }
 
     def _squared_errors(self, target: str, slices: Sequence[SliceKey]) -> dict[str, float]:
-        """The standard error of each slice's mean squared error; slices of one row have none."""
+        """Returns the standard error of the mean squared error of slices with several rows."""
         numbers, (count, total, squares) = self._squares[target].between(0, len(slices))
         errors = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0) / count)
         return {
@@ -140,17 +140,17 @@ class CloserLook:
     def _importance(
         self, records: np.ndarray, known: Mapping[str, Columns], predict: Predict
     ) -> Importance:
-        """By feature and target, by how much the mean distance grows if its values are shuffled.
+        """Returns the increase of the mean error if a feature is shuffled, by feature and target.
 
         Returns:
-            Mean of the rows' differences and its standard error; features that came after the
-            time was up are left out.
+            Mean of the rows' differences and its standard error; without the features that were
+            not reached within the time limit.
         """
         examples = [tf.train.Example.FromString(record) for record in records]
         maps = [example.features.feature for example in examples]
         names = sorted({name for features in maps for name in features} - self._labels)
         if len(names) < 2 or image_features.ENCODED in names:
-            return {}  # nothing to compare with
+            return {}  # no sample to compare with
         deadline = time.monotonic() + _IMPORTANCE_SECONDS
         before = {target: _distances(*columns) for target, columns in known.items()}
         order = self._random.permutation(len(records))
@@ -168,7 +168,7 @@ class CloserLook:
             parts = list(predict(shuffled))
             found[name] = {}
             for target, inputs in self._outputs.items():
-                # The label stays the row's own, also where it is computed from what was shuffled.
+                # The row keeps its label, even if that is computed from the shuffled feature.
                 said = np.concatenate([_read(inputs, part)[1] for part in parts])
                 after = _distances(known[target][0], said)
                 found[name][target] = _mean_and_error(after - before[target])
@@ -178,7 +178,7 @@ class CloserLook:
 
 
 class _Kept:
-    """The rows of the highest scores; those whose score is NaN are left out."""
+    """The rows with the highest scores; rows whose score is NaN are left out."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -186,7 +186,7 @@ class _Kept:
         self.columns: list[np.ndarray] = []
 
     def add(self, scores: np.ndarray, *columns: np.ndarray) -> None:
-        """Add rows: scores [n], and their columns [n, ...]."""
+        """Adds rows: scores [n] and columns [n, ...]."""
         held = self.columns or [column[:0] for column in columns]
         scores = np.concatenate([self._scores, scores])
         best = np.argsort(-scores, kind="stable")[: self._rows]
@@ -197,10 +197,10 @@ class _Kept:
 
 
 def _read(inputs: Inputs, extracts: Extracts) -> Columns:
-    """Labels or numbers of classes [n], and predictions [n, b], both float64.
+    """Returns labels or class numbers [n] and predictions [n, b], both float64.
 
     Raises:
-        NotInBatchesError: Labels are texts or out of range, or a row has several.
+        NotInBatchesError: Labels are text or out of range, or a row has several.
     """
     labels, predictions, _ = inputs.arrays(extracts)
     classes = predictions.shape[1]
@@ -212,7 +212,7 @@ def _read(inputs: Inputs, extracts: Extracts) -> Columns:
 
 
 def _distances(labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-    """How far each prediction is from its label, 0 or more [n]."""
+    """Returns the error of each prediction [n], 0 or more."""
     if predictions.shape[1] == 1:
         return np.abs(labels - predictions[:, 0])
     own = predictions[np.arange(len(labels)), labels.astype(np.int64)]

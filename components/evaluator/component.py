@@ -1,4 +1,4 @@
-"""The TFX node: TFX's Evaluator, with an executor that evaluates whole batches."""
+"""TFX node: TFX's Evaluator with an executor that evaluates whole batches."""
 
 import logging
 import os
@@ -25,19 +25,19 @@ from penstock.components.trainer.input.files import InputFiles, find_input
 
 logger = logging.getLogger(__name__)
 
-# Runners in this process: for them TFMA's own pipeline is the slower one.
+# Runners in this process, where batches are faster than TFMA's own pipeline.
 _LOCAL_RUNNERS = {None, "DirectRunner", "FnApiRunner", "SwitchingDirectRunner"}
 
 Artifacts = dict[str, list[types.Artifact]]
 
 
 class Executor(executor.Executor):
-    """Evaluates in batches where that is known, else as TFX's executor does."""
+    """Evaluates in batches if all of the evaluation can be, else as TFX's executor does."""
 
     def Do(  # noqa: N802, TFX's name
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
-        """Write the evaluation, and the blessing where there is a threshold.
+        """Writes the evaluation, and the blessing if there is a threshold.
 
         Raises:
             DataError: A prediction is NaN, a label no probability where a metric needs numbers, or
@@ -67,7 +67,7 @@ class Executor(executor.Executor):
             _bless(input_dict, output_dict, exec_properties)
 
     def _not_plain(self, input_dict: Artifacts, exec_properties: dict[str, Any]) -> str | None:
-        """What around the evaluation is TFX's executor's alone, in words."""
+        """Returns the input or option that only TFX's executor supports, in words; else None."""
         runner = PipelineOptions(self._beam_pipeline_args or []).view_as(StandardOptions).runner
         payload, _ = tfxio_utils.resolve_payload_format_and_data_view_uri(
             input_dict[keys.EXAMPLES_KEY]
@@ -84,20 +84,19 @@ class Executor(executor.Executor):
 
 
 class BatchEvaluator(component.Evaluator):
-    """TFX's Evaluator, whose inputs, outputs and options it has, at a fraction of its time.
+    """TFX's Evaluator with the same inputs, outputs and options, at a fraction of the time.
 
-    The result is TFMA's to a rounding, in TFMA's own files. What is not known in batches, TFMA's
-    own pipeline does: TFMA's BinaryCrossEntropy and the best few of several classes, rows whose
-    label or weight is missing, a query_key, confidence intervals, SQL and cross slices, metrics
-    inside the model, a schema, a module of your own, a runner that is not local. Which of these it
-    was is logged.
+    The result equals TFMA's except for rounding, in TFMA's file formats. TFMA's own pipeline runs
+    instead, and the log says why, for: TFMA's BinaryCrossEntropy, the top k classes, rows without
+    a label or weight, a query_key, confidence intervals, SQL and cross slices, metrics inside the
+    model, a schema, a module of your own, a runner that is not local.
     """
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
 
 
 def _eval_config(input_dict: Artifacts, exec_properties: dict[str, Any]) -> config_pb2.EvalConfig:
-    """As TFX's executor takes it: without a baseline, there is nothing to change against."""
+    """Returns the config as TFX's executor reads it: without change thresholds if no baseline."""
     config = config_pb2.EvalConfig()
     proto_utils.json_to_proto(exec_properties[keys.EVAL_CONFIG_KEY], config)
     config = config_util.update_eval_config_with_defaults(
@@ -127,7 +126,7 @@ def _models(input_dict: Artifacts, config: config_pb2.EvalConfig) -> list[EvalSh
 
 
 def _bless(input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
-    """The blessing as TFX's executor leaves it."""
+    """Writes the blessing as TFX's executor does."""
     blessing = artifact_utils.get_single_instance(output_dict[keys.BLESSING_KEY])
     judged = (
         (keys.MODEL_KEY, constants.ARTIFACT_PROPERTY_CURRENT_MODEL_URI_KEY,

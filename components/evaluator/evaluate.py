@@ -1,4 +1,4 @@
-"""Records and models in, TFMA's evaluation out: predicted, sliced and added in whole batches."""
+"""Evaluates models on Examples: predicts, slices and sums whole batches, writes TFMA's files."""
 
 import logging
 import os
@@ -27,10 +27,10 @@ from penstock.components.trainer.input.files import InputFiles
 
 logger = logging.getLogger(__name__)
 
-# A slice's key, and values by metric key.
+# Key of a slice, and its values by metric key.
 Result = tuple[SliceKey, dict[Any, Any]]
 
-# Of each kind of key: its file, and what makes the file's messages.
+# For each kind of key: its file, and the function that makes the file's messages.
 _FILES: dict[type, tuple[str, Callable[[Result], Any]]] = {
     metric_types.MetricKey: (
         constants.METRICS_KEY,
@@ -50,7 +50,7 @@ _FILES: dict[type, tuple[str, Callable[[Result], Any]]] = {
 def not_in_batches(
     eval_config: config_pb2.EvalConfig, models: Sequence[EvalSharedModel]
 ) -> str | None:
-    """What of an evaluation is TFMA's alone, in words; None where it can be done in batches."""
+    """Returns the part of a config that only TFMA's pipeline supports, in words; else None."""
     options = eval_config.options
     in_model = not options.HasField("include_default_metrics") or (
         options.include_default_metrics.value
@@ -77,19 +77,19 @@ def evaluate(
     eval_config: config_pb2.EvalConfig,
     models: Sequence[EvalSharedModel],
 ) -> None:
-    """Evaluate as TFMA does and write what it writes, and a `CloserLook` beside.
+    """Evaluates as TFMA does, and writes TFMA's files and an error analysis (`CloserLook`).
 
-    Metrics are TFMA's to a rounding, sums being added in another order.
+    Metrics differ from TFMA's by rounding, since sums are added in another order.
 
     Args:
         inputs: Files of `tf.train.Example` records.
         output: Folder for TFMA's files.
-        eval_config: With TFMA's defaults; one for which `not_in_batches` has no word.
-        models: One, or the candidate and its baseline, as the config names them.
+        eval_config: Config with TFMA's defaults that `not_in_batches` accepts.
+        models: The candidate, and its baseline if there is one, by their names in the config.
 
     Raises:
         DataError: A prediction is NaN or a label no probability where a metric needs numbers.
-        NotInBatchesError: A metric or the rows are not known in batches; nothing is written.
+        NotInBatchesError: A metric or the rows cannot be evaluated in batches; nothing is written.
     """
     models = model_util.verify_and_update_eval_shared_models(list(models)) or []
     separated = tfma._filter_and_separate_computations(
@@ -118,7 +118,7 @@ def evaluate(
 
 
 def _outputs(tallies: Sequence[Tally], number: int) -> dict[Any, Any]:
-    """TFMA's outputs of a slice, by their keys."""
+    """Returns the outputs of TFMA's combiners for a slice, by metric key."""
     found: dict[Any, Any] = {}
     for tally in tallies:
         found.update(tally.combiner.extract_output(tally.accumulator(number)))
@@ -137,7 +137,7 @@ def _log_rows(rows: int, slicer: Slicer, eval_config: config_pb2.EvalConfig) -> 
 def _derived(
     outputs: Iterable[Result], computations: Any, eval_config: config_pb2.EvalConfig
 ) -> Iterator[Result]:
-    """What the combiners gave, with all that derives from it by TFMA's separated computations."""
+    """Adds the derived metrics of TFMA's computations to the outputs of the combiners."""
     spec = model_util.get_baseline_model_spec(eval_config)
     for key, output in outputs:
         values = dict(output)
@@ -151,7 +151,7 @@ def _derived(
 
 
 def _differences(values: dict[Any, Any], baseline: str | None) -> dict[Any, Any]:
-    """Candidate less baseline, of each metric that both have."""
+    """Returns candidate minus baseline for each metric that both have."""
     found = {}
     for key, value in values.items():
         if baseline is None or tfma._is_private_metrics(key) or key.is_diff:
@@ -169,7 +169,7 @@ def _write_results(
     eval_config: config_pb2.EvalConfig,
     models: Sequence[EvalSharedModel],
 ) -> None:
-    """Write TFMA's files into the folder `output`, slice after slice."""
+    """Writes TFMA's files into the folder `output`, one slice after the other."""
     tf.io.gfile.makedirs(output)
     validation = writer.CombineValidations(
         eval_config, rubber_stamp=model_util.has_rubber_stamp(list(models))

@@ -1,7 +1,7 @@
-"""Labels, predictions and weights of a whole batch, as TFMA's combiners see them row by row.
+"""Labels, predictions and weights of a batch, as TFMA's combiners receive them row by row.
 
-What `metric_util.to_label_prediction_example_weight` does to a row is done to all rows at once;
-what is not known here is left to it.
+Does for all rows at once what `metric_util.to_label_prediction_example_weight` does for one; other
+cases are left to TFMA.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ Extracts = Mapping[str, Any]
 
 
 class NotInBatchesError(Exception):
-    """Something is not known in batches, which is said in words: it is left to TFMA's pipeline."""
+    """A case that cannot be evaluated in batches, named in the text; TFMA's pipeline handles it."""
 
     def __init__(self, what: str = "rows that are ragged, texts or without a value") -> None:
         super().__init__(what)
@@ -25,16 +25,16 @@ class NotInBatchesError(Exception):
 
 @dataclass(frozen=True)
 class Inputs:
-    """What one of TFMA's combiners adds of a batch.
+    """Selection of labels, predictions and weights that one of TFMA's combiners adds.
 
     Attributes:
-        model: Name of the model, `""` where there is one.
-        output: Name of its output, `""` where there is one.
-        label_key: Of the model's spec; names the label where labels are a dict.
-        prediction_key: The same of predictions.
-        class_id: The class that is held against the rest; None for all.
-        class_weights: A weight for each class, 0 for those not in it; None for 1 each.
-        weighted: Whether the rows' weights count.
+        model: Name of the model, `""` for a single one.
+        output: Name of the output, `""` for a single one.
+        label_key: Label key of the model's spec; names the label if labels are a dict.
+        prediction_key: Prediction key of the model's spec; used like `label_key`.
+        class_id: Class that is compared with the rest; None for all classes.
+        class_weights: Weight by class, 0 for missing ones; None for a weight of 1 each.
+        weighted: Whether rows are weighted.
     """
 
     model: str
@@ -47,7 +47,7 @@ class Inputs:
 
     @classmethod
     def of(cls, combiner: Any, *, model: str, output: str, sub_key: Any = None) -> "Inputs":
-        """Of a combiner, by settings named alike in all of TFMA; the best few are not known."""
+        """Returns the inputs of a combiner by the attributes that TFMA's combiners share."""
         if sub_key is not None and (sub_key.k is not None or sub_key.top_k is not None):
             raise NotInBatchesError
         config = getattr(combiner, "_eval_config", None)
@@ -63,13 +63,13 @@ class Inputs:
         )
 
     def arrays(self, extracts: Extracts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The n rows of TFMA's extracts.
+        """Returns labels, predictions and weights of n rows of TFMA's extracts.
 
-        Labels are of shape [n, a] and predictions of [n, b], in the dtypes that they have; weights
-        float64 [n].
+        Labels have shape [n, a] and predictions [n, b], in their own dtypes; weights are float64
+        [n].
 
         Raises:
-            NotInBatchesError: They are ragged, texts or of more than two dimensions.
+            NotInBatchesError: They are ragged, text, or have more than two dimensions.
         """
         labels = extracts.get(constants.LABELS_KEY)
         predictions = extracts.get(constants.PREDICTIONS_KEY)
@@ -81,7 +81,7 @@ class Inputs:
         return labels, predictions, weights
 
     def _one_output(self, predictions: Any) -> Any:
-        """Of a model that gives a dict: TFMA knows `probabilities` and others by their names."""
+        """Selects the predictions of a model that returns a dict, by the names that TFMA knows."""
         if not isinstance(predictions, Mapping):
             return predictions
         try:
@@ -91,7 +91,7 @@ class Inputs:
             raise NotInBatchesError from error
 
     def weights(self, extracts: Extracts, rows: int) -> np.ndarray:
-        """Float64 [n]; 1 where rows have none."""
+        """Returns the weights of the rows, float64 [n]; 1 for rows without one."""
         found = _at(extracts.get(constants.EXAMPLE_WEIGHTS_KEY), self.model, self.output)
         if not self.weighted or found is None:
             return np.ones(rows)
@@ -101,7 +101,7 @@ class Inputs:
         return weights[:, 0].astype(np.float64)
 
     def pairs(self, extracts: Extracts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A label, 0 or 1 where there are classes, with each prediction: three arrays [n, c]."""
+        """Returns label (0 or 1 for classes), prediction and weight of each pair, arrays [n, c]."""
         labels, predictions, weights = self.arrays(extracts)
         if labels.shape != predictions.shape:
             if labels.shape[1] != 1:
@@ -114,7 +114,7 @@ class Inputs:
 
 
 def _at(value: Any, *names: str) -> Any:
-    """An entry of nested dicts; a name that a level does not have is passed over."""
+    """Returns an entry of nested dicts, skipping names that a level does not have."""
     for name in names:
         if name and isinstance(value, Mapping) and name in value:
             value = value[name]
@@ -122,7 +122,7 @@ def _at(value: Any, *names: str) -> Any:
 
 
 def _numbers(value: Any) -> np.ndarray:
-    """A matrix of a row each."""
+    """Returns a matrix with one row for each example."""
     dense = isinstance(value, np.ndarray) and value.dtype.kind in "iuf" and value.ndim in (1, 2)
     if not dense or 0 in value.shape[1:]:
         raise NotInBatchesError
@@ -132,7 +132,7 @@ def _numbers(value: Any) -> np.ndarray:
 def _one_class(
     class_id: int, labels: np.ndarray, predictions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One class against the rest, both [n, 1]."""
+    """Returns labels and predictions of one class against the rest, both [n, 1]."""
     sparse = labels.shape[1] != predictions.shape[1]
     if not 0 <= class_id < predictions.shape[1] or (sparse and labels.shape[1] != 1):
         raise NotInBatchesError

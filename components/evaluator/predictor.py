@@ -1,4 +1,4 @@
-"""Records in, TFMA's extracts of whole batches out: features, labels, weights, predictions."""
+"""Reads and predicts records: TFMA's extracts (features, labels, weights, predictions) by batch."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -21,12 +21,12 @@ from penstock.components.trainer.input.files import InputFiles
 
 logger = logging.getLogger(__name__)
 
-# A row costs 94 us in batches of 256, 41 in 1,024 and 28 in 4,096.
+# A row costs 94 us in batches of 256, 41 us in 1,024 and 28 us in 4,096.
 _MOST_ROWS = 4096
-# A network holds many times the bytes of its input: of images of 85 KB, 96 at once.
+# A network holds many times the bytes of its input; gives batches of 96 images of 85 KB.
 _BATCH_BYTES = 8 * MIB
 _LEAST_ROWS = 32
-# What TFMA tries again row by row: a model that takes fewer at once, or too little memory.
+# Errors after which TFMA retries row by row: a fixed batch size, or too little memory.
 _TOO_MANY = (
     ValueError,
     RuntimeError,
@@ -36,7 +36,7 @@ _TOO_MANY = (
 
 
 def read_batches(found: InputFiles) -> Iterator[np.ndarray]:
-    """The records of all files in batches, bytes objects [n]."""
+    """Yields the records of all files in batches, bytes objects [n]."""
     pairs = list(zip(found.files, found.compressions, strict=True))
     for compression in ("", "GZIP"):
         files = [file for file, packed in pairs if packed == compression]
@@ -50,13 +50,13 @@ def read_batches(found: InputFiles) -> Iterator[np.ndarray]:
 
 @dataclass(frozen=True)
 class Predicted:
-    """Rows with what the models say of them.
+    """Rows with the predictions of the models.
 
     Attributes:
-        rows: How many.
-        extracts: As TFMA's extractors leave them before it takes batches apart.
-        columns: The raw features, lists of values.
-        transformed: What the models' preprocessing made of them, a dict each.
+        rows: Number of rows.
+        extracts: TFMA's extracts before it splits batches into rows.
+        columns: Raw features, as lists of values.
+        transformed: Transformed features, a dict for each model.
     """
 
     rows: int
@@ -65,7 +65,7 @@ class Predicted:
     transformed: Sequence[dict[str, np.ndarray]]
 
     def column(self, name: str) -> Coded | None:
-        """A feature to slice by: TFMA takes the transformed one where there is one."""
+        """Returns a feature to slice by: the transformed one, as in TFMA, or else the raw one."""
         arrays = [held[name] for held in self.transformed if name in held]
         if arrays:
             flat = [array.reshape(len(array), -1) for array in arrays]
@@ -75,7 +75,7 @@ class Predicted:
 
 
 class Predictor:
-    """Decodes records and asks the models, one or a candidate and a baseline, about them."""
+    """Decoder of records that runs the models: a candidate and, if given, a baseline."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Predictor:
         self._most_rows: int | None = None
 
     def batches(self, records: np.ndarray) -> Iterator[Predicted]:
-        """These records, bytes objects [n], in as few batches as the models take."""
+        """Yields the records, bytes objects [n], in batches as large as the models take."""
         parts = -(-len(records) // (self._most_rows or len(records)))
         for part in np.array_split(records, parts):
             try:
@@ -151,7 +151,7 @@ class Predictor:
         return batch
 
     def _narrow(self, batch: Predicted) -> None:
-        """Decode from now on only what is looked at, once its types are known."""
+        """Restricts decoding to the columns in use, once their types are known."""
         keys = set(self._slice_names)
         for spec in self._specs:
             keys |= {spec.label_key, spec.example_weight_key} - {""}
@@ -164,7 +164,7 @@ class Predictor:
             self._narrowed = True
 
     def _input_names(self) -> set[str]:
-        """Features that the models may take by name."""
+        """Returns the features that the models may take by name."""
         found = set()
         for step in (self._transform, self._predict):
             for model, signatures in step._signature_names.items():
@@ -185,25 +185,25 @@ class Predictor:
 
 
 class _Decoder:
-    """Examples to lists of values, as TFMA has them: columns that no row has are left out."""
+    """Decoder of Examples to columns of lists, as in TFMA: without columns that no row has."""
 
     def __init__(self) -> None:
         self._decoder = ExamplesToRecordBatchDecoder(None)
         self._wanted: dict[str, tf.DType] | None = None
 
     def __call__(self, records: np.ndarray) -> pa.RecordBatch:
-        """The columns of these records, bytes objects [n]."""
+        """Returns the columns of records, bytes objects [n]."""
         if self._wanted is not None:
             try:
                 return _present(_parse(records, self._wanted))
             except tf.errors.InvalidArgumentError:
-                pass  # a feature that changes its type; TFMA takes each batch as it comes
+                pass  # a feature changed its type; TFMA decodes each batch by its own types
         decoded = self._decoder.DecodeBatch(records)
         known, _ = features_extractor._drop_unsupported_columns_and_fetch_raw_data_column(decoded)
         return _present(known)
 
     def narrow(self, fields: list[pa.Field]) -> None:
-        """Decode these columns alone from now on: 1 us a row for two, where all of 18 take 11."""
+        """Restricts decoding to these columns: 1 us a row for two columns, 11 us for all 18."""
         self._wanted = {field.name: _tensor_type(field.type.value_type) for field in fields}
 
 
@@ -214,7 +214,7 @@ def _tensor_type(kind: pa.DataType) -> tf.DType:
 
 
 def _parse(records: np.ndarray, features: dict[str, tf.DType]) -> pa.RecordBatch:
-    """Lists of the given features; a row without one has an empty list."""
+    """Parses the given features as lists; a row without one gets an empty list."""
     spec = {
         name: tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
         for name, dtype in features.items()
@@ -228,7 +228,7 @@ def _parse(records: np.ndarray, features: dict[str, tf.DType]) -> pa.RecordBatch
 
 
 def _present(columns: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns that a row has a value of: TFMA takes others for values that are None."""
+    """Drops columns without any value, which TFMA would read as None."""
     pairs = zip(columns.schema.names, columns.columns, strict=True)
     held = {name: column for name, column in pairs if len(column.flatten())}
     return pa.RecordBatch.from_arrays(list(held.values()), list(held))

@@ -1,4 +1,4 @@
-"""Slices of a batch: the values of its rows in, TFMA's slice keys numbered out."""
+"""Assigns the rows of a batch to TFMA's slices."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ Values = tuple[str | bytes | int | float, ...]
 
 @dataclass(frozen=True)
 class Coded:
-    """A column of rows that may have no, one or several values.
+    """A column in which a row may have no value, one or several.
 
     Attributes:
-        codes: int64 [n]; equal where rows have equal values.
-        values: Those of each code.
+        codes: Code of each row's values, int64 [n].
+        values: Values of each code.
     """
 
     codes: np.ndarray
@@ -27,7 +27,7 @@ class Coded:
 
 
 def coded_array(array: np.ndarray) -> Coded:
-    """Of a tensor [n, ...]: each row has as many values."""
+    """Returns the codes of a dense tensor [n, ...]: every row has the same number of values."""
     flat = array.reshape(len(array), -1)
     values, codes = np.unique(flat, return_inverse=True)
     if flat.shape[1] == 1:
@@ -37,7 +37,7 @@ def coded_array(array: np.ndarray) -> Coded:
 
 
 def coded_list(column: pa.Array) -> Coded:
-    """Of an Arrow column of lists, null where a row has none."""
+    """Returns the codes of an Arrow column of lists; null means a row without values."""
     lengths = np.asarray(column.value_lengths().fill_null(0))
     encoded = column.flatten().dictionary_encode()
     inner = np.asarray(encoded.indices)
@@ -57,11 +57,11 @@ def coded_list(column: pa.Array) -> Coded:
 
 
 class Slicer:
-    """Says which rows are in which slices; TFMA is asked once for each combination of values.
+    """Assignment of rows to slices; TFMA computes it once for each combination of values.
 
     Attributes:
-        keys: TFMA's key of each slice, by its number.
-        outside: For each spec, rows that are in none of its slices.
+        keys: TFMA's key of each slice, by slice number.
+        outside: Number of rows outside all slices, by spec.
     """
 
     def __init__(self, eval_config: config_pb2.EvalConfig) -> None:
@@ -75,17 +75,17 @@ class Slicer:
 
     @property
     def names(self) -> set[str]:
-        """Names of the columns that slices are made of."""
+        """Names of the columns to slice by."""
         return {name for names in self._names for name in names}
 
     def members(
         self, rows: int, column: Callable[[str], Coded | None]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The slices of a batch, whose `column` gives one of `names`, or None where no row has it.
+        """Returns the slices of a batch; `column` returns a column of `names`, if it exists.
 
         Returns:
-            Row and number of its slice, int64 [m] each, ordered by row; a row in several slices
-            comes up several times, in the same slice once.
+            Row indices and slice numbers, int64 [m] each, ordered by row; a row in several slices
+            occurs several times, once for each slice.
         """
         columns = {name: column(name) for name in self.names}
         pairs = [self._of_spec(index, rows, columns) for index in range(len(self._specs))]
@@ -93,7 +93,7 @@ class Slicer:
         return found >> 32, found & 0xFFFFFFFF
 
     def _of_spec(self, index: int, rows: int, columns: dict[str, Coded | None]) -> np.ndarray:
-        """`row << 32 | slice` of one spec."""
+        """Returns `row << 32 | slice` for one spec."""
         held = [columns[name] for name in self._names[index]]
         present = [column for column in held if column is not None]
         if len(present) < len(held):
@@ -117,11 +117,11 @@ class Slicer:
         return np.concatenate([np.zeros(0, np.int64), *pairs])
 
     def _slices(self, index: int, values: tuple[Values, ...]) -> list[int]:
-        """Numbers of the slices of rows with these values."""
+        """Returns the slice numbers of rows with these values."""
         known = self._known[index]
         if values not in known:
             row: dict[str, Any] = {
-                name: np.array(held, dtype=object)  # as bytes it would lose a last zero
+                name: np.array(held, dtype=object)  # a bytes dtype would drop a trailing zero byte
                 for name, held in zip(self._names[index], values, strict=True)
                 if held
             }

@@ -1,7 +1,7 @@
-"""TFMA's combiners over whole batches: sums by slice and bucket, given back as its accumulators.
+"""TFMA's combiners on whole batches: sums by slice and bucket, returned as TFMA's accumulators.
 
-Only what adds a row is done anew here. Which computations a metric needs, what becomes of their
-sums and how metrics derive from one another stays TFMA's.
+Only the adding of rows is replaced. Which computations a metric needs, and how metrics follow from
+sums and from one another, stays TFMA's code.
 """
 
 from abc import ABC, abstractmethod
@@ -21,17 +21,17 @@ from tensorflow_model_analysis.metrics import (
 from penstock.components.errors import DataError
 from penstock.components.evaluator.inputs import Extracts, Inputs, NotInBatchesError
 
-# Keys that wait to be summed: 16 MiB where three columns are. Fewer are summed more often, at
-# the cost of sorting what has been summed before.
+# Keys that are buffered before they are summed: 16 MiB with three columns. A smaller buffer sorts
+# the existing sums more often.
 _PENDING = 1 << 19
-# Buckets int64 [n, c], what to add to them float64 [k, n, c], and which of these [n, c] count.
+# Buckets int64 [n, c], values to add float64 [k, n, c], and a mask [n, c] of those that count.
 Added = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class KeyedSums:
     """Sums of many columns by an integer key, in float64.
 
-    Memory grows with the keys that come up, not with their range.
+    Memory grows with the number of distinct keys, not with their range.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class KeyedSums:
         self._summed = self._pending = 0
 
     def add(self, keys: np.ndarray, columns: np.ndarray) -> None:
-        """Add to keys, int64 [m], any of them several times, float64 columns [k, m]."""
+        """Adds float64 columns [k, m] to keys, int64 [m], which may repeat."""
         self._keys.append(keys)
         self._columns.append(columns)
         self._pending += len(keys)
@@ -48,7 +48,7 @@ class KeyedSums:
             self._sum()
 
     def between(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-        """The keys from `first` to before `last` that came up, ascending, and their sums [k, m]."""
+        """Returns the keys in `[first, last)` in ascending order, and their sums [k, m]."""
         if not self._keys:
             return np.zeros(0, np.int64), np.zeros((0, 0))
         if self._pending:
@@ -66,13 +66,13 @@ class KeyedSums:
 
 
 class Tally(ABC):
-    """One combiner's sums of all slices.
+    """Sums of one combiner for all slices.
 
     Raises:
-        NotInBatchesError: It is set up for what is not known here.
+        NotInBatchesError: The combiner has a setting that batches do not support.
     """
 
-    # Buckets of a slice.
+    # Number of buckets of a slice.
     width = 1
 
     def __init__(self, combiner: Any, inputs: Inputs) -> None:
@@ -81,11 +81,11 @@ class Tally(ABC):
         self._sums = KeyedSums()
 
     def add(self, extracts: Extracts, rows: np.ndarray, slices: np.ndarray) -> None:
-        """Add a batch of TFMA's extracts; rows and slices as `Slicer.members` gives them.
+        """Adds a batch of TFMA's extracts, with rows and slices from `Slicer.members`.
 
         Raises:
-            NotInBatchesError: The batch is not known.
-            DataError: No combiner could add it.
+            NotInBatchesError: The batch cannot be added as a whole.
+            DataError: TFMA's combiner could not add it either.
         """
         buckets, values, counts = self.added(extracts)
         kept = counts[rows]
@@ -93,41 +93,41 @@ class Tally(ABC):
         self._sums.add(keys, values[:, rows][:, kept])
 
     def accumulator(self, number: int) -> Any:
-        """The combiner's accumulator of a slice."""
+        """Returns the combiner's accumulator of a slice."""
         first = number * self.width
         keys, sums = self._sums.between(first, first + self.width)
         return self.accumulated(keys - first, sums)
 
     @abstractmethod
     def added(self, extracts: Extracts) -> Added:
-        """What each row adds to which bucket."""
+        """Returns the bucket and the values that each row adds."""
 
     @abstractmethod
     def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:
-        """The accumulator of these sums; what is not in `buckets` is 0."""
+        """Returns the accumulator of sums by bucket; other buckets are 0."""
 
 
 def without_buckets(*columns: np.ndarray) -> Added:
-    """Sums of a slice as a whole."""
+    """Returns columns to sum for a slice as a whole."""
     buckets = np.zeros(columns[0].shape, np.int64)
     return buckets, np.stack(columns), np.ones_like(buckets, bool)
 
 
 def inputs_of_key(combiner: Any) -> Inputs:
-    """By the key of what a combiner gives."""
+    """Returns the inputs of a combiner by the key of its output."""
     key = combiner._key if hasattr(combiner, "_key") else combiner._metric_key
     return Inputs.of(combiner, model=key.model_name, output=key.output_name, sub_key=key.sub_key)
 
 
 def check_extracts(combiner: Any) -> None:
-    """Refuse, by NotInBatchesError, a combiner that takes a row in a way of its own."""
+    """Raises NotInBatchesError for a combiner that reads rows in its own way."""
     standard = metric_util.to_label_prediction_example_weight
     if combiner._extract_label_prediction_and_weight is not standard:
         raise NotInBatchesError
 
 
 class _Count(Tally):
-    """Rows, or their weights."""
+    """Number of rows, or sum of their weights."""
 
     def __init__(self, combiner: Any) -> None:
         model, output = combiner._model_name, combiner._output_name
@@ -141,7 +141,7 @@ class _Count(Tally):
 
 
 class _Histogram(Tally):
-    """Labels, predictions and weights by prediction: of calibration, AUC and others."""
+    """Histogram of labels and weights by prediction, for calibration, AUC and others."""
 
     def __init__(self, combiner: Any) -> None:
         super().__init__(combiner, inputs_of_key(combiner))
@@ -161,7 +161,7 @@ class _Histogram(Tally):
         index = (by - own._left) / own._range * own._num_buckets + 1
         buckets = np.clip(index, 0, self.width - 1).astype(np.int64)
         added = np.stack([labels * weights, predictions * weights, weights])
-        # TFMA leaves out rows without weight where labels may be fractions.
+        # TFMA leaves out rows of weight 0 if labels may be fractions.
         return buckets, added, (weights != 0) | (not own._fractional_labels)
 
     def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:
@@ -170,7 +170,7 @@ class _Histogram(Tally):
 
 
 def _check_probabilities(labels: np.ndarray) -> None:
-    outside = ~((labels >= -1e-6) & (labels <= 1 + 1e-6))  # NaN is outside
+    outside = ~((labels >= -1e-6) & (labels <= 1 + 1e-6))  # true for NaN
     if outside.any():
         raise DataError(
             f"label {labels[outside][0]} in {int(outside.any(axis=1).sum()):,} of "
@@ -179,7 +179,7 @@ def _check_probabilities(labels: np.ndarray) -> None:
 
 
 class _Matrices(Tally):
-    """Two classes at thresholds; a bucket is how many of these, sorted, are below a prediction."""
+    """Binary confusion matrices; a bucket is the number of sorted thresholds below a prediction."""
 
     def __init__(self, combiner: Any) -> None:
         super().__init__(combiner, inputs_of_key(combiner))
@@ -210,7 +210,7 @@ class _Matrices(Tally):
         }
 
 
-# Of each combiner, its tally.
+# Tally of each combiner.
 BINARY: dict[type, Callable[[Any], Tally]] = {
     example_count._ExampleCountCombiner: _Count,
     calibration_histogram._CalibrationHistogramCombiner: _Histogram,
