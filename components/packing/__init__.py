@@ -1,1 +1,1 @@
-"""Row Examples to packed training records: shuffled, stacked in blocks, read 100 times as fast."""
+"""Packs row Examples into shuffled blocks of columns, which training reads many times faster."""

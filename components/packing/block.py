@@ -1,6 +1,6 @@
-"""One block of rows: NumPy arrays in, the bytes of a packed record out, and back.
+"""A block of rows: NumPy arrays to the bytes of a packed record, and back.
 
-`packed_layout.py` says what the bytes are. Nothing here needs TensorFlow.
+`layout.py` describes the bytes. Nothing here needs TensorFlow.
 """
 
 import struct
@@ -36,12 +36,12 @@ Buffer: TypeAlias = Any
 
 @dataclass(frozen=True)
 class BlockView:
-    """The rows of one packed record where they lie.
+    """The rows of a packed record as views of its bytes.
 
     Attributes:
-        rows: How many.
-        sections: `[rows, width]` of each of the layout's sections, by name.
-        dictionary: What `encode_values` gave of the dictionary, or nothing.
+        rows: Number of rows.
+        sections: Array `[rows, width]` of each section of the layout, by name.
+        dictionary: Dictionary as encoded by `encode_values`; empty without one.
     """
 
     rows: int
@@ -51,12 +51,12 @@ class BlockView:
 
 @dataclass(frozen=True)
 class Block:
-    """The rows of one packed record.
+    """The rows of a packed record.
 
     Attributes:
-        rows: How many.
-        sections: `[rows, width]` of each of the layout's sections, by name.
-        dictionary: The byte strings that the cells are numbers of.
+        rows: Number of rows.
+        sections: Array `[rows, width]` of each section of the layout, by name.
+        dictionary: Byte strings; a cell is an index into them.
     """
 
     rows: int
@@ -65,7 +65,7 @@ class Block:
 
 
 def encode_block(block: Block, layout: PackedLayout) -> bytes:
-    """The bytes of a record of a block that has the layout's sections, dtypes and widths."""
+    """Encodes a block with the layout's sections, dtypes and widths as a record."""
     dictionary = encode_values(block.dictionary) if len(block.dictionary) else b""
     *starts, end = layout.section_offsets(block.rows)
     frame = FRAME_HEADER_BYTES + FOOTER_BYTES
@@ -80,10 +80,10 @@ def encode_block(block: Block, layout: PackedLayout) -> bytes:
 
 
 def view_block(payload: Buffer, layout: PackedLayout) -> BlockView:
-    """The arrays of a record, without a copy; its dictionary is not looked at.
+    """Returns the arrays of a record without a copy and without decoding its dictionary.
 
     Raises:
-        DataError: It is no packed record, or not of this layout.
+        DataError: It is not a packed record, or has another layout.
     """
     rows, dictionary_bytes = _header(payload)
     *starts, end = layout.section_offsets(rows)
@@ -100,10 +100,10 @@ def view_block(payload: Buffer, layout: PackedLayout) -> BlockView:
 
 
 def decode_block(payload: bytes, layout: PackedLayout) -> Block:
-    """The arrays of a record, without a copy of what is dense.
+    """Decodes a record; the dense arrays are views of its bytes.
 
     Raises:
-        DataError: It is no packed record, not of this layout, or its dictionary is damaged.
+        DataError: It is not a packed record, has another layout, or its dictionary is damaged.
     """
     view = view_block(payload, layout)
     dictionary = example_values(bytes(view.dictionary))
@@ -117,11 +117,11 @@ def decode_block(payload: bytes, layout: PackedLayout) -> Block:
 
 
 def column_values(block: Block, layout: PackedLayout) -> dict[str, Any]:
-    """What the rows of a block hold, by column, in the layout's order.
+    """Returns the values of a block by column, in the layout's order.
 
     Returns:
-        `[rows, *shape]` arrays, int64, float32, uint8, int32 (ids), or objects (bytes); of
-        lists, one array (or list of bytes) a row.
+        Arrays `[rows, *shape]` of int64, float32, uint8, int32 (ids) or objects (bytes); for
+        lists, one array (or list of bytes) for each row.
     """
     dictionary = block.dictionary.to_numpy(zero_copy_only=False)
     found: dict[str, Any] = {}
@@ -138,28 +138,28 @@ def column_values(block: Block, layout: PackedLayout) -> dict[str, Any]:
 
 
 def block_rows(payload: bytes) -> int:
-    """Rows in a packed record.
+    """Returns the number of rows in a packed record.
 
     Raises:
-        DataError: It is none.
+        DataError: It is not a packed record.
     """
     return _header(payload)[0]
 
 
 def is_packed(payload: bytes) -> bool:
-    """Whether a record is a packed one, by its first bytes."""
+    """Whether a record is packed, by its first bytes."""
     return payload.startswith(MAGIC)
 
 
 def encode_values(values: pa.BinaryArray) -> bytes:
-    """A tf.train.Example with all of the values in one feature."""
+    """Encodes values as one feature of one tf.train.Example."""
     offsets = pa.array([0, len(values)], pa.int32())
     lists = pa.ListArray.from_arrays(offsets, values)
     return encode_examples(pa.RecordBatch.from_arrays([lists], [VALUES]))[0].as_py()
 
 
 def encode_value_lists(lists: pa.ListArray) -> pa.BinaryArray:
-    """A tf.train.Example a row, with that row's values in one feature."""
+    """Encodes the values of each row as one feature of a tf.train.Example."""
     return encode_examples(pa.RecordBatch.from_arrays([lists], [VALUES]))
 
 
@@ -172,7 +172,7 @@ def _header(payload: Buffer) -> tuple[int, int]:
 
 
 def _array(data: Buffer, section: Section, start: int, rows: int) -> npt.NDArray[Any]:
-    """[rows, width] of a section, as a view of the block's bytes."""
+    """Returns a section [rows, width] as a view of the block's bytes."""
     dtype: np.dtype[Any] = np.dtype(section.dtype).newbyteorder("<")
     items = section.row_bytes // dtype.itemsize
     array = np.frombuffer(data, dtype, rows * items, start).reshape(rows, items)
@@ -180,7 +180,7 @@ def _array(data: Buffer, section: Section, start: int, rows: int) -> npt.NDArray
 
 
 def example_values(example: bytes) -> list[bytes]:
-    """Returns the byte strings that `encode_values` wrote; none for no bytes."""
+    """Decodes what `encode_values` wrote; an empty list for no bytes."""
     if not example:
         return []
     message: Any = parse_example(example)

@@ -1,4 +1,4 @@
-"""The TFX node: row Examples in, packed training records out."""
+"""TFX node that packs row Examples into training records."""
 
 import os
 from typing import Any
@@ -35,7 +35,7 @@ class PackSpec(ComponentSpec):
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):
-    """Packs into the `packed` artifact."""
+    """Executor of `Pack`."""
 
     def Do(  # noqa: N802, TFX's name
         self,
@@ -43,7 +43,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, Any],
     ) -> None:
-        """Write the packed shards of all splits and their manifest.
+        """Writes the packed shards of all splits and their manifest.
 
         Raises:
             DataError: The rows do not fit; the artifact's folder stays empty.
@@ -65,22 +65,22 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         )
         packed.split_names = artifact_utils.encode_split_names(list(manifest.splits))
         packed.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)
-        # Stock readers of rows refuse protos that they have no DataView for: they say so, where
-        # as Examples the blocks would fail to parse one by one.
+        # TFX's readers refuse protos without a DataView with a clear error; as Examples, the
+        # blocks would fail to parse one by one.
         examples_utils.set_payload_format(packed, example_gen_pb2.FORMAT_PROTO)
 
 
 class Pack(base_beam_component.BaseBeamComponent):
-    """Turns row Examples, raw or transformed, into packed records for a Trainer.
+    """Packs row Examples, raw or transformed, into records for a Trainer.
 
     `outputs["packed"]`: `Examples` with `Split-*/` of packed shards and `manifest.json`, for
-    `Input.packed`. Every other node keeps reading the row Examples.
+    `Input.packed`. All other nodes read the row Examples.
 
     Args:
         examples: Row Examples.
-        transform_graph: Of the Transform that wrote them: its schema decides columns and shapes.
-        schema: A schema that does, where the Examples are raw; without either the rows do.
-        options: What to keep and how.
+        transform_graph: Output of the Transform; its schema decides columns and shapes.
+        schema: Schema of raw Examples; without either, columns and shapes come from the rows.
+        options: Columns to keep and their storage.
 
     Raises:
         UsageError: Both a schema and a transform graph are given.

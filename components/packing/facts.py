@@ -1,4 +1,4 @@
-"""Exact facts of the columns of a set of rows: batches in, a packed layout out."""
+"""Collects exact facts about the columns of rows and plans the packed layout from them."""
 
 import math
 from collections import Counter
@@ -22,7 +22,7 @@ _VOCABULARY_DIR = "vocabulary"
 
 @dataclass(frozen=True)
 class StatedColumn:
-    """What a schema says of a column: its kind, and the shape of a row's values or None."""
+    """Kind of a column in a schema, and the shape of its values in a row (None if it varies)."""
 
     kind: str
     shape: tuple[int, ...] | None
@@ -30,14 +30,14 @@ class StatedColumn:
 
 @dataclass
 class ColumnFacts:
-    """What was seen of one column.
+    """Facts about one column.
 
     Attributes:
-        kinds: Of INT, FLOAT and BYTES those that were seen, and where first: task, row, split.
-        lengths: How many rows had how many values, rows without one left out.
+        kinds: Kinds (INT, FLOAT, BYTES) of its values, with the first task, row and split of each.
+        lengths: Number of rows by number of values, without rows that have none.
         rows: Rows with at least one value.
-        first: The first BYTES value, after its task's number.
-        vocabulary: How often each value was seen, for a column of ids.
+        first: First BYTES value, with the number of its task.
+        vocabulary: Count of each value, for a column of ids.
     """
 
     kinds: dict[str, tuple[int, int, str]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class ColumnFacts:
     vocabulary: Counter[bytes] = field(default_factory=Counter)
 
     def merge(self, other: "ColumnFacts") -> None:
-        """Add what was seen by another task."""
+        """Adds the facts of another task."""
         for kind, place in other.kinds.items():
             self.kinds[kind] = min(place, self.kinds.get(kind, place))
         self.lengths.update(other.lengths)
@@ -57,10 +57,10 @@ class ColumnFacts:
         self.vocabulary.update(other.vocabulary)
 
     def kind(self, name: str) -> str | None:
-        """INT, FLOAT or BYTES; None where no row had a value, or the column is not kept.
+        """Returns INT, FLOAT or BYTES; None if no row has a value or the column is dropped.
 
         Raises:
-            DataError: Rows differ in it; `name` is what messages call the column.
+            DataError: Rows have different kinds; `name` is the column's name in messages.
         """
         kinds = sorted(self.kinds, key=self.kinds.__getitem__)
         if len(kinds) > 1:
@@ -71,13 +71,13 @@ class ColumnFacts:
 
 @dataclass
 class Facts:
-    """What tasks found out of the rows that they read.
+    """Facts about the rows that tasks have read.
 
     Attributes:
-        rows: How many.
-        columns: What was seen of each column.
-        cpu_seconds: That the tasks took.
-        pass_seconds: About what training takes to read and decode the rows.
+        rows: Number of rows.
+        columns: Facts by column name.
+        cpu_seconds: CPU time of the tasks.
+        pass_seconds: Estimated CPU time of a training pass to read and decode the rows.
     """
 
     rows: int = 0
@@ -86,10 +86,10 @@ class Facts:
     pass_seconds: float = 0.0
 
     def add(self, batch: pa.RecordBatch, options: PackOptions, task: int, split: str) -> None:
-        """Add the rows of a batch, as `without_lists` gives them, that a task read.
+        """Adds a batch of rows in the form of `without_lists`.
 
         Raises:
-            DataError: A column has another kind than before.
+            DataError: A column has another kind than in earlier batches.
         """
         place = (task, self.rows, split_dir(split))
         self.rows += batch.num_rows
@@ -104,7 +104,7 @@ class Facts:
                 facts.rows += int((row_lengths(column) > 0).sum())
 
     def merge(self, other: "Facts") -> None:
-        """Adds the facts of another task, in whatever order they come."""
+        """Adds the facts of another task; the order does not matter."""
         self.rows += other.rows
         self.cpu_seconds += other.cpu_seconds
         self.pass_seconds += other.pass_seconds
@@ -134,7 +134,7 @@ def _add_column(
 
 
 def row_lengths(column: pa.Array) -> np.ndarray:
-    """int64 [rows], the number of values of each row, 0 where it has none, 1 of no lists."""
+    """Returns the number of values in each row, int64 [rows]; 1 for columns that are not lists."""
     if column.type in _KINDS:
         return np.ones(len(column), np.int64)
     return pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
@@ -146,18 +146,18 @@ def packed_columns(
     stated: Mapping[str, StatedColumn] | None,
     image_shapes: Mapping[str, tuple[int, ...]],
 ) -> tuple[PackedColumn, ...]:
-    """Decide how each column is stored.
+    """Decides how each column is stored.
 
     Args:
-        facts: What all rows hold.
-        options: Ids, images, and what becomes of missing values.
-        stated: The columns of a schema, which alone are kept then; None takes kinds and shapes
+        facts: Facts about all rows.
+        options: Columns of ids and images, and the treatment of missing values.
+        stated: Columns of a schema, and only these are kept; None takes kinds and shapes
             from the rows.
         image_shapes: Height, width and channels of each image column.
 
     Raises:
-        DataError: Rows do not fit their shape, or lack a value and must not.
-        UsageError: There is no such column, or it is no BYTES.
+        DataError: Rows do not fit their shape, or lack a required value.
+        UsageError: There is no such column, or it is not BYTES.
     """
     from_schema = stated is not None
     if stated is None:
@@ -188,7 +188,7 @@ def packed_columns(
 
 
 def _seen_shape(facts: ColumnFacts) -> tuple[int, ...] | None:
-    """The one shape where all rows with a value have as many of them."""
+    """Returns the shape if all rows with a value have the same number of values."""
     return tuple(facts.lengths) if len(facts.lengths) == 1 else None
 
 
@@ -235,7 +235,7 @@ def _check_lengths(name: str, shape: tuple[int, ...], facts: ColumnFacts) -> Non
 
 
 def vocabulary(facts: ColumnFacts, *, filled: int) -> list[bytes]:
-    """The values of a column of ids, the most frequent first; equal counts by their bytes."""
+    """Returns the values of a column of ids by falling count, equal counts by their bytes."""
     counts = Counter(facts.vocabulary)
     if filled:
         counts[b""] += filled

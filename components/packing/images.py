@@ -1,4 +1,4 @@
-"""Image features in, uint8 pixels of one shape out."""
+"""Decodes image features to uint8 pixels of one shape."""
 
 import math
 import time
@@ -13,16 +13,16 @@ from penstock.components.errors import DataError
 from penstock.components.packing.options import ImageColumn
 from penstock.components.tfrecord.image_header import image_header
 
-# TensorFlow decodes without the interpreter's lock.
+# TensorFlow releases the interpreter's lock while it decodes.
 _THREADS = 4
 _MAGICS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM")
 
 
 def image_shape(column: ImageColumn, first: bytes) -> tuple[int, ...]:
-    """Height, width and channels of all images: as stated, or those of the first.
+    """Returns height, width and channels of all images: as configured, or those of the first.
 
     Raises:
-        DataError: The first value is no image, or a raw one whose shape is not stated.
+        DataError: The first value is not an image, or raw pixels without a configured shape.
     """
     if column.size:
         return (*column.size, column.channels)
@@ -35,10 +35,10 @@ def image_shape(column: ImageColumn, first: bytes) -> tuple[int, ...]:
 
 
 class ImageDecoder:
-    """Decodes the values of one column.
+    """Decoder of one column.
 
     Args:
-        column: Which, and the size to resize to if any.
+        column: Name of the column, and the size to resize to, if any.
         shape: Height, width and channels of every image.
     """
 
@@ -48,15 +48,15 @@ class ImageDecoder:
         self._cpu_seconds = 0.0
 
     def take_cpu_seconds(self) -> float:
-        """CPU time that decoding took since this was asked for."""
+        """Returns the CPU seconds spent decoding since the last call."""
         spent, self._cpu_seconds = self._cpu_seconds, 0.0
         return spent
 
     def decode(self, values: pa.Array) -> npt.NDArray[np.uint8]:
-        """uint8 [rows, height * width * channels].
+        """Decodes images to uint8 [rows, height * width * channels].
 
         Raises:
-            DataError: A value is no image, or of another shape than the others.
+            DataError: A value is not an image, or has another shape than the others.
         """
         began = time.process_time()
         size = int(np.prod(self._shape))
@@ -91,10 +91,10 @@ class ImageDecoder:
         return pixels
 
     def _is_raw(self, data: bytes) -> bool:
-        """Whether they are pixels as they stand."""
+        """Whether the values are raw pixels."""
         if len(data) != math.prod(self._shape):
             return False
-        # Two pixels may well be the letters that a BMP begins with.
+        # The first two pixels may be the magic bytes of a BMP.
         is_like_image = data.startswith(_MAGICS)
         return not is_like_image or (bool(self._column.size) and image_header(data) is None)
 

@@ -1,4 +1,4 @@
-"""The layout of a packed record: the columns of a block of rows, and their places.
+"""The layout of a packed record: the columns of a block of rows and their offsets.
 
 A packed shard is a TFRecord file whose records are blocks of rows. A block is one fixed
 header, then one dense array for each storage type, then a dictionary of byte strings:
@@ -20,7 +20,7 @@ rows can be picked right out of a memory map of it.
 
 All numbers are little endian.
 
-What cannot be an array is a cell: the number of a byte string in the block's dictionary.
+Values that do not fit an array are cells: indices of byte strings in the block's dictionary.
 
 | column                        | storage   | in the block                              |
 |-------------------------------|-----------|-------------------------------------------|
@@ -45,16 +45,16 @@ from penstock.components.tfrecord.framing import FOOTER_BYTES
 from penstock.components.tfrecord.framing import HEADER_BYTES as FRAME_HEADER_BYTES
 
 LAYOUT_VERSION = 1
-# Where the manifest's description of packed records names the columns without any value.
+# Key of the columns without any value in the manifest's description of packed records.
 EMPTY_COLUMNS = "empty_columns"
 
 MAGIC = b"\x07PNSTKP1"
 HEADER_BYTES = 52
 ALIGNMENT = 64
-# A page. Picking an image out of a memory map moves runs of bytes of this size at best.
+# A page: gathering images from a memory map is fastest in whole pages.
 IMAGE_ALIGNMENT = 4096
 
-# The only feature of the Examples within a block: the dictionary, and lists of BYTES.
+# Only feature of the Examples within a block (the dictionary, and lists of BYTES).
 VALUES = "values"
 
 STORAGES = ("int64", "float32", "uint8", "int32", "cell", "list")
@@ -63,15 +63,15 @@ _ITEM_BYTES = {"int64": 8, "float32": 4, "uint8": 1, "int32": 4, "cell": 4, "lis
 
 @dataclass(frozen=True)
 class PackedColumn:
-    """One feature of the rows.
+    """A feature of the rows.
 
     Attributes:
-        name: Its name in the row Examples.
-        kind: Its kind there: INT, FLOAT or BYTES.
+        name: Name in the row Examples.
+        kind: Kind in the row Examples: INT, FLOAT or BYTES.
         storage: One of `STORAGES`; see the table above.
-        shape: Of one row's values; `()` for a list.
-        vocabulary: Path of its vocabulary, relative to the manifest; None without one.
-        filled: Rows without a value, which have 0, 0.0 or the empty string instead.
+        shape: Shape of the values in a row; `()` for a list.
+        vocabulary: Path of the vocabulary, relative to the manifest; None without one.
+        filled: Number of rows without a value, stored as 0, 0.0 or the empty string.
     """
 
     name: str
@@ -83,24 +83,24 @@ class PackedColumn:
 
     @property
     def width(self) -> int:
-        """Values, or cells, that a row has of it."""
+        """Number of values or cells in a row."""
         return 1 if self.storage == "list" else math.prod(self.shape)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that a row has of it, an image's padding and dictionary entries left out."""
+        """Bytes in a row, without the padding of an image and dictionary entries."""
         return self.width * _ITEM_BYTES[self.storage]
 
 
 @dataclass(frozen=True)
 class Section:
-    """One dense array of a block, [rows, width].
+    """A dense array of a block, [rows, width].
 
     Attributes:
-        name: `int64`, `float32`, `int32`, `cell`, or `uint8:NAME` of an image.
-        dtype: Of its items, as NumPy and TensorFlow call it.
-        width: Items a row.
-        columns: The columns in it, in the order of their items.
+        name: `int64`, `float32`, `int32`, `cell`, or `uint8:NAME` for an image.
+        dtype: Name of the dtype in NumPy and TensorFlow.
+        width: Items in a row.
+        columns: Columns in the order of their items.
     """
 
     name: str
@@ -110,24 +110,24 @@ class Section:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that a row has in it."""
+        """Bytes in a row."""
         size = sum(column.row_bytes for column in self.columns)
         return _padded_image(size) if self.dtype == "uint8" else size
 
     @property
     def alignment(self) -> int:
-        """What its place in the file is a multiple of, in bytes."""
+        """Alignment of its offset in the file, in bytes."""
         return IMAGE_ALIGNMENT if self.dtype == "uint8" else ALIGNMENT
 
 
 @dataclass(frozen=True)
 class PackedLayout:
-    """The columns of a packed set of shards, as its manifest states them.
+    """Columns of packed shards, as stored in the manifest.
 
     Attributes:
-        columns: In the order of the rows' columns.
+        columns: Columns in the order of the rows.
         block_rows: Rows in every block but the last one of a shard, which may have fewer.
-        seed: What the rows were shuffled by when they were written.
+        seed: Seed of the shuffle.
     """
 
     columns: tuple[PackedColumn, ...]
@@ -136,7 +136,7 @@ class PackedLayout:
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
-        """The dense arrays of a block, in their order there."""
+        """Dense arrays of a block, in order."""
         found = []
         for storage in ("int64", "float32", "int32"):
             found += self._section(storage, storage, self._stored(storage))
@@ -147,19 +147,19 @@ class PackedLayout:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that a row takes, its dictionary entries left out."""
+        """Bytes of a row, without dictionary entries."""
         return sum(section.row_bytes for section in self.sections)
 
     @property
     def alignment(self) -> int:
-        """What the size of a record with its frame is a multiple of, in bytes."""
+        """Alignment of the size of a record with its frame, in bytes."""
         return max((section.alignment for section in self.sections), default=ALIGNMENT)
 
     def section_offsets(self, rows: Any) -> list[Any]:
-        """Where each section starts in a block, and at last where the dictionary does.
+        """Returns the offset of each section in a block, and of the dictionary as the last.
 
         Args:
-            rows: Rows in the block; an integer, an array or a tensor of integers.
+            rows: Number of rows in the block; an integer, or an array or tensor of integers.
         """
         offsets = []
         end = FRAME_HEADER_BYTES + HEADER_BYTES + 0 * rows
@@ -170,22 +170,22 @@ class PackedLayout:
         return [*offsets, end - FRAME_HEADER_BYTES]
 
     def record_bytes(self, rows: int, dictionary_bytes: int = 0) -> int:
-        """Size of a block in the file, its frame included."""
+        """Returns the size of a block in the file, with its frame."""
         size = FRAME_HEADER_BYTES + self.section_offsets(rows)[-1] + dictionary_bytes + FOOTER_BYTES
         return -(-size // self.alignment) * self.alignment
 
     def to_dict(self) -> dict[str, Any]:
-        """As the manifest keeps it."""
-        # Lists, as JSON has them: a manifest is compared with one that was read.
+        """Returns the layout in the manifest's form."""
+        # Lists, since a manifest is compared with one that was read from JSON.
         columns = [{**asdict(column), "shape": list(column.shape)} for column in self.columns]
         return {"version": LAYOUT_VERSION, **asdict(self), "columns": columns}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], path: str) -> "PackedLayout":
-        """Read what `to_dict` gave.
+        """Reads the form of `to_dict`.
 
         Raises:
-            DataError: It is of another version, or damaged.
+            DataError: It has another version, or is damaged.
         """
         version = raw.get("version")
         if version != LAYOUT_VERSION:
@@ -210,7 +210,7 @@ class PackedLayout:
 
 
 def _padded_image(size: int) -> int:
-    """Bytes of an image, padded to a multiple of a large power of two at a cost of 1/64 at most."""
+    """Returns the bytes of an image padded to a large power of two, 1/64 more at most."""
     if size % 256 == 0:
         return size
     unit = 2 ** max(size // 64, 1).bit_length() // 2

@@ -1,4 +1,4 @@
-"""Options of packing; no heavy imports, the command line shows these."""
+"""Options of packing; no heavy imports, since the command line shows them."""
 
 import re
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ from penstock.components.tfrecord.sharding import MIB, ShardOptions
 
 OnMissing = Literal["fill", "list", "fail"]
 
-# Reading a block costs about 100 us besides its bytes; over 4,096 rows that is 25 ns a row.
-# Larger blocks cost more again: 16,384 rows of 200 bytes no longer fit the cache.
+# Reading a block costs about 100 us in addition to its bytes: 25 ns a row for 4,096 rows.
+# Larger blocks cost more: 16,384 rows of 200 bytes no longer fit the CPU cache.
 MAX_BLOCK_ROWS = 4096
-# Where rows are large: more of them at a time would fall out of the cache between two steps.
+# Limit for large rows: a larger block would leave the CPU cache between two steps.
 TARGET_BLOCK_BYTES = MIB
 
 _IMAGE = re.compile(r"^(?P<name>.+?)(=(?P<height>\d+)x(?P<width>\d+)(x(?P<channels>[13]))?)?$")
@@ -23,9 +23,9 @@ class ImageColumn:
     """A column of images, encoded (JPEG, PNG, GIF, BMP) or raw uint8 of the stated shape.
 
     Attributes:
-        name: The feature.
-        size: Height and width that images are resized to; None takes the first image's, which
-            all others must have, too.
+        name: Name of the feature.
+        size: Height and width that images are resized to; None takes those of the first image,
+            which all others must have.
         channels: 1 (gray) or 3 (RGB).
     """
 
@@ -35,10 +35,10 @@ class ImageColumn:
 
     @classmethod
     def parse(cls, text: str) -> "ImageColumn":
-        """`NAME`, `NAME=HxW` or `NAME=HxWxC`.
+        """Parses `NAME`, `NAME=HxW` or `NAME=HxWxC`.
 
         Raises:
-            UsageError: It is none of these.
+            UsageError: The text has another form.
         """
         match = _IMAGE.match(text)
         if match is None or "=" in match["name"]:
@@ -54,18 +54,18 @@ class PackOptions:
     """Options of `pack`.
 
     Attributes:
-        splits: The splits to pack; none takes all.
-        columns: The features to keep; none takes all.
+        splits: Splits to pack; empty packs all.
+        columns: Features to keep; empty keeps all.
         block_rows: Rows of a record; None takes 4,096, or as many as are 1 MiB.
-        seed: Of the shuffle; equal rows and seed give equal bytes.
+        seed: Seed of the shuffle; equal rows and seed give equal bytes.
         ids: BYTES features stored as ids of a vocabulary of all their values.
         images: BYTES features that become uint8 arrays.
-        on_missing: What becomes of a row without a value where others have a fixed number of
-            values: `fill` puts 0, 0.0 or the empty string there, and counts them; `list` keeps
-            the whole column as lists, of which some are empty; `fail` stops.
-        memory_bytes: Rows that each process shuffles in memory at a time; more go by way of the
+        on_missing: Treatment of a row without a value in a column with a fixed number of
+            values: `fill` stores 0, 0.0 or the empty string and counts the row; `list` stores
+            the whole column as lists, some of them empty; `fail` stops.
+        memory_bytes: Bytes of rows that each process shuffles in memory; more are shuffled on
             disk.
-        shards: How many shards a split has.
+        shards: Number of shards of a split.
     """
 
     splits: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Row Examples in, packed records out: plan, read, plan the layout, write, commit.
+"""Packs row Examples: plan, read, plan the layout, write, commit.
 
     output/
       Split-train/data_tfrecord-00000-of-00008 ...    blocks of rows, see layout.py
@@ -6,7 +6,7 @@
       vocabulary/company.txt ...                      of columns of ids, one value a line
       manifest.json                                   written last
 
-`tasks.py` has the work, `spool.py` the way right from a source. Rows are decoded once, as Arrow
+`tasks.py` has the work, `spool.py` packs straight from a source. Rows are decoded once, as Arrow
 columns; facts about all of them are known before the first block is made.
 """
 
@@ -44,8 +44,8 @@ from penstock.components.tfrecord.manifest import (
 )
 
 SOURCE_KIND = "examples"
-# Called at the end with about how many passes over the row Examples, read and decoded as training
-# does, cost as much CPU time as packing them did.
+# Called at the end with the number of training passes over row Examples that cost about as much
+# CPU time as the packing did.
 OnCost = Callable[[float], None]
 
 
@@ -64,23 +64,23 @@ def pack(
 
     Args:
         examples: Folder with `Split-*/`, Penstock's or any that TFX wrote.
-        output: Folder to make, or an address (`s3://`, `gs://`); must not exist, or be empty,
+        output: New folder, or an address (`s3://`, `gs://`); must not exist, or be empty,
             unless `overwrite`.
-        options: What to keep and how.
-        stated: Columns and shapes as a schema has them; None takes them from the rows.
+        options: Columns to keep and their storage.
+        stated: Columns and shapes of a schema; None takes them from the rows.
         transform: Makes the columns to pack from a batch of decoded rows, as many of them; None
             packs the rows as they are.
-        engine: Where the work is done.
-        overwrite: Replace what stands at `output`.
-        on_cost: Called at the end with what it cost.
+        engine: Engine that runs the tasks.
+        overwrite: Replace the existing output at `output`.
+        on_cost: Called at the end with the cost in passes.
 
     Raises:
-        DataError: The rows cannot be read, or do not fit what is asked for.
+        DataError: The rows cannot be read, or do not fit the options.
         UsageError: There is no such split or column, or `output` cannot be used.
     """
     options = options or PackOptions()
     if not isinstance(engine, int) and not is_remote(examples):
-        examples = os.path.abspath(examples)  # workers stand in other folders
+        examples = os.path.abspath(examples)  # workers have other working directories
     splits = find_splits(examples, options.splits)
     if not any(split.rows for split in splits):
         raise DataError(f"{examples}: no rows to pack")
@@ -102,12 +102,12 @@ def write_packed(
     """Reads the splits and writes the packed shards; returns their manifest, which is not written.
 
     Raises:
-        DataError: The rows cannot be read, or do not fit what is asked for.
+        DataError: The rows cannot be read, or do not fit the options.
         UsageError: There is no such column.
     """
     began = _cpu_seconds()
     facts, parts, tasks = Facts(), [], read_tasks(splits)
-    with activity.counting(2 * sum(plan.rows.values())):  # each is read and written
+    with activity.counting(2 * sum(plan.rows.values())):  # each row is read and written
         for found in run_tasks(tasks, ReadRows(plan, output), output, engine):
             facts.merge(found.facts)
             parts.append(found.parts)
@@ -119,13 +119,13 @@ def write_packed(
     manifest = _manifest(splits, plan, facts, layout, shards)
     cost = facts.cpu_seconds + sum(shard.cpu_seconds for shard in shards)
     a_pass = facts.pass_seconds + sum(shard.pass_seconds for shard in shards)
-    # Tasks elsewhere report their CPU time; that of this machine is of whole processes.
+    # Tasks on other machines report their CPU time; on this one it is that of whole processes.
     on_cost(max(_cpu_seconds() - began, cost) / a_pass if a_pass else 0.0)
     return manifest
 
 
 def _cpu_seconds() -> float:
-    """CPU time of this process and of the workers that it started and that ended."""
+    """Returns the CPU time of this process and of its ended children."""
     return sum(os.times()[:4])
 
 

@@ -1,9 +1,9 @@
-"""An order of any number of rows that a seed decides: numbers of rows in, their places out.
+"""A seeded permutation of any number of rows: row indices in, positions out.
 
-Each place is reckoned from the row's number alone, in no memory, so that tasks which read some of
-the rows know where these go. It is a Feistel network over a grid of about as many cells as there
-are rows: in turn the row of a cell is moved by a hash of its column and the column by one of its
-row, and what falls outside is moved on until it falls inside. Costs about 0.1 us a row.
+Each position is computed from the row index alone, without memory, so that tasks that read some of
+the rows know where they go. It is a Feistel network over a grid with about as many cells as there
+are rows: in turn a cell's row is shifted by a hash of its column, and its column by a hash of its
+row; a result outside the range is permuted again until it lies inside. Costs about 0.1 us a row.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ class Permutation:
     """A permutation of `0..rows-1`.
 
     Args:
-        rows: None at all is an order, too, of a split that is empty.
-        seed: Decides it, with `name`.
-        name: The split's; two splits are not shuffled alike.
+        rows: Number of rows; 0 for an empty split.
+        seed: Seed, used together with `name`.
+        name: Name of the split, so that two splits are shuffled differently.
     """
 
     def __init__(self, rows: int, *, seed: int, name: str) -> None:
@@ -34,7 +34,7 @@ class Permutation:
         self._keys = np.frombuffer(digest, "<u8")[:_ROUNDS]
 
     def places(self, begin: int, end: int) -> Numbers:
-        """int64 [end - begin], where the rows from `begin` up to `end` come."""
+        """Returns the positions of the rows in `[begin, end)`, int64 [end - begin]."""
         places = self._moved(np.arange(begin, end, dtype=np.uint64))
         while (outside := np.flatnonzero(places >= self._rows)).size:
             places[outside] = self._moved(places[outside])
@@ -52,7 +52,7 @@ class Permutation:
 
 
 def _hash(values: npt.NDArray[np.uint64], key: np.uint64) -> npt.NDArray[np.uint64]:
-    """32 bits of each: SplitMix64's finalizer."""
+    """Hashes each item to 32 bits by SplitMix64's finalizer."""
     mixed = values + key
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed ^= mixed >> np.uint64(shift)

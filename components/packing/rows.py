@@ -1,4 +1,4 @@
-"""Row Examples as they lie on disk or at an address: a folder in, Arrow batches out."""
+"""Reads the row Examples of a folder or an address as Arrow batches."""
 
 import functools
 import os
@@ -25,16 +25,16 @@ from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
 from penstock.components.tfrecord.unlisted import check_unlisted, find_tfrecords
 
-# Rows that are decoded at a time: fewer where they have more bytes than that together.
+# Rows that are decoded at a time; fewer if they have more bytes together than that.
 BATCH_ROWS = 4096
 BATCH_BYTES = 2**24
-# Name and kind, INT, FLOAT or BYTES, of each feature to read; empty reads all there are.
+# Name and kind (INT, FLOAT, BYTES) of each feature to read; empty reads all.
 Kinds = frozenset[tuple[str, str]]
 # Reads the rows of a shard as Arrow columns, some thousand at a time.
 ReadShard = Callable[[str, Shard, Kinds], Iterator[pa.RecordBatch]]
 # Makes the columns to pack from those of as many decoded rows; picklable.
 TransformRows = Callable[[pa.RecordBatch], pa.RecordBatch]
-# The tag and the length of a submessage of up to 4 GiB.
+# Bytes of the tag and the length of a submessage of up to 4 GiB.
 _HEAD_BYTES = 6
 
 
@@ -48,7 +48,7 @@ class RowSplit:
         shards: Their entries in the manifest, or what was counted.
         read: Reads a shard.
         kinds: INT, FLOAT or BYTES of each feature of the rows; empty if unknown.
-        lists: Features with any number of values in a row; known where the kinds are.
+        lists: Features with any number of values in a row; known if the kinds are.
         transform: Makes the columns to pack from those that were read; None packs these.
     """
 
@@ -81,10 +81,10 @@ class _Transformed:
 
 
 def find_splits(folder: str, wanted: Sequence[str]) -> list[RowSplit]:
-    """The splits of an Examples folder, Penstock's or any that TFX wrote: those wanted, else all.
+    """Finds the splits of an Examples folder written by Penstock or TFX; by default all splits.
 
     Raises:
-        DataError: There are none, or a shard is missing or cut.
+        DataError: There is no split, or a shard is missing or truncated.
         UsageError: There is no such split.
     """
     remote = _remote_files(folder)
@@ -107,7 +107,7 @@ def find_splits(folder: str, wanted: Sequence[str]) -> list[RowSplit]:
 
 
 def _remote_files(folder: str) -> dict[str, RemoteFile]:
-    """The files below an address that has a manifest, by name; else none."""
+    """Returns the files at an address with a manifest, by name; else an empty mapping."""
     if not is_remote(folder):
         return {}
     address = normal_address(folder).rstrip("/")
@@ -116,7 +116,7 @@ def _remote_files(folder: str) -> dict[str, RemoteFile]:
 
 
 def _remote_manifest(files: Mapping[str, RemoteFile]) -> Manifest:
-    """The manifest, whose shards are all there; whoever reads one looks at its digest."""
+    """Returns the manifest after a check that all shards exist; readers check the digests."""
     place = files[MANIFEST_NAME]
     manifest = Manifest.from_json(Path(local_path(place)).read_text(encoding="utf-8"), place)
     for shard in manifest.shards:
@@ -130,7 +130,7 @@ def _from_manifest(
 ) -> list[RowSplit]:
     if manifest.packed is not None:
         raise UsageError(f"{root}: is packed already; name the row Examples that it was made from")
-    # TFRecords are ingested as they are, and may have features that the sampled ones lack.
+    # TFRecords are ingested unchanged and may have features that the sample lacks.
     is_known = manifest.source_kind != "tfrecord"
     kinds = {column.name: column.kind for column in manifest.columns if is_known}
     lists = frozenset(column.name for column in manifest.columns if column.is_list)
@@ -157,12 +157,12 @@ def _from_folder(folder: Path) -> RowSplit:
 
 
 def read_examples(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
-    """The rows of a shard of Examples, as `RowDecoder` gives them.
+    """Yields the rows of a shard of Examples, decoded by `RowDecoder`.
 
     Args:
-        file: Its path or address; of one at an address there is a copy here meanwhile.
-        shard: What is known of it.
-        kinds: The features to read.
+        file: Path or address; a shard at an address is copied to this machine for the time.
+        shard: The shard's entry in the manifest.
+        kinds: Features to read.
 
     Raises:
         DataError: The shard is damaged, holds SequenceExamples or another number of rows, or its
@@ -216,14 +216,14 @@ def _payloads(file: str, rows: int) -> Iterator[list[bytes]]:
 
 
 def require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:
-    """Refuses records that are no Examples, by DataError.
+    """Raises DataError for records that are not Examples.
 
     Args:
         payloads: Serialized records.
         where: Name of the records' file in messages.
         first: Number of the first record.
     """
-    plain: set[tuple[int, bytes]] = set()  # of which the layout can be told by length and head
+    plain: set[tuple[int, bytes]] = set()  # lengths and first bytes of known layouts
     for number, payload in enumerate(payloads, first):
         layout = (len(payload), payload[:_HEAD_BYTES])
         if layout in plain:
@@ -243,18 +243,18 @@ def require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:
 
 @functools.lru_cache(4)
 def row_decoder(kinds: Kinds) -> "RowDecoder":
-    """The decoder of rows with these pairs of a feature's name and kind; one a process."""
+    """Returns the decoder of features with these names and kinds; one for a process."""
     return RowDecoder(dict(kinds))
 
 
 class RowDecoder:
-    """Serialised rows in, Arrow columns of lists out.
+    """Decoder of serialized rows to Arrow columns of lists.
 
-    TensorFlow's parser takes a quarter of the time of tfx_bsl's, which needs not be told what the
-    features are, and says what is wrong.
+    TensorFlow's parser takes a quarter of the time of tfx_bsl's decoder, which need not know
+    the features and gives a reason for rows that do not fit.
 
     Args:
-        kinds: INT, FLOAT or BYTES of each feature to decode; empty decodes all there are.
+        kinds: Kind (INT, FLOAT, BYTES) of each feature to decode; empty decodes all.
     """
 
     def __init__(self, kinds: Mapping[str, str]) -> None:
@@ -264,23 +264,23 @@ class RowDecoder:
         self._parse = _parser(kinds) if kinds else None
 
     def decode(self, rows: list[bytes], where: str) -> pa.RecordBatch:
-        """Decode some rows.
+        """Decodes rows.
 
         Args:
-            rows: Serialised Examples.
-            where: What messages call them.
+            rows: Serialized Examples.
+            where: Name of the rows in messages.
 
         Returns:
-            A column `large_list<int64 | float | large_binary>` a feature, or of type null where
-            no row has a value; sorted by name.
+            A column `large_list<int64 | float | large_binary>` for each feature, or of type null
+            if no row has a value; sorted by name.
 
         Raises:
-            DataError: They are no Examples, or a feature has two kinds.
+            DataError: They are not Examples, or a feature has two kinds.
         """
         import tensorflow as tf
 
         if self._parse is not None:
-            # A feature may be of another kind than is said: then what it is, is to be said.
+            # A feature has another kind than expected: decode it again to name its real kind.
             with suppress(tf.errors.InvalidArgumentError):
                 return self._parse(rows)
         try:
@@ -294,7 +294,7 @@ class RowDecoder:
 
 
 def _parser(kinds: Mapping[str, str]) -> Callable[[list[bytes]], pa.RecordBatch]:
-    """A function that decodes rows of these features by TensorFlow."""
+    """Returns a function that decodes rows of these features by TensorFlow."""
     import tensorflow as tf
 
     dtypes = {"INT": tf.int64, "FLOAT": tf.float32, "BYTES": tf.string}
@@ -309,7 +309,7 @@ def _parser(kinds: Mapping[str, str]) -> Callable[[list[bytes]], pa.RecordBatch]
         return [(*flat(parsed[name].values), parsed[name].row_splits) for name in spec]
 
     def flat(values: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Byte strings as one of all of them, and their ends: no Python object for each."""
+        """Joins byte strings and returns their ends, without a Python object for each."""
         if values.dtype != tf.string:
             return (values,)
         ends = tf.cumsum(tf.cast(tf.strings.length(values), tf.int64))

@@ -1,4 +1,4 @@
-"""Arrow columns of rows in, the dense arrays and the dictionary of a packed block out."""
+"""Converts Arrow columns to the dense arrays and the dictionary of a packed block."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 
 
 class BlockMaker:
-    """Makes blocks of one layout; vocabularies have their values in the order of their ids."""
+    """Maker of blocks of one layout; vocabularies list values in the order of their ids."""
 
     def __init__(
         self,
@@ -30,14 +30,14 @@ class BlockMaker:
         self._images = images
 
     def take_images_cpu_seconds(self) -> float:
-        """CPU time that the decoding of images took since this was asked for."""
+        """Returns the CPU seconds spent decoding images since the last call."""
         return sum(image.take_cpu_seconds() for image in self._images.values())
 
     def block(self, batch: pa.RecordBatch) -> Block:
-        """The block of some rows.
+        """Returns the block of rows.
 
         Args:
-            batch: Columns as `RowShuffler` gives them back.
+            batch: Columns in the form that `RowShuffler` returns.
 
         Raises:
             DataError: An image cannot be decoded, or has another shape than the others.
@@ -55,7 +55,7 @@ class BlockMaker:
         return Block(rows, sections, dictionary)
 
     def _dense(self, column: PackedColumn, columns: Mapping[str, pa.Array], rows: int) -> Array:
-        """[rows, width] of one column."""
+        """Returns the values of a column, [rows, width]."""
         if column.storage == "uint8":
             return self._images[column.name].decode(columns[column.name].flatten())
         values = columns.get(column.name)
@@ -76,7 +76,7 @@ class BlockMaker:
 def _cells(
     section: Section, columns: Mapping[str, pa.Array], rows: int
 ) -> tuple[Array, pa.BinaryArray]:
-    """Numbers [rows, width] of byte strings, and the byte strings, each of them once."""
+    """Returns indices [rows, width] into the distinct byte strings, and these."""
     parts = []
     for column in section.columns:
         values = columns.get(column.name)
@@ -92,7 +92,7 @@ def _cells(
 
 
 def _fixed_bytes(column: PackedColumn, values: pa.Array | None, rows: int) -> pa.BinaryArray:
-    """The rows x width values, the empty string where a row has none."""
+    """Returns rows x width values, the empty string for a row without one."""
     if values is None or pa.types.is_null(values.type):
         return pa.array([b""] * (rows * column.width), pa.binary())
     flat = values.flatten().cast(pa.binary())
@@ -104,7 +104,7 @@ def _fixed_bytes(column: PackedColumn, values: pa.Array | None, rows: int) -> pa
 
 
 def _list_cells(column: PackedColumn, values: pa.Array | None, rows: int) -> pa.BinaryArray:
-    """One byte string a row, of all its values."""
+    """Returns one byte string for each row, of all its values."""
     if values is None or pa.types.is_null(values.type):
         values = pa.array([[]] * rows, pa.list_(pa.binary()))
     offsets = np.concatenate([[0], np.cumsum(row_lengths(values))]).astype(np.int32)

@@ -1,10 +1,10 @@
-"""Rows of a shard with their places in it, in any order, in; the rows in order out.
+"""Sorts the rows of a shard by their positions.
 
-Rows that fit into memory as they are never touch the disk. Of others the range of places is cut
-into parts that do: a first pass appends to each part's file what comes of it, a second reads part
-after part and sorts each.
+Rows that fit into memory never touch the disk. Otherwise the range of positions is cut into parts
+that fit: a first pass appends rows to the file of their part, a second reads the parts in turn
+and sorts each.
 
-A column with one value in each row moves without the lists around its values, four times as fast.
+A column with one value in each row is moved without lists around the values, four times as fast.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,20 +16,20 @@ import pyarrow as pa
 
 from penstock.components.packing.permutation import Numbers
 
-# Of the memory that rows may take: a chunk is there twice while it is cut.
+# Share of the memory limit: a chunk exists twice while it is divided.
 CHUNK_SHARE = 4
 
 
 class RowSorter:
-    """Takes all rows of a shard, then gives them back in order.
+    """Takes all rows of a shard, then returns them in order.
 
     Args:
-        folder: For the parts; made where it is needed and emptied part by part.
-        rows: How many there are.
-        memory_bytes: About how many bytes may be in memory.
+        folder: Folder of the parts; created when needed and emptied part by part.
+        rows: Number of rows.
+        memory_bytes: Approximate limit of bytes in memory.
 
     Attributes:
-        rows: How many were taken.
+        rows: Number of rows taken so far.
     """
 
     def __init__(self, folder: Path, rows: int, *, memory_bytes: int) -> None:
@@ -41,7 +41,7 @@ class RowSorter:
         self.rows = 0
 
     def add(self, places: Numbers, batch: pa.RecordBatch) -> None:
-        """Take some rows, as `without_lists` gives them, and the place of each."""
+        """Takes rows in the form of `without_lists`, and their positions."""
         self._waiting.add(places, batch)
         self.rows += batch.num_rows
         share = CHUNK_SHARE if self._parts else 1
@@ -54,10 +54,10 @@ class RowSorter:
             self.add(places, batch)
 
     def in_order(self, sizes: Iterable[int]) -> Iterator[pa.RecordBatch]:
-        """All rows, once, in the order of their places, columns as they came.
+        """Yields all rows once, in the order of their positions.
 
         Args:
-            sizes: How many rows each batch has; their sum is the number of rows.
+            sizes: Number of rows in each batch; their sum is the number of rows.
         """
         parts = self._in_parts()
         order = np.empty(0, np.int64)
@@ -72,8 +72,8 @@ class RowSorter:
             yield _with_lists(_joined(found))
 
     def _spill(self) -> None:
-        """Append the rows that wait to the files of their parts."""
-        # What waits for the first time is as much as fits.
+        """Appends buffered rows to the files of their parts."""
+        # The first buffer holds as many rows as fit.
         self._parts = self._parts or -(-self._expected // self._waiting.rows)
         self._folder.mkdir(exist_ok=True)
         places, rows = self._waiting.take()
@@ -85,7 +85,7 @@ class RowSorter:
         return self._folder / f"{part:05d}"
 
     def _in_parts(self) -> Iterator[tuple[pa.RecordBatch, Numbers]]:
-        """The rows of each part, and their order."""
+        """Yields the rows of each part and their order."""
         if self._parts and self._waiting.rows:
             self._spill()
         for part in range(max(1, self._parts)):
@@ -99,11 +99,11 @@ class RowSorter:
 
 
 class PlacedRows:
-    """Rows with their places, in memory.
+    """Rows with their positions, in memory.
 
     Attributes:
-        rows: How many.
-        bytes: About how many bytes.
+        rows: Number of rows.
+        bytes: Approximate number of bytes.
     """
 
     def __init__(self) -> None:
@@ -115,14 +115,14 @@ class PlacedRows:
         self.rows = self.bytes = 0
 
     def add(self, places: Numbers, batch: pa.RecordBatch) -> None:
-        """Add some."""
+        """Adds rows."""
         self._places.append(places)
         self._batches.append(batch)
         self.rows += len(places)
         self.bytes += places.nbytes + batch.nbytes
 
     def take(self) -> tuple[Numbers, pa.RecordBatch]:
-        """All of them as they came, at least one; they are forgotten."""
+        """Returns and forgets all rows, at least one, in the order of their arrival."""
         places, batches = self._places, self._batches
         self._clear()
         return np.concatenate(places), _joined(batches)
@@ -131,12 +131,12 @@ class PlacedRows:
 def cut_rows(
     places: Numbers, rows: pa.RecordBatch, parts: Numbers
 ) -> Iterator[tuple[int, Numbers, pa.RecordBatch]]:
-    """The rows of each part: its number, their places, and they.
+    """Yields (part number, positions, rows) for each part.
 
     Args:
-        places: int64 [rows].
-        rows: The rows.
-        parts: int64 [rows], the part of each.
+        places: Positions, int64 [rows].
+        rows: Rows.
+        parts: Part number of each row, int64 [rows].
     """
     order = np.argsort(parts, kind="stable")
     places, rows, parts = places[order], rows.take(pa.array(order)), parts[order]
@@ -146,13 +146,13 @@ def cut_rows(
 
 
 def encode_rows(places: Numbers, rows: pa.RecordBatch) -> bytes:
-    """The bytes of rows and their places; one after the other they can be read again."""
+    """Encodes rows with their positions; encoded rows can be concatenated."""
     batch = pa.RecordBatch.from_arrays([pa.array(places), *rows.columns], ["", *rows.schema.names])
     return encode_batch(batch).to_pybytes()
 
 
 def encode_batch(batch: pa.RecordBatch) -> pa.Buffer:
-    """The bytes of a batch; one after the other they can be read again."""
+    """Encodes a batch; encoded batches can be concatenated."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -160,14 +160,14 @@ def encode_batch(batch: pa.RecordBatch) -> pa.Buffer:
 
 
 def read_encoded(file: Any) -> Iterator[pa.RecordBatch]:
-    """The batches that `encode_batch` encoded, of an open Arrow file."""
+    """Yields the batches that `encode_batch` encoded from an open Arrow file."""
     size = file.size()
     while file.tell() < size:
         yield from pa.ipc.open_stream(file)
 
 
 def _read_rows(data: bytes | Path) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
-    """The rows that `encode_rows` encoded, in a file one after the other."""
+    """Yields the rows that `encode_rows` encoded from a file."""
     source: Any = pa.BufferReader(data) if isinstance(data, bytes) else pa.memory_map(str(data))
     with source as file:
         for batch in read_encoded(file):
@@ -177,7 +177,7 @@ def _read_rows(data: bytes | Path) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
 
 
 def without_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The values themselves of columns that have one in each row."""
+    """Replaces lists by their values in columns with one value in each row."""
     each = np.arange(batch.num_rows + 1)
     columns = [
         column.flatten()
@@ -196,7 +196,7 @@ def _with_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _as_list(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column as lists of one value where it is of values; of nulls, as nulls of a type."""
+    """Returns a column of values as lists of one value, and a column of nulls as typed nulls."""
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), kind)
     if pa.types.is_large_list(column.type):
@@ -205,7 +205,7 @@ def _as_list(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """The rows of batches whose columns may be missing, of nulls, of values or of lists."""
+    """Concatenates batches whose columns may be missing, null, values or lists."""
     names = sorted({name for batch in batches for name in batch.schema.names})
     columns = []
     for name in names:

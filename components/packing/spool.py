@@ -1,10 +1,10 @@
-"""A source in, packed records out, without an Example on the way.
+"""Packs rows straight from a source, without Examples on the way.
 
     ingest   pieces of the source -> Arrow batches by split, rejected rows into quarantine
     pack     these batches, beside the output meanwhile -> packed shards
 
-Splits, rows, their order and the account are those of an ingest whose shards are then packed; so
-are the bytes, where both have the same number of packed shards.
+Splits, rows, their order and the account equal those of an ingest whose shards are then packed, and
+so do the bytes if both have the same number of packed shards.
 """
 
 import os
@@ -52,13 +52,13 @@ def ingest_packed(
     overwrite: bool = False,
     on_planned: OnPlanned = lambda planned: None,
 ) -> Manifest:
-    """Packs the rows of sources; all of the output appears at once, or nothing.
+    """Packs the rows of sources; the output appears complete or not at all.
 
-    The manifest has the account of the ingest. Arguments are those of `ingest`, and `packing`: what
-    to keep and how, of all splits; it has the shards of `options`.
+    The manifest has the account of the ingest. Arguments are those of `ingest`, and `packing`: the
+    options of packing for all splits, except the number of shards, which `options` has.
 
     Raises:
-        DataError: The data is bad; nothing is left at `output`.
+        DataError: The data is invalid; nothing is left at `output`.
         UsageError: `output` cannot be used, or a source's rows are Examples already.
     """
     options = options or IngestOptions()
@@ -94,7 +94,7 @@ def ingest_packed(
 
 
 def _with_origin(manifest: Manifest, origin: Manifest) -> Manifest:
-    """The manifest with source and account of the ingest."""
+    """Returns the manifest with source and account of the ingest."""
     names = ("source_kind", "source_fingerprint", "source_files", "account", "quarantine")
     return replace(manifest, **{name: getattr(origin, name) for name in names})
 
@@ -133,7 +133,7 @@ def _digests(batch: Batch) -> Iterator[bytes]:
 
 def _read(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
     """Yields the rows of a file of Arrow batches in the form of `read_examples`."""
-    del kinds  # the file has them
+    del kinds  # stored in the file
     with pa.memory_map(file) as mapped:
         batches = list(read_encoded(mapped))
     if sum(batch.num_rows for batch in batches) != shard.rows:
@@ -149,7 +149,7 @@ def _read(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
 
 
 def _lists(column: Any) -> pa.Array:
-    """A column in the form of `RowDecoder`'s: lists, or of type null if all are empty."""
+    """Returns a column as `RowDecoder` does: lists, or of type null if all are empty."""
     if pa.types.is_list(column.type):
         lengths = pc.fill_null(pc.list_value_length(column), 0)
         values = pc.list_flatten(column)

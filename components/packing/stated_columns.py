@@ -1,4 +1,4 @@
-"""A TFMD schema in, what `pack` takes as stated columns out; as `feature_spec` reads it."""
+"""Columns of a TFMD schema for `pack`, read as `feature_spec` does."""
 
 import os
 
@@ -13,10 +13,10 @@ _KINDS = {tf.int64: "INT", tf.float32: "FLOAT", tf.string: "BYTES"}
 
 
 def stated_columns(schema: schema_pb2.Schema | str | os.PathLike[str]) -> dict[str, StatedColumn]:
-    """Kind and shape of every feature in use, in the schema's order.
+    """Returns kind and shape of every feature in use, in the schema's order.
 
     Raises:
-        DataError: The schema cannot be read, or a feature is of a kind that records do not hold, or
+        DataError: The schema cannot be read, a feature has a kind that records cannot hold, or is
             ragged by other features.
     """
     stated = {}

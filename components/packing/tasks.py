@@ -51,24 +51,24 @@ from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import ShardPlan, plan_shards, shard_name, split_dir
 from penstock.components.tfrecord.writer import ShardWriter, frame_large
 
-# CPU time of tfx_bsl's decoder, as a multiple of the parser's that training uses (21 and 5 us a
+# CPU time of tfx_bsl's decoder as a multiple of that of the parser in training (21 and 5 us a
 # row).
 _TFX_BSL_TIMES = 4
-# The size of a packed row is estimated from the first rows of as many shards of a split.
+# Shards of a split whose first rows serve to estimate the size of a packed row.
 _SAMPLED_SHARDS = 4
 
-# int64 [parts, 3]: a number, and where bytes begin and end in a file.
+# int64 [parts, 3]: a number, and the first and last offset of bytes in a file.
 Parts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class PackPlan:
-    """What all tasks of a packing know.
+    """Plan that all tasks of a packing share.
 
     Attributes:
-        options: What to keep and how.
-        stated: Columns and shapes as a schema has them; None takes them from the rows.
-        kinds: Name and kind of each feature to read; empty reads all there are.
+        options: Columns to keep and their storage.
+        stated: Columns and shapes of a schema; None takes them from the rows.
+        kinds: Name and kind of each feature to read; empty reads all.
         rows: Number of rows of each split.
         shards: Number of packed shards of each split, and why.
     """
@@ -151,16 +151,16 @@ def plan_packing(
     *,
     may_lower: bool = False,
 ) -> PackPlan:
-    """Decides how many packed shards there will be.
+    """Decides the number of packed shards.
 
     Args:
-        splits: Their rows.
-        options: What to keep and how.
-        stated: Columns and shapes as a schema has them; None takes them from the rows.
+        splits: Splits of rows.
+        options: Columns to keep and their storage.
+        stated: Columns and shapes of a schema; None takes them from the rows.
         may_lower: Whether a split with fewer rows than shards asked for has as many as rows.
 
     Raises:
-        DataError: The first rows cannot be read, or are no images.
+        DataError: The first rows cannot be read, or are not images.
         UsageError: More shards are asked for than there are rows.
     """
     is_raw = all(split.transform is None for split in splits)
@@ -230,11 +230,11 @@ def _kept(batch: pa.RecordBatch, options: PackOptions) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class ReadRows:
-    """Does `ReadTask`s.
+    """Function that runs a `ReadTask`.
 
     Attributes:
-        plan: What all tasks know.
-        output: Where the file of rows goes.
+        plan: Plan that all tasks share.
+        output: Output that gets the file of rows.
     """
 
     plan: PackPlan
@@ -347,7 +347,7 @@ def write_tasks(
     """Yields a task for each packed shard.
 
     Args:
-        plan: What all tasks know.
+        plan: Plan that all tasks share.
         tasks: The reading tasks.
         parts: Those of each reading task's result.
     """
@@ -369,7 +369,7 @@ class WritePacked:
     """Does `WriteTask`s.
 
     Args:
-        plan: What all tasks know.
+        plan: Plan that all tasks share.
         layout: Layout of the blocks.
         output: Where the rows and the vocabularies are, and the packed shards go.
     """
