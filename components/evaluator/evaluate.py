@@ -19,7 +19,7 @@ from tensorflow_model_analysis.writers import eval_config_writer
 from tensorflow_model_analysis.writers import metrics_plots_and_validations_writer as writer
 
 from penstock.components.evaluator.class_tallies import tally_of
-from penstock.components.evaluator.closer_look import CloserLook
+from penstock.components.evaluator.error_analysis import ErrorAnalysis
 from penstock.components.evaluator.predictor import Predictor, read_batches
 from penstock.components.evaluator.slices import SliceKey, Slicer
 from penstock.components.evaluator.tallies import Tally
@@ -98,7 +98,7 @@ def evaluate(
     tallies = [tally_of(computation) for computation in separated.non_derived_computations]
     slicer = Slicer(eval_config)
     predictor = Predictor(eval_config, models, slice_names=slicer.names)
-    look = CloserLook(eval_config)
+    analysis = ErrorAnalysis(eval_config)
     rows_read = 0
     for found in inputs:
         for records in read_batches(found):
@@ -106,13 +106,13 @@ def evaluate(
                 rows, slices = slicer.members(batch.rows, batch.column)
                 for tally in tallies:
                     tally.add(batch.extracts, rows, slices)
-                look.add(batch.extracts, rows, slices)
+                analysis.add(batch.extracts, rows, slices)
                 rows_read += batch.rows
     _log_rows(rows_read, slicer, eval_config)
     outputs = ((key, _outputs(tallies, number)) for number, key in enumerate(slicer.keys))
     results = _derived(outputs, separated, eval_config)
     _write_results(results, output, eval_config=eval_config, models=models)
-    look.write(
+    analysis.write(
         output, slicer.keys, lambda records: (b.extracts for b in predictor.batches(records))
     )
 

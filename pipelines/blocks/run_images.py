@@ -1,7 +1,7 @@
-"""The `run_fn` of images: shards of images in, a SavedModel that takes encoded images out.
+"""The `run_fn` of images: shards of images in, a SavedModel that reads encoded images out.
 
-Transform passes images on as they are, `image_classes` is its function: decoded, they would be
-a copy of the data many times its size.
+Transform runs `image_classes`, which passes images on undecoded: decoded, they would be a copy of
+the data many times its size.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +16,6 @@ from tfx.components.trainer.fn_args_utils import FnArgs
 from penstock.components import image_features as names
 from penstock.components.errors import DataError
 from penstock.components.plain import from_plain
-from penstock.components.trainer.base_model import warm_started
-from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.export import TransformGraph, export_model
 from penstock.components.trainer.images.augmentation import augment_in_input
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
@@ -25,19 +23,12 @@ from penstock.components.trainer.images.serving import decode_features, serve_im
 from penstock.components.trainer.input.images import IMAGE, LabelFn
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import ImageInputOptions, InputOptions
-from penstock.components.trainer.loop import train
-from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.served_columns import SERVE_IMAGES
-from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.components.trainer.workers import join_workers
-from penstock.pipelines.blocks.baseline import (
-    compare_with_baseline,
-    require_beaten,
-    write_baseline,
-)
 from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
 from penstock.pipelines.blocks.preprocessing import Columns, dense_column
 from penstock.pipelines.blocks.target import Target, transformed_name
+from penstock.pipelines.blocks.training import train_and_compare
 
 # Height and width of raw pixels, as `ImageInput.stored` finds them.
 _SIZES = (names.HEIGHT, names.WIDTH, "height", "width")
@@ -54,7 +45,7 @@ BuildModel = Callable[[tuple[Target, ...], ImageInputOptions, AugmentOptions, La
 def image_classes(
     inputs: Columns, *, image: str | Sequence[str] = names.ENCODED, label: str = names.LABEL
 ) -> dict[str, tf.Tensor]:
-    """A `preprocessing_fn`: pass the image on, give the label, and list the classes.
+    """A `preprocessing_fn` that passes the image and the label on and lists the classes.
 
     Args:
         inputs: Raw features by name; [batch, 1] or sparse [batch, <=1], int64 or string; pixels
@@ -67,7 +58,7 @@ def image_classes(
     """
     number = dense_column(inputs[label])
     text = tf.strings.as_string(number)
-    # Where no words are known for a class, its number has to do.
+    # A class without words is called by its number.
     words = dense_column(inputs[names.TEXT]) if names.TEXT in inputs else text
     tft.vocabulary(tf.strings.join([text, words], "\t"), vocab_filename=CLASSES)
     images = [image] if isinstance(image, str) else image
@@ -85,24 +76,24 @@ def train_images(
     image: str | Sequence[str] = names.ENCODED,
     label: str = names.LABEL,
 ) -> None:
-    """Train, compare with the best constant, and export.
+    """Trains a model, compares it with the best constant, and exports it.
 
-    The SavedModel has, beside `export`'s signatures, `serve_images` of encoded images, unless there
-    are several a row or their pixels are floats.
+    The SavedModel has the signature `serve_images` of encoded images, beside those of
+    `export_model`, unless a row has several images or pixels are floats.
 
     Args:
-        fn_args: From TFX; `custom_config` has the options as `training_pipeline` puts them there,
-            and the files are those of the ExampleGen: images are not transformed.
-        build_model: Makes and compiles the model of the targets, the images' options, the
-            augmentation, and the facts of the training labels where the model's options ask for
-            class weights; see `image_model`.
-        image: The feature that holds an image, or several, as `image_classes` was told.
-        label: The feature that is its class, as `image_classes` was told.
+        fn_args: Arguments from TFX, with the options of `training_pipeline` in `custom_config`; the
+            files are those of the ExampleGen, because images are not transformed.
+        build_model: Makes and compiles the model from the targets, the options of images and
+            augmentation, and the facts of the training labels if the model's options ask for class
+            weights; see `image_model`.
+        image: Feature that holds the image, or several, the same as of `image_classes`.
+        label: Feature that holds the class, the same as of `image_classes`.
 
     Raises:
         DataError: The model is no better than a constant, the classes are not numbered from 0; or
-            as `train` and `export` raise.
-        UsageError: As `train` and `export` raise.
+            as of `train` and `export_model`.
+        UsageError: As of `train` and `export_model`.
     """
     join_workers()
     config: Mapping[str, Any] = fn_args.custom_config
@@ -112,10 +103,6 @@ def train_images(
     texts = class_texts(transform)
     target = Target(label, "classes", tuple(texts))
     targets, to_label = (target,), _label_fn(transform, target)
-    if images.seed is not None:
-        keras.utils.set_random_seed(images.seed)
-    # Who is told of a training changes nothing in it: it may change between a run and the next.
-    training = {name: value for name, value in config.items() if name != "track"}
     in_input = None
     if augment.is_any and augment.place == "input":
         in_input = augment_in_input(augment, channels=images.channels)
@@ -126,30 +113,16 @@ def train_images(
     labels = {}
     if config["model"].get("class_weights"):
         labels = {target.label: label_facts(_labels(fn_args, to_label, label), target)}
-    trained = train(
-        warm_started(
-            lambda: build_model(targets, images, augment, labels),
-            fn_args.base_model or config["start_from"],
-            fn_args.transform_graph_path,
-            partly=fn_args.base_model is not None,
-        ),
-        train_data.train,
-        eval_data.eval(),
-        options=from_plain(TrainOptions, config["train"]),
-        model_run_dir=fn_args.model_run_dir,
-        resume_dir=resume_dir(
-            fn_args.model_run_dir, [fn_args.train_files, fn_args.base_model, training]
-        ),
-        input_facts=train_data.facts(),
-        track=from_plain(TrackOptions, config["track"]),
-        params=training,
+    trained = train_and_compare(
+        fn_args,
+        targets,
+        lambda: build_model(targets, images, augment, labels),
+        train_data,
+        eval_data,
+        seed=images.seed,
     )
-    if not trained.is_chief:
+    if trained is None:
         return
-    compared = compare_with_baseline(trained.model, eval_data.eval(), targets)
-    write_baseline(fn_args.model_run_dir, compared)
-    if config["must_beat_baseline"]:
-        require_beaten(compared)
     stored, signatures = train_data.stored(), {}
     if IMAGE in stored and stored[IMAGE].dtype == tf.uint8:
         signatures[SERVE_IMAGES] = serve_images(trained.model, images, texts)
@@ -165,7 +138,6 @@ def train_images(
 
 
 def _labels(fn_args: FnArgs, to_label: LabelFn, label: str) -> tf.data.Dataset:
-    """Batches of the training labels, without the images."""
     spec = {label: tf.io.FixedLenFeature([], tf.int64)}
     options = InputOptions(batch_size=1024)
     rows = Input.rows(fn_args.train_files, spec, options=options)
@@ -173,7 +145,7 @@ def _labels(fn_args: FnArgs, to_label: LabelFn, label: str) -> tf.data.Dataset:
 
 
 def class_texts(transform: tft.TFTransformOutput) -> list[str]:
-    """The words for each class by its number; empty where no class has the number.
+    """Returns the name of each class by number; empty for numbers without a class.
 
     Raises:
         DataError: A number is below 0, or two classes have the same.
@@ -197,7 +169,7 @@ def class_texts(transform: tft.TFTransformOutput) -> list[str]:
 
 
 def _label_fn(transform: tft.TFTransformOutput, target: Target) -> LabelFn:
-    """Raw labels, int64 [batch], to those that `preprocessing_fn` makes of them."""
+    """Returns a function from raw labels, int64 [batch], to transformed ones."""
     graph = TransformGraph(transform)
     is_dense = isinstance(transform.raw_feature_spec()[target.name], tf.io.FixedLenFeature)
 

@@ -1,4 +1,4 @@
-"""The `run_fn` of tables: transformed rows in, a SavedModel that takes raw ones out."""
+"""The `run_fn` of tables: transformed rows in, a SavedModel that reads raw rows out."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,26 +11,17 @@ from tfx.components.trainer.fn_args_utils import FnArgs
 
 from penstock.components.plain import from_plain
 from penstock.components.tfrecord.feature_spec import feature_spec
-from penstock.components.trainer.base_model import warm_started
-from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.export import TransformGraph, export_model
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.loop import train
-from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.served_columns import SERVE_COLUMNS
 from penstock.components.trainer.serving import Served, serve_columns
-from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.components.trainer.workers import join_workers
-from penstock.pipelines.blocks.baseline import (
-    compare_with_baseline,
-    require_beaten,
-    write_baseline,
-)
 from penstock.pipelines.blocks.label_facts import LabelFacts, LabelTally
 from penstock.pipelines.blocks.target import Target
+from penstock.pipelines.blocks.training import train_and_compare
 
-# Training rows that mean, spread and shares of the labels are taken from.
+# Training rows from which mean, spread and class shares of the labels are computed.
 _LABEL_ROWS = 200_000
 
 
@@ -39,8 +30,8 @@ class TableData:
     """Training and evaluation rows of the Trainer; packed if the pipeline packs.
 
     Attributes:
-        fn_args: From TFX; `custom_config` has the options as `training_pipeline` puts them there.
-        targets: What the model predicts.
+        fn_args: Arguments from TFX, with the options of `training_pipeline` in `custom_config`.
+        targets: Targets of the model.
     """
 
     fn_args: FnArgs
@@ -48,12 +39,12 @@ class TableData:
 
     @cached_property
     def transform(self) -> tft.TFTransformOutput:
-        """What Transform made."""
+        """Output of Transform."""
         return tft.TFTransformOutput(self.fn_args.transform_graph_path)
 
     @cached_property
     def reading(self) -> InputOptions:
-        """How shards are read."""
+        """Options of reading shards."""
         return from_plain(InputOptions, self.fn_args.custom_config["input"])
 
     @cached_property
@@ -67,7 +58,7 @@ class TableData:
         return self._input(self.fn_args.eval_files)
 
     def width(self, feature: str) -> int:
-        """Columns of a transformed feature; 0 where there is none."""
+        """Returns the number of columns of a transformed feature; 0 if it does not exist."""
         spec = self._spec.get(feature)
         return int(spec.shape[-1]) if spec is not None else 0
 
@@ -107,48 +98,25 @@ class TableData:
 
 
 def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> None:
-    """Train, compare with the best constant, and export.
+    """Trains a model, compares it with the best constant, and exports it.
 
-    The SavedModel has, beside `export`'s signatures, `serve_columns` of named columns.
+    The SavedModel has the signature `serve_columns` of named columns, beside those of
+    `export_model`.
 
     Args:
-        data: What to train on.
-        build_model: Makes and compiles the model, with an output a target; see `table_model`.
+        data: Training and evaluation rows.
+        build_model: Makes and compiles the model, with one output per target; see `table_model`.
 
     Raises:
-        DataError: The model is no better than a constant; or as `train` and `export` raise.
-        UsageError: As `train` and `export` raise.
+        DataError: The model is no better than a constant; or as of `train` and `export_model`.
+        UsageError: As of `train` and `export_model`.
     """
     join_workers()
-    fn_args, config, targets = data.fn_args, data.fn_args.custom_config, data.targets
-    if data.reading.seed is not None:
-        keras.utils.set_random_seed(data.reading.seed)
-    # Who is told of a training changes nothing in it: it may change between a run and the next.
-    training = {name: value for name, value in config.items() if name != "track"}
-    trained = train(
-        warm_started(
-            build_model,
-            fn_args.base_model or config["start_from"],
-            fn_args.transform_graph_path,
-            partly=fn_args.base_model is not None,
-        ),
-        data.train_input.train,
-        data.eval_input.eval(),
-        options=from_plain(TrainOptions, config["train"]),
-        model_run_dir=fn_args.model_run_dir,
-        resume_dir=resume_dir(
-            fn_args.model_run_dir, [fn_args.train_files, fn_args.base_model, training]
-        ),
-        input_facts=data.train_input.facts(),
-        track=from_plain(TrackOptions, config["track"]),
-        params=training,
-    )
-    if not trained.is_chief:
+    fn_args, targets = data.fn_args, data.targets
+    inputs = data.train_input, data.eval_input
+    trained = train_and_compare(fn_args, targets, build_model, *inputs, seed=data.reading.seed)
+    if trained is None:
         return
-    compared = compare_with_baseline(trained.model, data.eval_input.eval(), targets)
-    write_baseline(fn_args.model_run_dir, compared)
-    if config["must_beat_baseline"]:
-        require_beaten(compared)
     raw = data.transform.raw_feature_spec()
     graph = TransformGraph(data.transform)
     used = graph.needed_for(data.features) - {target.name for target in targets}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.components.evaluator.closer_look import CLOSER_LOOK_NAME
+from penstock.components.evaluator.error_analysis import ERROR_ANALYSIS_NAME
 from penstock.components.image_features import ENCODED
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.pipelines.reporting.artifact_files import as_text, names_in, read_bytes, values_of
@@ -82,9 +82,9 @@ def gather_closer(uri: str, classes: Mapping[str, Sequence[str]]) -> list[Closer
 
     `classes` maps a target to the names of its classes, by class number, if they are known.
     """
-    if CLOSER_LOOK_NAME not in names_in(uri):
+    if ERROR_ANALYSIS_NAME not in names_in(uri):
         return []
-    look = json.loads(read_bytes(posixpath.join(uri, CLOSER_LOOK_NAME)))
+    look = json.loads(read_bytes(posixpath.join(uri, ERROR_ANALYSIS_NAME)))
     return [
         _facts(target, raw, look["sampled"], classes.get(target, ()))
         for target, raw in look["targets"].items()

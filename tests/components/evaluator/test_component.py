@@ -105,7 +105,7 @@ def test_without_a_threshold_nothing_is_blessed(do, tmp_path):
     assert not (tmp_path / "blessing").exists()
     assert sorted(path.name for path in Path(tmp_path / "out").iterdir()) == [
         "attributions-00000-of-00001.tfrecord",
-        "closer_look.json",
+        "error_analysis.json",
         "eval_config.json",
         "metrics-00000-of-00001.tfrecord",
         "plots-00000-of-00001.tfrecord",

@@ -28,7 +28,7 @@ def look(tmp_path, runs):
             "importance": {"area": [0.5, 0.1], "id": [0, 0], "town": [0.75, 0.2]},
         }
         text = json.dumps({"sampled": 9, "targets": {"y_xf": target}})
-        (tmp_path / "closer_look.json").write_text(text)
+        (tmp_path / "error_analysis.json").write_text(text)
         [facts] = gather_closer(str(tmp_path), {"y_xf": ("no", "yes", "maybe")[:2]})
         return facts
 

@@ -24,7 +24,7 @@ from penstock.components.evaluator.tallies import KeyedSums
 
 logger = logging.getLogger(__name__)
 
-CLOSER_LOOK_NAME = "closer_look.json"
+ERROR_ANALYSIS_NAME = "error_analysis.json"
 _MOST_WRONG = 20
 # The standard error of a mean over 1,024 rows is 1/32 of a row's deviation. They are predicted
 # once more for each feature. Not 1,000: TensorFlow prints the records of a call, and NumPy shortens
@@ -102,7 +102,7 @@ class CloserLook:
             }
             for target, (labels, predictions) in known.items()
         }
-        with tf.io.gfile.GFile(os.path.join(folder, CLOSER_LOOK_NAME), "w") as file:
+        with tf.io.gfile.GFile(os.path.join(folder, ERROR_ANALYSIS_NAME), "w") as file:
             file.write(json.dumps({"sampled": len(records), "targets": found}))
 
     def _target(

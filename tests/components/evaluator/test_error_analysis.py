@@ -7,7 +7,7 @@ import tensorflow as tf
 from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.proto import config_pb2
 
-from penstock.components.evaluator.closer_look import CLOSER_LOOK_NAME, CloserLook
+from penstock.components.evaluator.error_analysis import ERROR_ANALYSIS_NAME, ErrorAnalysis
 
 CONFIG = config_pb2.EvalConfig(model_specs=[config_pb2.ModelSpec(label_key="y")])
 
@@ -33,13 +33,13 @@ def extracts(records, predict):
 
 
 def look_at(rows, predict, folder):
-    look = CloserLook(CONFIG)
+    look = ErrorAnalysis(CONFIG)
     records = [record(*row) for row in rows]
     for part in (records[:2], records[2:]):
         of_all = np.arange(len(part))
         look.add(extracts(part, predict), of_all, np.zeros_like(of_all))
     look.write(str(folder), [()], lambda shuffled: iter([extracts(shuffled, predict)]))
-    found = json.loads((folder / CLOSER_LOOK_NAME).read_text())
+    found = json.loads((folder / ERROR_ANALYSIS_NAME).read_text())
     assert found["sampled"] == len(rows)
     return found["targets"]["y"]
 
@@ -84,7 +84,7 @@ def test_of_classes_the_distance_is_to_the_highest(tmp_path):
 
 @pytest.mark.parametrize("labels", [np.array([[b"a"]], object), np.ones((1, 3), np.float32)])
 def test_labels_that_are_no_number_are_not_looked_at(labels, tmp_path):
-    look = CloserLook(CONFIG)
+    look = ErrorAnalysis(CONFIG)
     found = {**extracts([record(1, 1, 1)], lambda x: x[:, None]), constants.LABELS_KEY: labels}
     look.add(found, np.zeros(1, int), np.zeros(1, int))
     look.write(str(tmp_path), [()], lambda _: iter(()))

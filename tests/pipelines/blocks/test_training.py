@@ -6,12 +6,12 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError
-from penstock.pipelines.blocks.baseline import (
+from penstock.pipelines.blocks.target import Target
+from penstock.pipelines.blocks.training import (
     compare_with_baseline,
     require_beaten,
     write_baseline,
 )
-from penstock.pipelines.blocks.target import Target
 
 LEFT = Target("left", "binary", classes=("no", "yes"))
 PRICE = Target("price", "regression")
