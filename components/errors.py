@@ -1,7 +1,7 @@
-"""Errors that are the user's or the data's, as one clear line each.
+"""Errors of users and data, one clear line each.
 
-The command line prints the message of a `PenstockError` on stderr without a
-traceback and exits with its `exit_code`. Everything else that escapes is a bug.
+The command line prints a `PenstockError` on stderr without a traceback and exits with its
+`exit_code`. Any other exception that reaches it is a bug.
 """
 
 import difflib
@@ -18,22 +18,22 @@ class PenstockError(Exception):
 
 
 class DataError(PenstockError):
-    """The data is bad: says what, where, what was expected and what to do."""
+    """Error in the data; its text states place, finding, expectation and remedy."""
 
 
 class TriesFailedError(DataError):
-    """A disk or a server went on failing; later, or from another machine, it may not."""
+    """A disk or a server kept failing; a later try may succeed."""
 
 
 class UsageError(PenstockError, ValueError):
-    """An option, a name or a combination of them is wrong: lists the choices."""
+    """A wrong option or name, or a wrong combination; its text lists the choices."""
 
     exit_code = 2
 
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let an error of the system say the path where it names none, as of a write to a full disk."""
+    """Adds the path to an OSError that lacks one, such as that of a write to a full disk."""
     try:
         yield
     except OSError as error:
@@ -60,18 +60,18 @@ def one_line(error: Exception) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """What a name that is none of `names` may have been meant to be, else all of them."""
+    """Suggests the closest of `names` for a misspelt one, or lists them all."""
     names = [*names]
     near = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {near[0]!r}?" if near else f"choices: {', '.join(names)}"
 
 
 def short_error(error: BaseException, limit: int = 200) -> str:
-    """The error's own words on one line, cut to `limit` characters; its class where it has none."""
+    """Returns an error's text on one line, cut to `limit` characters, or else its class."""
     return " ".join(str(error).split())[:limit] or type(error).__name__
 
 
 def counted(number: float, noun: str) -> str:
-    """`no faults`, `1 fault`, `1,234 faults`, `1.5 cores`."""
+    """Formats a count: `no faults`, `1 fault`, `1,234 faults`, `1.5 cores`."""
     amount = f"{round(number, 2):,}".removesuffix(".0") if number else "no"
     return f"{amount} {noun}" if number == 1 else f"{amount} {noun}s"

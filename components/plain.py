@@ -46,7 +46,7 @@ def override(config: T, changes: Mapping[str, Any], *, where: str = "") -> T:
     A mapping changes fields of a nested dataclass and entries of a dict, where null removes one.
 
     Raises:
-        UsageError: As of `from_plain`.
+        UsageError: See `from_plain`.
     """
     return _build(type(config), changes, where, config)
 
@@ -58,7 +58,7 @@ def from_record(kind: type[T], values: Mapping[str, Any]) -> T:
     and seeds.
 
     Raises:
-        UsageError: As of `from_plain`; callers turn it into an error about their file.
+        UsageError: See `from_plain`; callers turn it into an error about their file.
     """
     return _build(kind, values, "", exact=True)
 

@@ -1,4 +1,4 @@
-"""The anomalies that an ExampleValidator found: its artifact in, protos and plain facts out."""
+"""Reader of an ExampleValidator's anomalies: its artifact in, protos and plain facts out."""
 
 import posixpath
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ class Anomaly:
     """One anomaly of one split.
 
     Attributes:
-        split: The split.
-        feature: The feature's name, or `DATA_SET` where it is not about one feature.
-        kinds: TFDV's names for it, `ENUM_TYPE_UNEXPECTED_STRING_VALUES`.
+        split: Name of the split.
+        feature: Name of the feature, or `DATA_SET` for the data set as a whole.
+        kinds: TFDV's types, such as `ENUM_TYPE_UNEXPECTED_STRING_VALUES`.
         is_error: Whether the gate stops a run for it; a warning otherwise.
-        title: In a few words.
-        text: In a sentence.
+        title: Short description.
+        text: Description in one sentence.
     """
 
     split: str
@@ -35,7 +35,7 @@ class Anomaly:
 
 
 def read_anomalies(uri: str) -> dict[str, anomalies_pb2.Anomalies]:
-    """The anomalies of each split of an `ExampleAnomalies`; DataError if they cannot be read."""
+    """Reads the anomalies of each split of an `ExampleAnomalies`; DataError if it cannot."""
     from tfx.dsl.io import fileio  # the checks on protos need no TFX
 
     by_split = {}
@@ -53,7 +53,7 @@ def read_anomalies(uri: str) -> dict[str, anomalies_pb2.Anomalies]:
 
 
 def list_anomalies(by_split: Mapping[str, anomalies_pb2.Anomalies]) -> list[Anomaly]:
-    """All anomalies, by split and feature; those of the data set as a whole come last."""
+    """Lists all anomalies by split and feature, those of the data set last."""
     found = []
     for split, anomalies in by_split.items():
         features = sorted(anomalies.anomaly_info.items())

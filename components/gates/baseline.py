@@ -1,8 +1,7 @@
-"""What a run takes of earlier ones: the model blessed last, and its data; never its own.
+"""Resolvers of the model that an earlier run blessed last, and of its data.
 
-TFX's LatestBlessedModelStrategy gives, once the candidate is blessed, the candidate: the
-second run of an unchanged pipeline then has another baseline than the first and evaluates
-again, the candidate against itself.
+TFX's LatestBlessedModelStrategy returns the candidate itself once it is blessed: the second run of
+an unchanged pipeline would have another baseline than the first, and evaluate again.
 """
 
 from collections.abc import Callable
@@ -23,7 +22,7 @@ Artifacts = dict[str, list[types.Artifact]]
 
 
 class LatestOtherBlessedModelStrategy(ResolverStrategy):
-    """Resolves the model that was blessed last, the candidate left out.
+    """Resolves the model that was blessed last, except the candidate.
 
     Use:
         Resolver(
@@ -33,21 +32,20 @@ class LatestOtherBlessedModelStrategy(ResolverStrategy):
             candidate=trainer.outputs["model"],
         )
 
-    The order is that of the blessings, not of the models: a model that comes back from the
-    cache and is blessed anew is the latest. Looks at artifacts only, never at the store's
-    query language, which differs between TFX 1.16 and 1.21.
+    Blessings decide the order, not models: a cached model that is blessed again is the latest. No
+    query of the store is used, because their language differs between TFX 1.16 and 1.21.
     """
 
     def resolve_artifacts(self, store: object, input_dict: Artifacts) -> Artifacts:
-        """Reduce the models and blessings to one of each, or none where there is no other."""
+        """Returns one model and its blessing, or empty lists if there is no other."""
         return _latest(input_dict, MODEL, _model_id, _ids(input_dict[CANDIDATE]))
 
 
 class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
-    """Resolves the model that was blessed last of those not trained on these Examples.
+    """Resolves the model that was blessed last among those trained on other Examples.
 
-    So a run without new data has the base model that the run before had, and is served from the
-    cache, where it would train its own model further each time.
+    A run without new data then has the base model of the run before and comes from the cache,
+    instead of training its own model further each time.
 
     Use:
         Resolver(
@@ -59,14 +57,14 @@ class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
     """
 
     def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
-        """Reduce the models and blessings to one of each, or none where there is no other."""
+        """Returns one model and its blessing, or empty lists if there is no other."""
         given = _ids(input_dict[EXAMPLES])
         own = {m.id for m in input_dict[MODEL] if given <= _made_from(store, m.id)}
         return _latest(input_dict, MODEL, _model_id, own)
 
 
 class LatestBlessedStatisticsStrategy(ResolverStrategy):
-    """Resolves the statistics of the run that blessed a model last, the present ones left out.
+    """Resolves the statistics of the run that blessed a model last, except the present ones.
 
     Use:
         Resolver(
@@ -78,7 +76,7 @@ class LatestBlessedStatisticsStrategy(ResolverStrategy):
     """
 
     def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
-        """Reduce statistics and blessings to one of each, or none where there is no other."""
+        """Returns one statistics artifact and its blessing, or empty lists if there is no other."""
         own = _ids(input_dict[CANDIDATE])
         return _latest(input_dict, STATISTICS, lambda one: _of_same_run(store, one), own)
 
@@ -89,9 +87,9 @@ def _latest(
     meant_by: Callable[[types.Artifact], list[int]],
     own: set[int],
 ) -> Artifacts:
-    """The latest blessing that means an artifact of `key` whose id is not in `own`, and that one.
+    """Returns the latest blessing of an artifact of `key` that is not in `own`, and that artifact.
 
-    `meant_by` gives the ids that a blessing means; the first that there is counts.
+    `meant_by` returns the candidate ids of a blessing's artifact; the first existing one counts.
     """
     others = {one.id: one for one in input_dict[key] if one.id not in own}
     for blessing in sorted(input_dict[MODEL_BLESSING], key=lambda one: one.id, reverse=True):
@@ -111,7 +109,6 @@ def _model_id(blessing: types.Artifact) -> list[int]:
 
 
 def _made_from(store: Any, artifact_id: int) -> set[int]:
-    """Ids of all inputs of the executions that gave an artifact."""
     made = store.get_events_by_artifact_ids([artifact_id])
     executions = {event.execution_id for event in made if event.type == event.OUTPUT}
     events = store.get_events_by_execution_ids(executions) if executions else []
@@ -119,7 +116,7 @@ def _made_from(store: Any, artifact_id: int) -> set[int]:
 
 
 def _of_same_run(store: Any, artifact: types.Artifact) -> list[int]:
-    """Ids of all artifacts of the first run that has this one, the latest first."""
+    """Returns ids of all artifacts of the first run with this one, the latest first."""
     kind = store.get_context_type(runs.PIPELINE_RUN_CONTEXT_TYPE_NAME).id
     contexts = store.get_contexts_by_artifact(artifact.id)
     of_runs = [context.id for context in contexts if context.type_id == kind]

@@ -1,8 +1,7 @@
-"""Checks of fitness to train on: statistics, anomalies and manifest in, problems out.
+"""Checks of data before training: statistics, anomalies and manifest in, problems out.
 
-Pure functions over protos. The ExampleValidator finds what a schema can say; the rest is
-what it is silent about: no rows, one class, a label that is missing, values that are not
-numbers, quarantined rows.
+Pure functions over protos. The ExampleValidator finds violations of the schema. These checks add
+what a schema cannot express: no rows, one class, a missing label, NaN, quarantined rows, drift.
 """
 
 import itertools
@@ -33,15 +32,19 @@ def find_problems(
     options: GateOptions,
     baseline: Mapping[str, Statistics] | None = None,
 ) -> list[str]:
-    """List all that is wrong with the data, one line each; an empty list lets it through.
+    """Returns all problems of the data, one line each; an empty list lets it through.
 
-    Statistics, anomalies and baseline are by split. Without a manifest another ExampleGen wrote the
-    Examples, and rows are not accounted for.
+    Args:
+        statistics: Statistics of each split.
+        anomalies: Anomalies of each split.
+        manifest: Manifest with the account of rows; None for Examples of another ExampleGen.
+        options: Limits of the data.
+        baseline: Statistics of each split of the data that drift is measured from.
     """
     problems = [*_row_problems(manifest, options)] if manifest else []
     for split, split_statistics in statistics.items():
         if not split_statistics.num_examples:
-            # Without rows every feature is missing too: one line says enough.
+            # Without rows every feature is missing too; one line is enough.
             problems.append(f"split '{split}': no rows; expected at least one")
             continue
         problems += _anomaly_problems(split, anomalies.get(split))
@@ -60,7 +63,7 @@ def find_problems(
 
 
 def raise_unfit(what: str, problems: Sequence[str]) -> None:
-    """Stop a run, by a DataError that lists problems of `what` ("the data is"), if it has any."""
+    """Raises a DataError that lists problems of `what` ("the data is"), if there are any."""
     if problems:
         lines = "\n  - ".join(problems)
         raise DataError(
@@ -69,7 +72,6 @@ def raise_unfit(what: str, problems: Sequence[str]) -> None:
 
 
 def _far(split: str, now: Statistics, before: Statistics, most: float, where: str) -> Iterator[str]:
-    """Features whose values differ too much from others."""
     for name, distance in distances(before, now) if most < 1 else ():
         if distance > most:
             yield (
@@ -81,7 +83,7 @@ def _far(split: str, now: Statistics, before: Statistics, most: float, where: st
 def _row_problems(manifest: Manifest, options: GateOptions) -> Iterator[str]:
     account = manifest.account
     if not sum(account.written.values()):
-        return  # No split has rows, which is said of each.
+        return  # Each empty split is a problem of its own.
     share = account.quarantined_share
     if share > options.max_quarantined_share:
         where = f"; see {manifest.quarantine}" if manifest.quarantine else ""

@@ -14,7 +14,7 @@ from penstock.components.errors import UsageError
 
 
 class CuratedSchemaSpec(ImportSchemaGenSpec):
-    """The stock spec and a digest of the file."""
+    """Stock spec with a digest of the file."""
 
     PARAMETERS = {  # noqa: RUF012 - TFX's spec classes are made so
         **ImportSchemaGenSpec.PARAMETERS,
@@ -23,7 +23,7 @@ class CuratedSchemaSpec(ImportSchemaGenSpec):
 
 
 class CuratedSchema(base_component.BaseComponent):
-    """Brings a schema file into the pipeline; an edited file is imported again.
+    """Imports a schema file into the pipeline, again whenever it was edited.
 
     Args:
         schema_file: Path of a `schema.pbtxt`.

@@ -1,9 +1,9 @@
-"""The distance of a feature's values from other data: two TFDV statistics in, 0..1 out.
+"""Distance between a feature's values in two data sets: two TFDV statistics in, 0..1 out.
 
-Of words the distance is the greatest difference of one value's share, of numbers the greatest
-difference of their cumulative distributions; a change in the share of rows without a value counts
-as much. 0 is equal, 1 has nothing in common. TFDV keeps ten quantiles of numbers, so distances of
-numbers below 0.1 say nothing.
+The distance of texts is the largest difference in one value's share; that of numbers is the largest
+difference of their cumulative distributions. A change in the share of rows without a value counts
+as well. 0 means equal, 1 nothing in common. TFDV keeps ten quantiles of numbers, so distances of
+numbers below 0.1 are noise.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,12 +17,12 @@ FeatureStatistics: TypeAlias = statistics_pb2.FeatureNameStatistics
 
 
 def feature_name(feature: FeatureStatistics) -> str:
-    """The feature's name, its steps joined by dots where it is nested."""
+    """Returns the feature's name; a nested one's steps are joined by dots."""
     return feature.name or ".".join(feature.path.step)
 
 
 def distances(before: Statistics, now: Statistics) -> Iterator[tuple[str, float]]:
-    """The distance of each feature of data that have rows; 1 of one that only one of both has."""
+    """Yields the distance of each feature of data with rows; 1 if only one side has it."""
     old, new = by_name(before), by_name(now)
     for name in sorted(old.keys() | new.keys()):
         if name in old and name in new:
@@ -32,9 +32,9 @@ def distances(before: Statistics, now: Statistics) -> Iterator[tuple[str, float]
 
 
 def largest_share(feature: FeatureStatistics) -> float:
-    """The share of the most frequent value, of the values that are there.
+    """Returns the share of the most frequent value among the values present.
 
-    Of whole numbers that span ten or more, and of fractions, only 0 is counted.
+    Only the value 0 is counted for fractions and for whole numbers that span ten or more.
     """
     if feature.HasField("string_stats"):
         shares = _shares(feature)
@@ -43,7 +43,7 @@ def largest_share(feature: FeatureStatistics) -> float:
     total = numbers.common_stats.tot_num_values
     zeros = numbers.num_zeros / total if total else 0.0
     is_whole = feature.type == FeatureStatistics.INT
-    # TFDV's ten equal buckets then have a number each.
+    # Below ten values each of TFDV's ten equal buckets holds one.
     if not is_whole or numbers.max - numbers.min >= 10:
         return float(zeros)
     counts = [
@@ -56,7 +56,7 @@ def largest_share(feature: FeatureStatistics) -> float:
 
 
 def by_name(statistics: Statistics) -> Mapping[str, FeatureStatistics]:
-    """The features by their names."""
+    """Returns the features by name."""
     return {feature_name(feature): feature for feature in statistics.features}
 
 
@@ -78,12 +78,12 @@ def _common(feature: FeatureStatistics) -> statistics_pb2.CommonStatistics:
 
 
 def nan_count(feature: FeatureStatistics) -> int:
-    """Values that are NaN."""
+    """Returns the number of NaN values."""
     return max((histogram.num_nan for histogram in feature.num_stats.histograms), default=0)
 
 
 def present(feature: FeatureStatistics) -> int:
-    """Rows in which the feature has a value."""
+    """Returns the number of rows in which the feature has a value."""
     return int(_common(feature).num_non_missing)
 
 
@@ -100,7 +100,7 @@ def _shares(feature: FeatureStatistics) -> dict[str, float]:
 
 
 def _quantiles(feature: FeatureStatistics) -> np.ndarray:
-    """From, to and share of each bucket of equal counts: float64 [3, buckets]."""
+    """Returns low end, high end and share of each quantile bucket: float64 [3, buckets]."""
     for histogram in feature.num_stats.histograms:
         total = sum(bucket.sample_count for bucket in histogram.buckets)
         if histogram.type == statistics_pb2.Histogram.QUANTILES and total:
@@ -110,7 +110,7 @@ def _quantiles(feature: FeatureStatistics) -> np.ndarray:
 
 
 def _apart(old: np.ndarray, new: np.ndarray) -> float:
-    """The greatest difference of two cumulative distributions, of `_quantiles`."""
+    """Returns the largest difference of two cumulative distributions from `_quantiles`."""
     if not old.size or not new.size:
         return 0.0 if old.size == new.size else 1.0
     edges = np.concatenate([old[:2].ravel(), new[:2].ravel()])
@@ -122,7 +122,7 @@ def _apart(old: np.ndarray, new: np.ndarray) -> float:
 
 
 def _below(buckets: np.ndarray, edges: np.ndarray, side: str) -> np.ndarray:
-    """The share of values below each edge (`left`), or up to it; even within a bucket."""
+    """Returns the share of values below each edge (`left`) or up to it, uniform in a bucket."""
     low, high, share = buckets[:, :, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         part = np.nan_to_num(np.clip((edges - low) / (high - low), 0, 1))

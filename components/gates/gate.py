@@ -1,8 +1,8 @@
-"""A TFX node that stops the run where the data is unfit to train on.
+"""TFX node that stops the run if the data is unfit to train on.
 
 In: statistics, anomalies and Examples. Out: a verdict that later nodes wait for
-(`transform.add_upstream_node(gate)`). The ExampleValidator only writes down what it finds;
-this node acts on it.
+(`transform.add_upstream_node(gate)`). The ExampleValidator only records anomalies; this node acts
+on them.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Checks of images' fitness to train on: their statistics in, problems out.
+"""Checks of images before training: their statistics in, problems out.
 
-Statistics of a feature at a time, which TFDV has, do not see that an image is in two splits,
-that a class is in one alone, or that equal images are of different classes.
+TFDV's statistics of single features cannot see that an image is in two splits, that a class is
+missing from a split, or that equal images have different classes.
 """
 
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from penstock.components.gates.image_statistics import ImageStatistics, SplitImages
 from penstock.components.gates.options import ImageRules
 
-# Of a list in a message; the rest is counted.
+# Items of a list in a message; the rest is counted.
 _MOST_LISTED = 5
 
 
 def find_image_problems(statistics: ImageStatistics, rules: ImageRules) -> list[str]:
-    """List all that is wrong with the images, one line each; an empty list lets them through."""
+    """Returns all problems of the images, one line each; an empty list lets them through."""
     problems: list[str] = []
     for split, images in statistics.splits.items():
         if not images.images:

@@ -1,8 +1,7 @@
-"""A TFX node that stops the run where images are unfit to train on.
+"""TFX node that stops the run if images are unfit to train on.
 
-In: Examples of images. Out: a verdict with what images there are, that later nodes wait for
-(`transform.add_upstream_node(gate)`). It reads all of them, which StatisticsGen, a feature at a
-time and a sample of it, cannot replace.
+In: Examples of images. Out: a verdict with a summary of the images, that later nodes wait for
+(`transform.add_upstream_node(gate)`). It reads every image; StatisticsGen reads single features.
 """
 
 import json
@@ -24,7 +23,7 @@ from penstock.components.gates.options import ImageRules
 from penstock.components.gates.options_component import options_component
 from penstock.components.plain import from_json
 
-# Of the sizes of photos, which may all be different.
+# Photos may all have different sizes; the verdict lists the most frequent.
 _MOST_SIZES = 10
 
 

@@ -1,7 +1,7 @@
 """Statistics of images: shards in, sizes, channels, formats, classes and duplicates out.
 
-One pass over every record. Nothing is decoded: sizes are those that the ExampleGen found. Memory
-is 16 bytes an image.
+One pass over every record, without decoding: sizes are those that the ExampleGen stored. Memory is
+16 bytes per image.
 """
 
 import glob
@@ -21,7 +21,7 @@ from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import split_dir
 
 _NO_LABEL = -1
-# 64 bits: among a hundred million different images no two are likely to share it (3e-4).
+# 64 bits: two of a hundred million different images share a digest with probability 3e-4.
 _DIGEST_BYTES = 8
 _PAIR = np.dtype([("key", np.uint64), ("label", np.int64)])
 
@@ -31,13 +31,13 @@ class SplitImages:
     """The images of one split.
 
     Attributes:
-        images: How many.
-        bytes: Of all, as they are stored.
-        sizes: Images of each (height, width).
-        channels: Images of each number of channels.
-        formats: Images of each format.
-        classes: Images of each class number; -1 of none.
-        texts: The words that each class is called by.
+        images: Number of images.
+        bytes: Size of all encoded images in bytes.
+        sizes: Number of images by (height, width).
+        channels: Number of images by number of channels.
+        formats: Number of images by format.
+        classes: Number of images by class number; -1 without a class.
+        texts: Names of each class.
     """
 
     images: int = 0
@@ -51,13 +51,13 @@ class SplitImages:
 
 @dataclass(frozen=True)
 class ImageStatistics:
-    """All splits of an Examples artifact, and images whose bytes are equal.
+    """Images of all splits of an Examples artifact, and those with equal bytes.
 
     Attributes:
-        splits: The images of each split.
-        surplus: Images that have an equal one before them, over all splits.
-        contradicting: Those among equal ones of different classes.
-        shared: Images of each pair of splits that are in both.
+        splits: Images of each split.
+        surplus: Number of copies of earlier images, in all splits.
+        contradicting: Number of equal images with different classes.
+        shared: Number of images in both splits of each pair.
     """
 
     splits: Mapping[str, SplitImages]
@@ -67,7 +67,7 @@ class ImageStatistics:
 
 
 def image_statistics(uri: str, splits: Sequence[str]) -> ImageStatistics:
-    """Read all images of the splits of an Examples artifact; DataError if a record is none."""
+    """Reads all images of the splits of an Examples artifact; DataError for other records."""
     found = {split: SplitImages() for split in splits}
     pairs = {s: np.fromiter(_read(uri, s, images), _PAIR) for s, images in found.items()}
     # Sorted by class within equal images, so a change between neighbours is a contradiction.
@@ -84,7 +84,7 @@ def image_statistics(uri: str, splits: Sequence[str]) -> ImageStatistics:
 
 
 def _read(uri: str, split: str, images: SplitImages) -> Iterator[tuple[int, int]]:
-    """Count the images of a split; the digest and class of each."""
+    """Counts the images of a split and yields digest and class of each."""
     for file in sorted(glob.glob(os.path.join(glob.escape(uri), split_dir(split), "*"))):
         for record in read_records(file):
             example = parse_example(record.payload)

@@ -1,11 +1,12 @@
-"""A TFX node that makes a pushed model the next revision of a KServe `InferenceService`.
+"""TFX node that makes a pushed model the next revision of a KServe `InferenceService`.
 
-In: a PushedModel. Out: the model where KServe's TensorFlow runtime reads it (a folder of its own,
-with one version), and the service's manifest beside it, applied where this runs in a cluster.
+In: a PushedModel. Out: the model in a folder for KServe's TensorFlow runtime, with one version, and
+the service's manifest beside it, which is applied if the node runs in a cluster.
 """
 
 import json
 import os
+from shlex import quote
 from typing import Any, TypedDict
 
 from tfx.dsl.component.experimental.annotations import InputArtifact, Parameter
@@ -55,12 +56,12 @@ def KServePush(  # noqa: N802 - TFX names a node after its function
         apply(service)
         print(f"kserve: {to.namespace}/{to.name} serves {version} for {to.canary_percent} %")
     else:
-        print(f"kserve: not in a cluster; kubectl apply -f {place}/{MANIFEST}")
+        print(f"kserve: not in a cluster; kubectl apply -f {quote(f'{place}/{MANIFEST}')}")
     return {"service": json.dumps(service)}
 
 
 def manifest(options: KServeOptions, version: str) -> dict[str, Any]:
-    """The `InferenceService`; without a canary the new revision gets all requests."""
+    """Returns the `InferenceService`; without a canary the new revision gets all requests."""
     storage = f"{options.storage or options.folder}/{version}"
     model = {"modelFormat": {"name": "tensorflow"}, "storageUri": storage}
     percent = options.canary_percent
@@ -74,8 +75,8 @@ def manifest(options: KServeOptions, version: str) -> dict[str, Any]:
 
 
 def apply(service: dict[str, Any]) -> None:
-    """Server-side apply: make it, or change those of its fields that Penstock set before."""
-    # Half a second to import; a node that only writes the manifest needs none of it.
+    """Creates the service, or changes the fields that Penstock set, by server-side apply."""
+    # The import takes half a second, which a node that only writes the manifest need not pay.
     from kubernetes import client, config
     from urllib3.exceptions import HTTPError
 

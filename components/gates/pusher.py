@@ -1,8 +1,7 @@
-"""A Pusher whose model is served once it says so.
+"""Pusher that publishes a model by one rename, under a version above all others.
 
-In: a blessed model. Out: the model below the serving folder, under a version above all others
-there, which appears by one rename once every byte has been read back. A model server never sees
-half a version, and the newest one is the one that was pushed last.
+In: a blessed model. Out: a new version in the serving folder, which appears once every byte has
+been read back. A model server never sees half a version, and serves the model pushed last.
 """
 
 import hashlib
@@ -39,10 +38,10 @@ class Executor(executor.Executor):
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, Any],
     ) -> None:
-        """Push the model if it is blessed; one that is the newest there already stays.
+        """Pushes the model if it is blessed and not the newest version already.
 
         Raises:
-            DataError: The serving folder cannot be written; nothing of the model is there then.
+            DataError: The serving folder cannot be written; no part of the model is left there.
         """
         destination = pusher_pb2.PushDestination()
         stated = exec_properties[standard_component_specs.PUSH_DESTINATION_KEY]
@@ -62,14 +61,14 @@ class Executor(executor.Executor):
 
 
 class Pusher(component.Pusher):
-    """TFX's Pusher, with the executor above; remote serving folders are written as TFX does."""
+    """TFX's Pusher with an atomic push to local folders; TFX itself writes to remote ones."""
 
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
 
 
 @contextmanager
 def _here(model: str) -> Iterator[str]:
-    """A SavedModel as a folder of this machine: itself, or a copy of what is at an address."""
+    """Yields a local folder of a SavedModel: its own, or a temporary copy of a remote one."""
     if "://" not in model:
         yield model
         return
@@ -79,15 +78,16 @@ def _here(model: str) -> Iterator[str]:
 
 
 def publish(model: str, serving: str) -> tuple[Path, str]:
-    """Put a SavedModel below a folder of versions, each a number, unless it is the newest there.
+    """Copies a SavedModel into a folder of numbered versions, unless it is the newest there.
 
-    Gives the version's folder, and the digest of its content (hex).
+    Returns:
+        Folder of the version, and digest of its content (hex).
     """
     digest = folder_digest(model)
     newest = newest_version(serving)
     if newest is not None and folder_digest(str(newest)) == digest:
         return newest, digest
-    # A clock that was set back must not put the model below the one that it replaces.
+    # A clock that was set back must not number the model below the one that it replaces.
     number = max(int(time.time()), int(newest.name) + 1 if newest else 0)
     version = Path(serving, str(number))
     try:
@@ -106,14 +106,13 @@ def publish(model: str, serving: str) -> tuple[Path, str]:
 
 
 def check_served(pushed: types.Artifact) -> None:
-    """Refuse a pushed model that is no longer what the serving folder's newest version holds.
+    """Raises a DataError unless a pushed model is the serving folder's newest version, unaltered.
 
     Args:
-        pushed: A `PushedModel` of this Pusher or TFX's; of one that was not pushed, or not to a
-            folder of versions, nothing is known.
+        pushed: A `PushedModel` of this Pusher or TFX's; without a version nothing is checked.
 
     Raises:
-        DataError: It is gone, altered, or another one is newer.
+        DataError: The version is gone or altered, or another one is newer.
     """
     place = pushed.get_string_custom_property("pushed_destination")
     version = pushed.get_string_custom_property("pushed_version")
@@ -130,7 +129,7 @@ def check_served(pushed: types.Artifact) -> None:
 
 
 def newest_version(serving: str) -> Path | None:
-    """The version that a model server takes: the greatest number; None where there is none."""
+    """Returns the version that a model server loads, the largest number; None without any."""
     names = fileio.listdir(serving) if fileio.isdir(serving) else []
     versions = [name.rstrip("/") for name in names]
     numbers = [name for name in versions if name.isdecimal()]
@@ -138,7 +137,7 @@ def newest_version(serving: str) -> Path | None:
 
 
 def folder_digest(folder: str) -> str:
-    """Digest (hex) of the relative paths and the content of all files below a folder."""
+    """Returns a digest (hex) of the relative paths and contents of all files in a folder."""
     total = hashlib.sha256()
     root = Path(folder)
     for file in sorted(path for path in root.rglob("*") if path.is_file()):
@@ -148,7 +147,7 @@ def folder_digest(folder: str) -> str:
 
 
 def _flush(file: Path) -> None:
-    """Have the bytes on the disk, which on a full one of a network fails only now."""
+    """Flushes a file to disk; a full network disk reports its error only here."""
     with file.open("rb") as data:
         os.fsync(data.fileno())
 

@@ -23,7 +23,7 @@ from penstock.components.gates.serving import WARM_UP_REQUESTS, check_serving
 from penstock.components.plain import from_json
 
 REPORT_NAME = "serving_check.json"
-# As TFX's InfraValidator says it, for its Pusher.
+# Property and files of TFX's InfraValidator, which its Pusher reads.
 _BLESSED, _FILES = "blessed", ("INFRA_NOT_BLESSED", "INFRA_BLESSED")
 
 

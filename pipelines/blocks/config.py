@@ -1,9 +1,9 @@
-"""The options that pipelines of tables and of images share; a pipeline's config extends one.
+"""Options shared by pipelines; a pipeline's config extends `TableConfig` or `ImageConfig`.
 
 @dataclass(frozen=True)
 class Config(TableConfig):
-root: str = "runs/churn"
-data: str = "customers.csv"
+    root: str = "runs/churn"
+    data: str = "customers.csv"
 """
 
 from dataclasses import dataclass, field
@@ -32,12 +32,12 @@ class TableModelOptions:
     """The wide and deep model of a table.
 
     Attributes:
-        embedding_size: Numbers that each category becomes in the deep part.
+        embedding_size: Dimensions of a category's embedding in the deep part.
         hidden_units: Sizes of the deep part's layers.
-        dropout: Share of each layer that training leaves out; 0 to below 1.
-        learning_rate: Adam's.
+        dropout: Share of each layer that training drops; 0 to below 1.
+        learning_rate: Learning rate of Adam.
         class_weights: Whether all classes count equally in the loss, however rare they are;
-            probabilities are then no longer those of the data.
+            predicted probabilities then differ from the shares in the data.
     """
 
     embedding_size: int = 8
@@ -55,15 +55,14 @@ class ImageModelOptions:
     """A small convolutional network, or one of `keras.applications` with a new top.
 
     Attributes:
-        application: Network of `keras.applications`, as `MobileNetV2` or `InceptionResNetV2`;
-            None takes the small one.
+        application: Network of `keras.applications`, such as `MobileNetV2`; None is the small one.
         weights: File of the application's weights without its top; None begins at random.
         train_base: Whether training changes the application too, not only the top.
-        filters: Of the small network: filters of each of its stages, which halve the image.
-        hidden_units: Size of the layer before the last, in both; 0 leaves it out.
-        dropout: Share of the features that training leaves out before it; 0 to below 1.
-        learning_rate: Adam's.
-        class_weights: As of `TableModelOptions`.
+        filters: Filters of each stage of the small network; each stage halves the image.
+        hidden_units: Size of the last hidden layer of both networks; 0 leaves it out.
+        dropout: Share of the features that training drops before it; 0 to below 1.
+        learning_rate: Learning rate of Adam.
+        class_weights: Whether all classes count equally in the loss, see `TableModelOptions`.
     """
 
     application: str | None = None
@@ -95,12 +94,12 @@ def _check_dropout(dropout: float) -> None:
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """When a model may be pushed; metrics are named as in `blocks.evaluation.METRICS`.
+    """Conditions for pushing a model; metrics are named as in `blocks.evaluation.METRICS`.
 
     Attributes:
-        thresholds: Of all rows together, by metric: the least of an accuracy, the most of an error.
-        max_worsening: How much worse a metric may be than that of the last blessed model.
-        slice_thresholds: Of every slice, by metric.
+        thresholds: Threshold by metric over all rows: least accuracy, or largest error.
+        max_worsening: Largest worsening by metric against the last blessed model.
+        slice_thresholds: Threshold by metric of every slice.
         slices: Raw features whose values define slices.
     """
 
@@ -112,27 +111,27 @@ class EvaluationOptions:
 
 @dataclass(frozen=True)
 class PipelineConfig:
-    """What both kinds share.
+    """Options of any training pipeline.
 
     Attributes:
         root: Folder of the runs: metadata, artifacts and pushed models.
         pipeline_root: Folder or gs:// address of the artifacts; None is below `root`.
         schema: Path of a curated schema.pbtxt; None infers one from the data.
-        ingest: Shards, compression, bad rows.
+        ingest: Shards, compression and rejected rows.
         gate: Limits that the data must keep; its labels are in addition to the targets, and it lets
             through as many quarantined rows as `ingest`.
-        engine: What runs the Beam work of all nodes.
-        train: How long to train.
-        track: The tracker that is told of the training, beside TensorBoard.
-        last_spans: Spans of data that a model is trained on, the newest; those before it from
-            earlier runs.
-        start_from: The weights that training begins with: `blessed` for those of the latest blessed
-            model that was trained on other data, where shapes agree; or the path of a SavedModel
-            that `export` wrote or of a `.keras` file, whose shapes must; None begins anew.
+        engine: Engine of the Beam work of all nodes.
+        train: Length of the training.
+        track: Experiment tracker beside TensorBoard.
+        last_spans: Number of newest spans of data to train on; earlier spans come from earlier
+            runs.
+        start_from: Initial weights: `blessed` for the latest blessed model that was trained on
+            other data, where shapes agree; or the path of a SavedModel of `export_model` or of a
+            `.keras` file, whose shapes must agree; None begins at random.
         serving: Requests that a model must answer before it is pushed.
         kserve: KServe service that gets a pushed model as its next revision.
         must_beat_baseline: Whether a model no better than the best constant stops the run.
-        model_card: What only a person can say of the model; shown in the report.
+        model_card: Facts about the model that only its authors know, for the report.
     """
 
     root: str = "runs"
@@ -157,15 +156,15 @@ class PipelineConfig:
 
 @dataclass(frozen=True)
 class TableConfig(PipelineConfig):
-    """The options of a pipeline of a table, beside those of `PipelineConfig`.
+    """Options of a pipeline for tables, in addition to those of `PipelineConfig`.
 
     Attributes:
-        data: The table: files, a glob or a folder. Where its name has `{SPAN}`, or `{YYYY}`, `{MM}`
-            and `{DD}`, each run takes the newest, and the newest `{VERSION}` of it.
-        source: How the files are read; its schema is `schema`.
+        data: Files of the table, a glob or a folder. If its name has `{SPAN}`, or `{YYYY}`, `{MM}`
+            and `{DD}`, each run reads the newest span, and the newest `{VERSION}` of it.
+        source: Options of the file format; its schema is `schema`.
         pack: Whether to pack the transformed Examples for training.
-        packing: How they are packed.
-        input: How training reads its shards.
+        packing: Options of packing.
+        input: Options of the training input.
     """
 
     data: str = ""
@@ -184,15 +183,15 @@ class TableConfig(PipelineConfig):
 
 @dataclass(frozen=True)
 class ImageConfig(PipelineConfig):
-    """The options of a pipeline of images, beside those of `PipelineConfig`.
+    """Options of a pipeline for images, in addition to those of `PipelineConfig`.
 
     Attributes:
         data: Folder of the images.
-        source: How images are labelled and stored.
-        checks: What else the images must be like.
-        input: How training reads and decodes them, and at what size.
-        augment: How training varies them.
-        model: The network.
+        source: Options of labels and storage.
+        checks: Limits that the images must keep.
+        input: Options of reading and decoding, with the size of the images.
+        augment: Random changes of the images in training.
+        model: Options of the network.
     """
 
     data: str = ""

@@ -1,4 +1,4 @@
-"""Metrics and thresholds by task: targets in, an EvalConfig for the Evaluator out."""
+"""Metrics and thresholds of each task: targets in, an EvalConfig for the Evaluator out."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,12 +26,12 @@ _LOWER_IS_BETTER = (
 
 
 def eval_config(targets: Sequence[Target], options: EvaluationOptions) -> tfma.EvalConfig:
-    """The metrics of each target's task, overall and by slice, and the thresholds of a blessing.
+    """Returns the metrics of each target, overall and by slice, and the blessing's thresholds.
 
     Args:
-        targets: What the model predicts.
-        options: Thresholds and slices. A metric is named as in `METRICS`, or `target/metric`
-            where there are several targets.
+        targets: Targets of the model.
+        options: Thresholds and slices. A metric is named as in `METRICS`, or `target/metric` if
+            there are several targets.
 
     Raises:
         UsageError: There is no such metric; lists them.
@@ -63,7 +63,7 @@ def eval_config(targets: Sequence[Target], options: EvaluationOptions) -> tfma.E
 
 
 def _names(target: Target, targets: Sequence[Target]) -> dict[str, str]:
-    """How thresholds name the target's metrics."""
+    """Returns the name of each of a target's metrics in the options."""
     prefix = f"{target.name}/" if len(targets) > 1 else ""
     return {metric: f"{prefix}{metric}" for metric in METRICS[target.task]}
 

@@ -1,4 +1,4 @@
-"""What a run takes of the runs before it: Examples of earlier spans, and models."""
+"""Resolvers of artifacts of earlier runs: Examples of earlier spans, and models."""
 
 from tfx.dsl.components.base.base_node import BaseNode
 from tfx.dsl.components.common.resolver import Resolver, ResolverStrategy

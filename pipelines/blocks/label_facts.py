@@ -1,4 +1,4 @@
-"""Facts of the training labels: batches of them in, mean, spread and classes out."""
+"""Facts of labels: batches of labels in, mean, deviation and class counts out."""
 
 import math
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ from penstock.pipelines.blocks.target import Target
 
 @dataclass(frozen=True)
 class LabelFacts:
-    """One target's labels.
+    """Facts of one target's labels.
 
     Attributes:
-        rows: How many there are.
-        mean: Their mean; of classes, of their numbers.
-        deviation: Their standard deviation.
-        class_counts: Rows of each class by its number; empty for a regression.
+        rows: Number of labels.
+        mean: Mean of the labels, or of the class numbers.
+        deviation: Standard deviation of the labels, or of the class numbers.
+        class_counts: Number of rows by class number; empty for a regression.
     """
 
     rows: int
@@ -29,13 +29,13 @@ class LabelFacts:
 
     @property
     def class_weights(self) -> list[float]:
-        """A weight a class, so that all count equally, 1 in the mean; 0 where it has no row."""
+        """Weight of each class that makes all count equally, 1 on average; 0 without rows."""
         present = sum(count > 0 for count in self.class_counts)
         return [self.rows / (present * count) if count else 0.0 for count in self.class_counts]
 
     @property
     def baseline_loss(self) -> float:
-        """The loss of the best constant: the cross-entropy of the shares, or the variance."""
+        """Loss of the best constant: cross-entropy of the class shares, or variance."""
         if not self.class_counts:
             return self.deviation**2
         shares = [count / self.rows for count in self.class_counts if count]
@@ -43,7 +43,7 @@ class LabelFacts:
 
 
 class LabelTally:
-    """Facts of a target's labels, added up batch by batch."""
+    """Accumulator of a target's `LabelFacts`, batch by batch."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -51,7 +51,7 @@ class LabelTally:
         self._rows, self._mean, self._squares = 0, 0.0, 0.0
 
     def add(self, labels: Any) -> None:
-        """Add a batch, of any shape; DataError if a label is no class, or not finite."""
+        """Adds a batch of any shape; DataError if a label is no class number, or not finite."""
         values = np.asarray(labels).reshape(-1)
         target = self._target
         if not np.isfinite(values).all():
@@ -67,7 +67,7 @@ class LabelTally:
         self._merge(values.astype(np.float64))
 
     def facts(self) -> LabelFacts:
-        """Of all that was added."""
+        """Returns the facts of all added labels."""
         deviation = math.sqrt(self._squares / self._rows) if self._rows else 0.0
         return LabelFacts(self._rows, self._mean, deviation, tuple(self._counts.tolist()))
 
@@ -84,7 +84,7 @@ class LabelTally:
 
 
 def label_facts(labels: Iterable[Any], target: Target) -> LabelFacts:
-    """The facts of batches of one target's labels; see `LabelTally.add` for its errors."""
+    """Returns the facts of batches of one target's labels; errors are those of `LabelTally.add`."""
     tally = LabelTally(target)
     for batch in labels:
         tally.add(batch)

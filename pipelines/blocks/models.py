@@ -1,8 +1,8 @@
-"""Keras models that are a sound start for each task: replace them by your own when you like.
+"""Default Keras models of each task.
 
-A model has one output a target: float32 [batch, 1], the probability of the second class, for a
-binary task; [batch, classes] for several classes; [batch, 1] in the label's own unit for a
-regression. Of several targets it gives a dict by the transformed label's name.
+A model has one output per target: float32 [batch, 1], the probability of the second class, for a
+binary task; [batch, classes] for several classes; [batch, 1] in the label's unit for a regression.
+With several targets its output is a dict by the transformed label's name.
 """
 
 import itertools
@@ -37,15 +37,15 @@ def table_model(
     numbers: int,
     categories: Sequence[int] = (),
 ) -> keras.Model:
-    """A wide and deep model of a table: a weight a category, and a small network, compiled.
+    """Returns a compiled wide and deep model: a weight per category, and a small network.
 
     Inputs: `numbers_xf` float32 [batch, numbers] and `categories_xf` int64 [batch, categories],
     each only if it has columns.
 
     Args:
-        targets: What it predicts.
-        labels: The facts of each target's label; scale the output, weigh the classes.
-        options: Its size.
+        targets: Targets of the model.
+        labels: Facts of each target's labels, which scale the output and weigh the classes.
+        options: Sizes and learning rate.
         numbers: Columns of `numbers_xf`.
         categories: Ids of each column of `categories_xf`, see `category_sizes`.
     """
@@ -78,16 +78,16 @@ def image_model(
     augment: AugmentOptions,
     labels: Mapping[str, LabelFacts] | None = None,
 ) -> keras.Model:
-    """Augmentation, a base that sees, a top that decides; compiled.
+    """Returns a compiled model: augmentation, convolutional base, classifier.
 
     Input: `image` [batch, height, width, channels], uint8 or floats of their range, 0..255.
 
     Args:
-        targets: What it predicts.
-        options: The network.
-        images: Their size.
-        augment: What the step varies; it does nothing outside training.
-        labels: The facts of the labels, for class weights and regressions.
+        targets: Targets of the model.
+        options: Options of the network.
+        images: Size of the images.
+        augment: Random changes in the training step; none outside training.
+        labels: Facts of the labels, for class weights and regressions.
     """
     shape = (images.height, images.width, images.channels)
     seen = image = keras.Input(shape, name=IMAGE, dtype="float32")
@@ -103,7 +103,6 @@ def image_model(
 
 
 def _heads(seen: Any, targets: Sequence[Target], labels: Mapping[str, LabelFacts]) -> Any:
-    """The output of each target on top of the features [batch, n]; see the module."""
     outputs = {target.label: _head(seen, target, labels.get(target.label)) for target in targets}
     return outputs if len(targets) > 1 else next(iter(outputs.values()))
 
@@ -114,7 +113,6 @@ def _compiled(
     labels: Mapping[str, LabelFacts],
     options: TableModelOptions | ImageModelOptions,
 ) -> keras.Model:
-    """The model, an output a target in their order, with Adam and the losses of its tasks."""
     losses, metrics = {}, {}
     for target in targets:
         facts = labels.get(target.label)
@@ -177,7 +175,7 @@ def _joined(parts: Sequence[Any]) -> Any:
 
 
 def _application(seen: Any, options: ImageModelOptions, shape: tuple[int, int, int]) -> Any:
-    """The features of a network of `keras.applications`; gray is given as three equal colours."""
+    """Returns features of a network of `keras.applications`; gray becomes three equal channels."""
     height, width, channels = shape
     if channels == 1:
         seen = keras.layers.Concatenate()([seen, seen, seen])
@@ -192,7 +190,7 @@ def _application(seen: Any, options: ImageModelOptions, shape: tuple[int, int, i
 
 
 def _small(seen: Any, options: ImageModelOptions) -> Any:
-    """Two convolutions a stage, after each of which the image is half as large."""
+    """Returns features of the small network: two convolutions per stage, then half the size."""
     layers = keras.layers
     shared = tf.distribute.get_strategy().num_replicas_in_sync > 1
     seen = layers.Rescaling(1 / 255)(seen)

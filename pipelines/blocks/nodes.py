@@ -1,4 +1,4 @@
-"""The nodes at the beginning: those that read a table or images, and the gate of images."""
+"""First nodes of a pipeline: readers of tables and images, and the image gate."""
 
 import os
 from dataclasses import replace

@@ -48,18 +48,18 @@ def training_pipeline(
     """The whole pipeline; each node's outputs are in the line above it.
 
     Args:
-        name: Of the pipeline, in the metadata and on Kubeflow.
-        config: Its options.
-        example_gen: Reads the data; has the output `examples`.
-        labels: The raw features that must be in every row.
+        name: Name of the pipeline in the metadata and on Kubeflow.
+        config: Options of the pipeline.
+        example_gen: Node that reads the data, with the output `examples`.
+        labels: Raw features that must be in every row.
         preprocessing_fn: Dotted path of the function that Transform runs.
         run_fn: Dotted path of the function that the Trainer runs.
-        eval_config: What the Evaluator measures and asks; see `eval_config`.
-        gates: Further nodes that stop the run where the data is unfit, before Transform.
-        packing: How the transformed Examples are packed for training; None leaves them rows.
-        materialize: Whether the Trainer reads transformed Examples; else the raw ones, as where
-            they are images.
-        run_options: What `run_fn` finds in `custom_config` beside the config's own options.
+        eval_config: Metrics and thresholds of the Evaluator, from `eval_config`.
+        gates: Further nodes, before Transform, that stop the run if the data is unfit.
+        packing: Options of packed training records; None trains from rows.
+        materialize: Whether the Trainer reads transformed Examples; it reads raw ones otherwise,
+            such as images.
+        run_options: Entries of `custom_config` for `run_fn`, in addition to the config's options.
     """
     root = run_root(config)
     examples = example_gen.outputs["examples"]
@@ -211,7 +211,7 @@ def _kserve(config: PipelineConfig, pusher: BaseNode) -> BaseNode:
 
 
 def run_root(config: PipelineConfig) -> str:
-    """The folder of the runs: an absolute path, or an address."""
+    """Returns the folder of the runs: an absolute path, or an address."""
     return _in_full(config.root)
 
 
@@ -220,11 +220,11 @@ def _in_full(place: str) -> str:
 
 
 def _training_options(config: PipelineConfig) -> dict[str, Any]:
-    """The options that change what the Trainer does, as what JSON holds."""
+    """Returns the options of the Trainer as JSON values."""
     names = ("train", "track", "input", "augment", "model")
     options: dict[str, Any] = {n: asdict(getattr(config, n)) for n in names if hasattr(config, n)}
     options["must_beat_baseline"] = config.must_beat_baseline
     base = None if config.start_from == _BLESSED else config.start_from
-    # Other weights at the same path are another training.
+    # The digest makes a training with other weights at the same path another training.
     digest = weights_digest(base) if base else ""
     return {**options, "start_from": base, "start_from_weights": digest}

@@ -1,8 +1,8 @@
-"""Parts of a `preprocessing_fn`: raw columns in, tensors that a model takes out.
+"""Parts of a `preprocessing_fn`: raw columns in, tensors for a model out.
 
-Each takes the raw features of `preprocessing_fn` and the names of the columns it is for, and gives
-one tensor of all of them: an analyzer of twenty stacked columns costs what one of one does. A row
-without a value is no error anywhere: numbers get the mean, and say so in a column of their own.
+Each takes the raw features of `preprocessing_fn` and names of columns, and returns one tensor of
+all of them: an analyzer of twenty stacked columns costs as much as one of a single column. Missing
+values are no error: numbers get the mean, and a flag in a column of its own.
 """
 
 import math
@@ -113,7 +113,7 @@ def date_parts(inputs: Columns, formats: Mapping[str, str]) -> tf.Tensor:
     here = tf.cast(~tf.math.is_nan(stacked), tf.float32)
     turns = [2 * math.pi * tf.where(here > 0, circle, 0.0) for circle in circles]
     waves = [here * wave(turn) for turn in turns for wave in (tf.sin, tf.cos)]
-    # Of days since 1970 float32 keeps minutes.
+    # float32 keeps days since 1970 to the minute.
     return tf.concat([_scaled(tf.cast(stacked, tf.float32)), *waves], axis=1)
 
 
@@ -133,7 +133,7 @@ def category_ids(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
 
 
 def category_sizes(sizes: Mapping[str, int]) -> list[int]:
-    """How many ids each column of `category_ids` has."""
+    """Returns the number of ids of each column of `category_ids`."""
     return [size + _FIRST for size in sizes.values()]
 
 
@@ -162,7 +162,7 @@ def label_values(label: Column) -> tf.Tensor:
 
 
 def _nothing(inputs: Columns, dtype: tf.DType) -> tf.Tensor:
-    """[batch, 0]."""
+    """Returns an empty tensor [batch, 0]."""
     column = next(iter(inputs.values()))
     rows = column.dense_shape[0] if isinstance(column, tf.SparseTensor) else tf.shape(column)[0]
     return tf.zeros(tf.stack([tf.cast(rows, tf.int32), 0]), dtype)

@@ -76,8 +76,7 @@ def train_and_compare(
     if not trained.is_chief:
         return None
     compared = compare_with_baseline(trained.model, eval_input.eval(), targets)
-    with tf.io.gfile.GFile(os.path.join(fn_args.model_run_dir, BASELINE_NAME), "w") as file:
-        file.write(json.dumps([asdict(one) for one in compared], indent=1))
+    write_baseline(fn_args.model_run_dir, compared)
     if config["must_beat_baseline"]:
         require_beaten(compared)
     return trained
@@ -107,6 +106,12 @@ def compare_with_baseline(
         if rows >= _MAX_ROWS:
             break
     return [_beaten(t, tallies[t.label], losses[t.label] / rows) for t in targets]
+
+
+def write_baseline(model_run_dir: str, compared: Sequence[Beaten]) -> None:
+    """Writes the comparison into the ModelRun."""
+    with tf.io.gfile.GFile(os.path.join(model_run_dir, BASELINE_NAME), "w") as file:
+        file.write(json.dumps([asdict(one) for one in compared], indent=1))
 
 
 def require_beaten(compared: Sequence[Beaten]) -> None:

@@ -117,7 +117,7 @@ def _find(module: str) -> ModuleSpec | None:
     parent = module.rpartition(".")[0]
     if parent:
         parent_spec = _find(parent)
-        # Of `from a.b import c`, where `a.b` is no package: to look for `a.b.c` would run `a.b`.
+        # In `from a.b import c` with a module `a.b`, a search for `a.b.c` would import `a.b`.
         if parent_spec is None or parent_spec.submodule_search_locations is None:
             return None
     try:

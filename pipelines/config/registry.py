@@ -1,4 +1,4 @@
-"""Pipelines by name, and the user's own by dotted path: what `run` and `compile` take."""
+"""Pipelines by name or dotted path, as `run` and `compile` take them."""
 
 import dataclasses
 import importlib
@@ -15,25 +15,25 @@ from penstock.components.errors import UsageError
 from penstock.components.plain import override
 
 HERE = "."
-"""The pipeline of the package in the working directory, as `penstock init` writes it."""
+"""Name of the pipeline of the package in the working directory, from `penstock init`."""
 
 PIPELINES = {
     "taxi": "penstock.pipelines.taxi.pipeline:create_pipeline",
     "digits": "penstock.pipelines.digits.pipeline:create_pipeline",
 }
-# As `tfx.orchestration.pipeline.Pipeline` says it, whose other errors are those of its caller.
+# Part of the error of `tfx.orchestration.pipeline.Pipeline`; its other errors are bugs.
 _NAME_TOO_LONG = "exceeds maximum allowed length"
 
 
 @dataclass(frozen=True)
 class PipelineFactory:
-    """A function that makes a `tfx.dsl.Pipeline` from a config, and the config, or of nothing."""
+    """Function that makes a `tfx.dsl.Pipeline`, and its config, if it takes one."""
 
     create: Callable[..., Any]
     config: Any
 
     def make(self) -> Any:
-        """The pipeline; UsageError if TFX takes none of that name."""
+        """Makes the pipeline; UsageError if its name is too long for TFX."""
         try:
             return self.create() if self.config is None else self.create(self.config)
         except ValueError as error:
@@ -48,7 +48,7 @@ def find_pipeline(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
     Args:
         name: A name of `PIPELINES`; `package.module:function` (found in the working directory
             too), a function of one annotated config dataclass or of nothing; or `HERE`.
-        changes: What to change in the config, see `overrides`.
+        changes: Changes of the config by name, see `plain.override`.
 
     Raises:
         UsageError: There is no such pipeline, or `changes` do not fit its config.
@@ -69,7 +69,7 @@ def find_pipeline(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
 
 
 def _find_here() -> str:
-    """The dotted path of the one `create_pipeline` in a package of the working directory."""
+    """Returns the dotted path of the only `create_pipeline` in the working directory."""
     found = sorted(
         file.parent.name
         for file in Path.cwd().glob("*/pipeline.py")

@@ -16,14 +16,14 @@ IMAGES = "images"
 LABELS = "labels.mat"
 
 
-# Of the data set: 17 levels of gray.
+# The data set has 17 levels of gray.
 _MOST = 16
 # A MAT-file begins with 116 bytes of text, where SciPy puts the time.
 _HEADER = b"MATLAB 5.0 MAT-file, scikit-learn digits".ljust(116)
 
 
 def write_digits(folder: Path) -> None:
-    """Write the data, unless it is there; all of it appears at once, the same each time.
+    """Writes the same data each time by one rename, unless it exists.
 
     Raises:
         DataError: The folder is there with something else in it, or cannot be written.

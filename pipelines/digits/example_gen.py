@@ -1,7 +1,6 @@
-"""The digits' ExampleGen: writes them first, wherever it runs, if they are not there.
+"""ExampleGen of the digits, which writes them first if they do not exist.
 
-A user's data are there before a pipeline begins. So are these, for everything but this node,
-which does it in its driver: before files are looked for, in `penstock run` as in a container.
+Its driver writes them, in `penstock run` as in a container, before input files are listed.
 """
 
 from pathlib import Path
@@ -15,7 +14,7 @@ from penstock.pipelines.digits.data import write_digits
 
 
 class DigitsDriver(ContentDriver):
-    """`ContentDriver` of a folder that it fills."""
+    """Driver that fills the folder it reads."""
 
     def resolve_exec_properties(
         self,
@@ -23,17 +22,13 @@ class DigitsDriver(ContentDriver):
         pipeline_info: data_types.PipelineInfo,
         component_info: data_types.ComponentInfo,
     ) -> dict[str, Any]:
-        """See the base class.
-
-        Raises:
-            DataError: The digits cannot be written.
-        """
+        """Writes the digits, then resolves the inputs; DataError if they cannot be written."""
         images = Path(exec_properties[standard_component_specs.INPUT_BASE_KEY])
         write_digits(images.parent)
         return super().resolve_exec_properties(exec_properties, pipeline_info, component_info)
 
 
 class DigitsExampleGen(ShardedExampleGen):
-    """`ShardedExampleGen` of `data.IMAGES` in a folder that need not be there yet."""
+    """`ShardedExampleGen` whose input folder need not exist yet."""
 
     DRIVER_CLASS = DigitsDriver
