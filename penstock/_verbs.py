@@ -120,26 +120,42 @@ def init(
     *,
     target: str | Sequence[str] = (),
     labels: str | os.PathLike[str] | None = None,
+    drop: Sequence[str] = (),
+    roles: Mapping[str, str] | None = None,
+    group: str | None = None,
+    source: Mapping[str, Any] | None = None,
 ) -> Starter:
-    """Look at data and write a small package that trains on it.
+    """Looks at data and writes a small package that trains on it.
 
     Args:
-        folder: To make; its name is the pipeline's.
+        folder: Folder to make; its name is the pipeline's.
         data: A table, as a file, a glob or a folder; or a folder of images.
-        target: The column to predict, or several; none for images in a folder a class.
+        target: Column to predict, or several; none for images with one folder per class.
         labels: Label file of the images; by default the one beside them.
+        drop: Columns that the model does not get.
+        roles: Roles of columns by name: `number`, `boolean`, `date`, `category` or `drop`.
+        group: Column whose rows stay in one split, such as a patient's id.
+        source: Options of reading the data by name, such as `{"delimiter": ";"}`.
 
     Returns:
-        What was written, and what was decided.
+        The written package and the properties of the data.
 
     Raises:
-        DataError: There is nothing to learn from; says why.
-        UsageError: The folder is there, its name is taken, or a target is not a column.
+        DataError: There is nothing to learn from; states the reason.
+        UsageError: The folder exists, its name is taken, or an option does not fit the data.
     """
     from penstock.pipelines.cli.work.init import run_init
+    from penstock.pipelines.starter.options import StarterOptions
 
-    targets = [target] if isinstance(target, str) else target
-    return run_init(Path(folder), data, targets, os.fspath(labels) if labels else None)
+    options = StarterOptions(
+        targets=(target,) if isinstance(target, str) else tuple(target),
+        labels_file=os.fspath(labels) if labels else None,
+        drop=tuple(drop),
+        roles=roles or {},
+        group=group,
+        source=source or {},
+    )
+    return run_init(Path(folder), data, options)
 
 
 def inspect(path: str, *, samples: int = 3, max_records: int | None = 1000) -> Inspection:

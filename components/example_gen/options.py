@@ -27,6 +27,8 @@ class IngestOptions:
         on_bad_row: `strict` stops at the first row that does not fit; `quarantine` keeps
             it aside with its reason and goes on.
         max_quarantined_share: Share of all rows above which quarantine stops the ingest.
+        skip_missing: Columns that a row needs a value in; rows without one are left out and
+            counted as blank.
         parquet_copy: Whether to write the rows as Parquet too, for analysis.
     """
 
@@ -34,6 +36,7 @@ class IngestOptions:
     compression: str = ""
     on_bad_row: OnBadRow = "strict"
     max_quarantined_share: float = MAX_QUARANTINED_SHARE
+    skip_missing: tuple[str, ...] = ()
     parquet_copy: bool = False
 
     def __post_init__(self) -> None:

@@ -162,6 +162,7 @@ class TableConfig(PipelineConfig):
         data: Files of the table, a glob or a folder. If its name has `{SPAN}`, or `{YYYY}`, `{MM}`
             and `{DD}`, each run reads the newest span, and the newest `{VERSION}` of it.
         source: Options of the file format; its schema is `schema`.
+        group: Column of texts or whole numbers whose rows stay in one split; None splits rows.
         pack: Whether to pack the transformed Examples for training.
         packing: Options of packing.
         input: Options of the training input.
@@ -169,6 +170,7 @@ class TableConfig(PipelineConfig):
 
     data: str = ""
     source: Table = field(default_factory=Table)
+    group: str | None = None
     pack: bool = False
     packing: PackOptions = field(default_factory=PackOptions)
     input: InputOptions = field(default_factory=lambda: InputOptions(batch_size=256, seed=1))

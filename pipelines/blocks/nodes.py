@@ -9,6 +9,7 @@ from tfx.proto import example_gen_pb2
 from penstock.components import image_features
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.components.example_gen.spans import has_span, split_span_address
+from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.gates.image_gate import ImageGate
 from penstock.pipelines.blocks.config import ImageConfig, TableConfig
 
@@ -24,6 +25,7 @@ def table_examples(config: TableConfig) -> ShardedExampleGen:
     return ShardedExampleGen(
         folder or ".",
         input_config=example_gen_pb2.Input(splits=[split]),
+        output_config=_splits(config.group) if config.group else None,
         source=replace(config.source, schema_file=config.schema),
         ingest=config.ingest,
     )
@@ -37,15 +39,18 @@ def image_examples(config: ImageConfig) -> ShardedExampleGen:
 
 
 def image_splits() -> example_gen_pb2.Output:
-    """Equal images share their split, so that evaluation sees none that was trained on."""
+    """Returns splits that equal images share, so that none is both trained on and evaluated."""
+    return _splits(image_features.ENCODED)
+
+
+def _splits(feature: str) -> example_gen_pb2.Output:
+    """Two train rows to one eval row; rows with equal values of a feature share their split."""
     splits = [
-        example_gen_pb2.SplitConfig.Split(name="train", hash_buckets=2),
-        example_gen_pb2.SplitConfig.Split(name="eval", hash_buckets=1),
+        example_gen_pb2.SplitConfig.Split(name=split.name, hash_buckets=split.hash_buckets)
+        for split in SplitOptions.splits
     ]
     return example_gen_pb2.Output(
-        split_config=example_gen_pb2.SplitConfig(
-            splits=splits, partition_feature_name=image_features.ENCODED
-        )
+        split_config=example_gen_pb2.SplitConfig(splits=splits, partition_feature_name=feature)
     )
 
 

@@ -1,7 +1,9 @@
-"""`penstock init`: from data of one's own to the package of a pipeline for it."""
+"""`penstock init`: writes the package of a pipeline for the user's own data."""
 
+import typing
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,7 +18,29 @@ def command(
         typer.Option(help="Column to predict; repeatable. Not for one folder per class."),
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="Label file of the images; else the one beside them.")
+        str | None, typer.Option(help="Label file of the images; else the one beside them.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Column that the model does not get; repeatable.")
+    ] = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=ROLE",
+            help="Role of a column: number, boolean, date, category or drop; repeatable.",
+        ),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(help="Column whose rows stay in one split, such as a patient's id."),
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Option of reading the data, such as delimiter=;, as of penstock ingest; "
+            "repeatable.",
+        ),
     ] = None,
 ) -> None:
     """Look at data and write a small package that trains on it.
@@ -26,6 +50,42 @@ def command(
 
     Example: penstock init churn --data customers.csv --target churned
     """
-    from penstock.pipelines.cli.work.init import run_init, show_starter
+    from penstock.components.errors import PenstockError
+    from penstock.pipelines.cli.option_flags import in_flags
+    from penstock.pipelines.cli.work.init import INIT_FLAGS, run_init, show_starter
+    from penstock.pipelines.starter.options import StarterOptions
 
-    show_starter(run_init(name, data, target or [], str(labels) if labels else None))
+    try:
+        options = StarterOptions(
+            targets=tuple(target or ()),
+            labels_file=labels,
+            drop=tuple(drop or ()),
+            roles=dict(_pairs("--role", role or ())),
+            group=group,
+            source={n: _source_value(n, value) for n, value in _pairs("--source", source or ())},
+        )
+        show_starter(run_init(name, data, options))
+    except PenstockError as error:
+        error.args = (in_flags(str(error), INIT_FLAGS),)
+        raise
+
+
+def _pairs(flag: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    from penstock.components.errors import UsageError
+
+    for text in texts:
+        if not text.partition("=")[0] or "=" not in text:
+            raise UsageError(f"{flag} takes NAME=VALUE, got {text!r}")
+    return [(text.partition("=")[0], text.partition("=")[2]) for text in texts]
+
+
+def _source_value(name: str, text: str) -> Any:
+    """Returns the value of an option of the data: a text as it stands, anything else as YAML."""
+    from penstock.components.sources.images.options import Images
+    from penstock.components.sources.options import Table
+    from penstock.pipelines.config.overrides import load_overrides
+
+    hints = {**typing.get_type_hints(Images), **typing.get_type_hints(Table)}
+    if hints.get(name, str) in (str, str | None):
+        return text
+    return load_overrides(None, [f"{name}={text}"])[name]

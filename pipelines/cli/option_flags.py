@@ -106,6 +106,8 @@ def in_flags(text: str, flags: Mapping[str, str]) -> str:
         if name not in flags:
             return match[0]
         plain = value.strip("'").replace(r"\t", "tab")
+        if flags[name].endswith("="):  # a flag that takes NAME=VALUE
+            return f"{flags[name]}{plain or '...'}"
         if value == "False":
             return "--no-".join(flags[name].rsplit("--", 1))
         if not equals:

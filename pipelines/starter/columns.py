@@ -1,4 +1,4 @@
-"""A look at a table: what each column is like, from rows of all parts of the data."""
+"""Sample of a table, from all parts of the data, and the properties of its columns."""
 
 import re
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from penstock.components.errors import DataError
 from penstock.components.sources.base import Source
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# Rows that are looked at, taken from so many places of the data.
+# Rows of the sample, and places of the data that they are taken from.
 MAX_ROWS = 100_000
 _PLACES = 20
-# Dates are text in CSV: so many values are looked at, of which most must be dates.
+# Values of a text column that are tested as dates, and the share of them that must be dates.
 _DATE_VALUES = 1000
 _MIN_DATE_SHARE = 0.95
 _YEAR_FIRST = re.compile(r"^\s*\d{4}[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ]+\d{1,2}:\d{2}.*)?\s*$")
@@ -25,17 +25,16 @@ _BOOLEAN_PAIRS = ({"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"on
 
 @dataclass(frozen=True)
 class ColumnLook:
-    """A column as the rows that were looked at have it.
+    """Properties of a column in the sample.
 
     Attributes:
-        name: Its name.
+        name: Name of the column.
         kind: INT, FLOAT or BYTES.
         is_list: Whether a row holds several values.
-        rows: Rows that were looked at.
-        nulls: Those without a value.
-        counts: Its values and how often each came, the most frequent first.
-        deviation: The standard deviation of numbers; else 0.
-        date_format: One of `DATE_FORMATS`, or None where it is no date.
+        rows: Rows of the sample.
+        nulls: Rows without a value.
+        counts: Values and their frequencies, the most frequent first.
+        date_format: One of `DATE_FORMATS`, or None if the column holds no dates.
     """
 
     name: str
@@ -44,27 +43,26 @@ class ColumnLook:
     rows: int
     nulls: int = 0
     counts: tuple[tuple[object, int], ...] = ()
-    deviation: float = 0.0
     date_format: str | None = None
 
     @property
     def present(self) -> int:
-        """Rows with a value."""
+        """Number of rows with a value."""
         return self.rows - self.nulls
 
     @property
     def distinct(self) -> int:
-        """Different values."""
+        """Number of distinct values."""
         return len(self.counts)
 
     @property
     def texts(self) -> list[str]:
-        """The different values as text, the most frequent first."""
-        return [_text(value) for value, _ in self.counts]
+        """Distinct values as text, the most frequent first."""
+        return [as_text(value) for value, _ in self.counts]
 
     @property
     def is_boolean(self) -> bool:
-        """Whether its two values are those of yes and no."""
+        """Whether the column holds yes and no in one of their usual forms."""
         values = {text.strip().lower() for text in self.texts}
         if self.kind is FeatureKind.BYTES:
             return values in _BOOLEAN_PAIRS
@@ -72,22 +70,14 @@ class ColumnLook:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is of numbers none of which has a fraction."""
+        """Whether the column holds whole numbers only."""
         if self.kind is FeatureKind.BYTES:
             return False
         return all(float(value).is_integer() for value, _ in self.counts)  # type: ignore[arg-type]
 
 
-def look_at_columns(source: Source) -> list[ColumnLook]:
-    """Look at up to `MAX_ROWS` rows of a table.
-
-    Raises:
-        DataError: No row of it can be read, or one does not fit.
-    """
-    table = _sample(source)
-    if not table.num_rows:
-        first = next(iter(source.rejected_by_scan), None)
-        raise DataError(f"{source.files[0]}: no row can be read{f'; {first}' if first else ''}")
+def look_at_columns(source: Source, table: pa.Table) -> list[ColumnLook]:
+    """Returns the properties of each column of a source in a sample of it."""
     dates = _parquet_dates(source)
     looks = []
     for column in source.columns:
@@ -99,11 +89,10 @@ def look_at_columns(source: Source) -> list[ColumnLook]:
         counts = zip(
             found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True
         )
-        ordered = tuple(sorted(counts, key=lambda one: (-one[1], _text(one[0]))))
-        numbers = None if column.kind is FeatureKind.BYTES else values.cast(pa.float64())
+        ordered = tuple(sorted(counts, key=lambda one: (-one[1], as_text(one[0]))))
         date_format = dates.get(column.name)
         if column.kind is FeatureKind.BYTES:
-            date_format = _date_format([_text(value) for value, _ in ordered[:_DATE_VALUES]])
+            date_format = _date_format([as_text(value) for value, _ in ordered[:_DATE_VALUES]])
         looks.append(
             ColumnLook(
                 column.name,
@@ -112,36 +101,39 @@ def look_at_columns(source: Source) -> list[ColumnLook]:
                 table.num_rows,
                 values.null_count,
                 ordered,
-                deviation=0.0 if numbers is None else pc.stddev(numbers).as_py() or 0.0,
                 date_format=date_format,
             )
         )
     return looks
 
 
-def _sample(source: Source) -> pa.Table:
-    """Rows of all parts of the data, not only of its beginning.
+def sample_rows(source: Source) -> pa.Table:
+    """Reads up to `MAX_ROWS` rows from all parts of the data.
 
     Raises:
-        DataError: One does not fit; what is decided from the rest would not be of the data.
+        DataError: No row can be read, or one does not fit its columns.
     """
     tables = []
     for pieces in source.cut(_PLACES):
         rows = 0
         for batch in source.read(pieces):
             if batch.rejected:
-                raise DataError(f"{batch.rejected[0]}; a run would stop here as well")
+                raise DataError(f"{batch.rejected[0]}; a run would stop here, too")
             tables.append(batch.table.slice(0, MAX_ROWS // _PLACES - rows))
             rows += batch.table.num_rows
             if rows >= MAX_ROWS // _PLACES:
                 break
-    return pa.Table.from_batches(
+    table = pa.Table.from_batches(
         tables, pa.schema([(column.name, column.arrow_type) for column in source.columns])
     )
+    if not table.num_rows:
+        first = next(iter(source.rejected_by_scan), None)
+        raise DataError(f"{source.files[0]}: no row can be read{f'; {first}' if first else ''}")
+    return table
 
 
 def _parquet_dates(source: Source) -> dict[str, str]:
-    """Date formats of the columns that Parquet knows to be dates; they are read as numbers."""
+    """Returns the formats of Parquet's date columns, which are read as numbers."""
     if source.kind != "parquet":
         return {}
     formats = {}
@@ -170,5 +162,6 @@ def _share(pattern: re.Pattern[str], texts: Sequence[str]) -> float:
     return sum(bool(pattern.match(text)) for text in texts) / len(texts)
 
 
-def _text(value: object) -> str:
+def as_text(value: object) -> str:
+    """Returns a value of a column as text."""
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

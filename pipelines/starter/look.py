@@ -1,38 +1,70 @@
-"""A look at data of any kind: what a pipeline of it should be like."""
+"""Looks at data of any kind: its columns, roles, classes and sizes."""
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from penstock.components import image_features
 from penstock.components.errors import DataError, UsageError
+from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.example_gen.splits import assign_splits
+from penstock.components.files.remote import is_remote
+from penstock.components.plain import from_plain
 from penstock.components.sources.images.looks import format_by_extension
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.images.source import open_images
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
+from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.feature_kind import FeatureKind
-from penstock.pipelines.starter.columns import ColumnLook, look_at_columns
+from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
+from penstock.pipelines.blocks.target import Target
+from penstock.pipelines.starter.columns import ColumnLook, as_text, look_at_columns, sample_rows
+from penstock.pipelines.starter.leakage import find_leaks
+from penstock.pipelines.starter.options import StarterOptions
 from penstock.pipelines.starter.roles import Roles, find_roles
 
 _LABEL_FILES = (".csv", ".json", ".mat")
 _LOOKED_AT_IMAGES = 200
 _LOOKED_AT_FILES = 10_000
 _MIN_SIDE, _MAX_SIDE = 8, 96
+# NaN and infinity in a table count as missing.
+_NO_NAN = {"non_finite": "null"}
 _MAX_LIST = 2**31 - 1  # more than one value: a list of any length
 
 
 @dataclass(frozen=True)
 class TableLook:
-    """A table: the kind of its files, its rows, what each column is like, and what for."""
+    """A table and the roles of its columns.
+
+    Attributes:
+        kind: Kind of its files.
+        rows: Number of rows.
+        columns: Properties of each column.
+        roles: Role of each column.
+        evaluated: Facts of each target in the evaluation split, by name, from the sample.
+        leaks: Signs of leakage, one line each.
+    """
 
     kind: str
     rows: int
     columns: tuple[ColumnLook, ...]
     roles: Roles
+    evaluated: Mapping[str, LabelFacts] = field(default_factory=dict)
+    leaks: tuple[str, ...] = ()
+
+    @property
+    def gaps(self) -> dict[str, int]:
+        """Number of rows of the sample without a value, by target that has such rows."""
+        targets = {target.name for target in self.roles.targets}
+        return {c.name: c.nulls for c in self.columns if c.name in targets and c.nulls}
 
 
 @dataclass(frozen=True)
@@ -40,13 +72,13 @@ class ImagesLook:
     """Images and their classes.
 
     Attributes:
-        rows: Images.
-        labels_file: The file with their labels; None where folders say it.
-        label_column: Its column that says the class; None for a usual name.
-        classes: Images of each class, by its words or number.
-        side: Pixels of the side that the model is to see.
-        channels: 1 where all are gray, else 3.
-        has_words: Whether the classes have words beside their numbers.
+        rows: Number of images.
+        labels_file: File with their labels; None if folders are classes.
+        label_column: Column of the class in that file; None for a usual name.
+        classes: Number of images by name or number of the class.
+        side: Side of the model's input in pixels.
+        channels: 1 if all images are gray, otherwise 3.
+        has_words: Whether the classes have names beside their numbers.
     """
 
     rows: int
@@ -58,39 +90,81 @@ class ImagesLook:
     has_words: bool
 
 
-def look_at(
-    data: str, targets: Sequence[str], labels_file: str | None = None
-) -> TableLook | ImagesLook:
-    """Look at data; a folder with an image anywhere in it is of images.
+def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
+    """Looks at a table, or at images if a folder holds one anywhere.
 
-    Of these there is at most one target, a column of the label file, which is the one that lies
-    with them unless it is given.
+    Images have at most one target, a column of the label file, by default the only one beside them.
 
     Raises:
-        DataError: There is nothing to learn from; says why.
-        UsageError: A target is missing, or is not a column.
+        DataError: There is nothing to learn from; states the reason.
+        UsageError: The data does not exist, or an option does not fit it.
     """
+    targets, labels_file = options.targets, options.labels_file
+    if not (is_remote(data) or os.path.exists(data) or any(c in data for c in "*?[")):
+        raise UsageError(f"{data}: no such file or folder")
     if os.path.isdir(data) and any(map(format_by_extension, _files(data))):
         if len(targets) > 1:
             raise UsageError("images have one target, a column of their label file")
-        return _look_at_images(data, targets, labels_file or _label_file(data))
+        if options.drop or options.roles or options.group:
+            raise UsageError("drop, role and group are about the columns of a table, not images")
+        return _look_at_images(data, options, labels_file or _label_file(data))
     if labels_file:
         raise UsageError(f"{data}: no folder of images, so labels go with nothing")
     if not targets:
         raise UsageError("a table needs --target, the column to predict")
-    source = open_source(data, Table(non_finite="null"))
-    columns = look_at_columns(source)
-    return TableLook(source.kind, source.rows, tuple(columns), find_roles(columns, targets))
+    if "schema_file" in options.source:
+        raise UsageError("`schema_file`: the package gets a schema of its own; leave it out")
+    source = open_source(data, from_plain(Table, {**_NO_NAN, **options.source}))
+    table = sample_rows(source)
+    columns = look_at_columns(source, table)
+    roles = find_roles(columns, options)
+    return TableLook(
+        source.kind,
+        source.rows,
+        tuple(columns),
+        roles,
+        _evaluated(table, roles, options.group),
+        tuple(find_leaks(table, columns, roles, options.group)),
+    )
+
+
+def source_options(look: TableLook | ImagesLook, options: StarterOptions) -> dict[str, Any]:
+    """Returns the options of reading the data, by name, as the package gets them."""
+    if isinstance(look, TableLook):
+        return {**_NO_NAN, **options.source}
+    labels = {"labels_file": look.labels_file, "label_column": look.label_column}
+    return {**{name: value for name, value in labels.items() if value}, **options.source}
+
+
+def _evaluated(table: pa.Table, roles: Roles, group: str | None) -> dict[str, LabelFacts]:
+    """Facts of each target in the rows that the ingest will put into the split `eval`."""
+    for target in roles.targets:
+        table = table.filter(table[target.name].is_valid())
+    for name in roles.whole:
+        index = table.column_names.index(name)
+        table = table.set_column(index, name, table[name].cast(pa.int64()))
+    if not table.num_rows:
+        return {}
+    (batch,) = table.combine_chunks().to_batches()
+    splits = SplitOptions(partition_feature=group)
+    rows = pa.array(assign_splits(batch, encode_examples(batch), splits) == 1)
+    return {t.name: label_facts([_labels(table[t.name], t)[rows]], t) for t in roles.targets}
+
+
+def _labels(column: pa.ChunkedArray, target: Target) -> np.ndarray:
+    if not target.classes:
+        return column.to_numpy()
+    numbers = {name: number for number, name in enumerate(target.classes)}
+    return np.array([numbers[as_text(value)] for value in column.to_pylist()])
 
 
 def _files(folder: str) -> Iterator[str]:
-    """Names of files below a folder, the first ones."""
     walked = (name for _, _, names in os.walk(folder) for name in names)
     return islice(walked, _LOOKED_AT_FILES)
 
 
 def _label_file(folder: str) -> str | None:
-    """The one label file in the folder of images or, where they are in no folders, beside it."""
+    """Returns the only label file in a folder of images, or beside it if it has no subfolders."""
     here = Path(folder)
     inside = [p for p in sorted(here.iterdir()) if p.suffix.lower() in _LABEL_FILES]
     flat = any(format_by_extension(path.name) for path in here.iterdir() if path.is_file())
@@ -107,12 +181,13 @@ def _label_file(folder: str) -> str | None:
     return str(found[0]) if found else None
 
 
-def _look_at_images(data: str, targets: Sequence[str], labels_file: str | None) -> ImagesLook:
-    column = targets[0] if targets else None
+def _look_at_images(data: str, options: StarterOptions, labels_file: str | None) -> ImagesLook:
+    column = options.targets[0] if options.targets else None
     if column and labels_file is None:
         raise UsageError(f"{data}: folders say the class; --target is a column of a label file")
     try:
-        source = open_images([data], Images(labels_file=labels_file, label_column=column))
+        named = {"labels_file": labels_file, "label_column": column, **options.source}
+        source = open_images([data], from_plain(Images, named))
     except DataError as error:
         text = str(error).replace("with `label_column` or `text_column`", "by --target")
         raise DataError(text) from error
@@ -148,7 +223,7 @@ def _look_at_images(data: str, targets: Sequence[str], labels_file: str | None) 
 
 
 def schema_text(look: TableLook) -> str:
-    """The `schema.pbtxt` of a table: types of all columns, and what a label may be."""
+    """Returns the `schema.pbtxt` of a table: types of all columns, and domains of the targets."""
     from google.protobuf import text_format
     from tensorflow_metadata.proto.v0 import schema_pb2
 

@@ -1,41 +1,41 @@
-"""A plan to train and judge a model at the start: sizes of data in, options in numbers out."""
+"""Numbers of a first config: properties and sizes of the data in, options out."""
 
 import math
 from dataclasses import dataclass
 
 from penstock.components import image_features
 from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.pipelines.blocks.label_facts import LabelFacts
 from penstock.pipelines.blocks.target import Target
-from penstock.pipelines.starter.columns import ColumnLook
 from penstock.pipelines.starter.look import ImagesLook, TableLook
 
 _TRAIN_SHARE = 2 / 3
 _CACHED_ROWS, _CACHED_IMAGE_BYTES = 1_000_000, 1 << 30
-# The most steps of a first run: minutes, not hours, on a few cores.
+# Most steps of a first run: minutes, not hours, on a few cores.
 _MAX_STEPS_TABLE, _MAX_STEPS_IMAGES = 20_000, 3_000
 _EPOCHS = 30
-# Of small data an epoch is several passes: its end is a judgement of the model, which costs time.
+# An epoch of small data is several passes, because the evaluation at its end costs time.
 _MIN_STEPS_PER_EPOCH = 20
-# A model that says the same of each row has an AUC of 0.5; 0.55 is one that learned something.
-_MIN_AUC = 0.55
+# A constant has an AUC of 0.5 and, on few rows, a large error; a sound model is above 0.6.
+_MAX_CHANCE_AUC = 0.6
 _MAX_SLICE_VALUES, _MAX_SLICES = 12, 2
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The numbers of a starter's config, and its words.
+    """Numbers and texts of a starter's config.
 
     Attributes:
-        summary: What the model predicts from what.
-        train_rows: Rows of the training split, about.
-        batch_size: Rows a step.
-        steps_per_epoch: Steps of a pass.
-        max_steps: Steps in all.
-        cache: Of the training input.
+        summary: Targets and features in one sentence.
+        train_rows: Estimated rows of the training split.
+        batch_size: Rows per step.
+        steps_per_epoch: Steps per epoch.
+        max_steps: Most steps of the training.
+        cache: Cache of the training input.
         thresholds: Metrics that a model must reach.
-        max_worsening: Most by which they may be worse than those of the model before.
-        slices: Raw features by whose values they are given as well.
-        filters: Of the small network of images.
+        max_worsening: Largest worsening of a metric against the model before.
+        slices: Raw features by whose values metrics are computed, too.
+        filters: Filters of the small network for images.
     """
 
     summary: str
@@ -51,12 +51,12 @@ class Plan:
 
     @property
     def epochs(self) -> int:
-        """Passes over the training rows, at most."""
+        """Most passes over the training rows."""
         return math.ceil(self.max_steps * self.batch_size / self.train_rows)
 
 
 def plan_table(look: TableLook, data_name: str) -> Plan:
-    """The plan of a table."""
+    """Returns the plan of a table."""
     roles, columns = look.roles, {column.name: column for column in look.columns}
     train_rows = max(1, int(look.rows * _TRAIN_SHARE))
     batch_size = 32 if train_rows < 3_000 else 128 if train_rows < 30_000 else 512
@@ -64,8 +64,9 @@ def plan_table(look: TableLook, data_name: str) -> Plan:
     thresholds, worsening = {}, {}
     for target in roles.targets:
         prefix = f"{target.name}/" if len(roles.targets) > 1 else ""
-        metric, bound, worse = _bounds(target, columns[target.name])
-        thresholds[prefix + metric], worsening[prefix + metric] = bound, worse
+        if bounds := _bounds(target, look.evaluated.get(target.name)):
+            metric, bound, worse = bounds
+            thresholds[prefix + metric], worsening[prefix + metric] = bound, worse
     sliced = [
         name
         for name in (*roles.booleans, *roles.categories)
@@ -85,26 +86,35 @@ def plan_table(look: TableLook, data_name: str) -> Plan:
     )
 
 
-def _bounds(target: Target, column: ColumnLook) -> tuple[str, float, float]:
-    """The deciding metric, its bound, and by how much it may get worse."""
-    if target.task == "binary":
-        return "AUC", _MIN_AUC, 0.02
+def _bounds(target: Target, facts: LabelFacts | None) -> tuple[str, float, float] | None:
+    """Returns metric, threshold and largest worsening; None if a constant has no error.
+
+    The threshold is what the best constant reaches on the evaluation split: a model better by one
+    row passes, the constant does not.
+    """
+    if facts is None or not 0 < facts.baseline_loss < math.inf:
+        return None
+    if target.task == "regression":
+        deviation = facts.deviation * (1 - 1e-4)
+        return "RootMeanSquaredError", float(f"{deviation:.6g}"), float(f"{0.05 * deviation:.2g}")
     if target.task == "classes":
-        return "SparseCategoricalAccuracy", _majority(column.counts[0][1], column.rows), 0.02
-    deviation = float(f"{column.deviation:.3g}")
-    return "RootMeanSquaredError", deviation, float(f"{0.05 * column.deviation:.2g}")
+        share = (max(facts.class_counts) + 0.5) / facts.rows
+        return "SparseCategoricalAccuracy", float(f"{share:.6g}"), 0.02
+    no, yes = facts.class_counts
+    # Two standard errors of the AUC of a model that ranks at random.
+    chance = 0.5 + 2 * math.sqrt((no + yes + 1) / (12 * no * yes))
+    return "AUC", float(f"{min(chance, _MAX_CHANCE_AUC):.3g}"), 0.02
 
 
 def _majority(most: int, rows: int) -> float:
-    """The share of the most frequent class, less what chance takes from it in the eval split."""
+    """Returns the share of the most frequent class minus two standard errors of its draw."""
     share = most / rows
-    # Two standard errors: else the draw of the rows refuses models that beat the constant.
     chance = 2 * math.sqrt(share * (1 - share) / (rows * (1 - _TRAIN_SHARE)))
     return max(0, math.floor(100 * (share - chance))) / 100
 
 
 def plan_images(look: ImagesLook, data_name: str) -> Plan:
-    """The plan of images."""
+    """Returns the plan of images."""
     train_rows = max(1, int(look.rows * _TRAIN_SHARE))
     batch_size = 32
     steps = max(_MIN_STEPS_PER_EPOCH, train_rows // batch_size)
@@ -126,7 +136,7 @@ def plan_images(look: ImagesLook, data_name: str) -> Plan:
 
 
 def example_request(look: TableLook | ImagesLook) -> dict[str, object]:
-    """What TensorFlow Serving's REST interface is sent: a row of the most frequent values."""
+    """Returns a request for TensorFlow Serving's REST API: a row of the most frequent values."""
     from penstock.components.trainer.served_columns import SERVE_COLUMNS, SERVE_IMAGES, column_name
 
     if isinstance(look, ImagesLook):

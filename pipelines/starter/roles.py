@@ -1,4 +1,4 @@
-"""The role of each column of a table: looks in; features, targets and columns left out, out."""
+"""Role of each column of a table: its properties in; target, feature or left out, out."""
 
 import re
 from collections.abc import Sequence
@@ -9,14 +9,15 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.trainer.served_columns import features_by_column_name
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.starter.columns import ColumnLook
+from penstock.pipelines.starter.options import StarterOptions
 
-# Whole numbers up to so many different ones are classes, else a quantity; texts up to so many.
+# Most distinct whole numbers that are classes and no quantity, and most distinct texts.
 _MAX_NUMBERED_CLASSES = 20
 _MAX_TEXT_CLASSES = 200
-# Text of more different values than this share of its rows says who, not what.
+# Text with a larger share of distinct values is an id or free text.
 _MAX_TEXT_SHARE = 0.5
 _MAX_VOCABULARY = 1000
-# Below so many rows a category is noise: it shares an id with all others that are as rare.
+# Rarer categories share one id, because fewer rows are noise.
 _MIN_CATEGORY_ROWS = 5
 _MIN_ID_ROWS = 50
 _ID_NAME = re.compile(
@@ -31,16 +32,17 @@ _POSITIVE = ("yes", "true", "1", "y", "t", "positive", "on")
 
 @dataclass
 class Roles:
-    """What the columns are for; the order is that of the data.
+    """Roles of the columns, in the order of the data.
 
     Attributes:
-        targets: What is predicted.
-        numbers: Scaled.
-        booleans: Yes and no.
-        dates: Format of each date.
-        categories: How many values of each count by themselves.
-        left_out: Why each other column is left out.
-        whole: Columns of FLOAT that hold whole numbers only and are read as such.
+        targets: Targets of the model.
+        numbers: Columns of numbers.
+        booleans: Columns of yes and no.
+        dates: Format of each column of dates.
+        categories: Number of values with an id of their own, for each column of categories.
+        left_out: Reason for each column that the model does not get.
+        whole: FLOAT columns that hold whole numbers only and are read as such.
+        repeated_ids: Columns named like ids whose values repeat.
     """
 
     targets: list[Target] = field(default_factory=list)
@@ -50,32 +52,43 @@ class Roles:
     categories: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     whole: set[str] = field(default_factory=set)
+    repeated_ids: set[str] = field(default_factory=set)
 
     @property
     def features(self) -> int:
-        """Columns that the model is given."""
+        """Number of columns that the model gets."""
         groups = (self.numbers, self.booleans, self.dates, self.categories)
         return sum(len(group) for group in groups)
 
 
-def find_roles(looks: Sequence[ColumnLook], targets: Sequence[str]) -> Roles:
-    """Decide what each column is for; `targets` are to be predicted.
+def find_roles(looks: Sequence[ColumnLook], options: StarterOptions) -> Roles:
+    """Decides the role of each column unless the options state it.
 
     Raises:
-        UsageError: There is no such column, or two columns have one name when served.
-        DataError: A target has no value in some row, one value in all, or values that are neither
-            classes nor numbers; or no column is left to predict it from.
+        UsageError: There is no such column, a column cannot have the stated role, or two columns
+            have one name when served.
+        DataError: A target has one value in all rows, or values that are neither classes nor
+            numbers; or no column is left to predict it from.
     """
     by_name = {look.name: look for look in looks}
-    roles = Roles()
-    for name in targets:
+    roles, targets = Roles(), options.targets
+    for name in options.columns:
         if name not in by_name:
             raise UsageError(f"no column {name!r}; {nearest(name, by_name)}")
+    if options.group:
+        _check_group(by_name[options.group])
+    for name in targets:
         roles.targets.append(_target(by_name[name]))
         if by_name[name].kind is FeatureKind.FLOAT and roles.targets[-1].classes:
             roles.whole.add(name)
     for look in looks:
-        if look.name not in targets:
+        if look.name in options.drop or options.roles.get(look.name) == "drop":
+            roles.left_out[look.name] = "dropped on request"
+        elif look.name == options.group:
+            roles.left_out[look.name] = "its rows stay in one split"
+        elif look.name in options.roles:
+            _give(look, options.roles[look.name], roles)
+        elif look.name not in targets:
             _place(look, roles)
     features_by_column_name([*roles.numbers, *roles.booleans, *roles.dates, *roles.categories])
     if not roles.features:
@@ -84,17 +97,21 @@ def find_roles(looks: Sequence[ColumnLook], targets: Sequence[str]) -> Roles:
     return roles
 
 
+def _check_group(look: ColumnLook) -> None:
+    where = f"group {look.name!r}"
+    if look.is_list or look.kind is FeatureKind.FLOAT:
+        raise UsageError(f"{where}: must hold texts or whole numbers")
+    if look.nulls:
+        raise UsageError(f"{where}: has no value in {look.nulls:,} rows; fill it in")
+
+
 def _target(look: ColumnLook) -> Target:
     where = f"target {look.name!r}"
     if look.is_list:
         raise DataError(f"{where}: holds several values a row; expected one")
-    if look.nulls:
-        raise DataError(
-            f"{where}: has no value in {look.nulls:,} of the {look.rows:,} rows looked at; leave "
-            "these rows out of the data: a model learns nothing from them"
-        )
     if look.distinct < 2:
-        raise DataError(f"{where}: {look.texts[0]!r} in all rows; expected at least two values")
+        found = f"{look.texts[0]!r} in all rows" if look.texts else "no value in any row"
+        raise DataError(f"{where}: {found}; expected at least two values")
     texts = [str(int(float(text))) for text in look.texts] if look.is_whole else look.texts
     if look.distinct == 2 and (look.is_whole or look.kind is FeatureKind.BYTES):
         return Target(look.name, "binary", _positive_last(texts, look))
@@ -112,7 +129,7 @@ def _target(look: ColumnLook) -> Target:
 
 
 def _positive_last(texts: Sequence[str], look: ColumnLook) -> tuple[str, str]:
-    """The positive class is the one that says yes, the larger number, or else the rarer one."""
+    """Returns both classes; the positive one says yes, is the larger number, or the rarer one."""
     if look.is_whole:
         low, high = sorted(texts, key=int)
         return low, high
@@ -120,18 +137,46 @@ def _positive_last(texts: Sequence[str], look: ColumnLook) -> tuple[str, str]:
     return (rare, frequent) if frequent.strip().lower() in _POSITIVE else (frequent, rare)
 
 
+def _give(look: ColumnLook, role: str, roles: Roles) -> None:
+    """Gives a column the role that the user states."""
+    where = f"role of {look.name!r}"
+    if look.is_list or not look.present:
+        raise UsageError(f"{where}: holds {'lists' if look.is_list else 'no values'}; drop it")
+    if role == "date":
+        if look.date_format is None:
+            raise UsageError(f"{where}: no dates such as 2024-12-31 or 31.12.2024")
+        roles.dates[look.name] = look.date_format
+    elif role == "number":
+        if look.kind is FeatureKind.BYTES:
+            raise UsageError(f"{where}: holds texts such as {look.texts[0]!r}, no numbers")
+        roles.numbers.append(look.name)
+    elif role == "boolean":
+        roles.booleans.append(look.name)
+    else:
+        roles.categories[look.name] = min(max(1, _frequent(look)), _MAX_VOCABULARY)
+
+
 def _place(look: ColumnLook, roles: Roles) -> None:
     reason = _why_left_out(look)
+    if _is_repeated_id(look):
+        roles.repeated_ids.add(look.name)
     if reason:
         roles.left_out[look.name] = reason
     elif look.date_format:
         roles.dates[look.name] = look.date_format
     elif look.is_boolean:
         roles.booleans.append(look.name)
-    elif look.kind is not FeatureKind.BYTES:
+    elif look.kind is not FeatureKind.BYTES and look.name not in roles.repeated_ids:
         roles.numbers.append(look.name)
     else:
         roles.categories[look.name] = min(_frequent(look), _MAX_VOCABULARY)
+
+
+def _is_repeated_id(look: ColumnLook) -> bool:
+    """Whether a column is named like an id, and a value stands in several rows."""
+    is_code = look.kind is FeatureKind.BYTES or look.is_whole
+    repeats = 2 < look.distinct < look.present
+    return is_code and repeats and _ID_NAME.search(look.name) is not None
 
 
 def _frequent(look: ColumnLook) -> int:
@@ -140,7 +185,7 @@ def _frequent(look: ColumnLook) -> int:
 
 
 def _written_numbers(look: ColumnLook) -> str | None:
-    """Why text is numbers for people, as 1.234,50 or $5; None where it is not."""
+    """Returns the reason why text such as 1.234,50 or $5 is not read as numbers, or None."""
     if look.kind is not FeatureKind.BYTES or look.date_format:
         return None
     texts = look.texts[:_LOOKED_AT_TEXTS]
@@ -152,7 +197,7 @@ def _written_numbers(look: ColumnLook) -> str | None:
 
 
 def _why_left_out(look: ColumnLook) -> str | None:
-    """In words; None where the column is of use."""
+    """Returns the reason to leave a column out, or None."""
     if look.is_list:
         return "several values a row"
     if not look.present:
@@ -169,6 +214,8 @@ def _why_left_out(look: ColumnLook) -> str | None:
         if share > _MAX_TEXT_SHARE and look.present >= _MIN_ID_ROWS:
             return f"looks like an id or free text: {different}"
         return None if _frequent(look) else f"every value is rare: {different}"
+    if _is_repeated_id(look) and look.present < _MIN_CATEGORY_ROWS * look.distinct:
+        return f"looks like an id that repeats: {different}"
     if look.kind is FeatureKind.INT and _PANDAS_INDEX.fullmatch(look.name):
         return "the index that pandas gave the rows"
     if look.kind is FeatureKind.INT and look.distinct == look.present >= _MIN_ID_ROWS:

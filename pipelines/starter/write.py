@@ -15,7 +15,8 @@ import jinja2
 from penstock.components.errors import UsageError
 from penstock.components.files.commit import attempt
 from penstock.components.trainer.served_columns import MISSING_INT
-from penstock.pipelines.starter.look import ImagesLook, TableLook, schema_text
+from penstock.pipelines.starter.look import ImagesLook, TableLook, schema_text, source_options
+from penstock.pipelines.starter.options import StarterOptions
 from penstock.pipelines.starter.plan import example_request, plan_images, plan_table
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -31,7 +32,7 @@ _WIDTH = 84
 
 
 def package_name(folder: Path) -> str:
-    """The package of a starter, the folder's name for Python; UsageError if it is none or taken."""
+    """Returns the package's name for a folder; UsageError if it is no identifier, or taken."""
     name = re.sub(r"\W", "_", folder.name, flags=re.ASCII).lower()
     if not name.isidentifier() or keyword.iskeyword(name):
         raise UsageError(f"{folder.name!r} is no name for a Python package; begin with a letter")
@@ -41,13 +42,14 @@ def package_name(folder: Path) -> str:
 
 
 def write_starter(
-    folder: Path, look: TableLook | ImagesLook, data: str, *, package: str
+    folder: Path, look: TableLook | ImagesLook, data: str, options: StarterOptions, *, package: str
 ) -> list[Path]:
-    """Write the package called `package` to a folder; all of it appears at once.
+    """Writes the package called `package` into a new folder, which appears by one rename.
 
-    Gives the files, relative to `folder`.
+    Returns:
+        Files, relative to `folder`.
     """
-    texts = render_starter(folder.name, package, look, data)
+    texts = render_starter(folder.name, package, look, data, options)
     with attempt(folder, overwrite=None) as made:
         for name, text in texts.items():
             (made / name).parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +58,7 @@ def write_starter(
 
 
 def render_starter(
-    name: str, package: str, look: TableLook | ImagesLook, data: str
+    name: str, package: str, look: TableLook | ImagesLook, data: str, options: StarterOptions
 ) -> dict[str, str]:
     """Returns the text of each file by its path in the folder called `name`.
 
@@ -69,6 +71,8 @@ def render_starter(
         "package": package,
         "look": look,
         "images": images,
+        "source": source_options(look, options),
+        "group": options.group,
         "data": data,
         "data_name": data_name,
         "missing_int": MISSING_INT,

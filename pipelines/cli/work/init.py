@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 
@@ -11,48 +11,59 @@ from rich.console import Console
 from penstock.components.errors import counted
 from penstock.components.files.commit import check_target
 from penstock.components.files.remote import is_remote
+from penstock.components.sources.images.options import Images
+from penstock.components.sources.options import Table
 from penstock.pipelines.blocks.target import Target
+from penstock.pipelines.cli.option_flags import flag_names, in_flags
 from penstock.pipelines.starter.look import ImagesLook, TableLook, look_at
+from penstock.pipelines.starter.options import StarterOptions
 from penstock.pipelines.starter.write import package_name, write_starter
 from penstock.pipelines.terminal.tables import as_html, console
 
 _SHOWN_CLASSES, _SHOWN_COLUMNS = 8, 20
+# Flags of the command by the names of options in messages.
+INIT_FLAGS = {
+    **{name: f"--source {name}=" for kind in (Table, Images) for name in flag_names(kind)},
+    **{"labels_file": "--labels", "label_column": "--target", "text_column": "--target"},
+    **{"drop": "--drop", "group": "--group"},
+}
 
 
 @dataclass(frozen=True)
 class Starter:
-    """The package of a pipeline that was written, and what was decided on the way.
+    """A package that `penstock init` wrote, and the properties of its data.
 
     Attributes:
-        folder: The folder that `penstock run` is called in.
+        folder: Folder of the package, in which `penstock run` is called.
         package: Name of the Python package in it.
-        files: What was written, relative to `folder`.
-        look: What the data is like.
+        files: Written files, relative to `folder`.
+        look: Properties of the data.
     """
 
     folder: Path
     package: str
-    files: Sequence[Path]
-    look: TableLook | ImagesLook
+    files: Sequence[Path] = field(repr=False)
+    look: TableLook | ImagesLook = field(repr=False)
 
     def _repr_html_(self) -> str:
         return as_html(lambda out: show_starter(self, out))
 
 
-def run_init(
-    folder: Path, data: str, targets: Sequence[str], labels_file: str | None = None
-) -> Starter:
-    """Write the package of a pipeline; the arguments are those of the command.
+def run_init(folder: Path, data: str, options: StarterOptions) -> Starter:
+    """Writes the package of a pipeline for some data into a new folder.
 
     Raises:
-        DataError: There is nothing to learn from; says why.
-        UsageError: The folder is there, its name is taken, or a target is not a column.
+        DataError: There is nothing to learn from; states the reason.
+        UsageError: The folder exists, its name is taken, or an option does not fit the data.
     """
     check_target(folder, overwrite=None)
     package = package_name(folder)
     place = data if is_remote(data) else os.path.abspath(data)
-    look = look_at(place, targets, os.path.abspath(labels_file) if labels_file else None)
-    return Starter(folder, package, write_starter(folder, look, place, package=package), look)
+    if options.labels_file:
+        options = replace(options, labels_file=os.path.abspath(options.labels_file))
+    look = look_at(place, options)
+    files = write_starter(folder, look, place, options, package=package)
+    return Starter(folder, package, files, look)
 
 
 def show_starter(starter: Starter, out: Console | None = None) -> None:
@@ -82,6 +93,10 @@ def show_starter(starter: Starter, out: Console | None = None) -> None:
                 out.print(f"{name:<12}{_shown(columns)}")
         for name, reason in roles.left_out.items():
             out.print(f"left out    {name}: {reason}")
+        for name, rows in look.gaps.items():
+            out.print(f"no target   {name}: {rows:,} of {look.columns[0].rows:,} rows, left out")
+        for line in look.leaks:
+            out.print(f"leakage     {in_flags(line, INIT_FLAGS)}")
     lines = sum(
         len((folder / file).read_text(encoding="utf-8").splitlines())
         for file in starter.files

@@ -14,6 +14,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.starter.columns import ColumnLook
 from penstock.pipelines.starter.look import ImagesLook, TableLook
+from penstock.pipelines.starter.options import StarterOptions
 from penstock.pipelines.starter.roles import Roles
 from penstock.pipelines.starter.write import render_starter
 
@@ -42,7 +43,8 @@ def table(names):
     number, boolean, date, category, left_out, target, low, high = names
 
     def column(name, value):
-        return ColumnLook(name, FeatureKind.BYTES, False, 9, counts=((value.encode(), 9),))
+        nulls = 2 if name == target else 0
+        return ColumnLook(name, FeatureKind.BYTES, False, 9, nulls, ((value.encode(), 7),))
 
     roles = Roles(
         targets=[Target(target, "binary", (low, high), label="label_xf")],
@@ -71,7 +73,9 @@ def structure(code):
 
 
 def written(make, names):
-    return render_starter("mine", "mine", *make(names))
+    look, data = make(names)
+    group = names[4] if make is table else None
+    return render_starter("mine", "mine", look, data, StarterOptions(group=group))
 
 
 @pytest.mark.parametrize("make", [table, images])

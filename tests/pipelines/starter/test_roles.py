@@ -8,6 +8,7 @@ from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
 from penstock.components.tfrecord.schema_features import parse_schema
 from penstock.pipelines.starter.look import look_at, schema_text
+from penstock.pipelines.starter.options import StarterOptions
 
 ROWS = 100
 
@@ -22,7 +23,8 @@ def table(tmp_path, **columns):
 
 
 def roles(tmp_path, target="y", **columns):
-    return look_at(table(tmp_path, **{"x": lambda i: i % 7, **columns}), [target]).roles
+    data = table(tmp_path, **{"x": lambda i: i % 7, **columns})
+    return look_at(data, StarterOptions(targets=(target,))).roles
 
 
 @pytest.mark.parametrize(
@@ -88,11 +90,6 @@ def test_columns_are_told_by_their_values(tmp_path):
     [
         ({"z": lambda i: i}, UsageError, "no column 'y'; choices: x, z"),
         (
-            {"y": lambda i: i % 2 if i else ""},
-            DataError,
-            "target 'y': has no value in 1 of the 100 rows looked at; leave these rows out",
-        ),
-        (
             {"y": lambda i: f"{i}.5 €"},
             DataError,
             "target 'y': numbers that are not read, as '0.5 €'",
@@ -119,7 +116,7 @@ def test_rows_that_a_run_would_stop_at_stop_the_look(tmp_path):
     file = tmp_path / "rows.csv"
     file.write_bytes(b"x,city,y\n" + b"".join(b"%d,K\xf6ln,%d\n" % (i, i % 2) for i in range(90)))
     with pytest.raises(DataError, match=r"line 2 \(row 1\), column 'city': .*; a run would stop"):
-        look_at(str(file), ["y"])
+        look_at(str(file), StarterOptions(targets=("y",)))
 
 
 def test_lists_are_left_out_and_have_a_schema_by_which_they_are_read(tmp_path):
@@ -128,7 +125,7 @@ def test_lists_are_left_out_and_have_a_schema_by_which_they_are_read(tmp_path):
     file.write_text(
         "".join(f'{{"x": {i % 7}, "t": {tags[i % 2]}, "y": {i % 2}}}\n' for i in range(90))
     )
-    look = look_at(str(file), ["y"])
+    look = look_at(str(file), StarterOptions(targets=("y",)))
     assert look.roles.left_out == {"t": "several values a row"}
     (tmp_path / "schema.pbtxt").write_text(schema_text(look))
     source = open_source(str(file), Table(schema_file=str(tmp_path / "schema.pbtxt")))
@@ -137,7 +134,9 @@ def test_lists_are_left_out_and_have_a_schema_by_which_they_are_read(tmp_path):
 
 
 def test_the_schema_has_the_types_and_the_classes(tmp_path):
-    look = look_at(table(tmp_path, x=lambda i: i / 2, y=lambda i: f"{i % 2}.0"), ["y"])
+    look = look_at(
+        table(tmp_path, x=lambda i: i / 2, y=lambda i: f"{i % 2}.0"), StarterOptions(targets=("y",))
+    )
     x, y = parse_schema(schema_text(look), "schema.pbtxt").feature
     assert (x.type, x.value_count.max, x.presence.min_fraction) == (schema_pb2.FLOAT, 1, 0)
     assert (y.type, y.value_count.max, y.presence.min_fraction) == (schema_pb2.INT, 1, 1)
@@ -146,4 +145,22 @@ def test_the_schema_has_the_types_and_the_classes(tmp_path):
 
 def test_a_table_needs_a_target(tmp_path):
     with pytest.raises(UsageError, match="a table needs --target, the column to predict"):
-        look_at(table(tmp_path, x=lambda i: i), [])
+        look_at(table(tmp_path, x=lambda i: i), StarterOptions())
+
+
+def test_rows_without_a_target_are_counted_and_left_to_the_ingest(tmp_path):
+    data = table(tmp_path, x=lambda i: i % 7, y=lambda i: i / 2 if i % 4 else "")
+    look = look_at(data, StarterOptions(targets=("y",)))
+    assert look.gaps == {"y": 25}
+    assert 0 < look.evaluated["y"].rows < 75
+
+
+def test_ids_that_repeat_are_codes_or_left_out(tmp_path):
+    found = roles(
+        tmp_path, y=lambda i: i % 2, patient_id=lambda i: 7000 + i % 60, store_id=lambda i: i % 5
+    )
+    assert found.left_out == {
+        "patient_id": "looks like an id that repeats: 60 different values in 100 rows"
+    }
+    assert found.categories == {"store_id": 5}
+    assert found.repeated_ids == {"patient_id", "store_id"}

@@ -1,0 +1,46 @@
+"""Options of `penstock init`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.components.errors import UsageError, nearest
+
+ROLES = ("number", "boolean", "date", "category", "drop")
+
+
+@dataclass(frozen=True)
+class StarterOptions:
+    """What the user knows about the data; everything else is worked out from it.
+
+    Attributes:
+        targets: Columns to predict; none for images with one folder per class.
+        labels_file: Label file of images; by default the only one beside them.
+        drop: Columns that the model does not get.
+        roles: Role of columns by name, one of `ROLES`.
+        group: Column whose rows stay in one split, such as a patient's id.
+        source: Options of reading the data by name, such as `{"delimiter": ";"}`.
+
+    Raises:
+        UsageError: A role does not exist, or a column has two.
+    """
+
+    targets: tuple[str, ...] = ()
+    labels_file: str | None = None
+    drop: tuple[str, ...] = ()
+    roles: Mapping[str, str] = field(default_factory=dict)
+    group: str | None = None
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, role in self.roles.items():
+            if role not in ROLES:
+                raise UsageError(f"role of {name!r}: no role {role!r}; {nearest(role, ROLES)}")
+            if name in self.targets or (name in self.drop and role != "drop"):
+                raise UsageError(f"column {name!r} has two roles; give it one")
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that the options name."""
+        group = [self.group] if self.group else []
+        return [*self.targets, *self.drop, *self.roles, *group]
