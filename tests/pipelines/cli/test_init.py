@@ -16,8 +16,9 @@ from penstock.pipelines.cli import init
 from penstock.pipelines.cli.option_flags import in_flags
 from penstock.pipelines.cli.work.init import INIT_FLAGS
 
-SOURCES = Path(inspect.getfile(Table)).parent
-REACHED = ("csv", "parquet", "images", "*.py")  # the kinds that `init` opens
+COMPONENTS = Path(inspect.getfile(Table)).parents[1]
+# Rooms whose errors `init` can print; of `sources` the modules that all kinds share.
+REACHED = ("sources/csv", "sources/parquet", "sources/images", "sources", "files")
 
 
 @pytest.fixture
@@ -92,9 +93,8 @@ def test_init_hint_of_an_empty_file_is_a_flag_of_init(tmp_path):
 def test_every_option_in_an_error_text_of_its_sources_is_a_flag_of_init():
     names = {field.name for kind in (Table, Images) for field in fields(kind)} - {"kind"}
     texts = []
-    for pattern in REACHED:
-        place = SOURCES / pattern
-        for file in place.rglob("*.py") if place.is_dir() else SOURCES.glob(pattern):
+    for room in REACHED:
+        for file in (COMPONENTS / room).glob("*.py"):
             nodes = ast.walk(ast.parse(file.read_text()))
             texts += [node.value for node in nodes if isinstance(node, ast.Constant)]
     hinted = {m[1] for text in texts for m in re.finditer(r"`(\w+)(?:=[^`]*)?`", str(text))} & names
