@@ -1,6 +1,6 @@
 """Error analysis of an evaluation: most wrong rows, a random sample, importance of features.
 
-In: the batches of the single pass over the evaluation's rows. Out: `closer_look.json` beside
+In: the batches of the single pass over the evaluation's rows. Out: `error_analysis.json` beside
 TFMA's files, for the report. Memory is bounded by the number of rows kept.
 """
 
@@ -41,7 +41,7 @@ Importance = dict[str, dict[str, tuple[float, float]]]
 Predict = Callable[[np.ndarray], Iterator[Extracts]]
 
 
-class CloserLook:
+class ErrorAnalysis:
     """Collector of a random sample and of the most wrong rows, for each output of the candidate.
 
     The error of a row is the distance of its prediction from its label; for several classes, the
@@ -89,7 +89,7 @@ class CloserLook:
         self._sample.add(self._random.random(len(records)), *columns)
 
     def write(self, folder: str, slices: Sequence[SliceKey], predict: Predict) -> None:
-        """Writes `closer_look.json` into an evaluation's folder; `slices` are TFMA's keys."""
+        """Writes `error_analysis.json` into an evaluation's folder; `slices` are TFMA's keys."""
         if self._sample is None or not self._outputs:
             return
         records, *flat = self._sample.columns

@@ -77,7 +77,7 @@ def evaluate(
     eval_config: config_pb2.EvalConfig,
     models: Sequence[EvalSharedModel],
 ) -> None:
-    """Evaluates as TFMA does, and writes TFMA's files and an error analysis (`CloserLook`).
+    """Evaluates as TFMA does, and writes TFMA's files and an error analysis (`ErrorAnalysis`).
 
     Metrics differ from TFMA's by rounding, since sums are added in another order.
 
