@@ -88,7 +88,7 @@ class ImageInput(Input):
         self, split: str, start: InputStart | None, context: tf.distribute.InputContext | None
     ) -> tf.data.Dataset:
         files, options = find_input(self.source, split=split), self.options
-        stored = self._stored(files)
+        stored, batch_size = self._stored(files), rows_of_replica(options, context)
         shares = open_passes(files, options, context=context, start=start)
         passes, share_rows = shares[0], shares[0].step_rows
         whole = self._parser(stored, partial(decode_whole, options=options))
@@ -104,7 +104,7 @@ class ImageInput(Input):
         else:
             streams = [_stream(_pass, passes) for passes in shares]
             images = parallel_map(taken_in_turn(streams, share_rows), whole)
-        batches = images.batch(rows_of_replica(options, context), drop_remainder=True)
+        batches = images.batch(batch_size, drop_remainder=True)
         return self._labelled(self._augmented(batches, passes))
 
     def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:

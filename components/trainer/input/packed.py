@@ -67,12 +67,12 @@ class PackedInput(Input):
     ) -> tf.data.Dataset:
         files, layout = find_packed(self.source, split=split)
         wanted, options = self._wanted(layout), self.options
+        batch_size = rows_of_replica(options, context)
         shares = open_passes(
             files, options, block_rows=layout.block_rows, context=context, start=start
         )
         rows = _open(files, layout, wanted, options)
         numbers = _Numbers(shares, rows.first_numbers)
-        batch_size = rows_of_replica(options, context)
         step_rows = batch_size if len(shares) == 1 else numbers.step_rows
         group = _group_batches(rows, options, step_rows) * step_rows
 

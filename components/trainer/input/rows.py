@@ -86,8 +86,8 @@ class RowInput(Input):
     ) -> tf.data.Dataset:
         files, parse = self._open(split)
         options = self.options
-        shares = open_passes(files, options, context=context, start=start)
         batch_size = rows_of_replica(options, context)
+        shares = open_passes(files, options, context=context, start=start)
         if options.cache == "memory":
             _check_cache(files, self._features, parse, options)
             rows, [passes] = parallel_map(_blocks(files, options), parse).cache(), shares
