@@ -13,13 +13,13 @@ from .components.trainer.input.images import IMAGE, LabelFn
 from .components.trainer.input.input import Input
 from .components.trainer.input.options import ImageInputOptions, InputOptions
 from .components.trainer.input.start import InputStart
-from .components.trainer.interrupt import TrainingInterruptedError
+from .components.trainer.interrupt import TrainingInterruptedError, WorkerLostError
 from .components.trainer.loop import train
 from .components.trainer.options import EarlyStop, TrainOptions
 from .components.trainer.serving import Served, serve_columns
 from .components.trainer.trackers.options import TrackOptions
 from .components.trainer.utilisation.record import InputFacts
-from .components.trainer.workers import WorkerLostError, join_workers
+from .components.trainer.workers import join_workers
 
 __all__ = [
     "IMAGE",

@@ -1,10 +1,11 @@
-"""SIGTERM and Ctrl-C as a flag that the training loop looks at between steps."""
+"""Ends of a training that are no fault: SIGTERM, Ctrl-C and lost workers, and their exit codes."""
 
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, TracebackType
 
 from penstock.components.errors import PenstockError
 
@@ -12,22 +13,48 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class TrainingInterruptedError(PenstockError):
-    """Training was told to stop and saved its state; the next run goes on from there."""
+    """A signal stopped the training, which saved its state; the next run resumes from it."""
 
-    exit_code = 143  # a worker's, by which Kubeflow's operator starts it anew
+    exit_code = 143  # Kubeflow's operator restarts a worker from 128 on (`restartPolicy: ExitCode`)
+
+
+class WorkerLostError(PenstockError):
+    """Another worker is gone, or never came; once all run again they resume together."""
+
+    exit_code = 138  # restarted likewise
+
+
+_Hook = Callable[[type[BaseException], BaseException, TracebackType | None], None]
+
+
+def end_scripts_with_exit_codes() -> None:
+    """Has an uncaught interruption end a script as it ends the command: one line and exit code."""
+    if getattr(sys.excepthook, "__name__", "") != _end_with_exit_code.__name__:
+        sys.excepthook = _end_with_exit_code(sys.excepthook)
+
+
+def _end_with_exit_code(otherwise: _Hook) -> _Hook:
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if isinstance(error, TrainingInterruptedError | WorkerLostError):
+            print(f"penstock: {error}", file=sys.stderr)
+            raise SystemExit(error.exit_code)  # which Python obeys in an excepthook
+        otherwise(kind, error, trace)
+
+    hook.__name__ = _end_with_exit_code.__name__
+    return hook
 
 
 class InterruptFlag:
-    """Which signal came, if one did."""
+    """Name of the signal that came, or None."""
 
     name: str | None = None
 
 
 @contextmanager
 def interrupts() -> Iterator[InterruptFlag]:
-    """Catch the first SIGTERM or Ctrl-C; the second does what it did before.
+    """Catches the first SIGTERM or Ctrl-C; the next one has its usual effect.
 
-    Outside the main thread Python sets no signal handlers: the flag then stays down.
+    Outside the main thread Python sets no signal handlers, and the flag stays None.
     """
     flag = InterruptFlag()
     if threading.current_thread() is not threading.main_thread():

@@ -21,7 +21,8 @@ import tensorflow as tf
 from tensorflow.python.distribute import collective_all_reduce_strategy as collective
 from tensorflow.python.eager import context
 
-from penstock.components.errors import PenstockError, UsageError
+from penstock.components.errors import UsageError
+from penstock.components.trainer.interrupt import WorkerLostError, end_scripts_with_exit_codes
 
 _TYPES = ("chief", "worker")
 # One that answered at its address is in the cluster within this, or it died on the way.
@@ -36,13 +37,6 @@ _LOST = (
     tf.errors.InternalError,
     tf.errors.UnavailableError,
 )
-
-
-class WorkerLostError(PenstockError):
-    """Another worker is gone, or never came; once all run again they go on together."""
-
-    # Kubeflow's operator starts a worker anew from 128 on (`restartPolicy: ExitCode`).
-    exit_code = 138
 
 
 @dataclass(frozen=True)
@@ -117,6 +111,7 @@ def join_workers(*, timeout_seconds: float = 600) -> Workers | None:
         WorkerLostError: Some did not come; names them.
     """
     global _joined
+    end_scripts_with_exit_codes()
     if _joined is None and (found := _tasks(os.environ.get("TF_CONFIG") or "{}")):
         addresses, index, lead = found
         if context.context()._context_handle is not None:

@@ -41,7 +41,7 @@ def run(folder, data, make_input):
 # Forks two workers for each round. A round says of each worker at which checkpoint it sends itself
 # which signal, if at any.
 HOST = """
-    import json, os, signal, socket, sys, time, traceback
+    import json, os, signal, socket, sys, time
     from functools import partial
     from pathlib import Path
     from tests.components.trainer import test_workers
@@ -87,8 +87,11 @@ HOST = """
                     work(index, ports, step, name)
                     os._exit(0)
                 except Exception:
-                    traceback.print_exc()
-                    os._exit(1)
+                    try:
+                        sys.excepthook(*sys.exc_info())
+                        os._exit(1)
+                    except SystemExit as end:
+                        os._exit(end.code)
         print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(c, 0)[1]) for c in children]))
 """
 
@@ -98,7 +101,10 @@ def run_rounds(penstock, folder, make_input, kind, *rounds):
     done = penstock.run_code(HOST, folder, make_input.root, kind, json.dumps(rounds))
     assert done.returncode == 0, done.stderr[-2000:]
     codes = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
-    logs = [[(folder / f"log-{n}-{i}").read_text() for i in (0, 1)] for n in range(len(rounds))]
+    logs = [
+        [(folder / f"log-{n}-{i}").read_text() for i in range(len(stops))]
+        for n, stops in enumerate(rounds)
+    ]
     assert (folder / "result.json").exists(), logs[-1][0][-2000:]
     return codes, logs, json.loads((folder / "result.json").read_text())
 
@@ -138,13 +144,13 @@ def test_two_workers_train_as_one_whatever_becomes_of_them(make_input, tmp_path,
         [[56, "SIGTERM"], NOTHING],
         [NOTHING, NOTHING],
     )
-    assert codes == [[1, -signal.SIGKILL], [1, 1], [0, 0]]
-    assert "WorkerLostError: worker 0 of 2 stops, as worker 1 (127.0.0.1:" in logs[0][0]
+    assert codes == [[138, -signal.SIGKILL], [143, 143], [0, 0]]
+    assert "penstock: worker 0 of 2 stops, as worker 1 (127.0.0.1:" in logs[0][0]
     # All stop at one step: that of the signal, or the end of the call after it.
     [step] = {
         log[log.index(" at step ") :].split()[2]
         for log, told in zip(logs[1], ("SIGTERM", "another worker was told to stop"), strict=True)
-        if f"TrainingInterruptedError: {told} at step" in log
+        if f"penstock: {told} at step" in log
     }
     assert result["resumed"] == int(step) >= 56
     assert not (tmp_path / "resume").exists()
@@ -153,6 +159,18 @@ def test_two_workers_train_as_one_whatever_becomes_of_them(make_input, tmp_path,
         "utilisation.json",
     }
     assert_as_one_worker(result, tmp_path, make_input, "rows")
+
+
+def test_one_of_two_workers_goes_on_alone_after_the_other_is_killed(make_input, tmp_path, penstock):
+    codes, _, result = run_rounds(
+        penstock, tmp_path, make_input, "rows", [NOTHING, [28, "SIGKILL"]], [NOTHING]
+    )
+    assert codes == [[138, -signal.SIGKILL], [0]]
+    assert (result["resumed"], result["replicas"]) == (21, 1)
+    one = run(tmp_path / "one", partial(united, make_input, "rows"), make_input)
+    assert result["seen"] == [10] * 103
+    for ours, epoch in zip(result["metrics"], one.record.epochs, strict=True):
+        assert ours == pytest.approx(dict(epoch.metrics), rel=1e-6)
 
 
 @pytest.mark.ci
@@ -169,7 +187,7 @@ def test_three_kills_lose_no_row_and_give_none_twice(make_input, tmp_path, kind,
         [NOTHING, kill[2]],
         [NOTHING, NOTHING],
     )
-    assert codes == [[1, -9], [-9, 1], [1, -9], [0, 0]]
+    assert codes == [[138, -9], [-9, 138], [138, -9], [0, 0]]
     assert_as_one_worker(result, tmp_path, make_input, kind)
 
 
