@@ -26,10 +26,11 @@ from penstock.components.sources.text.source import TextSource
 from penstock.components.sources.tokens import beyond_float32
 from penstock.components.tfrecord.sharding import MIB
 
+# Only a number with a longer exponent, or with more digits and any exponent, may be beyond float64.
+# Each is one search: both in one cost 2 us.
 _LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
-# More digits before a point are beyond float64, too. Each is one search: both in one cost 2 us.
-_MOST_DIGITS = 308
-_MANY_DIGITS = re.compile(rb"\d{309}")
+_MOST_DIGITS = 200
+_MANY_DIGITS = re.compile(rb"\d{200}")
 _SHOWN_CHARACTERS = 80
 
 

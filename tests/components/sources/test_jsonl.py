@@ -176,6 +176,18 @@ def test_a_file_cut_while_it_is_read_ends_the_read(write, monkeypatch):
 
 
 @pytest.mark.parametrize("non_finite", ["reject", "null", "keep"])
+@pytest.mark.parametrize(
+    "text", ["-" + "9" * 250 + "e99", "1" + "0" * 209 + "E+99", "9" * 310 + ".5"]
+)
+def test_a_number_of_many_digits_beyond_float64_is_rejected(write, non_finite, text):
+    path = write('{"x": 0.5}', f'{{"x": {text}}}', f'{{"x": {"9" * 38}.0}}')
+    rows, rejected = read(open_source(path, JsonLines(non_finite=non_finite)))
+    assert rows == [{"x": 0.5}, {"x": pytest.approx(1e38)}]
+    assert [row.split(": ", 1)[0] for row in rejected] == [f"{path}"]
+    assert "beyond float32" in rejected[0]
+
+
+@pytest.mark.parametrize("non_finite", ["reject", "null", "keep"])
 def test_a_number_beyond_float64_is_not_taken_for_infinity(write, non_finite):
     path = write('{"x": 0.5}', '{"x": 1e400}', '{"x": 1e39}', '{"x": -12.5E+310}', '{"x": 1e300e}')
     rows, rejected = read(open_source(path, JsonLines(non_finite=non_finite)))

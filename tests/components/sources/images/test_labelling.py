@@ -225,6 +225,8 @@ def test_images_in_no_folder(photos, encoded, read_images):
             r"class 1 is b'a' in row 1 and b'b' in row 2; expected one text a class",
         ),
         ("l.csv", "file,class,image/x\n000001.jpg,1,2\n", r"column 'image/x' has the name of a f"),
+        ("l.csv", "file,class,x\n000001.jpg,1,0.5\n000002.jpg,1,nan\n000003.jpg,2,1.5\n",
+         r"line 3 \(row 2\), column 'x': nan is not finite"),
         ("l.csv", "file,class\n,1\n000001.jpg,2\n", r"row 1: names no file"),
         ("l.json", '{"a": ', r"not JSON \(Expecting value"),
         ("l.json", '{"a": [1, 2]}', r"to hold rows with a file each, but it has 'a'; name it with"),
