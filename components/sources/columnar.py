@@ -5,6 +5,7 @@ the files themselves. Nested columns other than lists of plain values are reject
 """
 
 import logging
+import re
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -52,6 +53,12 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 
 _LOG = logging.getLogger(__name__)
 _SNIFFED_BYTES = 512
+# Errors of Arrow's readers for valid files that use what they lack.
+_READER_LACKS = re.compile(
+    r"not (yet )?implemented|only supports|unsupported|unrecognized type|unknown encoding"
+    r"|expected all lists to be of size",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -212,10 +219,22 @@ def _faults_named(
     except (pa.ArrowException, OSError) as error:
         if is_transient(error):
             raise
-        raise DataError(
-            f"{path}: damaged within rows {piece.start + 1} to {piece.end} "
-            f"({short_error(error)}); copy or write it again"
-        ) from error
+        where = f"within rows {piece.start + 1} to {piece.end}"
+        fault = _reader_lacks(error) or f"damaged {where} ({short_error(error)}); copy or write it"
+        raise DataError(f"{path}: {fault} again") from error
+
+
+def _reader_lacks(error: Exception) -> str | None:
+    """Returns the fault of a file that may be valid but that Arrow's reader cannot read."""
+    if "decrypt" in str(error):
+        return "is encrypted, and no keys are read; decrypt it and write it"
+    if _READER_LACKS.search(str(error)):
+        return (
+            f"cannot be read by pyarrow {pa.__version__}, which may lack what a newer writer used "
+            f"({short_error(error)}); use Python 3.11 or newer, whose pyarrow is newer, or write "
+            "it with plainer types and encodings"
+        )
+    return None
 
 
 def _row_json(batch: pa.RecordBatch, row: int) -> bytes:
@@ -248,6 +267,8 @@ def opening(path: str, what: str) -> Iterator[None]:
             "is not read (CVE-2023-47248); write the column with a plain type"
         ) from error
     except (pa.ArrowException, OSError) as error:
+        if lacks := _reader_lacks(error):
+            raise DataError(f"{path}: {lacks} again") from error
         raise DataError(f"{path}: damaged {what} ({short_error(error)})") from error
 
 

@@ -125,6 +125,10 @@ def _check_ends(stream: BinaryIO, size: int, path: str) -> None:
     if not size:
         raise DataError(f"{path}: is empty (0 bytes), expected Parquet; remove it")
     head = stream.read(512)
+    if head.startswith(b"PARE"):
+        raise DataError(
+            f"{path}: is encrypted, and no keys are read; decrypt it and write it again"
+        )
     if not head.startswith(PARQUET_MAGIC):
         looks_like = not_text(head) or "it does not begin with PAR1"
         raise DataError(f"{path}: not Parquet: {looks_like}")

@@ -1,0 +1,60 @@
+"""Files by current writers (`corpus/make.py`) are read right, or refused without a false reason."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.components.errors import DataError
+from penstock.components.sources.open import open_source
+
+CORPUS = Path(__file__).parent / "corpus"
+PLAIN = sorted([*CORPUS.glob("*plain.*"), *CORPUS.glob("duckdb*")])
+# What pyarrow 10, of the Python 3.10 set, cannot read and newer ones can.
+NEW = [*CORPUS.glob("pyarrow-*-[dfs]*.parquet"), *CORPUS.glob("polars*.arrow")]
+MICROSECONDS_A_DAY = 86_400_000_000
+
+
+def read(path):
+    source = open_source(str(path))
+    return [
+        row
+        for run in source.cut(3)
+        for batch in source.read(run)
+        for row in batch.table.to_pylist()
+    ]
+
+
+def read_or_refusal(path):
+    try:
+        return read(path)
+    except DataError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("path", [one for one in PLAIN if one not in NEW], ids=lambda p: p.name)
+def test_a_plain_table_of_each_writer_is_read(path):
+    rows = read(path)
+    assert [row["id"] for row in rows] == list(range(20))
+    assert rows[4]["name"] is None
+    assert rows[5]["name"] == b"n5"
+    assert rows[5]["score"] == 1.25
+    assert rows[5]["at"] == (19_723 + 5) * MICROSECONDS_A_DAY
+
+
+@pytest.mark.parametrize("path", NEW, ids=lambda p: p.name)
+def test_a_valid_file_that_the_reader_lacks_is_not_called_damaged(path):
+    found = read_or_refusal(path)
+    if isinstance(found, str):
+        assert found.startswith(f"{path}: cannot be read by pyarrow ")
+        assert "use Python 3.11 or newer" in found
+    else:
+        assert len(found) == 20
+
+
+@pytest.mark.parametrize("name", ["encrypted", "encrypted-columns"])
+def test_encrypted_parquet_is_said_to_be_encrypted(name):
+    [path] = CORPUS.glob(f"*-{name}.parquet")
+    with pytest.raises(
+        DataError, match="is encrypted, and no keys are read; decrypt it and write it again"
+    ):
+        read(path)
