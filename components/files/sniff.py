@@ -9,6 +9,11 @@ _MAGIC = (
     (b"\xfd7zXZ\x00", "xz", "decompress it first (unxz)"),
     (b"\x28\xb5\x2f\xfd", "zstd", "decompress it first (unzstd)"),
     (PARQUET_MAGIC, "Parquet", "name it .parquet, or say `kind='parquet'`"),
+    (b"PARE", "encrypted Parquet", "decrypt it and write it again"),
+    (b"ARROW1\0\0", "Arrow IPC or Feather", "name it .arrow, or say `kind='arrow'`"),
+    (b"\xff\xff\xff\xff", "an Arrow stream", "name it .arrow, or say `kind='arrow'`"),
+    (b"FEA1", "Feather version 1", "write it again by pyarrow.feather, which writes version 2"),
+    (b"ORC", "ORC", "name it .orc, or say `kind='orc'`"),
     (
         b"SQLite format 3\0",
         "an SQLite database",
@@ -16,7 +21,18 @@ _MAGIC = (
     ),
     (b"\x89PNG\r\n\x1a\n", "a PNG image", "read it with --kind images"),
     (b"\xff\xd8\xff", "a JPEG image", "read it with --kind images"),
-    (b"Obj\x01", "Avro", "export it as CSV or Parquet"),
+    (b"Obj\x01", "Avro", "name it .avro, or say `kind='avro'`"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel workbook", "export it as CSV"),
+    (b"\x89HDF\r\n\x1a\n", "HDF5", "export it as Parquet, by pandas.read_hdf or h5py"),
+    (b"\x93NUMPY", "a NumPy array", "export it as Parquet, by numpy.load and pyarrow"),
+    *(
+        (
+            bytes([0x80, version]),
+            "a Python pickle",
+            "reading it may run code: write Parquet instead",
+        )
+        for version in (2, 3, 4, 5)
+    ),
     (b"version https://git-lfs", "a Git LFS pointer", "fetch the file: git lfs pull"),
     (b"%PDF-", "a PDF", "export the table as CSV"),
     (b"\xff\xfe\x00\x00", "UTF-32", "convert it: iconv -f UTF-32 -t UTF-8"),
@@ -26,11 +42,19 @@ _MAGIC = (
 
 # ASCII in UTF-16 has a NUL in every second byte; real text of other scripts still has many.
 _UTF16_NUL_SHARE = 0.4
-
+# Kinds of tables that their first bytes tell.
+_KINDS = {PARQUET_MAGIC: "parquet", b"ARROW1\0\0": "arrow", b"ORC": "orc", b"Obj\x01": "avro"}
 
 # Text has hardly any control characters but white space, backspace and escape.
 _CONTROLS = bytes(sorted({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"}))
 _CONTROL_SHARE = 0.1
+_PRINTABLE = bytes(sorted(set(range(256)) - set(range(9))))
+
+
+def kind_by_magic(head: bytes) -> str | None:
+    """Returns the kind of table of a binary file by its first bytes, if they tell."""
+    found = (magic for magic in _KINDS if head.startswith(magic) and not _is_word(magic, head))
+    return _KINDS.get(next(found, b""))
 
 
 def not_text(head: bytes) -> str | None:
@@ -58,9 +82,14 @@ def not_plain_text(head: bytes) -> str | None:
 
 def _container(head: bytes) -> str | None:
     for magic, name, advice in _MAGIC:
-        if head.startswith(magic):
+        if head.startswith(magic) and not _is_word(magic, head):
             return f"looks like {name}; {advice}"
     return None
+
+
+def _is_word(magic: bytes, head: bytes) -> bool:
+    """Returns whether a magic of letters begins a text, like `ORCHARD,PARENT`."""
+    return magic in (b"PARE", b"FEA1", b"ORC") and not head.translate(None, _PRINTABLE)
 
 
 def _wide(head: bytes) -> str | None:

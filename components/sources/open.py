@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from penstock.components.errors import DataError
 from penstock.components.files.content import open_data
 from penstock.components.files.listing import EXTENSIONS, list_files
-from penstock.components.files.sniff import PARQUET_MAGIC
+from penstock.components.files.sniff import kind_by_magic
 from penstock.components.sources.base import Source
 from penstock.components.sources.kinds import as_options_of, find_kind
 from penstock.components.sources.options import KindOptions, Table
 from penstock.components.sources.spread import Spread, here
+
+_SNIFFED_BYTES = 512
 
 
 def open_source(
@@ -58,4 +60,4 @@ def _kind_of_file(path: str) -> str:
         if path.lower().endswith(extensions):
             return kind
     with open_data(path) as file:
-        return "parquet" if file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC else "csv"
+        return kind_by_magic(file.read(_SNIFFED_BYTES)) or "csv"

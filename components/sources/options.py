@@ -104,7 +104,7 @@ class Csv(ColumnOptions):
         delimiter = "," if self.delimiter is None else _TAB.get(self.delimiter, self.delimiter)
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
             raise UsageError(
-                f"delimiter must be one ASCII character other than a quote, a line end or NUL, "
+                f"`delimiter` must be one ASCII character other than a quote, a line end or NUL, "
                 f"got {delimiter!r}"
             )
         object.__setattr__(self, "delimiter", self.delimiter and delimiter)

@@ -234,7 +234,9 @@ def fault_in(data: bytes, encoding: str, *, what: str, offset: int = 0) -> str |
     try:
         _to_utf8(data, encoding)
     except UnicodeDecodeError as error:
-        return f"{_place(error.start, what, offset)} is not {encoding}; set encoding to the file's"
+        return (
+            f"{_place(error.start, what, offset)} is not {encoding}; set `encoding` to the file's"
+        )
     except UnicodeEncodeError:
         return f"the {what} holds a lone surrogate, which UTF-8 cannot encode"
     at = data.find(b"\0")
@@ -248,7 +250,7 @@ def _place(at: int, what: str, offset: int) -> str:
 
 def _check_head(head: bytes, encoding: str) -> str | None:
     if head.startswith(codecs.BOM_UTF8) and encoding != "utf-8":
-        return f"begins with the mark of UTF-8, and encoding is {encoding!r}; leave that away"
+        return f"begins with the mark of UTF-8, and `encoding` is {encoding!r}; leave that out"
     return not_plain_text(head)
 
 

@@ -26,7 +26,7 @@ Row = Mapping[str, object]
 
 _SHOWN_CHARACTERS = 80
 _WORDS = {bool: "a truth value", int: "a number", float: "a number", str: "text",
-          bytes: "bytes", list: "a list", dict: "an object"}  # fmt: skip
+          bytes: "text", list: "a list", dict: "an object"}  # fmt: skip
 _MISFITS = (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError)
 # By exact class: a datetime is a date, too. A date counts days, the others microseconds, each from
 # another origin.
@@ -189,6 +189,8 @@ def _misfit(value: object, column: Column) -> str:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, bytes):  # Text, as SQLite's driver fetches it.
+        value = value.decode("utf-8", "backslashreplace")
     try:
         text = repr(value)
     except ValueError:  # An integer of thousands of digits.

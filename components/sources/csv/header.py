@@ -54,6 +54,13 @@ def read_header(
             f"{path}: line {line}: the header is not UTF-8 ({error.reason}); "
             "convert the file, from Latin-1: iconv -f LATIN1 -t UTF-8"
         ) from error
+    if len(names) == 1 and names[0].startswith("#") and names[0] not in known_names:
+        raise DataError(
+            f"{path}: line {line}: a comment ({names[0][:80]!r}), expected the header; remove the "
+            "lines above the header"
+        )
+    if not any(name.strip() for name in names):
+        raise DataError(f"{path}: line {line}: blank, expected the header, names of columns")
     _check_names(names, f"{path}: line {line}", options.delimiter or ",", known_names)
     # Any text is a table of one column, so a table must be one by option, file or column name.
     is_table = path.lower().endswith(_TABLE_EXTENSIONS) or names[0] in known_names

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.content import open_data
+from penstock.components.files.sniff import kind_by_magic
 from penstock.components.sources.base import Column
 from penstock.components.sources.csv.source import open_csv
 from penstock.components.sources.images.matlab import is_matlab, read_matlab
@@ -83,6 +84,10 @@ def read_labels(path: str, options: Images) -> LabelTable:
         raise DataError(f"{path}: is empty (0 bytes), expected labels")
     if is_matlab(head):
         return _from_tree(read_matlab(path, head), path, options, first_class=1)
+    if (kind := kind_by_magic(head)) is not None:
+        raise DataError(
+            f"{path}: is {kind}; expected labels as CSV, JSON or MATLAB, write it as CSV"
+        )
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         return _from_tree(_read_json(path), path, options, first_class=0)
     return _read_csv(path)
@@ -232,7 +237,7 @@ def find_columns(table: LabelTable, options: Images) -> LabelColumns:
     for option in ("file_column", "label_column", "text_column"):
         wanted = getattr(options, option)
         if wanted is not None and wanted not in kinds:
-            raise UsageError(f"{option} {wanted!r}: {table.path} has {shown(list(kinds))}")
+            raise UsageError(f"`{option}` {wanted!r}: {table.path} has {shown(list(kinds))}")
     file = find_file_column(kinds, options.file_column)
     if file is None:
         raise DataError(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _BACKGROUNDS = {"white": (255, 255, 255, 255), "black": (0, 0, 0, 255)}
+_MOST_JPEG_SIDE = 65_500  # libjpeg's limit.
 _GRAY_MODES = ("1", "L", "LA", "La")
 # Pillow reduces a JPEG while it decodes to no less than this many times the wanted size, so that
 # the resizing filter still has pixels to average.
@@ -82,13 +83,18 @@ def _check_enlarged(image: "Image", options: Images) -> None:
 
 
 def _encoded(image: "Image", kind: str, options: Images) -> StoredImage:
+    if kind == "JPEG" and max(image.size) > _MOST_JPEG_SIDE:
+        raise UnfitFileError(
+            f"would have {image.width}x{image.height} pixels, and a JPEG at most "
+            f"{_MOST_JPEG_SIDE:,} a side; set `encoding='png'`, or another `fit` or `size`"
+        )
     buffer = io.BytesIO()
     try:
         if kind == "JPEG":
             image.save(buffer, kind, quality=options.jpeg_quality)
         else:
             image.save(buffer, kind)
-    except (OSError, ValueError) as error:  # A JPEG of more than 65,535 pixels a side.
+    except (OSError, ValueError) as error:
         raise UnfitFileError(f"cannot be written as {kind} ({error})") from error
     return _stored(image, buffer.getvalue(), kind)
 

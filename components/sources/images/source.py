@@ -176,7 +176,7 @@ def _apply_policies(
         rejected += _missing(labels, options.labels_file or "")
     kept = [at for at in range(len(tree.files)) if at not in without]
     if not kept and not rejected:
-        raise DataError("no image is left: all are without label, and unlabelled is 'drop'")
+        raise DataError("no image is left: all are without label, and `unlabelled` is 'drop'")
     return kept, rejected
 
 

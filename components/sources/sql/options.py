@@ -35,9 +35,9 @@ class Sql(ColumnOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.query is not None and self.table is not None:
-            raise UsageError("query and table are both given; give one of them")
+            raise UsageError("`query` and `table` are both given; give one of them")
         if self.params and self.table is not None:
-            raise UsageError("params need a query, but a table is given; give a query instead")
+            raise UsageError("`params` need a query, but a table is given; give a `query` instead")
         self.bound_params()
 
     def bound_params(self) -> dict[str, str]:
@@ -47,9 +47,9 @@ class Sql(ColumnOptions):
             name, equals, value = param.partition("=")
             if not equals or not name.isidentifier():
                 # Not shown: it may be a confidential value.
-                raise UsageError("params must be name=value each, a name of letters and digits")
+                raise UsageError("`params` must be name=value each, a name of letters and digits")
             if name in bound:
-                raise UsageError(f"params name {name!r} twice; give it one value")
+                raise UsageError(f"`params` name {name!r} twice; give it one value")
             bound[name] = value
         return bound
 

@@ -228,7 +228,7 @@ def _columns(
     if options.keep_features and has_sequences:
         raise DataError(
             f"{where}: holds SequenceExamples, whose features cannot be chosen; leave out "
-            "keep_features to take them as they are"
+            "`keep_features` to take them as they are"
         )
     columns = sample.columns()
     if options.schema_file:

@@ -55,7 +55,9 @@ def open_tfds(inputs: Sequence[str], options: Tfds, spread: Spread = here) -> TF
         files = list(list_files(inputs, None).files)
     records = {path: count for split in expected.values() for path, count in split.items()}
     source = open_tfrecords(
-        files, TFRecord(keep_features=options.keep_features, sample_rows=1), spread
+        files,
+        TFRecord(keep_features=options.keep_features, sample_rows=1, allow_empty=True),
+        spread,
     )
     for file in source.scanned.values():
         if file.rows != records.get(os.path.abspath(file.path)):

@@ -9,29 +9,34 @@ import pytest
 
 from penstock.components.sources.arrow_values import feature_type, to_feature
 from penstock.components.sources.base import Column
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 N = 60
 DAY = datetime.date(2024, 2, 29)
 NOON = datetime.datetime(2024, 2, 29, 12)
 
 
-def numbers():
-    return [i % 100 for i in range(N)]
+NUMBERS = [i % 100 for i in range(N)]
+WORDS = [f"w{i}" for i in range(N)]
+DAYS = [DAY + datetime.timedelta(i) for i in range(N)]
 
 
 VALUES = {
     pa.bool_(): [i % 3 == 0 for i in range(N)],
-    **dict.fromkeys([pa.int8(), pa.int16(), pa.int32(), pa.int64()], numbers()),
-    **dict.fromkeys([pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()], numbers()),
+    **dict.fromkeys([pa.int8(), pa.int16(), pa.int32(), pa.int64()], NUMBERS),
+    **dict.fromkeys([pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()], NUMBERS),
     pa.float16(): [np.float16(i) for i in range(N)],
     pa.float32(): [i / 4 for i in range(N)],
     pa.float64(): [i / 4 for i in range(N)],
     pa.decimal128(9, 2): [decimal.Decimal(i) / 4 for i in range(N)],
     pa.decimal256(40, 2): [decimal.Decimal(i) / 4 for i in range(N)],
-    **dict.fromkeys([pa.string(), pa.large_string()], [f"w{i}" for i in range(N)]),
-    **dict.fromkeys([pa.binary(), pa.large_binary()], [b"b%d" % i for i in range(N)]),
+    pa.string(): WORDS,
+    pa.large_string(): WORDS,
+    pa.binary(): [w.encode() for w in WORDS],
+    pa.large_binary(): [w.encode() for w in WORDS],
     pa.binary(16): [bytes([i]) * 16 for i in range(N)],
-    **dict.fromkeys([pa.date32(), pa.date64()], [DAY + datetime.timedelta(i) for i in range(N)]),
+    pa.date32(): DAYS,
+    pa.date64(): DAYS,
     pa.time32("s"): [datetime.time(1, i % 60) for i in range(N)],
     pa.time64("us"): [datetime.time(1, i % 60, 0, i) for i in range(N)],
     pa.timestamp("ns"): [NOON + datetime.timedelta(i) for i in range(N)],
@@ -64,5 +69,6 @@ def test_a_slice_converts_as_the_whole_does(arrow_type, with_nulls):
 
 def test_fixed_size_binary_keeps_its_bytes():
     ids = [bytes([i]) * 16 if i % 3 else None for i in range(20)]
-    part, _ = to_feature(pa.array(ids, pa.binary(16)).slice(5, 9), Column("x", feature_type(pa.binary(16))[0]), "reject")  # fmt: skip
+    column = Column("x", FeatureKind.BYTES)
+    part, _ = to_feature(pa.array(ids, pa.binary(16)).slice(5, 9), column, "reject")
     assert part.to_pylist() == ids[5:14]

@@ -55,7 +55,7 @@ def test_what_is_no_text_is_a_bad_row(put, read_out):
     assert [row[0] for row in out.rows] == [b"good"]
     advice = "remove it, or set `allow_empty` to skip such files"
     assert sorted(out.errors) == [
-        "b: byte 6 of the file is not utf-8; set encoding to the file's",
+        "b: byte 6 of the file is not utf-8; set `encoding` to the file's",
         "c: byte 11 of the file is NUL, which text cannot have",
         f"d: is empty (0 bytes); {advice}",
         f"e: holds only white space; {advice}",

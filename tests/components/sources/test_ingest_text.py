@@ -38,15 +38,19 @@ def test_the_command_stops_at_a_bad_line_or_sets_it_aside(
     out = tmp_path / "out"
     arguments = (path, out, "--kind", "text", "--split", "all=1", "--shards", "2")
     assert run_ingest(*arguments) == 1
-    reason = "byte 3 of the line (byte 7 of the file) is not utf-8; set encoding to the file's"
-    assert f"{path}: line 2 (row 2): {reason}, or quarantine it with" in capsys.readouterr().err
+    reason = "byte 3 of the line (byte 7 of the file) is not utf-8; set {} to the file's"
+    assert (
+        f"{path}: line 2 (row 2): {reason.format('--encoding')}, or quarantine it"
+        in capsys.readouterr().err
+    )
     assert not out.exists()
     aside = ("--on-bad-row", "quarantine", "--max-quarantined-share", "0.5")
     assert run_ingest(*arguments, *aside) == 0
     assert [row["line"] for row in read_examples(out)] == [1, 3]
     (line,) = [line for file in (out / "quarantine").iterdir() for line in file.open()]
     assert json.loads(line) == {
-        "file": str(path), "line": 2, "row": 2, "column": None, "reason": reason,
+        "file": str(path), "line": 2, "row": 2, "column": None,
+        "reason": reason.format("`encoding`"),
         "raw_base64": "dHf/",
     }  # fmt: skip
 

@@ -15,11 +15,12 @@ from penstock.components.sources.options import Table
         ({"extra_columns": "keep"}, "`extra_columns` must be one of reject, drop, got 'keep'"),
         (
             {"delimiter": ""},
-            "delimiter must be one ASCII character other than a quote, a line end or NUL, got ''",
+            "`delimiter` must be one ASCII character other than a quote, a line end or NUL, got ''",
         ),
         (
             {"delimiter": "||"},
-            "delimiter must be one ASCII character other than a quote, a line end or NUL, got '||'",
+            "`delimiter` must be one ASCII character other than a quote, a line end or NUL, "
+            "got '||'",
         ),
         ({"sample_rows": 0}, "`sample_rows` must be a whole number of at least 1, got 0"),
         (

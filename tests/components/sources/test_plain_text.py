@@ -89,7 +89,7 @@ def test_what_is_no_utf8_is_named_by_line_and_byte(write, read_out):
     assert lines(out) == [(1, "good"), (5, "fine")]
     assert out.errors == [
         "a.txt: line 2 (row 2): byte 2 of the line (byte 10 of the file) is not utf-8; "
-        "set encoding to the file's",
+        "set `encoding` to the file's",
         "a.txt: line 4 (row 4): byte 2 of the line (byte 15 of the file) is NUL, which text "
         "cannot have",
     ]
@@ -103,7 +103,7 @@ def test_other_encodings_become_utf8(write, read_out):
     assert lines(out) == [(1, "Grüße €"), (3, "ok")]
     assert out.errors == [
         "a.txt: line 2 (row 2): byte 1 of the line (byte 10 of the file) is not cp1252; "
-        "set encoding to the file's"
+        "set `encoding` to the file's"
     ]
     path = write("日本\n語\n".encode("shift_jis"))
     assert lines(read_out(open_text(path, encoding="shift_jis"))) == [(1, "日本"), (2, "語")]
@@ -202,7 +202,9 @@ def test_empty_files_are_passed_over_if_allowed(write, read_out, tmp_path):
 
 
 def test_a_mark_of_utf8_in_another_encoding_is_named(write):
-    with pytest.raises(DataError, match="begins with the mark of UTF-8, and encoding is 'cp1252'"):
+    with pytest.raises(
+        DataError, match="begins with the mark of UTF-8, and `encoding` is 'cp1252'"
+    ):
         open_text(write(b"\xef\xbb\xbfa\n"), encoding="cp1252")
 
 

@@ -1,7 +1,8 @@
 """Writes the corpus: small files as current writers make them, `<writer>-<version>-<what>.<ext>`.
 
 Run with newer packages than Penstock's own Python 3.10 set has:
-    uv venv /tmp/new --python 3.11; uv pip install --python /tmp/new/bin/python pyarrow polars duckdb fastparquet pandas
+    uv venv /tmp/new --python 3.11
+    uv pip install --python /tmp/new/bin/python pyarrow polars duckdb fastparquet pandas
     /tmp/new/bin/python tests/components/sources/corpus/make.py
 """
 

@@ -325,6 +325,20 @@ def test_nothing_but_empty_files_has_no_columns(write):
         (b"SQLite format 3\0\x10", "looks like an SQLite database; read it as sqlite:///PATH "
          "with --kind sql --table NAME"),
         (b"\x89PNG\r\n\x1a\n\0", "looks like a PNG image; read it with --kind images"),
+        (b"ARROW1\0\0", "looks like Arrow IPC or Feather; name it .arrow, or say `kind='arrow'`"),
+        (b"\xff\xff\xff\xff\x10", "looks like an Arrow stream; name it .arrow, or say "
+         "`kind='arrow'`"),
+        (b"FEA1\0\0", "looks like Feather version 1; write it again by pyarrow.feather, which "
+         "writes version 2"),
+        (b"ORC\x0a\x03", "looks like ORC; name it .orc, or say `kind='orc'`"),
+        (b"Obj\x01", "looks like Avro; name it .avro, or say `kind='avro'`"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "looks like an old Excel workbook; export it as "
+         "CSV"),
+        (b"\x89HDF\r\n\x1a\n", "looks like HDF5; export it as Parquet, by pandas.read_hdf or h5py"),
+        (b"\x93NUMPY\x01", "looks like a NumPy array; export it as Parquet, by numpy.load and "
+         "pyarrow"),
+        (b"\x80\x04\x95", "looks like a Python pickle; reading it may run code: write Parquet "
+         "instead"),
     ],
 )  # fmt: skip
 def test_what_is_not_text_is_named_by_its_looks(write, content, message):
@@ -335,6 +349,11 @@ def test_what_is_not_text_is_named_by_its_looks(write, content, message):
     ("header", "message"),
     [
         ("a,b,a,b,c", "duplicate column 'a', 'b'; names must differ, rename one"),
+        (" ", "blank, expected the header, names of columns"),
+        (
+            "# made by hand",
+            "a comment ('# made by hand'), expected the header; remove the lines above the header",
+        ),
         ("a,,c, ", "blank name of column 2, 4 of 4; name it in the header"),
         (
             ",a,b",

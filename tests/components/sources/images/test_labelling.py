@@ -227,6 +227,7 @@ def test_images_in_no_folder(photos, encoded, read_images):
         ("l.csv", "file,class,image/x\n000001.jpg,1,2\n", r"column 'image/x' has the name of a f"),
         ("l.csv", "file,class,x\n000001.jpg,1,0.5\n000002.jpg,1,nan\n000003.jpg,2,1.5\n",
          r"line 3 \(row 2\), column 'x': nan is not finite"),
+        ("l.parquet", b"PAR1" + bytes(20), r"is parquet; expected labels as CSV, JSON or MATLAB"),
         ("l.csv", "file,class\n,1\n000001.jpg,2\n", r"row 1: names no file"),
         ("l.json", '{"a": ', r"not JSON \(Expecting value"),
         ("l.json", '{"a": [1, 2]}', r"to hold rows with a file each, but it has 'a'; name it with"),
@@ -257,7 +258,7 @@ def test_bad_label_files_are_named(cars, labels, name, content, message):
 
 def test_a_column_that_is_not_there(cars, labels):
     file = labels("l.csv", "file,class\n000001.jpg,1\n")
-    with pytest.raises(UsageError, match=r"text_column 'word': .*l.csv has 'file', 'class'"):
+    with pytest.raises(UsageError, match=r"`text_column` 'word': .*l.csv has 'file', 'class'"):
         open_images([str(cars)], Images(labels_file=file, text_column="word"))
 
 

@@ -122,7 +122,7 @@ def test_what_does_not_fit_rejects_its_row_only(sqlite_table, open_sql, read_out
     source = open_sql(address, table="t", key="id")
     out = read_out(source, parts=2)
     assert [row[0] for row in out.rows] == [0, 2, 3, 4]
-    assert out.errors == ["data.db: row 2, column 'n': b'many' is bytes, expected a number"]
+    assert out.errors == ["data.db: row 2, column 'n': 'many' is text, expected a number"]
     assert out.rejected[0].raw == b'{"id": 1, "n": "many", "s": "ok"}'
 
 
