@@ -6,13 +6,14 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import tensorflow_model_analysis as tfma
-from tfx.components import ExampleValidator, SchemaGen, Trainer, Transform
+from tfx.components import ExampleValidator, SchemaGen, Trainer
 from tfx.dsl.components.base.base_node import BaseNode
 from tfx.orchestration.metadata import sqlite_metadata_connection_config
 from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import pusher_pb2, trainer_pb2
 
 from penstock.components.batches.statistics_gen import BatchStatisticsGen
+from penstock.components.batches.transform import BatchTransform
 from penstock.components.errors import UsageError
 from penstock.components.evaluator.component import BatchEvaluator
 from penstock.components.gates.curated_schema import CuratedSchema
@@ -94,16 +95,13 @@ def training_pipeline(
     span_examples = spans[0].outputs["examples"] if spans else examples
 
     # TransformGraph; Examples of the model's inputs and the label
-    transform = Transform(
+    transform = BatchTransform(
         examples=span_examples,
         schema=schema,
         preprocessing_fn=preprocessing_fn,
         custom_config={"code": code_digest(preprocessing_fn)},
         materialize=materialize,
-        # Statistics before and after would take 3 s more, a cache for the next span 0.5.
-        disable_statistics=True,
-        disable_analyzer_cache=True,
-    )
+    ).with_id("Transform")
     transform.add_upstream_nodes([gate, *gates])
 
     # Examples of the same, in packed records; for the Trainer alone
