@@ -32,6 +32,7 @@ from tensorflow_transform import (
 from tensorflow_transform.beam import analysis_graph_builder, analyzer_impls, beam_nodes
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
+from penstock.components import activity
 from penstock.components.batches.analyzers import (
     ACCUMULATING,
     Accumulating,
@@ -202,6 +203,7 @@ class _PhaseWork:
             pairs = zip(self.accumulating, found, strict=True)
             found = [one.add(accumulator, batch) for one, accumulator in pairs]
             read += len(records)
+            activity.advance(len(records))
         return found
 
     def _trace(self) -> Callable[[list[bytes]], dict[str, tf.Tensor]]:
