@@ -1,4 +1,4 @@
-"""A warm start: the weights of a model of before, given to a new one before it trains."""
+"""Warm start: initializes a new model with the weights of an earlier one."""
 
 import hashlib
 import posixpath
@@ -11,7 +11,7 @@ import tensorflow as tf
 from penstock.components.errors import DataError, short_error
 from penstock.components.trainer.model_setup import BuildModel
 
-# Of a weight in what `export` saved, by its place among the model's weights.
+# Name of a weight in a model saved by `export_model`, by its index among the model's weights.
 _KEY = "weights/{}/.ATTRIBUTES/VARIABLE_VALUE"
 _EMBEDDINGS = "/embeddings"
 
@@ -23,20 +23,20 @@ def warm_started(
     *,
     partly: bool = False,
 ) -> BuildModel:
-    """`build_model`, with the weights of a base model, place by place.
+    """Wraps `build_model` to start from the weights of a base model, weight by weight.
 
-    An embedding has a row for each entry of a vocabulary: it begins anew unless all vocabularies
-    are those of the base model. So does the optimizer.
+    An embedding has a row for each vocabulary entry, so it starts fresh unless all vocabularies
+    equal those of the base model. The optimizer always starts fresh.
 
     Args:
         build_model: Makes and compiles a model.
-        base: Folder of the SavedModel that `export` wrote, or a `.keras` file; without one nothing
+        base: Folder of a SavedModel from `export_model`, or a `.keras` file; without one nothing
             changes.
-        transform_graph: The new model's `fn_args.transform_graph_path`; None if it has none.
-        partly: Whether weights of another shape begin anew as well.
+        transform_graph: `fn_args.transform_graph_path` of the new model; None without one.
+        partly: Whether weights of another shape start fresh, too.
 
     Raises:
-        DataError: From the function that is returned: there is no such model, or, unless `partly`,
+        DataError: Raised by the returned function: there is no such model, or, unless `partly`,
             a weight has another shape; names it.
     """
     if base is None:
@@ -77,8 +77,8 @@ def _shape(weight: Any) -> str:
 
 
 def weights_digest(base: str) -> str:
-    """sha256 of what tells the weights of a base model apart; empty where it is not to be read."""
-    index = posixpath.join(base, "variables", "variables.index")  # has a checksum of each
+    """Returns the sha256 that identifies the weights of a base model; empty if unreadable."""
+    index = posixpath.join(base, "variables", "variables.index")  # has a checksum of each variable
     try:
         with tf.io.gfile.GFile(index if tf.io.gfile.isdir(base) else base, "rb") as file:
             return hashlib.sha256(file.read()).hexdigest()
@@ -87,7 +87,7 @@ def weights_digest(base: str) -> str:
 
 
 def _weights(base: str) -> list[Any]:
-    """The weights of a model that was saved, by place."""
+    """Returns the weights of a saved model, by index."""
     if not tf.io.gfile.exists(base):
         raise DataError(
             f"{base}: no such model to start from; expected the folder of a SavedModel that "
@@ -110,7 +110,7 @@ def _weights(base: str) -> list[Any]:
 
 
 def _vocabularies(saved_model: str) -> dict[str, str]:
-    """Digest of each file among a SavedModel's assets, by name."""
+    """Returns the digest of each asset file of a SavedModel, by name."""
     folder = posixpath.join(saved_model, "assets")
     names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
     digests = {}

@@ -1,4 +1,4 @@
-"""Checkpoints that survive a kill: each is one folder that appears by rename, or not at all.
+"""Checkpoints that survive a kill: each is one folder that appears by a rename.
 
     resume-<digest>/step-00000400/variables.index, variables.data-*, state.json
 
@@ -31,20 +31,20 @@ logger = logging.getLogger(__name__)
 _STEP_DIR = re.compile(r"^step-(\d{8,})/?$")
 _VARIABLES = "variables"
 _STATE = "state.json"
-# What TensorFlow's reader and JSON raise for files that are cut, altered or missing.
+# Errors of TensorFlow's reader and of JSON for truncated, altered or missing files.
 _DAMAGED = (tf.errors.OpError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
 
 def resume_dir(model_run_dir: str, key: Any) -> str:
-    """The folder for checkpoints that outlives one execution: beside its `model_run_dir`.
+    """Returns a folder for checkpoints that outlives an execution, beside its `model_run_dir`.
 
-    TFX gives every execution another output folder, so a run that goes on where a killed one
-    stopped has to find that one's checkpoints elsewhere.
+    TFX gives every execution a new output folder, so a run that resumes a killed one has to find
+    the checkpoints elsewhere.
 
     Args:
         model_run_dir: `fn_args.model_run_dir`.
-        key: All that the training depends on, as JSON values: input files, options, a digest of
-            the code. Another key is another training, which starts from scratch.
+        key: Everything that the training depends on, as JSON values: input files, options, digest
+            of the code. Another key is another training, which starts from scratch.
 
     Raises:
         UsageError: The key has a value that JSON cannot hold.
@@ -59,12 +59,12 @@ def resume_dir(model_run_dir: str, key: Any) -> str:
 
 @dataclass(frozen=True)
 class Saved:
-    """A checkpoint that is whole.
+    """A complete checkpoint.
 
     Attributes:
-        path: Its folder.
+        path: Folder of the checkpoint.
         epochs: Records of the epochs before it.
-        start: Where the input goes on.
+        start: Position at which the input resumes.
     """
 
     path: str
@@ -73,12 +73,12 @@ class Saved:
 
 
 class Checkpoints:
-    """Saves and restores a model, its optimizer, its metrics, and where its training stands.
+    """Saves and restores a model, its optimizer, its metrics and the position of its training.
 
     Args:
-        directory: Where the checkpoints lie.
-        keep: Newest checkpoints that stay.
-        scratch: Of a worker that is not the chief: where it writes, as it must, what nobody reads.
+        directory: Folder of the checkpoints.
+        keep: Number of newest checkpoints to keep.
+        scratch: Folder of a worker that is not the chief, which must write a copy that is not read.
     """
 
     def __init__(self, directory: str, *, keep: int, scratch: str | None = None) -> None:
@@ -87,13 +87,13 @@ class Checkpoints:
         self._scratch = scratch
 
     def track(self, model: keras.Model) -> None:
-        """Save and restore this model from now on: built, its optimizer and metrics, too."""
+        """Sets the model to save and restore; its optimizer and metrics must be built."""
         self._tracked = tf.train.Checkpoint(
             model=[variable.value for variable in model.variables],
             optimizer=[variable.value for variable in model.optimizer.variables],
             metrics=[variable.value for variable in model.metrics_variables],
         )
-        # Of what is exported: where an average of a weight is kept, that.
+        # Variables to export: the moving average of a weight if there is one.
         kept, places = averages(model), {id(v): i for i, v in enumerate(model.optimizer.variables)}
         self._exported = [
             f"optimizer/{places[id(kept[id(v)])]}" if id(v) in kept else f"model/{i}"
@@ -103,7 +103,7 @@ class Checkpoints:
     def save(
         self, start: InputStart, epochs: Sequence[EpochRecord], *, best_step: int | None
     ) -> None:
-        """Save the state after `start.step` steps, and drop what is old but for the best."""
+        """Saves the state after `start.step` steps; removes old checkpoints except the best."""
         if self._scratch is not None:
             self._tracked.write(posixpath.join(self._scratch, _VARIABLES))
             return
@@ -123,7 +123,7 @@ class Checkpoints:
                 _remove(self._path(old))
 
     def newest(self) -> Saved | None:
-        """The newest checkpoint that is whole, if there is one."""
+        """Returns the newest complete checkpoint, if any."""
         for step in reversed(self._steps()):
             path = self._path(step)
             try:
@@ -133,10 +133,10 @@ class Checkpoints:
         return None
 
     def at(self, step: int) -> Saved:
-        """The checkpoint that the chief goes on from.
+        """Returns the checkpoint from which the chief resumes.
 
         Raises:
-            DataError: It is not to be found here.
+            DataError: This worker cannot find it.
         """
         try:
             return _read_whole(self._path(step))
@@ -147,10 +147,10 @@ class Checkpoints:
             ) from error
 
     def restore(self, saved: Saved) -> None:
-        """Give the model and its optimizer what was saved.
+        """Restores model and optimizer.
 
         Raises:
-            DataError: It is of another model.
+            DataError: The checkpoint belongs to another model.
         """
         try:
             self._tracked.read(posixpath.join(saved.path, _VARIABLES)).assert_consumed()
@@ -161,10 +161,10 @@ class Checkpoints:
             ) from error
 
     def model_values(self, step: int) -> list[np.ndarray]:
-        """The values of the model's variables in a checkpoint, averages where there are any.
+        """Returns the values of the model's variables in a checkpoint, or their moving averages.
 
         Raises:
-            DataError: It is missing or damaged.
+            DataError: The checkpoint is missing or damaged.
         """
         path = self._path(step)
         try:
@@ -179,7 +179,7 @@ class Checkpoints:
             ) from error
 
     def clear(self) -> None:
-        """Remove all checkpoints, and their folder."""
+        """Removes all checkpoints and their folder."""
         if self._scratch is None:
             _remove(self.directory)
 
@@ -194,7 +194,7 @@ class Checkpoints:
 
 
 def _read_whole(path: str) -> Saved:
-    """Read every byte of a checkpoint, which verifies the checksum of each tensor."""
+    """Reads every byte of a checkpoint, which verifies the checksum of each tensor."""
     reader = tf.train.load_checkpoint(posixpath.join(path, _VARIABLES))
     for name in reader.get_variable_to_shape_map():
         reader.get_tensor(name)

@@ -28,8 +28,8 @@ from penstock.components.trainer.workers import Workers
 
 logger = logging.getLogger(__name__)
 
-# Seconds that one call into TensorFlow runs for. The way there and back costs a millisecond;
-# a signal, and a loss that is not finite, are seen at the end of a call.
+# Seconds that a call into TensorFlow runs for. The call itself costs a millisecond; a signal
+# and a loss that is not finite are noticed at the end of a call.
 _CALL_SECONDS = 0.2
 
 OnEpoch = Callable[[EpochRecord], None]
@@ -37,25 +37,25 @@ OnLive = Callable[[Mapping[str, float], int], None]
 
 
 class EpochLoop:
-    """Runs a training to its end, and knows how far it is.
+    """A running training and its progress.
 
     Args:
-        model: Compiled and built.
-        steps: Its training and evaluation steps.
-        options: How long, when to stop, how often to save.
-        checkpoints: Where to save; None saves nothing.
-        start: Where the input begins.
-        flag: Goes up when the process is told to stop.
-        workers: Where there are several, which stop together if one is told to.
-        meter: Is told how long everything takes.
-        batch_rows: Rows a step, for the rate; None where batches differ.
+        model: Compiled and built model.
+        steps: Training and evaluation steps.
+        options: Length, early stop and checkpoints.
+        checkpoints: Checkpoints; None saves nothing.
+        start: Position at which the input begins.
+        flag: Set when the process receives a signal to stop.
+        workers: All workers if there are several; they stop together.
+        meter: Meter of the time of each phase.
+        batch_rows: Rows of a step, for the rate; None if batches differ in size.
 
     Attributes:
-        epochs: Records of the epochs that are over, those before a resumption included.
-        step: Steps done.
-        resumed_from: The step at which this run began; None from scratch.
-        first_step_seconds: How long the first step of this run took.
-        rule: The metric that decides which epoch is best.
+        epochs: Records of the finished epochs, including those before a resumption.
+        step: Number of steps done.
+        resumed_from: Step at which this run began; None if from scratch.
+        first_step_seconds: Duration of the first step of this run.
+        rule: Metric that decides which epoch is best.
     """
 
     def __init__(
@@ -115,12 +115,12 @@ class EpochLoop:
         logger.info("resumed at step %d of %d", self.step, self._options.total_steps)
 
     def run(self, on_epoch: OnEpoch, on_live: OnLive) -> str:
-        """Train until the end, an early stop or an interruption; says why it ended.
+        """Trains to the end, an early stop or an interruption; returns the reason.
 
         Args:
-            on_epoch: Called with the record of each epoch, once it is saved.
-            on_live: Called every few seconds, and at the end of each epoch, with figures by name
-                and the step that they are of.
+            on_epoch: Called with the record of each epoch after it is saved.
+            on_live: Called every few seconds and at the end of each epoch with figures by name and
+                their step.
         """
         options = self._options
         while self._epochs_end < options.total_steps:
@@ -137,9 +137,9 @@ class EpochLoop:
         return f"all {options.total_steps} steps done"
 
     def restore_best(self) -> int:
-        """Give the model the weights of its best epoch, where an early stop asks for them.
+        """Restores the weights of the best epoch if the early stop asks for it.
 
-        Gives the epoch whose weights it has now.
+        Returns the epoch whose weights the model has now.
         """
         best = self.best
         if self._options.early_stop is None or best is None or best is self.epochs[-1]:
@@ -153,7 +153,7 @@ class EpochLoop:
         return best.epoch
 
     def stop_if_interrupted(self) -> None:
-        """Save and raise where the process was told to stop.
+        """Saves a checkpoint and raises if the process received a signal to stop.
 
         Raises:
             TrainingInterruptedError: It was.
@@ -163,7 +163,7 @@ class EpochLoop:
         place = f"{self._told} at step {self.step} of {self._options.total_steps}"
         if self._checkpoints is None:
             raise TrainingInterruptedError(f"{place}: nothing is saved, train() has no resume_dir")
-        # An evaluation that is given up has changed the metrics of the epoch's training.
+        # An interrupted evaluation has changed the metrics of the epoch's training.
         _assign(self._model.metrics_variables, self._trained_metrics)
         self._save()
         raise TrainingInterruptedError(
@@ -177,7 +177,7 @@ class EpochLoop:
 
     @property
     def _told(self) -> str | None:
-        """Who was told to stop, as all workers know."""
+        """Returns which worker received a signal, agreed on by all workers."""
         if self._workers is None:
             return self._flag.name
         return self._flag.name or "another worker was told to stop" if self._one_is_told else None
@@ -185,10 +185,10 @@ class EpochLoop:
     def _run_epoch(self, epoch: int, on_live: OnLive) -> EpochRecord:
         began = self._meter.seconds
         begin = self._epochs_end
-        # A resumed run may have shorter epochs than the one that it is in the middle of.
+        # A resumed run may have shorter epochs than the epoch in which it resumes.
         end = max(self.step, min(begin + self._options.epoch_steps, self._options.total_steps))
         clock = StepClock()
-        if self.step == begin:  # else a checkpoint has brought the metrics so far
+        if self.step == begin:  # otherwise the checkpoint has restored the metrics
             self._model.reset_metrics()
         while self.step < end:
             self.stop_if_interrupted()
@@ -224,7 +224,7 @@ class EpochLoop:
         )
 
     def _run_call(self, end: int, clock: StepClock) -> float:
-        """Run as many steps as one call should have, at most to `end`; the loss of the last."""
+        """Runs the steps of one call, at most to `end`; returns the loss of the last one."""
         count = min(self._call_steps, end - self.step)
         losses, call = self._steps.train(count)
         self._check_finite(losses)
@@ -255,9 +255,9 @@ class EpochLoop:
         tell(text)
 
     def _settle(self, seconds: float) -> float:
-        """How long a call took on the mean of all workers, who hear whether one is to stop.
+        """Returns the mean duration of a call over all workers, and shares their stop flags.
 
-        What all do together must be the same: the steps of the next call, where they stop.
+        All workers must agree on the steps of the next call and on where they stop.
         """
         if self._workers is None:
             return seconds
@@ -294,7 +294,7 @@ class EpochLoop:
         return metrics
 
     def _metrics(self) -> dict[str, float]:
-        """Loss and metrics since they were reset; one with several values as `name_0`, ..."""
+        """Returns loss and metrics since their reset; several values as `name_0`, ..."""
         values: dict[str, float] = {}
         for name, result in self._model.get_metrics_result().items():
             parts = np.ravel(keras.ops.convert_to_numpy(result)).tolist()
@@ -303,14 +303,14 @@ class EpochLoop:
         return values
 
     def _check_finite(self, losses: np.ndarray) -> None:
-        # A running mean stays what it is once a step's loss was not finite: the first such value
-        # is of the very step.
+        # A running mean stays NaN or inf after the first loss that is not finite, so the first such
+        # value names the step.
         bad = np.flatnonzero(~np.isfinite(losses))
         if bad.size:
             self._fail(f"the loss became {losses[bad[0]]} at step {self.step + int(bad[0]) + 1}")
 
     def _fail(self, what: str) -> None:
-        # A checkpoint may already hold weights that lead here: resuming would never get out.
+        # A checkpoint may hold weights that lead to the same loss: resuming would never succeed.
         if self._checkpoints:
             self._checkpoints.clear()
         raise DataError(
@@ -326,6 +326,6 @@ class EpochLoop:
 
 
 def _assign(variables: Sequence[keras.Variable], values: Sequence[np.ndarray]) -> None:
-    """Give variables their values; none where there are no values."""
+    """Assigns values to variables; does nothing without values."""
     for variable, value in zip(variables, values, strict=False):
         variable.assign(value)

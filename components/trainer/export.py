@@ -1,4 +1,4 @@
-"""A trained model in, a SavedModel out that serves, and that TFMA evaluates."""
+"""Exports a trained model as a SavedModel for serving and for evaluation by TFMA."""
 
 import os
 import posixpath
@@ -17,7 +17,7 @@ from penstock.components.trainer.model_setup import input_names
 Signature = Callable[[tf.Tensor], dict[str, tf.Tensor]]
 Prepare = Callable[[Mapping[str, tf.Tensor]], Mapping[str, tf.Tensor]]
 
-# AutoGraph would translate all of Keras and TensorFlow Transform on the way: 4 s for nothing.
+# AutoGraph would convert all of Keras and TensorFlow Transform: 4 s without effect.
 _on_examples = tf.function(
     input_signature=[tf.TensorSpec([None], tf.string, "examples")], autograph=False
 )
@@ -34,7 +34,7 @@ def export_model(
     prepare: Prepare | None = None,
     signatures: Mapping[str, Signature] | None = None,
 ) -> None:
-    """Write a SavedModel that takes serialised `tf.train.Example` records, or SequenceExamples.
+    """Writes a SavedModel that takes serialized `tf.train.Example` records or SequenceExamples.
 
     | signature | in | out |
     |---|---|---|
@@ -42,23 +42,23 @@ def export_model(
     | `transform_features` | `examples`: string[N] | the features that the model trains on, \
 and the label where the records have it; only with `transform` |
 
-    A model with one output gives it as `outputs`; one with a dict of outputs keeps its names.
-    Outputs in 16 bits, of mixed precision, are served as float32.
+    A model with one output returns it as `outputs`; a dict of outputs keeps its names.
+    16-bit outputs of mixed precision are served as float32.
     TFMA reads the model with `signature_name='serving_default'`, `label_key` the transformed
     label and `preprocessing_function_names=['transform_features']`.
 
     Args:
-        model: Trained on the transformed features, or on those of `spec`.
-        serving_dir: `fn_args.serving_model_dir`; appears whole, by rename.
-        label: The label's name in the records, or those of several, which serving does without;
-            None if there is none.
-        transform: The `tft.TFTransformOutput` whose features the model takes; the records are
-            then raw ones.
-        spec: What to parse where there is no `transform`; give exactly one of the two.
-        feature_lists: Beside `spec`, as for `Input.rows`: the records are SequenceExamples.
-        prepare: What the input function does to the features that were parsed and transformed,
-            before the model sees them; None where it does nothing.
-        signatures: Signatures beyond these, by name.
+        model: Model trained on the transformed features, or on those of `spec`.
+        serving_dir: `fn_args.serving_model_dir`; appears complete, by a rename.
+        label: Name of the label in the records, or several names; requests need no label. None
+            without one.
+        transform: `tft.TFTransformOutput` whose features the model takes; the records are then
+            raw.
+        spec: Features to parse without a `transform`; give exactly one of the two.
+        feature_lists: Feature lists of SequenceExamples, in addition to `spec`; see `Input.rows`.
+        prepare: Function of the parsed and transformed features that the training input applies,
+            too; None without one.
+        signatures: Additional signatures, by name.
 
     Raises:
         DataError: A weight is not finite, or `serving_dir` already holds something.
@@ -95,13 +95,13 @@ and the label where the records have it; only with `transform` |
 
 
 def check_finite(model: keras.Model) -> None:
-    """Refuse a model that would predict NaN.
+    """Refuses a model that would predict NaN.
 
     Raises:
         DataError: Names the first weight that holds NaN or inf.
     """
     for variable in model.variables:
-        # As float32: NumPy does not count bfloat16 among its floats.
+        # Cast to float32: bfloat16 is not one of NumPy's float types.
         value = np.asarray(keras.ops.convert_to_numpy(variable), np.float32)
         if not np.isfinite(value).all():
             bad = int(np.size(value) - np.isfinite(value).sum())
@@ -112,10 +112,10 @@ def check_finite(model: keras.Model) -> None:
 
 
 class TransformGraph(tf.Module):
-    """The graph of a `tft.TFTransformOutput`, as its `transform_features_layer()` holds it.
+    """The transform graph of a `tft.TFTransformOutput`.
 
-    That layer is a legacy Keras model, which TensorFlow traces for signatures of its own when it
-    is saved: 3 s more.
+    `transform_features_layer()` is a legacy Keras model, which TensorFlow traces for additional
+    signatures when it is saved: 3 s more.
     """
 
     def __init__(self, transform: Any) -> None:
@@ -123,15 +123,15 @@ class TransformGraph(tf.Module):
         from tensorflow_transform.saved.saved_transform_io_v2 import SavedModelLoader
 
         self._loader = SavedModelLoader(transform.transform_savedmodel_dir)
-        # What is an attribute is saved: vocabularies and what else the graph needs.
+        # Attributes are saved with the model: vocabularies and other resources of the graph.
         self._loaded = vars(self._loader)
 
     def __call__(self, features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-        """The transformed features that can be computed from the given raw ones."""
+        """Computes the transformed features that the given raw ones suffice for."""
         return self._loader.apply_transform_model(features)
 
     def needed_for(self, outputs: Collection[str]) -> set[str]:
-        """The raw features without which some of these transformed ones cannot be computed."""
+        """Returns the raw features that these transformed ones need."""
         loader = self._loader
         return {
             name
@@ -141,7 +141,7 @@ class TransformGraph(tf.Module):
 
 
 class _WithoutOptimizer(tf.train.TrackableView):
-    """All that a model is made of; TensorFlow walks no optimizer that a schedule was given to."""
+    """Returns the parts of a model; TensorFlow cannot track an optimizer with a schedule."""
 
     @classmethod
     def children(cls, obj: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -151,16 +151,16 @@ class _WithoutOptimizer(tf.train.TrackableView):
 
 
 def _tracked(model: keras.Model) -> tf.Module:
-    """What the model computes with, without the optimizer, as TensorFlow's own objects.
+    """Returns the model's variables and resources as TensorFlow objects, no optimizer.
 
-    TensorFlow Serving, which runs the graph in a session, restores a second copy of Keras'
-    variables and finds those that the graph reads uninitialized (tensorflow/tensorflow#72963).
+    TensorFlow Serving runs the graph in a session. It restores a copy of Keras' variables and
+    finds those that the graph reads uninitialized (tensorflow/tensorflow#72963).
     """
     module = tf.Module()
     weights = list(model.weights)
     known = set(map(id, weights))
     module.weights = [variable.value for variable in weights]
-    # The state of random numbers and metrics.
+    # State of random numbers and metrics.
     module.states = [v.value for v in model.variables if id(v) not in known]
     kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource)  # such as tables
     parts = _WithoutOptimizer(model).descendants()
@@ -175,7 +175,7 @@ def _serve(model: keras.Model, features_of: Parser, prepare: Prepare) -> Signatu
     def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
         features = prepare(features_of(examples))
         if names is not None:
-            # Keras goes by position where there are more features than the model takes.
+            # Keras matches by position if there are more features than the model takes.
             features = {name: features[name] for name in names}
         outputs = model(features, training=False)
         outputs = outputs if isinstance(outputs, dict) else {"outputs": outputs}
@@ -185,12 +185,12 @@ def _serve(model: keras.Model, features_of: Parser, prepare: Prepare) -> Signatu
 
 
 def _as_served(value: tf.Tensor) -> tf.Tensor:
-    """Numbers of 16 bits, of mixed precision, as float32: clients and TFMA know no bfloat16."""
+    """Casts 16-bit numbers to float32: clients and TFMA do not support bfloat16."""
     return tf.cast(value, tf.float32) if value.dtype in (tf.bfloat16, tf.float16) else value
 
 
 def _transformed(spec: Spec, graph: TransformGraph) -> Parser:
-    """A function of raw records that gives their transformed features."""
+    """Returns a function from raw records to their transformed features."""
 
     def transform_features(examples: tf.Tensor) -> dict[str, Any]:
         return padded(graph(tf.io.parse_example(examples, dict(spec))), examples)

@@ -1,7 +1,7 @@
-"""After the last epoch: the same steps without an input, and under the profiler.
+"""Steps without an input after the last epoch, and steps under the profiler.
 
-The weights come out as they went in. What is measured takes about a second, of a short training
-a quarter of its steps.
+The weights are restored. The measurement takes about a second, for a short training a quarter of
+its steps.
 """
 
 import logging
@@ -21,9 +21,9 @@ from penstock.components.trainer.workers import Workers
 logger = logging.getLogger(__name__)
 
 _CALLS = 10
-# The way into TensorFlow and back costs a hundredth of such a call.
+# Calling TensorFlow costs a hundredth of such a call.
 _CALL_SECONDS = 0.1
-# Of the steps that were trained, a call repeats at most one in so many.
+# A call repeats at most the trained steps divided by this.
 _PART = 40
 
 
@@ -37,16 +37,16 @@ def measure_limits(
     log_dir: str,
     workers: Workers | None = None,
 ) -> tuple[StepLimit | None, float | None]:
-    """Time steps on one batch that lies on the device; profile some where `options` ask for it.
+    """Times steps on a resident batch, and profiles some if `options` ask for it.
 
     Args:
-        model: Its weights come out as they went in.
-        steps: Of the model; the training data goes on to where it is not read again.
-        options: Those of the training.
-        trained_steps: Steps of this run.
-        seconds_per_step: What they took; None, of a run without a steady step, measures nothing.
-        log_dir: Where TensorBoard looks for the profile.
-        workers: Where there are several, which do the same steps.
+        model: Model; its weights are restored.
+        steps: Steps of the model; the training data is not read afterwards.
+        options: Options of the training.
+        trained_steps: Number of steps of this run.
+        seconds_per_step: Their mean duration; None (no steady step) measures nothing.
+        log_dir: Log folder of TensorBoard, for the profile.
+        workers: All workers if there are several; they run the same steps.
 
     Returns:
         The limit, and the GPUs' idle share; see `Utilisation`.
@@ -76,13 +76,13 @@ def _limit(steps: Steps, count: int) -> StepLimit:
 def _idle_share(steps: Steps, count: int, log_dir: str) -> float | None:
     if not count:
         return None
-    steps.train(count)  # uses up the batches that the input has ready by now
+    steps.train(count)  # uses up the batches that the input has prefetched
     return idle_share_of(lambda: steps.train(count), log_dir)
 
 
 @contextmanager
 def _weights_kept(model: keras.Model) -> Iterator[None]:
-    """Put back what steps change: weights, metrics, random state, the optimizer's variables."""
+    """Restores what steps change: weights, metrics, random state, optimizer variables."""
     variables = [*model.variables, *model.optimizer.variables]
     values = [variable.numpy() for variable in variables]
     try:

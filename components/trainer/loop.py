@@ -1,7 +1,7 @@
-"""A function that builds a model, and its data, in; a trained model and its record out.
+"""Trains a model from a function that builds it and from its data.
 
-What Keras' `fit` does, and in addition: resumes after a kill, stops on a loss that is not
-finite, tells waiting for input from computing, and runs small models three times as fast.
+Does what Keras' `fit` does, and in addition resumes after a kill, stops on a loss that is not
+finite, measures waiting for input, and runs small models three times as fast.
 """
 
 import logging
@@ -55,15 +55,15 @@ from penstock.components.trainer.workers import Workers, join_workers
 
 logger = logging.getLogger(__name__)
 
-# Training batches, or a function that makes them, given `start`, to begin where it says.
+# Training batches, or a function that returns them, beginning at `start`.
 TrainData: TypeAlias = tf.data.Dataset | Callable[..., tf.data.Dataset]
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A model with its final weights, and how it came to them.
+    """A trained model and the record of its training.
 
-    `is_chief` says whether to export it: of several workers one is the chief.
+    Only the process with `is_chief` should export it: the chief of several workers, or the one.
     """
 
     model: keras.Model
@@ -73,7 +73,7 @@ class Trained:
     _checkpoints: Checkpoints | None = None
 
     def discard_checkpoints(self) -> None:
-        """Remove the checkpoints; to be called once the model is exported, not before."""
+        """Removes the checkpoints; call it after the model is exported, not before."""
         if self._checkpoints:
             self._checkpoints.clear()
 
@@ -92,30 +92,30 @@ def train(
     track: TrackOptions | None = None,
     params: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """Train a model, on all workers if TF_CONFIG names several: see `join_workers`.
+    """Trains a model, on all workers if TF_CONFIG names several; see `join_workers`.
 
     Args:
         build_model: Makes and compiles a Keras 3 model. Called once, under the strategy's scope
             and the precision policy.
-        train_data: Makes endless batches of `(features, label)`, one for all replicas together,
-            given `start`, an `InputStart`: `Input.rows(...).train`. A training
-            that resumes goes on after the rows it had. One of several workers gives
-            `input_context`, too. Or a dataset, which then begins anew.
-        eval_data: One pass over the evaluation rows, the same for all workers; read at the end of
+        train_data: Function that returns endless batches of `(features, label)`, one for all
+            replicas together, from `start`, an `InputStart`: `Input.rows(...).train`. A training
+            that resumes continues after the rows it has read. With several workers it also takes
+            `input_context`. Or a dataset, which starts from its beginning.
+        eval_data: A pass over the evaluation rows, the same for all workers; read at the end of
             each epoch.
-        options: How long, when to stop, how often to save.
-        model_run_dir: Of the chief: gets the TensorBoard logs and, at the end, `training.json`,
-            `utilisation.json` and, where there is a tracker, `tracker.json`.
-        resume_dir: Keeps checkpoints until `discard_checkpoints`; a run that finds some goes on
-            from the newest whole one, and ends as if there had been no interruption. See
-            `checkpoints.resume_dir()`. None saves none. The same folder for all workers.
-        strategy: How to share batches among devices; None takes all GPUs, or the one device.
-            Several workers have theirs.
-        on_epoch: Called by the chief with the record of each epoch that this run ends.
-        input_facts: What `train_data` reads, for advice; see `Input.facts`.
-        track: The tracker to tell beside TensorBoard; None tells none. Once it is open, its
-            failure stops nothing: one line says so, and `tracker.json` keeps it.
-        params: Options that the trackers are told beside `options`, as values or mappings.
+        options: Length, early stop and checkpoints.
+        model_run_dir: Folder in which the chief writes TensorBoard logs and, at the end,
+            `training.json`, `utilisation.json` and, with a tracker, `tracker.json`.
+        resume_dir: Folder of checkpoints until `discard_checkpoints`; a run that finds some resumes
+            from the newest complete one, with the result of an uninterrupted run. See
+            `resume_dir()`. None saves no checkpoints. All workers need the same folder.
+        strategy: Distribution strategy; None uses all GPUs, or the only device. Several workers
+            have their own.
+        on_epoch: Called by the chief with the record of each epoch that this run finishes.
+        input_facts: Facts about the data that `train_data` reads, for advice; see `Input.facts`.
+        track: Experiment tracker in addition to TensorBoard; None for none. Once it is open, its
+            failure does not stop the training: it is logged and kept in `tracker.json`.
+        params: Further parameters for the trackers, as values or mappings.
 
     Raises:
         DataError: The loss is not finite, the input cannot be read, or the tracker does not open.
@@ -124,7 +124,7 @@ def train(
             workers, or the input is not the one that the checkpoint was saved with.
         TrainingInterruptedError: SIGTERM or Ctrl-C, of any worker; the state is saved in
             `resume_dir`.
-        WorkerLostError: A worker is gone; all go on from the last checkpoint once they run again.
+        WorkerLostError: A worker was lost; all resume from the last checkpoint when they run again.
     """
     begin = time.perf_counter()
     workers = join_workers()
@@ -182,14 +182,14 @@ def train(
         )
         used = meter.record(*limits)
         _write(record, used, model_run_dir, tracking)
-        loop.stop_if_interrupted()  # nobody else looks at a flag raised since
+        loop.stop_if_interrupted()  # for a signal received since the last step
     logger.info("%s", bottleneck(record, used))
     return Trained(model, record, used, scratch is None, checkpoints)
 
 
 @contextmanager
 def _place_of(workers: Workers | None) -> Iterator[str | None]:
-    """None for the chief, and where there is one worker; a folder that goes for any other."""
+    """Yields a temporary output folder of a worker that is not the chief; None otherwise."""
     if workers is None:
         yield None
         return
@@ -204,7 +204,7 @@ def _place_of(workers: Workers | None) -> Iterator[str | None]:
 def _start(
     checkpoints: Checkpoints | None, workers: Workers | None
 ) -> tuple[Saved | None, InputStart]:
-    """The newest whole checkpoint, and where the input goes on: the chief's, for all workers."""
+    """Returns the chief's newest complete checkpoint and its position in the input."""
     if workers is not None and not workers.is_chief:
         step, seed = workers.from_chief([0, 0])
         saved = checkpoints.at(step) if checkpoints and step else None
@@ -217,7 +217,7 @@ def _start(
 
 
 def _begun(train_data: TrainData, start: InputStart, workers: Workers | None) -> tf.data.Dataset:
-    """The batches from where the training begins."""
+    """Returns the batches from the position at which the training begins."""
     if callable(train_data):
         share = {"input_context": workers.input_context} if workers else {}
         return train_data(start=start, **share)
@@ -243,7 +243,7 @@ def _steps(
     strategy: tf.distribute.Strategy,
     workers: Workers | None,
 ) -> tuple[keras.Model, Steps]:
-    """The model and its steps, once data and options are seen to go with it."""
+    """Returns the model and its steps after checking that data and options fit."""
     model = make_model(build_model, strategy=strategy, mixed_precision=options.mixed_precision)
     set_up_optimizer(model, options, replicas=strategy.num_replicas_in_sync)
     if options.xla and strategy.num_replicas_in_sync > 1:
@@ -265,7 +265,7 @@ def _steps(
 def _write(
     record: TrainingRecord, used: Utilisation, model_run_dir: str, tracking: Tracking
 ) -> None:
-    """Leave the records in the ModelRun, `training.json` last, and with the trackers."""
+    """Writes the records to the ModelRun, `training.json` last, and to the trackers."""
     write_utilisation(model_run_dir, used)
     write_training_record(model_run_dir, record)
     tracking.file(UTILISATION_NAME, used.to_json())
@@ -278,7 +278,7 @@ def _run(
     on_epoch: OnEpoch | None,
     data: tuple[tf.data.Dataset | None, ...],
 ) -> str:
-    """Run the loop, tell of each epoch, and put the input's failures in one line."""
+    """Runs the loop, logs each epoch, and reports errors of the input in one line."""
 
     def tell(record: EpochRecord) -> None:
         activity.tell(str(record), is_milestone=True)
@@ -300,7 +300,7 @@ def _run(
 
 
 def _check_metric(options: TrainOptions, names: list[str], *, has_eval: bool) -> None:
-    """Refuse an early stop on a metric that will never come, before hours of training."""
+    """Refuses an early stop on a metric that does not exist, before hours of training."""
     known = sorted(names + [f"val_{name}" for name in names] * has_eval)
     if "loss" not in names:
         raise UsageError(f"the model's train_step must report 'loss', it has {', '.join(names)}")
@@ -314,13 +314,13 @@ def _check_metric(options: TrainOptions, names: list[str], *, has_eval: bool) ->
 def _batch_rows(
     data: tf.data.Dataset, strategy: tf.distribute.Strategy, workers: Workers | None
 ) -> int | None:
-    """Rows of a batch of all, or None where they are not known beforehand."""
+    """Returns the rows of a global batch, or None if unknown."""
     first = tf.nest.flatten(data.element_spec)[0]
     shares = strategy.num_replicas_in_sync if workers else 1
     return first.shape[0] and first.shape[0] * shares if first.shape.rank else None
 
 
 def _cause(message: str) -> str:
-    """What went wrong, of a message that begins with the graph's traceback and ends with a node."""
+    """Extracts the cause from a message with the graph's traceback and a node name."""
     lines = [line.strip() for line in message.splitlines()]
     return [line for line in lines if line and not line.startswith("[[")][-1]

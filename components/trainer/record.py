@@ -19,17 +19,17 @@ class EpochRecord:
     """One epoch.
 
     Attributes:
-        epoch: Its number, counted from 1.
-        step: Steps done in all at its end.
-        steps: Its steps, which its training metrics cover, those before a resumption included.
-        metrics: Loss and metrics by name; those of the evaluation begin with `val_`.
-        learning_rate: At its end.
+        epoch: Number of the epoch, from 1.
+        step: Total number of steps at its end.
+        steps: Number of its steps, including those before a resumption; its metrics cover them.
+        metrics: Loss and metrics by name; names of evaluation metrics begin with `val_`.
+        learning_rate: Learning rate at its end.
         seconds: Wall time of its steady steps in the run that ended it, input included; without
             the first step of a run, which is compiled, and without evaluation.
-        seconds_per_step: Median over its steady steps; None where there were none.
-        input_wait_share: Share of `seconds` spent waiting for input, 0..1; None likewise, and on a
-            GPU, whose host waits while it works. What input costs is in `Utilisation.limit`.
-        examples_per_second: Rows a second of `seconds`; None likewise.
+        seconds_per_step: Median over its steady steps; None without one.
+        input_wait_share: Share of `seconds` spent waiting for input, 0..1; None without steady
+            steps and on a GPU, whose host waits while it works; see `Utilisation.limit`.
+        examples_per_second: Rows per second of `seconds`; None without steady steps.
     """
 
     epoch: int
@@ -43,7 +43,7 @@ class EpochRecord:
     examples_per_second: float | None
 
     def __str__(self) -> str:
-        """The log line."""
+        """Line for the log."""
         metrics = "  ".join(f"{name} {value:.4f}" for name, value in self.metrics.items())
         line = f"epoch {self.epoch}  step {self.step}  {metrics}"
         if self.seconds_per_step is None or self.input_wait_share is None:
@@ -56,20 +56,20 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class TrainingRecord:
-    """A whole training.
+    """Record of a training.
 
     Attributes:
-        epochs: One record an epoch, in order, those before a resumption included.
-        steps: Steps done in all.
-        stopped: Why it ended.
-        best_epoch: The epoch with the best `best_metric`; None without an epoch that has it.
-        best_metric: The metric that decides: the early stop's, else `val_loss` or `loss`.
-        exported_epoch: The epoch whose weights the model has: the best one with an early stop,
-            else the last.
-        resumed_from: The step of the checkpoint that this run began from; None from scratch.
-        replicas: Devices that shared each batch.
-        seconds: Wall time of this run, compilation, evaluation and checkpoints included.
-        first_step_seconds: The first step alone; None where the run had nothing left to do.
+        epochs: Records of the epochs in order, including those before a resumption.
+        steps: Total number of steps.
+        stopped: Reason for its end.
+        best_epoch: Epoch with the best `best_metric`; None if no epoch has it.
+        best_metric: Metric that decides: that of the early stop, else `val_loss` or `loss`.
+        exported_epoch: Epoch whose weights the model has: the best one with an early stop, else
+            the last.
+        resumed_from: Step of the checkpoint from which this run resumed; None if from scratch.
+        replicas: Number of devices that share a batch.
+        seconds: Wall time of this run, with compilation, evaluation and checkpoints.
+        first_step_seconds: Duration of the first step; None if there was nothing left to do.
     """
 
     epochs: Sequence[EpochRecord]
@@ -90,16 +90,16 @@ class TrainingRecord:
 
     @property
     def examples_per_second(self) -> float | None:
-        """Rows a second over all steady seconds."""
+        """Rows per second over all steady seconds."""
         return _weighted([(e.examples_per_second, e.seconds) for e in self.epochs])
 
     @property
     def seconds_per_step(self) -> float | None:
-        """The epochs' medians, averaged by their steps."""
+        """Mean of the epochs' medians, weighted by their steps."""
         return _weighted([(e.seconds_per_step, e.steps) for e in self.epochs])
 
     def to_json(self) -> str:
-        """The text of `training.json`, the figures over all epochs included."""
+        """Returns the text of `training.json`, including figures over all epochs."""
         summary = {
             "seconds_per_step": self.seconds_per_step,
             "input_wait_share": self.input_wait_share,
@@ -109,10 +109,10 @@ class TrainingRecord:
 
     @classmethod
     def from_json(cls, text: str, path: str) -> "TrainingRecord":
-        """Parse the text of a record that stands at `path`.
+        """Parses the text of the record at `path`.
 
         Raises:
-            DataError: It is not a record of this version.
+            DataError: The text is not a record of this version.
         """
         try:
             raw = json.loads(text)
@@ -126,12 +126,12 @@ class TrainingRecord:
 
 
 def write_training_record(directory: str | os.PathLike[str], record: TrainingRecord) -> None:
-    """Write `training.json` into `directory` in one step."""
+    """Writes `training.json` into `directory` in one step."""
     write_record(posixpath.join(os.fspath(directory), RECORD_NAME), record.to_json())
 
 
 def read_training_record(directory: str | os.PathLike[str]) -> TrainingRecord:
-    """Read the `training.json` of a ModelRun.
+    """Reads the `training.json` of a ModelRun.
 
     Raises:
         DataError: There is none, or it cannot be read.
@@ -147,7 +147,7 @@ def _weighted(pairs: Sequence[tuple[float | None, float]]) -> float | None:
 
 
 def best_epoch(epochs: Sequence[EpochRecord], rule: EarlyStop) -> EpochRecord | None:
-    """The epoch whose metric no later one beat by more than `min_delta`; None where none has it."""
+    """Returns the epoch whose metric no later one beats by more than `min_delta`, if any."""
     sign = 1.0 if rule.mode == "min" else -1.0
     best: EpochRecord | None = None
     for epoch in epochs:
@@ -167,7 +167,7 @@ def should_stop(epochs: Sequence[EpochRecord], rule: EarlyStop) -> bool:
 
 
 def write_record(path: str, text: str) -> None:
-    """Write a record of a ModelRun in one step, its folder made where there is none."""
+    """Writes a record of a ModelRun in one step, creating its folder if necessary."""
     import tensorflow as tf
 
     tf.io.gfile.makedirs(posixpath.dirname(path))
@@ -178,7 +178,7 @@ def write_record(path: str, text: str) -> None:
 
 
 def read_record(path: str) -> str:
-    """The text of a record of a ModelRun; DataError if there is none."""
+    """Reads the text of a record of a ModelRun; raises DataError if there is none."""
     import tensorflow as tf
 
     try:

@@ -1,4 +1,4 @@
-"""The signature of a model that takes columns: its name, its columns' names, missing values."""
+"""Signature of a model that takes columns: its name, column names and missing values."""
 
 import keyword
 from collections.abc import Iterable
@@ -12,10 +12,10 @@ MISSING_INT = -(2**63)
 
 
 def column_name(feature: str) -> str:
-    """The name of a raw feature in the signature: letters, digits and `_`, a letter first.
+    """Returns the name of a raw feature in the signature: letters, digits and `_`, a letter first.
 
-    Another letter is its code, as `u00fc`: of words in other scripts all are different. What
-    TensorFlow cannot name an argument has `column_` before it.
+    Other characters become their code, such as `u00fc`, so that names in any script stay distinct.
+    Names that TensorFlow does not accept for arguments are prefixed with `column_`.
     """
     name = "".join(
         f"u{ord(one):04x}" if not one.isascii() else one if one.isalnum() else "_"
@@ -26,10 +26,10 @@ def column_name(feature: str) -> str:
 
 
 def features_by_column_name(features: Iterable[str]) -> dict[str, str]:
-    """Raw features by their names in the signature.
+    """Returns the raw features by their names in the signature.
 
     Raises:
-        UsageError: Two features have the same, but for capitals: TensorFlow's graphs know none.
+        UsageError: Two names differ only in case, which TensorFlow's graphs ignore.
     """
     names = {feature: column_name(feature) for feature in features}
     first: dict[str, str] = {}

@@ -1,9 +1,9 @@
-"""A signature for people and programs that have columns, not serialised Examples.
+"""Signature for clients that send columns instead of serialized Examples.
 
-In: each raw column by name, [N]; one of lists, a RaggedFeature, [N, longest], where missing values
-fill up what is shorter. A column that is left out, or given empty, counts as missing in every row.
-Out: of classes the probability of each and the most probable by number and in
-words; of a regression the value.
+In: each raw column by name, [N]; lists (RaggedFeature) as [N, longest], padded with missing
+values. A column that is left out or empty counts as missing in every row.
+Out: for classes the probabilities and the most probable class by number and name; for a
+regression the value.
 """
 
 import inspect
@@ -26,12 +26,11 @@ _MISSING = {tf.int64: MISSING_INT, tf.float32: float("nan"), tf.string: ""}
 
 @dataclass(frozen=True)
 class Served:
-    """What one output of a model says.
+    """Meaning of an output of a model.
 
     Attributes:
-        name: Before the names of what is served of it, as `price/value`; empty where the model
-            has one output.
-        classes: The classes in words, by number; empty for a regression.
+        name: Prefix of the served names, as in `price/value`; empty if the model has one output.
+        classes: Names of the classes by number; empty for a regression.
     """
 
     name: str = ""
@@ -44,22 +43,22 @@ def serve_columns(
     spec: Mapping[str, FeatureSpec],
     served: Mapping[str, Served],
 ) -> Signature:
-    """The signature `serve_columns`, for `export(signatures=...)`.
+    """Returns the signature `serve_columns`, for `export_model(signatures=...)`.
 
     Args:
-        model: Gives, for each of `served`, probabilities [N, classes], that of the second class
-            [N, 1], or a value [N, 1].
-        graph: Makes the model's features of the raw ones; None where these are the model's.
-        spec: The raw features, without the labels; one value each, or a list of a RaggedFeature.
-        served: What each output is, by its name; of a model with one output just that.
+        model: Model that returns, for each of `served`, probabilities [N, classes], that of the
+            second class [N, 1], or a value [N, 1].
+        graph: Transform graph from raw features to those of the model; None if they are the same.
+        spec: Raw features without the labels: one value each, or a RaggedFeature.
+        served: Meaning of each output by name, or of the only output.
 
     Raises:
-        UsageError: Two columns have the same name but for spaces and signs, or a feature is a
+        UsageError: Two columns differ only in spaces and punctuation, or a feature is a
             FixedLenSequenceFeature.
     """
     columns = features_by_column_name(spec)
     taken = {column: _taken(name, spec[name]) for column, name in columns.items()}
-    # The graph's vocabularies are saved with the model.
+    # Saves the graph's vocabularies with the model.
     model.raw_features = graph
 
     def serve(*values: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -80,7 +79,7 @@ def serve_columns(
 
 
 def _taken(name: str, spec: FeatureSpec) -> tf.TensorSpec:
-    """What the signature takes for a raw feature."""
+    """Returns the TensorSpec of a raw feature in the signature."""
     if isinstance(spec, tf.io.FixedLenSequenceFeature):
         raise UsageError(f"{name}: columns of lists are served of a RaggedFeature; give it as one")
     is_list = isinstance(spec, tf.io.RaggedFeature)
@@ -88,7 +87,7 @@ def _taken(name: str, spec: FeatureSpec) -> tf.TensorSpec:
 
 
 def _with_defaults(serve: Callable[..., Any], taken: Mapping[str, tf.TensorSpec]) -> Signature:
-    """A function of named tensors whose default is the empty one."""
+    """Returns a function of named tensors that default to an empty tensor."""
     serve.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(
@@ -104,14 +103,14 @@ def _with_defaults(serve: Callable[..., Any], taken: Mapping[str, tf.TensorSpec]
 
 
 def _filled(value: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """[rows] or [rows, longest], where the column was not given missing in all of them."""
+    """Returns the column, [rows] or [rows, longest]; all missing if it was not given."""
     default = tf.constant(_MISSING[value.dtype], value.dtype)
     shape = [rows, 1][: value.shape.rank]
     return tf.cond(tf.size(value) > 0, lambda: value, lambda: tf.fill(shape, default))
 
 
 def _feature(value: tf.Tensor, spec: FeatureSpec) -> Any:
-    """The column as parsing gives it: ragged, sparse, or dense with the schema's default."""
+    """Converts a column to the parser's form: ragged, sparse, or dense with the default."""
     if value.dtype == tf.float32:
         missing = tf.math.is_nan(value)
     else:
@@ -139,7 +138,7 @@ def _answer(output: tf.Tensor, served: Served) -> dict[str, tf.Tensor]:
 
 
 def named(probabilities: tf.Tensor, classes: Sequence[str]) -> dict[str, tf.Tensor]:
-    """`probabilities` [N, classes], with `label` int64 [N] and `text` string [N] of the highest."""
+    """Returns `probabilities` [N, classes], and `label` int64 [N] and `text` [N] of the highest."""
     label = tf.argmax(probabilities, axis=-1)
     text = tf.gather(tf.constant(list(classes), tf.string), label)
     return {"probabilities": probabilities, "label": label, "text": text}

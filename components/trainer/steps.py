@@ -1,9 +1,9 @@
-"""A compiled Keras model and its data in, steps run inside one TensorFlow call out.
+"""Runs many steps of a compiled Keras model in one TensorFlow call.
 
-The call loops over steps in the graph and takes its batches there: starting a step from Python
-costs more than a small model's step itself (1.7 ms against 0.6 for 17 features in batches of
-40). How long each step waits for its batch is measured in the graph as well. Nothing here is
-AutoGraph's to translate, which halves the time of tracing; Keras does without it, too.
+The call loops over steps in the graph and fetches batches there: starting a step from Python
+costs more than a step of a small model itself (1.7 ms against 0.6 for 17 features in batches of
+40). The wait of each step for its batch is measured in the graph, too. AutoGraph is off, as in
+Keras, which halves the time of tracing.
 """
 
 import math
@@ -24,16 +24,16 @@ class Steps:
     """Runs training and evaluation steps of one model.
 
     Args:
-        model: Compiled, made under `strategy.scope()`.
-        train_data: Endless batches.
-        eval_data: Batches of one evaluation, or None.
-        strategy: How batches are shared among devices.
-        workers: Where there are several, whose training batches are shares; evaluation batches
-            are whole, the same for all.
+        model: Compiled model, built under `strategy.scope()`.
+        train_data: Endless training batches.
+        eval_data: Batches of an evaluation, or None.
+        strategy: Distribution strategy.
+        workers: All workers if there are several; their training batches are shares, evaluation
+            batches are the same for all.
         xla: Whether to compile the training step with XLA.
 
     Attributes:
-        on_gpu: Whether GPUs train, which the host runs ahead of.
+        on_gpu: Whether GPUs train, so that the host runs ahead of them.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class Steps:
         return self._eval_data is not None
 
     def build(self) -> list[str]:
-        """Trace the training step, which makes the variables that are made on first use.
+        """Traces the training step, which creates variables that are created on first use.
 
-        Gives the names of the loss and the metrics that the model reports.
+        Returns the names of the loss and the metrics that the model reports.
         """
         with self._strategy.scope():
             if self._model.built:
@@ -78,16 +78,16 @@ class Steps:
         return list(self._model.get_metrics_result())
 
     def train(self, steps: int) -> tuple[np.ndarray, CallTimes]:
-        """Run some training steps and wait until the device has finished them.
+        """Runs training steps and waits until the device has finished them.
 
         Returns:
-            float32[steps], the running mean of the loss since the metrics were reset, after
-            each step; and how long they took.
+            Running mean of the loss since the metrics were reset, after each step, float32[steps];
+            and their duration.
         """
         return self._call(self._train, self._batches, steps)
 
     def resident_batch(self) -> Any:
-        """Take the next training batch and put its numbers on the device that trains.
+        """Fetches the next training batch and copies its numbers to the device that trains.
 
         Raises:
             tf.errors.OutOfRangeError: There is none.
@@ -97,7 +97,7 @@ class Steps:
         except StopIteration as end:
             raise tf.errors.OutOfRangeError(None, None, "no batch is left") from end
         if self._strategy.num_replicas_in_sync > 1:
-            return batch  # its parts are on their devices
+            return batch  # its parts are on their devices already
         with tf.device("GPU:0" if self.on_gpu else "CPU:0"):
             return tf.nest.map_structure(
                 lambda part: part if part.dtype == tf.string else tf.identity(part),
@@ -106,16 +106,16 @@ class Steps:
             )
 
     def repeat(self, batch: Any, steps: int) -> CallTimes:
-        """Run training steps on one batch again and again; otherwise as `train`."""
+        """Runs training steps on the same batch; otherwise as `train`."""
         return self._call(self._repeat, batch, steps)[1]
 
     def eval_batches(self) -> Any:
-        """An iterator over the evaluation data from its beginning."""
+        """Returns an iterator over the evaluation data from its beginning."""
         assert self._eval_data is not None
         return iter(self._eval_data)
 
     def evaluate(self, batches: Any, steps: int) -> int:
-        """Run up to `steps` evaluation steps; fewer than that where the data ended."""
+        """Runs up to `steps` evaluation steps; fewer if the data ended."""
         return int(self._evaluate(batches, tf.constant(steps)))
 
     def _call(self, loop: Any, data: Any, steps: int) -> tuple[np.ndarray, CallTimes]:
@@ -130,23 +130,23 @@ def _distribute(strategy: tf.distribute.Strategy, data: tf.data.Dataset) -> Any:
     if strategy.num_replicas_in_sync == 1 and not copies_ahead:
         return data
     options = tf.data.Options()
-    # Each worker reads all, and takes its share of each batch: files may be fewer than workers.
+    # Each worker reads all and takes its share of each batch: files may be fewer than workers.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return strategy.experimental_distribute_dataset(data.with_options(options))
 
 
 def _shares(strategy: tf.distribute.Strategy, data: tf.data.Dataset) -> Any:
     if not tf.config.list_logical_devices("GPU"):
-        # The one replica takes a batch as it is; on its way through the strategy's threads each
-        # tensor goes alone, 150 us of CPU for the 20 of a batch.
+        # A single replica takes a batch directly; through the strategy's threads each tensor is
+        # copied alone, 150 us of CPU for the 20 of a batch.
         return data
-    # Said to be endless, else all workers would ask each other before each step.
+    # Marked as endless, or all workers would communicate before each step.
     endless = data.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
     return strategy.distribute_datasets_from_function(lambda _: endless)
 
 
 def _with_own_threads(data: tf.data.Dataset) -> tf.data.Dataset:
-    """`data` that needs none of the threads that steps run in, one of which may wait for it."""
+    """Runs `data` outside the threads of the steps, one of which may wait for it."""
     options = tf.data.Options()
     if data.options().threading.private_threadpool_size is None:
         options.threading.private_threadpool_size = math.ceil(available_cores())
@@ -154,11 +154,11 @@ def _with_own_threads(data: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _next_in_place(batches: Any) -> Any:
-    """`next`, waited for in the step's own thread: TensorFlow's own takes another for it.
+    """Fetches the next batch in the calling thread; TensorFlow's iterator uses another thread.
 
-    To wake that one and to come back takes 15 us of CPU.
+    Switching to that thread and back takes 15 us of CPU.
     """
-    if not isinstance(batches, tf.data.Iterator):  # a strategy's, of several devices
+    if not isinstance(batches, tf.data.Iterator):  # a strategy's iterator for several devices
         return next(batches)
     specs = tf.nest.flatten(batches.element_spec)
     if not all(isinstance(spec, tf.TensorSpec) for spec in specs):
@@ -175,7 +175,7 @@ def _next_in_place(batches: Any) -> Any:
 def _step_function(
     train_step: Callable[[Any], dict[str, tf.Tensor]], strategy: tf.distribute.Strategy
 ) -> Any:
-    """A step on a batch, as a function of its own, so that both loops share one tracing."""
+    """Returns a step on a batch as a function, so that both loops share one tracing."""
 
     @tf.function(autograph=False, reduce_retracing=True)
     def step(batch: Any) -> tf.Tensor:
@@ -191,7 +191,7 @@ def _loop_function(
     strategy: tf.distribute.Strategy,
     take: Callable[[Any], Any],
 ) -> Any:
-    """A loop of steps, each on the batch that `take` gives of the loop's first argument."""
+    """Returns a loop of steps on batches that `take` fetches from the first argument."""
 
     @tf.function(autograph=False, reduce_retracing=True)
     def train(batches: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -207,7 +207,7 @@ def _loop_function(
             return step + 1, losses, begins.write(step, begin), waits.write(step, wait)
 
         arrays = [tf.TensorArray(kind, steps) for kind in (tf.float32, tf.float64, tf.float64)]
-        # One step after the other, else a wait would overlap with the step before.
+        # One step after the other, or a wait would overlap with the previous step.
         _, losses, begins, waits = tf.while_loop(
             lambda step, *_: step < steps, one, (0, *arrays), parallel_iterations=1
         )
@@ -241,7 +241,7 @@ def _eval_function(test_step: Callable[[Any], Any], strategy: tf.distribute.Stra
 
 
 def _tensors(strategy: tf.distribute.Strategy, batch: Any) -> list[tf.Tensor]:
-    """The dense tensors of a batch, of all replicas."""
+    """Returns the dense tensors of a batch of all replicas."""
     values = [strategy.experimental_local_results(value) for value in tf.nest.flatten(batch)]
     parts = tf.nest.flatten(values, expand_composites=True)
     return [part for part in parts if isinstance(part, tf.Tensor)]

@@ -1,8 +1,8 @@
-"""Several processes that train one model: TF_CONFIG in, a strategy and a place among them out.
+"""Training by several processes: reads TF_CONFIG, and joins the workers under a strategy.
 
     {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 1}}
 
-as Kubeflow's TFJob sets it. The first worker, or the task of type `chief`, is the chief: it alone
+as Kubeflow's TFJob sets it. The first worker, or the task of type `chief`, is the chief: only it
 exports, logs and keeps checkpoints.
 """
 
@@ -25,9 +25,9 @@ from penstock.components.errors import UsageError
 from penstock.components.trainer.interrupt import WorkerLostError, end_scripts_with_exit_codes
 
 _TYPES = ("chief", "worker")
-# One that answered at its address is in the cluster within this, or it died on the way.
+# A worker that answered at its address joins within this time, or it has died.
 _REGISTER_SECONDS = 60
-# After which a peer that says nothing counts as dead.
+# A peer that is silent for longer counts as dead.
 _HEARTBEAT_SECONDS = 10
 _LOST = (
     tf.errors.AbortedError,
@@ -41,12 +41,12 @@ _LOST = (
 
 @dataclass(frozen=True)
 class Workers:
-    """All workers, and this one among them.
+    """All workers, and the index of this one.
 
     Attributes:
-        strategy: Shares each batch among all their devices.
-        addresses: `host:port` of each; the chief's is the first.
-        index: This one's place in `addresses`.
+        strategy: Distribution strategy over all their devices.
+        addresses: `host:port` of each worker, the chief first.
+        index: Index of this worker in `addresses`.
     """
 
     strategy: tf.distribute.Strategy
@@ -55,30 +55,30 @@ class Workers:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this one exports, logs and keeps checkpoints."""
+        """Whether this worker exports, logs and keeps checkpoints."""
         return self.index == 0
 
     @property
     def input_context(self) -> tf.distribute.InputContext:
-        """This one's share of the input."""
+        """Share of the input that this worker reads."""
         replicas = self.strategy.num_replicas_in_sync
         return tf.distribute.InputContext(len(self.addresses), self.index, replicas)
 
     def total(self, values: Sequence[int]) -> list[int]:
-        """Sums over all workers, each of which must call this."""
+        """Returns sums over all workers; each of them must call this."""
         parts = tf.constant(values, tf.int64)
         return self.strategy.reduce(tf.distribute.ReduceOp.SUM, parts, axis=None).numpy().tolist()
 
     def from_chief(self, values: Sequence[int]) -> list[int]:
-        """The chief's values; each worker must call this."""
+        """Returns the chief's values; each worker must call this."""
         return self.total(values if self.is_chief else [0] * len(values))
 
     @contextmanager
     def losses_named(self) -> Iterator[None]:
-        """Say in one line which worker is gone, where TensorFlow says that one is.
+        """Names the lost worker in one line if TensorFlow reports that one was lost.
 
         Raises:
-            WorkerLostError: One is gone.
+            WorkerLostError: A worker was lost.
         """
         try:
             yield
@@ -96,19 +96,19 @@ _joined: Workers | None = None
 
 
 def join_workers(*, timeout_seconds: float = 600) -> Workers | None:
-    """Wait for the other workers that TF_CONFIG names, and join them.
+    """Waits for the other workers that TF_CONFIG names, and joins them.
 
     Call this first in a script, before any other TensorFlow call.
 
     Args:
-        timeout_seconds: How long to wait for all to be there.
+        timeout_seconds: Seconds to wait for all workers.
 
     Returns:
         The workers, the same in every call; None if TF_CONFIG names only this process.
 
     Raises:
         UsageError: TF_CONFIG is wrong, or TensorFlow is already in use.
-        WorkerLostError: Some did not come; names them.
+        WorkerLostError: Some did not join; names them.
     """
     global _joined
     end_scripts_with_exit_codes()
@@ -125,7 +125,7 @@ def join_workers(*, timeout_seconds: float = 600) -> Workers | None:
 
 
 def _tasks(text: str) -> tuple[tuple[str, ...], int, dict[str, int]] | None:
-    """The addresses, this one's place among them, and tasks by type; None of a single task."""
+    """Returns addresses, this worker's index and tasks by type; None for a single task."""
     try:
         config = json.loads(text)
         cluster = {kind: tasks for kind, tasks in config.get("cluster", {}).items() if tasks}
@@ -146,9 +146,9 @@ def _tasks(text: str) -> tuple[tuple[str, ...], int, dict[str, int]] | None:
 
 
 def _meet(addresses: Sequence[str], index: int, timeout_seconds: float) -> None:
-    """Wait until every other worker answers at its address, as this one does at its own.
+    """Waits until every other worker answers at its address, as this one does at its own.
 
-    TensorFlow itself would wait for an hour, deaf to signals, and would not say for whom.
+    TensorFlow itself would wait for an hour, ignore signals, and not name the missing workers.
     """
     missing = dict(enumerate(addresses))
     port = int(missing.pop(index).rsplit(":", 1)[1])
@@ -183,7 +183,7 @@ def _answers(address: str) -> bool:
 
 
 def _welcome(door: socket.socket) -> None:
-    """Take the calls of the others, so that none is turned away."""
+    """Accepts the connections of the others, so that none is refused."""
     try:
         while True:
             door.accept()[0].close()
@@ -212,5 +212,5 @@ def _strategy(addresses: Sequence[str], tasks: dict[str, int]) -> tf.distribute.
         ) from error
     finally:
         if threading.current_thread() is threading.main_thread():
-            # TensorFlow takes SIGTERM for itself, and does nothing.
+            # TensorFlow installs its own handler of SIGTERM, which does nothing.
             signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))

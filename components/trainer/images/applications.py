@@ -1,7 +1,7 @@
 """Networks of `keras.applications` as the base of an image model: transfer learning.
 
-Flows in: float images [batch, height, width, 3] with values 0..255. Flows out: a vector an
-image. Each family scales pixels in its own way, which is done here and so cannot be forgotten.
+In: float images [batch, height, width, 3] with values 0..255. Out: a vector for each image.
+Each family's own scaling of pixels is part of the layer, so that it cannot be forgotten.
 """
 
 import inspect
@@ -15,12 +15,12 @@ from penstock.components.errors import UsageError
 
 
 def application_names() -> tuple[str, ...]:
-    """All networks there are: `MobileNetV2`, `InceptionResNetV2`, ..."""
+    """Returns the names of all networks: `MobileNetV2`, `InceptionResNetV2`, ..."""
     return tuple(sorted(_applications()))
 
 
 def check_application(name: str) -> None:
-    """Refuse a name that is not in `application_names()`.
+    """Refuses a name that is not in `application_names()`.
 
     Raises:
         UsageError: Lists them.
@@ -32,21 +32,21 @@ def check_application(name: str) -> None:
 
 
 class ApplicationBase(keras.layers.Layer):
-    """A network without its top, after the scaling of pixels that its family was trained with.
+    """A network without its top, after the pixel scaling that its family was trained with.
 
-    Input: float [batch, height, width, 3], 0..255. Output: float [batch, its features], the mean
-    over all places.
+    Input: float [batch, height, width, 3], 0..255. Output: float [batch, features], the mean over
+    all positions.
 
     Args:
-        application: One of `application_names()`.
-        height: In pixels; each network has a least one.
-        width: In pixels.
-        weights: A file of weights of the network without its top, as `Model.save_weights` and
-            the Keras team write them; None begins with random ones.
-        trainable: Whether training changes it; else its batch normalisation is frozen too.
+        application: Name of the network, one of `application_names()`.
+        height: Height in pixels; each network has a minimum.
+        width: Width in pixels.
+        weights: File of weights of the network without its top, in the format of
+            `Model.save_weights`; None starts with random weights.
+        trainable: Whether training changes it; otherwise its batch normalization is frozen, too.
 
     Raises:
-        UsageError: There is no such network, it takes no such size, or the file does not fit.
+        UsageError: There is no such network, the size is too small, or the file does not fit.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ApplicationBase(keras.layers.Layer):
         function = _applications()[application]
         self._scale = _scaling(function)
         self.network = _network(function, (height, width, 3), weights)
-        # Frozen, its batch normalisation works with the means of its own training.
+        # When frozen, batch normalization uses the means of the original training.
         self.network.trainable = trainable
 
     def call(self, images: Any, training: bool | None = None) -> Any:
@@ -65,7 +65,7 @@ class ApplicationBase(keras.layers.Layer):
         return self.network(self._scale(images), training=training and self.network.trainable)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Of a batch of images to that of their vectors."""
+        """Returns the shape of the vectors for a shape of images."""
         return (input_shape[0], *self.network.output_shape[1:])
 
 
@@ -78,7 +78,7 @@ def _applications() -> dict[str, Callable[..., keras.Model]]:
 
 
 def _scaling(function: Callable[..., keras.Model]) -> Callable[[Any], Any]:
-    """The family's `preprocess_input`: it stands in the module that the network is made in."""
+    """Returns the family's `preprocess_input`, from the module that defines the network."""
     family = function.__module__.rpartition(".")[2]
     return getattr(keras.applications, family).preprocess_input
 

@@ -1,6 +1,6 @@
-"""Training images varied at random: Keras layers, in the model or in the input.
+"""Random augmentation of training images by Keras layers, in the model or in the input.
 
-Flows in and out: images [batch, height, width, channels] with values 0..255.
+In and out: images [batch, height, width, channels] with values 0..255.
 """
 
 from collections.abc import Callable
@@ -12,21 +12,21 @@ import tensorflow as tf
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
 
 _RANGE = (0, 255)
-# Whatever the policy: 16 bits are too coarse for the places that pixels are moved to.
+# Regardless of the policy: 16 bits are too coarse for pixel positions.
 _DTYPE = "float32"
 
 
 class Augmentation(keras.layers.Layer):
-    """Varies images in training; gives them as they are in evaluation and serving.
+    """Layer that augments images in training and returns them unchanged otherwise.
 
-    Keras' own layers draw random numbers in serving too, which no SavedModel can hold.
+    Keras' own layers draw random numbers in serving, too, which a SavedModel cannot hold.
 
     Input and output: float32 [batch, height, width, channels], 0..255.
 
     Args:
-        options: How much is changed.
-        seed: Of the random numbers; None takes Keras' global one.
-        channels: 3 or 1; gray images have no saturation and no hue to change.
+        options: Limits of the changes.
+        seed: Seed of the random numbers; None takes Keras' global seed.
+        channels: 3 or 1; gray images have no saturation and no hue.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class Augmentation(keras.layers.Layer):
         return images
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """The same shape."""
+        """Returns the input shape."""
         return input_shape
 
 
 class _GivenSeed(keras.random.SeedGenerator):
-    """Seeds that follow from one that is given: they depend on no call before."""
+    """Generator of seeds from a given one, independent of earlier calls."""
 
     given: Any = None
     draws: int = 0
@@ -68,7 +68,7 @@ class _GivenSeed(keras.random.SeedGenerator):
 def augment_in_input(
     options: AugmentOptions, *, channels: int = 3
 ) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """A function of a batch of uint8 images and a seed to another batch.
+    """Returns a function of a batch of uint8 images and a seed that returns a changed batch.
 
     For `Input.images(augment=...)`. The arguments are those of `Augmentation`.
     """
@@ -88,7 +88,7 @@ def augment_in_input(
 
 
 def _moves(options: AugmentOptions, seed: int | None) -> list[keras.Layer]:
-    """Flip, rotate, shift, zoom; what they uncover is filled with the nearest pixels."""
+    """Flips, rotates, shifts and zooms; uncovered pixels take the nearest value."""
     layers = keras.layers
     how = {"fill_mode": "nearest", "seed": seed, "dtype": _DTYPE}
     built: list[keras.Layer] = []
@@ -106,7 +106,7 @@ def _moves(options: AugmentOptions, seed: int | None) -> list[keras.Layer]:
 
 
 def _colours(options: AugmentOptions, seed: int | None, channels: int) -> list[keras.Layer]:
-    """Brightness, contrast and, where there are colours, saturation and hue."""
+    """Changes brightness, contrast and, in colour images, saturation and hue."""
     layers = keras.layers
     how = {"seed": seed, "dtype": _DTYPE}
     built: list[keras.Layer] = []
@@ -115,8 +115,8 @@ def _colours(options: AugmentOptions, seed: int | None, channels: int) -> list[k
     if options.contrast:
         built.append(layers.RandomContrast(options.contrast, _RANGE, **how))
     if channels == 3 and options.saturation:
-        # 0.5 is no change, 0 is gray, 1 the strongest colours. The layer bounds the saturation,
-        # which is within 0..1, by the range of the pixels, so that these have to be so as well.
+        # 0.5 is no change, 0 is gray, 1 the strongest colours. The layer clips the saturation, in
+        # 0..1, to the range of the pixels, so the pixels have to be within 0..1, too.
         half = options.saturation / 2
         change = layers.RandomSaturation((0.5 - half, 0.5 + half), (0, 1), **how)
         most = _RANGE[1]

@@ -1,4 +1,4 @@
-"""Options of image augmentation: each is the most by which an image is changed."""
+"""Options of image augmentation: limits of random changes."""
 
 from dataclasses import dataclass, fields
 
@@ -14,15 +14,15 @@ class AugmentOptions:
     Attributes:
         flip_horizontal: Whether left and right are swapped in half of them.
         flip_vertical: Whether top and bottom are swapped in half of them.
-        rotate_degrees: Turned by up to this, either way; 0..180.
-        shift: Moved by up to this share of the height and of the width, either way; 0..1.
-        zoom: Made larger or smaller by up to this share; 0..1.
-        brightness: Made brighter or darker by up to this share of the whole range; 0..1.
-        contrast: Contrast made more or less by up to this share; 0..1.
-        saturation: Colours made stronger or weaker by up to this share; 0..1.
-        hue: Colours turned by up to this share of the colour circle, either way; 0..1.
-        place: `device`, where the model's step runs it, or `input`, on the CPU's threads
-            beside the decoding, for a step that is the bottleneck.
+        rotate_degrees: Largest rotation either way, in degrees; 0..180.
+        shift: Largest shift either way, as a share of height and width; 0..1.
+        zoom: Largest change of scale either way, as a share; 0..1.
+        brightness: Largest change of brightness either way, as a share of the range; 0..1.
+        contrast: Largest change of contrast either way, as a share; 0..1.
+        saturation: Largest change of saturation either way, as a share; 0..1.
+        hue: Largest change of hue either way, as a share of the colour circle; 0..1.
+        place: `device` runs it in the model's step; `input` on CPU threads beside the decoding, for
+            a step that is the bottleneck.
 
     Raises:
         UsageError: A value is outside its range.
@@ -50,5 +50,5 @@ class AugmentOptions:
 
     @property
     def is_any(self) -> bool:
-        """Whether anything is changed at all."""
+        """Whether any change is on."""
         return any(getattr(self, field.name) for field in fields(self) if field.name != "place")

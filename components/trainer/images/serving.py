@@ -16,11 +16,11 @@ from penstock.components.trainer.serving import named
 
 
 def decode_features(stored: Stored, options: ImageInputOptions) -> Prepare:
-    """A function of parsed features to the model's, for `export(prepare=...)`.
+    """Returns a function from parsed features to the model's, for `export_model(prepare=...)`.
 
-    It takes each image as its feature holds it, floats [batch, ...], and, of raw pixels with a size
-    of their own, height and width; it gives what the training input does, `{"image": [batch,
-    height, width, channels]}`.
+    It takes each image as stored, floats as [batch, ...], and for raw pixels of varying size their
+    height and width; it returns what the training input returns, `{"image": [batch, height,
+    width, channels]}`.
     """
 
     def prepare(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -39,15 +39,15 @@ def decode_features(stored: Stored, options: ImageInputOptions) -> Prepare:
 def serve_images(
     model: keras.Model, options: ImageInputOptions, class_texts: Sequence[str]
 ) -> Signature:
-    """A signature that takes images as the files have them.
+    """Returns a signature that takes encoded image files.
 
     In: `encoded`, string [N], each a JPEG or PNG. Out: `probabilities` float32 [N, classes],
-    `label` int64 [N], the most probable class, and `text` string [N], that class in words.
+    `label` int64 [N], the most probable class, and `text` string [N], its name.
 
     Args:
-        model: Gives probabilities, [N, classes].
-        options: What it was trained with.
-        class_texts: The words for each class, by its number.
+        model: Model that returns probabilities [N, classes].
+        options: Input options of its training.
+        class_texts: Names of the classes by number.
     """
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "encoded")], autograph=False)
@@ -62,7 +62,7 @@ def serve_images(
 def _decoded(
     columns: Mapping[str, tf.Tensor], stored: StoredImages, options: ImageInputOptions
 ) -> tf.Tensor:
-    """[batch, height, width, channels]."""
+    """Returns images [batch, height, width, channels]."""
     decode = partial(decode_whole, stored=stored, options=options)
     size = [options.height, options.width, options.channels]
     return tf.map_fn(decode, columns, fn_output_signature=tf.TensorSpec(size, stored.dtype))
