@@ -18,7 +18,7 @@ from os import PathLike
 
 from penstock.components import activity
 from penstock.components.engine.tasks import Engine, run_tasks
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, nearest
 from penstock.components.example_gen.account import manifest_of
 from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
 from penstock.components.example_gen.shard_task import (
@@ -114,10 +114,14 @@ def plan_input(source: Source, splits: SplitOptions, options: IngestOptions) -> 
     """Decides the number of shards from a sample of the source's rows.
 
     Raises:
-        UsageError: The partition feature is not one of the source's.
+        UsageError: The partition feature or a column of `skip_missing` is not one of the source's.
         DataError: The scan found a row that does not fit, in strict mode.
     """
     check_partition(splits, source.columns)
+    names = [column.name for column in source.columns]
+    for name in options.skip_missing:
+        if name not in names:
+            raise UsageError(f"`skip_missing`: no column {name!r}; {nearest(name, names)}")
     if source.rejected_by_scan and options.on_bad_row == "strict":
         raise strict_error(source.rejected_by_scan[0])
     estimate = int(_record_bytes(source) * source.rows * splits.largest_share)

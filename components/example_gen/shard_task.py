@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -143,7 +143,8 @@ def write_files(
             for split in names
         ]
         copies = [stack.enter_context(copy) for copy in _copies(task, options, folder)]
-        for batch in task.source.read(task.pieces):
+        for found in task.source.read(task.pieces):
+            batch = _without_missing(found, options.skip_missing)
             if batch.rejected and options.on_bad_row == "strict":
                 raise strict_error(batch.rejected[0])
             quarantine.write(batch.rejected)
@@ -166,6 +167,23 @@ def _copies(task: ShardTask, options: IngestOptions, folder: Path) -> list[Parqu
         ParquetCopy(folder / PARQUET_DIR / split.name / name, task.source.columns)
         for split in task.splits.splits
     ]
+
+
+def _without_missing(batch: Batch, columns: Sequence[str]) -> Batch:
+    """Returns the batch without rows that lack a value in one of `columns`, counted as blank."""
+    missing = np.zeros(batch.table.num_rows, bool)
+    for name in columns:
+        missing |= batch.table.column(name).is_null().to_numpy(zero_copy_only=False)
+    if not missing.any():
+        return batch
+    kept = pa.array(~missing)
+    return replace(
+        batch,
+        table=batch.table.filter(kept),
+        records=None if batch.records is None else batch.records.filter(kept),
+        digests=None if batch.digests is None else batch.digests.filter(kept),
+        blank=batch.blank + int(missing.sum()),
+    )
 
 
 def _write_small(

@@ -8,8 +8,8 @@ from tfx.proto import example_gen_pb2
 
 from penstock.components import image_features
 from penstock.components.example_gen.component import ShardedExampleGen
+from penstock.components.example_gen.options import SplitOptions
 from penstock.components.example_gen.spans import has_span, split_span_address
-from penstock.components.example_gen.split_options import SplitOptions
 from penstock.components.gates.image_gate import ImageGate
 from penstock.pipelines.blocks.config import ImageConfig, TableConfig
 

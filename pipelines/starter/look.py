@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.components import image_features
 from penstock.components.errors import DataError, UsageError
-from penstock.components.example_gen.split_options import SplitOptions
+from penstock.components.example_gen.options import SplitOptions
 from penstock.components.example_gen.splits import assign_splits
 from penstock.components.files.remote import is_remote
 from penstock.components.plain import from_plain
