@@ -1,9 +1,9 @@
 """`penstock`, sent a signal where it is about to rename something, or where a node is.
 
-The environment variable INTERRUPT is JSON: `watch`, which places are meant, `log`, a file that gets
-a line for each, `place`, the number (from 1) or the line of the one at which to send it, `signal`,
-its name, `script`, what is run in place of `penstock`, and `exchange`, whether the file system can
-exchange two folders in one step.
+The environment variable INTERRUPT is JSON: `watch`, which places are meant; `log`, a file that gets
+a line for each; `place`, the number (from 1) or the line of the one at which to send a signal;
+`signal`, its name; `after`, seconds by which it is sent later; `script`, the script to run instead
+of `penstock`; `exchange`, whether the file system can exchange two folders in one step.
 """
 
 import json
@@ -11,10 +11,22 @@ import os
 import runpy
 import signal
 import sys
+import threading
 from pathlib import Path
 
 SPEC = json.loads(os.environ["INTERRUPT"])
 passed = 0
+
+
+def send(after):
+    """Send the signal, in so many seconds."""
+    number = getattr(signal, SPEC["signal"])
+    if not after:
+        os.kill(os.getpid(), number)
+        return
+    timer = threading.Timer(after, lambda: os.kill(os.getpid(), number))
+    timer.daemon = True
+    timer.start()
 
 
 def watch(owner, name, say):
@@ -30,7 +42,7 @@ def watch(owner, name, say):
         with open(SPEC["log"], "a") as log:
             log.write(f"{line}\n")
         if SPEC.get("place") in (passed, line):
-            os.kill(os.getpid(), getattr(signal, SPEC["signal"]))
+            send(SPEC["after"])
         return stock(*args, **more)
 
     setattr(owner, name, watched)

@@ -53,10 +53,11 @@ def run_fn(fn_args):
 
 @component
 def Cut(examples: InputArtifact[Examples], done: OutputArtifact[Model]):  # noqa: N802
-    """Cuts the last record of a shard off, whole, and compresses the rest again."""
+    """Cuts the last record of a shard off, whole."""
     [shard, *_] = sorted(Path(examples.uri, "Split-train").glob("*-of-*"))
     *kept, _ = [record.payload for record in read_records(str(shard))]
-    with tf.io.TFRecordWriter(str(shard), tf.io.TFRecordOptions("GZIP")) as writer:
+    compression = "GZIP" if shard.suffix == ".gz" else ""
+    with tf.io.TFRecordWriter(str(shard), tf.io.TFRecordOptions(compression)) as writer:
         for payload in kept:
             writer.write(payload)
     Path(done.uri, "done").touch()
@@ -211,6 +212,23 @@ def test_a_transformed_shard_that_is_cut_stops_the_packing(nodes):
     failure = nodes.failure_of(nodes.transform, cut, pack)
     assert failure.startswith("node 'Pack' failed: ")
     assert "the manifest says" in failure
+
+
+def test_an_ingested_shard_that_is_cut_stops_the_nodes_of_tfx(root, split_rows):
+    for reader in ("StatisticsGen", "Transform", "BatchEvaluator"):
+        nodes, make = Nodes(root), MakeModel()
+        read = {
+            "StatisticsGen": lambda n=nodes: StatisticsGen(examples=n.examples).with_id("Again"),
+            "Transform": lambda n=nodes: n.transform.with_id("Again"),
+            "BatchEvaluator": lambda n=nodes, m=make: evaluator(n, m).with_id("Again"),
+        }[reader]()
+        cut = Cut(examples=nodes.examples)
+        cut.add_upstream_node(nodes.schema_gen)
+        read.add_upstream_node(cut)
+        models = [make] if reader == "BatchEvaluator" else []
+        failure = nodes.failure_of(cut, *models, read)
+        assert failure.startswith("node 'Again' failed: "), reader
+        assert "the manifest says" in failure
 
 
 def evaluator(nodes, make):
