@@ -63,6 +63,16 @@ def test_the_rows_most_wrong_and_what_a_model_looks_at(tmp_path):
     assert 1 < error < 6
 
 
+def test_rounding_of_a_second_pass_is_no_importance(tmp_path):
+    passes = iter(range(1000))
+
+    def predict(x):
+        return (2 * x * np.float32(1 + 1e-7 * (next(passes) % 3)))[:, None]
+
+    rows = [(i + 1, -i, i) for i in range(40)]
+    assert look_at(rows, predict, tmp_path)["importance"]["unused"] == [0, 0]
+
+
 def test_labels_of_classes_are_counted(tmp_path):
     rows = [(0.25, 1, 0), (0.75, 2, 0), (0.5, 3, 1)]
     found = look_at(rows, lambda x: x[:, None], tmp_path)
