@@ -19,8 +19,8 @@ from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
 from penstock.components.sources.files import map_files
 from penstock.components.sources.options import check_fields
 from penstock.components.sources.spread import Spread, here
-from penstock.components.sources.text.blocks import RowBlock, RowPlace
-from penstock.components.sources.text.lines import LineSplitter, line_header, too_long
+from penstock.components.sources.text.blocks import RowBlock, RowPlace, too_long
+from penstock.components.sources.text.lines import LineSplitter, line_header
 from penstock.components.sources.text.scan import TextFile, scan_files
 from penstock.components.sources.text.source import TextSource
 from penstock.components.sources.tree import STRAY, find_tree
@@ -156,7 +156,9 @@ def _check_lines(
         raw = line.removesuffix(b"\r")
         number = place.line + at
         if len(raw) > options.max_row_bytes:
-            rejected[at] = too_long(raw, place.file, number, options.max_row_bytes)
+            rejected[at] = too_long(
+                RowPlace(place.file, number, number), raw, options.max_row_bytes
+            )
         elif fault := fault_in(raw, options.encoding, what="line", offset=offset):
             rejected[at] = RejectedRow(place.file, number, number, None, fault, raw)
         lines.append(b"" if at in rejected else _to_utf8(line, options.encoding))

@@ -1,6 +1,7 @@
 """A TFMD schema as far as reading files needs it, and the comparison of files' columns with it."""
 
 import math
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,9 @@ def read_schema(path: str | None) -> tuple[SchemaColumn, ...]:
     features = [feature for feature in parse_schema(text, path).feature if is_used(feature)]
     if not features:
         raise DataError(f"{path}: the schema has no feature; expected one for each column")
+    twice = [name for name, count in Counter(one.name for one in features).items() if count > 1]
+    if twice:
+        raise DataError(f"{path}: names feature {shown(twice)} twice; remove one")
     return tuple(_schema_column(feature, path) for feature in features)
 
 
@@ -106,18 +110,19 @@ def check_layouts(
         if schema:
             check_schema_names(file.path, file.names, schema, options.extra_columns)
         else:
-            _check_same_names(file.path, file.names, files[0].path, files[0].names)
+            _check_same_names(file, files[0], options.extra_columns)
 
 
-def _check_same_names(path: str, names: Sequence[str], first: str, expected: Sequence[str]) -> None:
-    missing = [name for name in expected if name not in set(names)]
-    extra = [name for name in names if name not in set(expected)]
+def _check_same_names(file: Any, first: Any, extra_columns: str) -> None:
+    missing = [name for name in first.names if name not in set(file.names)]
+    extra = [name for name in file.names if name not in set(first.names)]
+    extra = extra if extra_columns == "reject" else []
     if missing or extra:
         found = [f"lacks {shown(missing)}"] if missing else []
         found += [f"has {shown(extra)} besides"] if extra else []
         raise DataError(
-            f"{path}: {' and '.join(found)}; expected the columns of {first} in any order. "
-            "Give a schema to say which columns count, or ingest the files apart"
+            f"{file.path}: {' and '.join(found)}; expected the columns of {first.path} in any "
+            "order. Give a schema to say which columns count, or ingest the files apart"
         )
 
 

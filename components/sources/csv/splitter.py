@@ -5,15 +5,16 @@ same rows. In almost all text the parity of quotes tells inside from outside, wh
 check per block proves. Where the check fails, rows are walked one by one for a while (`walker.py`).
 """
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
 
-from penstock.components.errors import DataError
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.csv.walker import RowWalker
 from penstock.components.sources.text.blocks import (
     CR,
+    KEPT_BYTES,
     LF,
     QUOTE,
     RowBlock,
@@ -24,15 +25,19 @@ from penstock.components.sources.text.blocks import (
     first_window,
     line_ends,
     read_exactly,
+    too_long,
     with_end,
 )
 from penstock.components.tfrecord.compression import Readable
+from penstock.components.tfrecord.sharding import MIB
 
 # First stretch that is walked row by row after a failed check; doubled while checks go on failing,
 # so that one odd quote costs little and a file full of them is not checked over and over.
 _FIRST_WALK_BYTES = 4096
 # The quotes in so many bytes decide whether a text begins inside quotes.
 _GUESS_BYTES = 256 * 1024
+_SKIPPED_BYTES = MIB
+_LINE_END = re.compile(rb"\r\n?|\n")
 _BROKEN_QUOTE = (
     "unbalanced quote: the field that opens here is not closed by a quote that a delimiter or a "
     "line end follows; a quote within a quoted field must be doubled"
@@ -56,11 +61,7 @@ class CsvSplitter(Splitter):
     def split(
         self, stream: Readable, start: int, end: int, path: str, *, cell: int | None = None
     ) -> Iterator[RowBlock]:
-        """Yields blocks of rows; see `Splitter`.
-
-        Raises:
-            DataError: The file ends before `end`, or a line is longer than `max_row_bytes`.
-        """
+        """Yields blocks of rows; see `Splitter`. The beginning of a line too long is a block."""
         offset, buffer, stretch = start, b"", 0
         window = first_window(offset, cell, self._block_bytes)
         while offset < end:
@@ -74,7 +75,18 @@ class CsvSplitter(Splitter):
                     buffer, len(block.data), offset=offset, stretch=stretch, last=last
                 )
             if not blocks and len(buffer) >= self._max_row_bytes:
-                blocks = self._give_up(buffer, offset, path)
+                if buffer.endswith(b"\r") and not last:
+                    window = len(buffer) + 1  # For the second half of CRLF.
+                    continue
+                blocks = self._walker.walk(buffer, 0, offset=offset, stretch=1, last=True)
+                if blocks[0].broken_at is None or len(blocks[0].data) == len(buffer):
+                    next_line, rest = _skip_line(stream, offset + len(buffer), end, path)
+                    data = buffer[:KEPT_BYTES]
+                    left_out = next_line - offset - len(data)
+                    yield RowBlock(offset, data, 1, broken_at=0, left_out=left_out)
+                    offset, buffer = next_line, rest
+                    window = first_window(offset, cell, self._block_bytes)
+                    continue
             yield from blocks
             if blocks:
                 used = blocks[-1].end - offset
@@ -108,7 +120,9 @@ class CsvSplitter(Splitter):
         return int(starts[0]) if len(starts) else None
 
     def rejected(self, block: RowBlock, place: RowPlace) -> RejectedRow:
-        """Returns the row in which a quote opens that is not closed properly."""
+        """Returns the row that is too long, or in which a quote is not closed properly."""
+        if block.left_out:
+            return too_long(place, block.data, self._max_row_bytes)
         line = place.line + count_line_ends(block.data[: block.broken_at])
         raw = block.data.rstrip(b"\r\n")
         return RejectedRow(place.file, place.row, line, None, _BROKEN_QUOTE, raw)
@@ -162,15 +176,17 @@ class CsvSplitter(Splitter):
         found = np.concatenate(odd)
         return int(found.min()) if len(found) else None
 
-    def _give_up(self, buffer: bytes, offset: int, path: str) -> list[RowBlock]:
-        """Returns the first row, which is too long, as broken if a quote is the reason."""
-        blocks = self._walker.walk(buffer, 0, offset=offset, stretch=1, last=True)
-        if blocks[0].broken_at is None or len(blocks[0].data) == len(buffer):
-            raise DataError(
-                f"{path}: the line at byte {offset} is longer than {self._max_row_bytes} bytes "
-                "(`max_row_bytes`); if this is delimited text, allow longer rows"
-            )
-        return blocks
+
+def _skip_line(stream: Readable, start: int, end: int, path: str) -> tuple[int, bytes]:
+    """Reads on to the end of a line; returns the start of the next, and what was read of it."""
+    while start < end:
+        part = read_exactly(stream, min(_SKIPPED_BYTES, end - start), path)
+        if part.endswith(b"\r") and start + len(part) < end:
+            part += read_exactly(stream, 1, path)  # The second half of CRLF.
+        if match := _LINE_END.search(part):
+            return start + match.end(), part[match.end() :]
+        start += len(part)
+    return end, b""
 
 
 def _last_line_end(buffer: bytes) -> int:

@@ -151,7 +151,7 @@ def _probe_png(data: bytes, options: Images) -> tuple[int, bool]:
     if chunks is None:
         raise UnfitFileError("truncated PNG: its last chunk is missing; copy it again")
     is_gray, has_alpha, turned = chunks
-    is_plain = turned == UPRIGHT and not (has_alpha and options.alpha != "drop")
+    is_plain = turned == UPRIGHT and not has_alpha
     return (1 if is_gray else 3) if is_plain else 0, is_plain
 
 

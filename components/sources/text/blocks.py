@@ -16,6 +16,8 @@ from penstock.components.sources.base import RejectedRow
 from penstock.components.tfrecord.compression import Readable
 
 LF, CR, QUOTE = b'\n\r"'
+# Bytes of a line that is too long which quarantine keeps.
+KEPT_BYTES = 4096
 # First read beyond a cell, for the row that goes on there.
 _TAIL_BYTES = 64 * 1024
 
@@ -159,6 +161,12 @@ def read_exactly(stream: Readable, size: int, path: str) -> bytes:
             "start again when it is complete"
         )
     return data
+
+
+def too_long(place: RowPlace, data: bytes, max_row_bytes: int) -> RejectedRow:
+    """Returns the rejected row of a line that is longer than the limit, with its first bytes."""
+    reason = f"is longer than `max_row_bytes` {max_row_bytes}; set that higher if the line is right"
+    return RejectedRow(place.file, place.row, place.line, None, reason, data[:KEPT_BYTES])
 
 
 def first_window(offset: int, cell: int | None, most: int) -> int:

@@ -10,12 +10,14 @@ from penstock.components.errors import DataError
 from penstock.components.files.content import file_size, file_state, open_data
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.text.blocks import (
+    KEPT_BYTES,
     LF,
     RowBlock,
     RowPlace,
     Splitter,
     first_window,
     read_exactly,
+    too_long,
 )
 from penstock.components.sources.text.scan import Header
 from penstock.components.tfrecord.compression import Readable
@@ -24,8 +26,6 @@ from penstock.components.tfrecord.sharding import MIB
 # Arrays for empty lines take about forty times their bytes.
 _BLOCK_BYTES = MIB
 _SNIFFED_BYTES = 512
-# Bytes of a line that is too long which quarantine keeps.
-_KEPT_BYTES = 4096
 
 
 def line_header(path: str, check_head: Callable[[bytes], str | None]) -> Header:
@@ -72,7 +72,7 @@ class LineSplitter(Splitter):
                 rows = data.count(b"\n") + (not data.endswith(b"\n"))
                 block = RowBlock(offset, data, rows, find_ends=_line_feed_ends)
             else:
-                data = buffer[:_KEPT_BYTES]
+                data = buffer[:KEPT_BYTES]
                 next_line, buffer = _skip_line(stream, offset + len(buffer), end, path)
                 left_out = next_line - offset - len(data)
                 block = RowBlock(offset, data, 1, broken_at=0, left_out=left_out)
@@ -89,13 +89,7 @@ class LineSplitter(Splitter):
 
     def rejected(self, block: RowBlock, place: RowPlace) -> RejectedRow:
         """Returns the line that is too long."""
-        return too_long(block.data, place.file, place.line, self.max_row_bytes)
-
-
-def too_long(data: bytes, path: str, line: int, max_row_bytes: int) -> RejectedRow:
-    """Returns the rejected row of a line that is longer than the limit."""
-    reason = f"is longer than `max_row_bytes` {max_row_bytes}; set that higher if the line is right"
-    return RejectedRow(path, line, line, None, reason, data[:_KEPT_BYTES])
+        return too_long(place, block.data, self.max_row_bytes)
 
 
 def _skip_line(stream: Readable, start: int, end: int, path: str) -> tuple[int, bytes]:

@@ -1,7 +1,7 @@
 """Serialized Examples to Arrow columns, by tfx_bsl's C++ decoder."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ class FeatureSample:
         self._wanted = wanted
         self._kinds: dict[str, Counter[FeatureKind]] = {}
         self._most_values: dict[str, int] = {}
+        self._steps: dict[str, Counter[FeatureKind]] = {}
 
     def add(self, payload: bytes) -> None:
         """Counts one record, while more are wanted."""
@@ -47,11 +48,15 @@ class FeatureSample:
             if values:  # CsvExampleGen writes no value as an empty list of floats.
                 kinds[_KIND_OF_LIST[which]] += 1
             self._most_values[name] = max(self._most_values.get(name, 0), values)
+        for name, kinds_of_steps in _step_kinds(message):
+            self._steps.setdefault(name, Counter()).update(kinds_of_steps)
 
     def merge(self, other: "FeatureSample") -> None:
         """Adds the counts of later records."""
         for name, kinds in other._kinds.items():
             self._kinds.setdefault(name, Counter()).update(kinds)
+        for name, kinds in other._steps.items():
+            self._steps.setdefault(name, Counter()).update(kinds)
         for name, values in other._most_values.items():
             self._most_values[name] = max(self._most_values.get(name, 0), values)
 
@@ -59,10 +64,30 @@ class FeatureSample:
         """Returns the features in the order of their names, each of the kind of most values."""
         return tuple(self._column(name) for name in sorted(self._kinds))
 
+    def step_kinds(self) -> dict[str, FeatureKind]:
+        """Returns the kind of most steps of each feature list."""
+        return {name: kinds.most_common(1)[0][0] for name, kinds in self._steps.items() if kinds}
+
     def _column(self, name: str) -> Column:
         kinds = self._kinds[name]
         kind = kinds.most_common(1)[0][0] if kinds else FeatureKind.BYTES
         return Column(name, kind, is_list=self._most_values.get(name, 0) > 1)
+
+
+def _step_kinds(message: Any) -> Iterator[tuple[str, list[FeatureKind]]]:
+    """Yields the kinds of the steps that have values, by feature list."""
+    for name, steps in message.feature_lists.feature_list.items():
+        kinds = (step.WhichOneof("kind") for step in steps.feature)
+        yield name, [_KIND_OF_LIST[kind] for kind in kinds if kind is not None]
+
+
+def misfit_step(payload: bytes, expected: Mapping[str, FeatureKind]) -> tuple[str, str] | None:
+    """Returns feature list and reason of a step of another kind than expected, if there is one."""
+    for name, kinds in _step_kinds(parse_example(payload)):
+        for kind in kinds:
+            if kind is not expected.get(name, kind):
+                return name, f"has a step of {kind.value}, expected {expected[name].value}"
+    return None
 
 
 class RecordDecoder:

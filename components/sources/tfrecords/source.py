@@ -1,6 +1,6 @@
 """TFRecord files as a `Source`: records unchanged, in other shards, or some features of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,10 +24,12 @@ from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.tfrecords.decode import (
     FeatureSample,
     RecordDecoder,
+    misfit_step,
     require_columns,
 )
 from penstock.components.sources.tfrecords.listed import listed_shards, require_listed
 from penstock.components.tfrecord.example_proto import has_sequences, is_example
+from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.records import Record, RecordReader
 
 # Records between two places at which reading may begin; each place costs 16 bytes.
@@ -103,9 +105,13 @@ class TFRecordSource(FileSource[TFRecordFile]):
     Columns are the features that records may have, for SequenceExamples those of the context. The
     records are SequenceExamples if most have a list. Among Examples, whose readers drop lists
     silently, a SequenceExample is rejected.
+
+    Attributes:
+        step_kinds: Kind of the steps of each feature list; a record with another is rejected.
     """
 
     options: TFRecord
+    step_kinds: Mapping[str, FeatureKind]
 
     def row_start(
         self, file: TFRecordFile, at: int, before: RowStart | None, parts: int
@@ -141,6 +147,8 @@ class TFRecordSource(FileSource[TFRecordFile]):
             return _no_example(path, record)
         if not self.has_sequences and has_sequences(record.payload):
             return _misfit(path, record, "a SequenceExample among Examples")
+        if self.has_sequences and (fault := misfit_step(record.payload, self.step_kinds)):
+            return _misfit(path, record, fault[1], fault[0])
         return None
 
 
@@ -181,6 +189,7 @@ def open_tfrecords(
         rejected_by_scan=tuple(rejected[:MAX_SCAN_REJECTED]),
         options=options,
         has_sequences=has_lists,
+        step_kinds=sample.step_kinds(),
     )
 
 

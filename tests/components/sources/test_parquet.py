@@ -18,7 +18,7 @@ from penstock.components.errors import DataError
 from penstock.components.sources import columnar
 from penstock.components.sources.base import Column, Piece
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import Table
+from penstock.components.sources.options import Parquet, Table
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
@@ -255,6 +255,14 @@ def test_drift_between_files_is_named(write, tmp_path, read_out):
     )
     write({"a": pa.array([1]), "c": pa.array(["x"])}, "d/3.parquet")
     assert refusal(folder).startswith("3.parquet: lacks 'b' and has 'c' besides; expected")
+
+
+def test_a_column_that_only_a_later_file_has_is_dropped_on_request(write, tmp_path, read_out):
+    write({"a": pa.array([1])}, "d/1.parquet")
+    write({"b": pa.array(["x"]), "a": pa.array([2])}, "d/2.parquet")
+    source = open_source(str(tmp_path / "d"), Parquet(extra_columns="drop"))
+    assert [column.name for column in source.columns] == ["a"]
+    assert read_out(source).rows == [[1], [2]]
 
 
 def test_duplicate_columns_are_named(tmp_path):

@@ -37,6 +37,12 @@ def test_reads_names_kinds_lists_and_presence(write):
     )
 
 
+def test_a_feature_that_is_named_twice_is_refused(write):
+    path = write('feature { name: "a" type: INT }\nfeature { name: "a" type: FLOAT }')
+    with pytest.raises(DataError, match=r"schema\.pbtxt: names feature 'a' twice; remove one"):
+        read_schema(path)
+
+
 @pytest.mark.parametrize("stage", ["PLANNED", "ALPHA", "DEPRECATED", "DEBUG_ONLY", "DISABLED"])
 def test_features_in_a_stage_without_data_are_left_out(write, stage):
     path = write(

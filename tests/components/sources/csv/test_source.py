@@ -132,12 +132,20 @@ def test_field_of_megabytes_and_nul_bytes_are_read(write, read_out):
     assert read_out(source).rows == [[large.encode(), 1], [b"nul\0byte", 2]]
 
 
-def test_line_without_end_is_refused(write):
-    path = write("a,b\n1,2\n" + "x" * 5000)
-    assert refusal(path, max_row_bytes=1000) == (
-        "data.csv: the line at byte 8 is longer than 1000 bytes (`max_row_bytes`); "
-        "if this is delimited text, allow longer rows"
-    )
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_line_that_is_too_long_is_rejected_by_its_row(write, read_out, end):
+    long = "x" * 3_000_000
+    lines = ["a,b", "1,2", long, "", f'"{long}",1', "3,4", long[:999]]
+    source = open_source(write(end.join(lines)), Table(max_row_bytes=1000))
+    for parts in (1, 5):
+        out = read_out(source, parts)
+        assert out.rows == [[1, 2], [3, 4]]
+        assert [text.split(": ", 1)[1][:30] for text in out.errors] == [
+            "line 3 (row 2): is longer than",
+            "line 5 (row 4): is longer than",
+            "line 7 (row 6): 1 field, expec",
+        ]
+    assert out.blank == 1
 
 
 def test_bad_utf8_is_rejected_by_line_and_byte(write, read_out):

@@ -1,7 +1,9 @@
+import io
 import struct
 import zlib
 
 import pytest
+from PIL import Image
 
 from penstock.components.sources.images.headers import Probe, UnfitFileError, orientation, probe
 from penstock.components.sources.images.options import Images
@@ -46,9 +48,11 @@ def test_what_an_image_is(encoded, options, expected):
     assert probe(encoded(**options), "a", Images()) == expected
 
 
-def test_alpha_that_is_dropped_needs_no_new_file(encoded):
+def test_alpha_that_is_dropped_is_not_kept_in_the_file(encoded):
     data = encoded("PNG", mode="RGBA")
-    assert probe(data, "a", Images(alpha="drop")) == Probe("PNG", 32, 16, 3, True)
+    assert probe(data, "a", Images(alpha="drop")) == Probe("PNG", 32, 16, 0, False)
+    stored = store(data, "a", Images(alpha="drop"))
+    assert Image.open(io.BytesIO(stored.encoded)).mode == "RGB"
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.JPEG", "a.jfif", "a", "a.1", "a.dat"])

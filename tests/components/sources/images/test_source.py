@@ -208,7 +208,9 @@ def test_a_file_that_changes_meanwhile_is_named(zoo):
 
 def test_nothing_left_is_an_error(photos, encoded):
     root = photos("a.jpg", encoded())
-    with pytest.raises(DataError, match="no image is left: all are without label, and unlabelled"):
+    with pytest.raises(
+        DataError, match="no image is left: all are without label, and `unlabelled`"
+    ):
         open_images([str(root)], Images(unlabelled="drop"))
 
 

@@ -233,3 +233,23 @@ def test_a_sequence_example_among_examples_is_rejected(tmp_path):
         [line] = rejected
         assert line.startswith(f"{path}: row {place + 1}: record {place} at offset ")
         assert line.endswith(": a SequenceExample among Examples")
+
+
+def test_a_step_of_another_kind_than_most_of_its_list_is_rejected(tmp_path):
+    records = []
+    for at in range(100):
+        message = SequenceExample()
+        message.context.feature["id"].int64_list.value.append(at)
+        for step in range(3):
+            message.feature_lists.feature_list["steps"].feature.add().int64_list.value.append(step)
+        records.append(message)
+    message.feature_lists.feature_list["steps"].feature.add()  # Without value: of any kind.
+    records[40].feature_lists.feature_list["steps"].feature.add().bytes_list.value.append(b"x")
+    payloads = [record.SerializeToString() for record in records]
+    path = write(tmp_path, "a.tfrecord", pa.array(payloads, pa.binary()))
+    source = open_source(path)
+    assert source.has_sequences
+    _, kept, [line] = read(source, parts=3)
+    assert kept == payloads[:40] + payloads[41:]
+    assert line.startswith(f"{path}: row 41, column 'steps': record 40 at offset ")
+    assert line.endswith(": has a step of BYTES, expected INT")
