@@ -28,10 +28,12 @@ def make_pipeline(folder: Path) -> Any:
         shards = ingest(
             data=data.output,
             splits={"train": 9, "eval": 1},
-            on_bad_row="quarantine",
+            options={"on_bad_row": "quarantine"},
         )
         checked = validate(examples=shards.outputs["examples"], options=limits)
-        packed = pack(examples=shards.outputs["examples"], splits=["train"]).after(checked)
+        packed = pack(examples=shards.outputs["examples"], options={"splits": ["train"]}).after(
+            checked
+        )
         for task in (shards, checked, packed):
             task.set_cpu_request("1").set_cpu_limit("2")
             task.set_memory_request("1Gi").set_memory_limit("4Gi")

@@ -131,7 +131,9 @@ def test_ingest_gives_shards_and_figures(shards):
 
 @pytest.mark.slow
 def test_validate_takes_what_ingest_gives(run_as_kfp, shards, tmp_path):
-    done = run_as_kfp("validate", {"examples": shards / "examples"}, tmp_path, {"label": "tips"})
+    done = run_as_kfp(
+        "validate", {"examples": shards / "examples"}, tmp_path, {"options": {"labels": ["tips"]}}
+    )
 
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "fit").read_text() == "true"
@@ -143,7 +145,7 @@ def test_validate_takes_what_ingest_gives(run_as_kfp, shards, tmp_path):
 
 @pytest.mark.slow
 def test_pack_takes_what_ingest_gives(run_as_kfp, shards, tmp_path):
-    given = {"columns": ["fare"], "seed": 1.0}
+    given = {"options": {"splits": ["train"], "columns": ["fare"], "seed": 1.0}}
     done = run_as_kfp("pack", {"examples": shards / "examples"}, tmp_path, given)
 
     assert done.returncode == 0, done.stderr
@@ -158,7 +160,7 @@ def test_pack_takes_what_ingest_gives(run_as_kfp, shards, tmp_path):
 def test_unfit_data_stops_the_task_or_is_told_by_an_output(
     compiled, shards, tmp_path, stop, capsys
 ):
-    given = {"label": "no_such", "stop_if_unfit": stop}
+    given = {"options": {"labels": ["no_such"]}, "stop_if_unfit": stop}
     task = fill_in(compiled, "validate", {"examples": shards / "examples"}, tmp_path, given)
 
     with pytest.raises(DataError, match="is unfit") if stop else nullcontext():

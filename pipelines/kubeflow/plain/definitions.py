@@ -6,19 +6,18 @@ A pipeline needs neither this package nor TFX: `penstock compile ingest` writes 
 for `kfp.components.load_component_from_file`.
 """
 # kfp 2.5 knows the typing module's types only, copies defaults, and documents outputs as returns.
-# ruff: noqa: UP006, UP035, UP045, B006, D417
+# ruff: noqa: UP006, UP035, B006, D417
 
 import functools
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
 from kfp import compiler, dsl
 from kfp.dsl import HTML, Artifact, Dataset, Input, Metrics, Output, OutputPath
 
 from penstock.components.errors import UsageError
-from penstock.components.example_gen.options import IngestOptions, SplitOptions
+from penstock.components.example_gen.options import SplitOptions
 from penstock.components.files.commit import attempt_file
-from penstock.components.packing.options import PackOptions
 from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
 from penstock.pipelines.kubeflow.pipeline_yaml import EXECUTOR_INPUT
 
@@ -59,12 +58,11 @@ def ingest(
     data: Input[Dataset] = None,
     inputs: List[str] = [],
     splits: Dict[str, int] = _SPLITS,
+    partition_feature: str = "",
     kind: str = "",
     source: Dict[str, Any] = {},
     schema: str = "",
-    on_bad_row: str = IngestOptions.on_bad_row,
-    max_quarantined_share: float = IngestOptions.max_quarantined_share,
-    shards: Optional[int] = None,
+    options: Dict[str, Any] = {},
     workers: int = 1,
 ) -> dsl.ContainerSpec:
     """Turn outside data into sharded, checked TFRecords.
@@ -73,13 +71,13 @@ def ingest(
         data: A file or a folder; or give `inputs`.
         inputs: Paths or globs on a volume that the task mounts, or addresses.
         splits: The share of each split.
-        kind: Kind of the data, as csv or parquet; else by name and content.
+        partition_feature: Rows with the same value of it go to the same split.
+        kind: Kind of the data, such as csv or parquet; by default names and contents decide.
         source: Options of that kind, by the names of `penstock ingest --kind KIND --help`.
-        schema: Text of a schema.pbtxt that decides the types; else a sample does.
-        on_bad_row: `strict` stops at it, `quarantine` keeps it apart with its reason.
-        max_quarantined_share: Stop if a larger share of the rows is quarantined.
-        shards: Shards of each split; else planned.
-        workers: Processes that work at the same time.
+        schema: Text of a schema.pbtxt that decides the types; by default a sample does.
+        options: Options by name, such as `{"on_bad_row": "quarantine", "shards": {"shards": 8}}`;
+            see `penstock.nodes.IngestOptions`.
+        workers: Number of processes.
 
     Returns:
         examples: Folder of `Split-*/` and manifest.json.
@@ -124,29 +122,18 @@ def pack(
     examples: Input[Dataset],
     packed: Output[Dataset],
     metrics: Output[Metrics],
-    splits: List[str] = [],
-    columns: List[str] = [],
-    ids: List[str] = [],
-    images: List[str] = [],
+    options: Dict[str, Any] = {},
     schema: str = "",
-    on_missing: str = PackOptions.on_missing,
-    block_rows: Optional[int] = PackOptions.block_rows,
-    seed: int = PackOptions.seed,
-    shards: Optional[int] = None,
+    workers: int = 1,
 ) -> dsl.ContainerSpec:
     """Turn row Examples into packed, shuffled records that training reads many times as fast.
 
     Args:
         examples: What `ingest` gives, or the Examples of any ExampleGen.
-        splits: The splits to pack; else all.
-        columns: The features to keep; else all.
-        ids: Text features to store as vocabulary ids.
-        images: Image features to store as decoded pixels, each as NAME or NAME=HxW.
-        schema: Text of a schema.pbtxt that decides columns and shapes; else the rows do.
-        on_missing: A row without a value: `fill`, `list` or `fail`, as of `penstock pack`.
-        block_rows: Rows of a record; else planned.
-        seed: Of the shuffle.
-        shards: Shards of each split; else planned.
+        options: Options by name, such as `{"splits": ["train"], "ids": ["city"]}`; images are
+            NAME or NAME=HxW; see `penstock.nodes.PackOptions`.
+        schema: Text of a schema.pbtxt that decides columns and shapes; by default the rows do.
+        workers: Number of processes.
 
     Returns:
         packed: Folder of `Split-*/` and manifest.json.

@@ -28,7 +28,7 @@ def run_component(name: str, executor_input: str) -> None:
 
 
 def _ingest(task: ExecutorInput) -> None:
-    """Ingest `data` or `inputs` into `examples`, and count into `metrics`."""
+    """Ingests `data` or `inputs` into `examples`, and counts into `metrics`."""
     from penstock.components.example_gen.ingest import ingest
     from penstock.components.example_gen.options import (
         IngestInput,
@@ -39,14 +39,14 @@ def _ingest(task: ExecutorInput) -> None:
     from penstock.components.sources.kinds import options_type
 
     given = task.parameters
-    options = from_plain(
-        IngestOptions,
-        {**_of(given, "on_bad_row", "max_quarantined_share"), "shards": _of(given, "shards")},
-    )
+    options = from_plain(IngestOptions, given.get("options", {}), where="options")
     for name, share in given.get("splits", {}).items():
         if not isinstance(share, int):
             raise UsageError(f"splits must be whole numbers by name, got {name}: {share!r}")
     shares = tuple(Split(name, share) for name, share in given.get("splits", {}).items())
+    splits = SplitOptions(
+        shares or SplitOptions.splits, partition_feature=given.get("partition_feature") or None
+    )
     data, inputs = task.input_path("data"), given.get("inputs") or []
     if (data is None) == (not inputs):
         raise UsageError("give either the artifact data or the list inputs")
@@ -58,7 +58,7 @@ def _ingest(task: ExecutorInput) -> None:
         one = IngestInput(
             inputs if data is None else str(data),
             from_plain(options_type(kind), values, where="source"),
-            SplitOptions(shares) if shares else SplitOptions(),
+            splits,
         )
         output, workers = task.output_path("examples"), given.get("workers", 1)
         manifest = ingest([one], output, options, engine=workers, overwrite=True)
@@ -74,7 +74,7 @@ def _ingest(task: ExecutorInput) -> None:
 
 
 def _validate(task: ExecutorInput) -> None:
-    """Validate `examples`; with `stop_if_unfit` the task fails where it is unfit."""
+    """Validates `examples`; with `stop_if_unfit` the task fails if they are unfit."""
     from penstock.components.gates.options import GateOptions
     from penstock.pipelines.kubeflow.plain import validate
 
@@ -105,36 +105,29 @@ def _validate(task: ExecutorInput) -> None:
 
 
 def _pack(task: ExecutorInput) -> None:
-    """Pack `examples` into `packed`, and count into `metrics`."""
+    """Packs `examples` into `packed`, and counts into `metrics`."""
     from penstock.components.packing.options import ImageColumn, PackOptions
     from penstock.components.packing.pack import pack
     from penstock.components.packing.stated_columns import stated_columns
 
     given = task.parameters
     examples = _examples(task)
-    options = from_plain(
-        PackOptions,
-        {
-            **_of(given, "splits", "columns", "ids", "on_missing", "block_rows", "seed"),
-            "images": [ImageColumn.parse(text) for text in given.get("images", ())],
-            "shards": _of(given, "shards"),
-        },
-    )
+    values = dict(given.get("options", {}))
+    values["images"] = [
+        ImageColumn.parse(one) if isinstance(one, str) else one for one in values.get("images", ())
+    ]
+    options = from_plain(PackOptions, values, where="options")
     with tempfile.TemporaryDirectory() as folder:
         schema = _schema_file(given, folder)
         stated = stated_columns(schema) if schema else None
     output = task.output_path("packed")
-    manifest = pack(str(examples), output, options, stated=stated, overwrite=True)
+    workers = given.get("workers", 1)
+    manifest = pack(str(examples), output, options, stated=stated, engine=workers, overwrite=True)
     figures = {**_by_split(manifest.account.written), "shards": len(manifest.shards)}
     task.write_metrics("metrics", figures)
 
 
 COMPONENTS = {"ingest": _ingest, "validate": _validate, "pack": _pack}
-
-
-def _of(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Those that were given; the others have their defaults."""
-    return {name: given[name] for name in names if name in given}
 
 
 def _examples(task: ExecutorInput) -> Path:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from typer.testing import CliRunner
 
+import penstock as face
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
@@ -244,3 +245,10 @@ def test_a_bucket_is_no_output(s3, tmp_path):
         UsageError, match="s3://bucket: a bucket cannot be an output; name a folder"
     ):
         run(table(tmp_path / "a.csv"), "s3://bucket/")
+
+
+def test_function_and_command_write_the_same_to_an_address(s3, tmp_path, penstock):
+    (tmp_path / "a.csv").write_text("id\n" + "".join(f"{i}\n" for i in range(100)))
+    manifest = face.ingest(str(tmp_path / "a.csv"), "s3://bucket/function")
+    done = penstock("ingest", tmp_path / "a.csv", "s3://bucket/command", "--json")
+    assert done.stdout == manifest.to_json()

@@ -51,9 +51,9 @@ def test_every_parameter_is_described():
 def test_defaults_are_those_of_the_command_line():
     inputs = {name: make_component(name, IMAGE).component_spec.inputs for name in DEFINITIONS}
     assert inputs["ingest"]["splits"].default == {"train": 2, "eval": 1}
-    assert inputs["ingest"]["max_quarantined_share"].default == 0.01
+    assert inputs["ingest"]["options"].default == {}
     assert inputs["validate"]["options"].default == {}
-    assert inputs["pack"]["on_missing"].default == "fill"
+    assert inputs["pack"]["options"].default == {}
 
 
 def test_refuses_what_may_change_and_what_is_none(tmp_path):
