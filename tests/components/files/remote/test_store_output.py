@@ -66,7 +66,7 @@ def test_an_address_as_spark_has_it(s3, tmp_path):
     assert objects(s3).keys() == {shard.file for shard in manifest.shards} | {"manifest.json"}
     assert find_input("s3a://bucket/out", split="train").rows == manifest.account.written["train"]
     s3.put_object(Bucket="bucket", Key="in/a.csv", Body=path.read_bytes())
-    with pytest.raises(UsageError, match="s3://bucket/in: holds a.csv, which no ingest wrote"):
+    with pytest.raises(UsageError, match=r"s3://bucket/in: holds a\.csv, which no ingest wrote"):
         run("s3://bucket/in/a.csv", "s3a://bucket/in")
 
 
