@@ -379,3 +379,16 @@ def test_a_bad_row_is_stopped_at_with_one_advice(reason, text):
     assert str(strict_error(RejectedRow("a.csv", 1, 2, None, reason, b""))) == (
         f"a.csv: line 2 (row 1): {text}"
     )
+
+
+def test_skip_missing_leaves_out_and_counts_rows_without_a_value(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("id,pay\n" + "".join(f"{i},{'' if i % 3 else i}\n" for i in range(30)))
+    manifest = run(file, tmp_path / "out", skip_missing=("pay",))
+    ids = [r.features.feature["id"].int64_list.value[0] for r in records(
+        tmp_path / "out", manifest, "all"
+    )]  # fmt: skip
+    assert ids == list(range(0, 30, 3))
+    assert manifest.account == RowAccount(read=30, written={"all": 10}, blank=20)
+    with pytest.raises(UsageError, match=r"^`skip_missing`: no column 'pya'; did you mean 'pay'\?"):
+        run(file, tmp_path / "other", skip_missing=("pya",))
