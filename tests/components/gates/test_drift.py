@@ -29,12 +29,12 @@ def usual():
     return trips()
 
 
-def test_like_data_is_near(usual):
+def test_distance_of_like_data_is_small(usual):
     assert all(distance < 0.1 for _, distance in distances(usual, trips()))
     assert dict(distances(usual, usual)) == dict.fromkeys(("fare", "hour", "payment", "seen"), 0.0)
 
 
-def test_other_values_are_far(usual):
+def test_distance_of_other_values_is_large(usual):
     found = dict(distances(usual, trips(fare=13.0, cash=0.8, seen=2)))
     assert found["fare"] == pytest.approx(0.38, abs=0.06)  # one deviation: 2 Phi(1/2) - 1
     assert found["payment"] == pytest.approx(0.3, abs=0.03)
@@ -42,7 +42,7 @@ def test_other_values_are_far(usual):
     assert found["hour"] < 0.1
 
 
-def test_a_feature_that_is_new_or_of_another_type_is_as_far_as_can_be(usual):
+def test_distance_of_new_or_retyped_feature_is_1(usual):
     found = dict(distances(usual, statistics(fare=["a"] * 10, other=[1] * 10)))
     assert found == dict.fromkeys(("fare", "hour", "payment", "seen", "other"), 1.0)
 
@@ -57,12 +57,12 @@ def test_a_feature_that_is_new_or_of_another_type_is_as_far_as_can_be(usual):
         ([0.0] * 6 + [0.5] * 4, 0.6),
     ],
 )
-def test_the_share_of_the_most_frequent_value(values, share):
+def test_largest_share_of_a_value(values, share):
     [feature] = statistics(label=values).features
     assert largest_share(feature) == pytest.approx(share, abs=0.002)
 
 
-def test_the_gate_names_drift_skew_and_a_label_out_of_balance(usual):
+def test_gate_names_drift_skew_and_imbalanced_label(usual):
     moved = trips(cash=0.9)
     options = GateOptions(labels=("payment",), max_drift=0.2, max_skew=0.2, max_label_share=0.75)
     assert find_problems({"train": usual, "eval": usual}, {}, None, options, {"train": usual}) == []
@@ -79,6 +79,6 @@ def test_the_gate_names_drift_skew_and_a_label_out_of_balance(usual):
 
 
 @pytest.mark.parametrize("name", ["max_label_share", "max_drift", "max_skew"])
-def test_thresholds_are_within_0_and_1(name):
+def test_gate_options_outside_0_and_1_are_refused(name):
     with pytest.raises(UsageError, match=rf"^{name} must be within 0\.\.1, got 1\.5$"):
         GateOptions(**{name: 1.5})

@@ -55,14 +55,14 @@ def test_good_data_has_no_problems():
     assert find_problems({"train": tips(), "eval": tips()}, {}, None, LABELLED) == []
 
 
-def test_a_split_without_rows_is_one_problem():
+def test_split_without_rows_is_one_problem():
     empty = statistics("", rows=0)
     assert find_problems({"train": tips(), "eval": empty}, {}, None, LABELLED) == [
         "split 'eval': no rows; expected at least one"
     ]
 
 
-def test_anomalies_are_told_by_feature_and_split():
+def test_anomalies_are_listed_by_feature_and_split():
     found = anomalies(
         """anomaly_info { key: "fare" value { severity: ERROR
              description: "Unexpectedly high value:\\n 78450>10000" } }
@@ -77,7 +77,7 @@ def test_anomalies_are_told_by_feature_and_split():
     ]
 
 
-def test_a_label_with_one_value_is_a_problem():
+def test_label_with_one_value_is_a_problem():
     expected = "split 'train', label '{}': has one value in all rows; expected at least two classes"
     numbers = find_problems({"train": tips(low=1, high=1)}, {}, None, LABELLED)
     texts = find_problems({"train": kind(unique=1)}, {}, None, GateOptions(labels=("kind",)))
@@ -93,13 +93,13 @@ def test_missing_and_nan_labels_are_counted(bad):
     ]
 
 
-def test_a_label_that_is_missing_in_all_rows_is_one_problem():
+def test_label_missing_in_all_rows_is_one_problem():
     assert find_problems({"train": tips(low=0, high=0, present=0)}, {}, None, LABELLED) == [
         "split 'train', label 'tips': missing in 10 of 10 rows; expected it in all"
     ]
 
 
-def test_an_unknown_label_is_a_problem():
+def test_unknown_label_is_a_problem():
     assert find_problems({"train": tips()}, {}, None, GateOptions(labels=("tip",))) == [
         "split 'train', label 'tip': is not in the data; expected it in every row"
     ]
@@ -125,7 +125,7 @@ def test_quarantined_rows_are_a_problem_above_their_share():
     ]
 
 
-def test_the_share_is_between_0_and_1():
+def test_quarantined_share_outside_0_and_1_is_refused():
     with pytest.raises(ValueError, match=r"`max_quarantined_share` must be within 0..1, got 2"):
         GateOptions(max_quarantined_share=2)
 
@@ -166,12 +166,12 @@ def run_gate(artifacts, **options):
     return json.loads(gate["verdict"])
 
 
-def test_the_node_lets_good_data_through_without_a_manifest(artifacts):
+def test_gate_passes_good_data_without_a_manifest(artifacts):
     made = artifacts(tips(), anomalies_pb2.Anomalies())
     assert run_gate(made, labels=("tips",)) == {"rows": {"train": 10}}
 
 
-def test_the_node_lists_all_problems(artifacts, tmp_path):
+def test_gate_lists_all_problems(artifacts, tmp_path):
     found = anomalies('anomaly_info { key: "x" value { severity: ERROR description: "gone" } }')
     made = artifacts(tips(low=1, high=1), found)
     write_manifest(tmp_path / "examples", manifest(10))

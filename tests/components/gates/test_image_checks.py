@@ -51,7 +51,7 @@ TRAIN = (record(b"aa"), record(b"bb"), record(b"cc", 1, "dog", (4, 4), 1))
 EVAL = (record(b"dd"), record(b"ee", 1, "dog"))
 
 
-def test_what_images_there_are(tmp_path):
+def test_image_statistics_count_sizes_channels_formats_and_classes(tmp_path):
     uri = write(tmp_path, train=TRAIN, eval=EVAL)
     found = image_statistics(uri, ["train", "eval"])
     assert found == ImageStatistics(
@@ -82,7 +82,7 @@ def test_what_images_there_are(tmp_path):
     assert find_image_problems(found, ImageRules()) == []
 
 
-def test_equal_images_are_found_within_and_between_splits(tmp_path):
+def test_equal_images_within_and_between_splits_are_found(tmp_path):
     train = [*TRAIN, record(b"aa"), record(b"bb", 1, "dog"), record(b"bb", 1, "dog")]
     uri = write(tmp_path, train=train, eval=[*EVAL, record(b"aa"), record(b"cc", 1, "dog")])
     found = image_statistics(uri, ["train", "eval"])
@@ -104,7 +104,7 @@ def problems(tmp_path, train, rules=ImageRules(), evaluated=EVAL):  # noqa: B008
     return find_image_problems(image_statistics(uri, ["train", "eval"]), rules)
 
 
-def test_sizes_and_channels(tmp_path):
+def test_images_of_wrong_size_or_channels_are_problems(tmp_path):
     odd = [record(b"1", size=(1, 90)), record(b"2", size=(3, 3)), record(b"3", channels=4)]
     assert problems(tmp_path, odd, ImageRules(min_side_pixels=4)) == [
         "split 'train': 2 images are smaller than 4 pixels: 1x90 (1), 3x3 (1)",
@@ -112,7 +112,7 @@ def test_sizes_and_channels(tmp_path):
     ]
 
 
-def test_long_lists_are_cut(tmp_path):
+def test_long_lists_in_messages_are_cut(tmp_path):
     small = [record(bytes([n]), size=(n, n)) for n in range(1, 8)]
     [problem] = problems(tmp_path, small, ImageRules(min_side_pixels=8), EVAL)[:1]
     assert problem == (
@@ -121,7 +121,7 @@ def test_long_lists_are_cut(tmp_path):
     )
 
 
-def test_classes(tmp_path):
+def test_class_problems_are_listed(tmp_path):
     odd = [
         *(record(b"hen" + bytes([n]), 2, "hen") for n in range(4)),
         record(b"1", 1, "wolf"),
@@ -137,7 +137,7 @@ def test_classes(tmp_path):
     ]
 
 
-def test_one_class_and_an_empty_split(tmp_path):
+def test_single_class_and_empty_split_are_problems(tmp_path):
     uri = write(tmp_path, train=TRAIN[:2], eval=[])
     found = image_statistics(uri, ["train", "eval"])
     assert find_image_problems(found, ImageRules()) == [
@@ -146,7 +146,7 @@ def test_one_class_and_an_empty_split(tmp_path):
     ]
 
 
-def test_a_record_without_image_is_named(tmp_path):
+def test_record_without_image_is_named(tmp_path):
     other = tf.train.Example(
         features=tf.train.Features(
             feature={"fare": tf.train.Feature(float_list=tf.train.FloatList(value=[1.0]))}
@@ -167,7 +167,7 @@ def test_a_record_without_image_is_named(tmp_path):
         ({"max_duplicate_share": 2.0}, "max_duplicate_share must be within 0..1, got 2.0"),
     ],
 )
-def test_rules_outside_their_range_are_refused(changes, message):
+def test_image_rules_outside_their_range_are_refused(changes, message):
     with pytest.raises(UsageError, match=message):
         ImageRules(**changes)
 
@@ -180,7 +180,7 @@ def gate(uri, rules="{}"):
     return ImageGate.EXECUTOR_SPEC.executor_class._FUNCTION(examples=artifact, options=rules)
 
 
-def test_the_gate_tells_what_it_let_through(tmp_path):
+def test_image_gate_verdict_summarises_the_images(tmp_path):
     uri = write(tmp_path, train=TRAIN, eval=EVAL)
     verdict = json.loads(gate(uri, '{"channels": [1, 3]}')["verdict"])
     assert verdict["duplicates"] == 0
@@ -196,7 +196,7 @@ def test_the_gate_tells_what_it_let_through(tmp_path):
     }
 
 
-def test_the_gate_stops_a_run_and_lists_why(tmp_path):
+def test_image_gate_lists_all_problems(tmp_path):
     uri = write(tmp_path, train=TRAIN, eval=[*EVAL, TRAIN[0]])
     with pytest.raises(DataError) as error:
         gate(uri, '{"channels": [3], "max_duplicate_share": 1.0}')

@@ -100,7 +100,7 @@ CHURN = KServeOptions(
 SERVICE = kserve.manifest(CHURN, "7")
 
 
-def test_a_canary_is_applied_with_the_pods_own_account(api):
+def test_kserve_canary_is_applied_with_the_pods_account(api):
     kserve.apply(SERVICE)
     ((path, headers, body),) = api.asked
     assert path == (
@@ -125,7 +125,7 @@ def test_a_canary_is_applied_with_the_pods_own_account(api):
     }
 
 
-def test_all_traffic_is_no_canary():
+def test_kserve_all_traffic_has_no_canary_field():
     """A field that is left out is removed by a server-side apply of the same manager."""
     service = kserve.manifest(replace(CHURN, canary_percent=100), "7")
     predictor = service["spec"]["predictor"]
@@ -140,14 +140,14 @@ def test_all_traffic_is_no_canary():
         ((422, {"message": "no\n such storage"}), "refused (422): no such storage"),
     ],
 )
-def test_a_refusal_is_told(api, answer, told):
+def test_kserve_refusal_is_one_line(api, answer, told):
     api.answer = answer
     with pytest.raises(DataError) as error:
         kserve.apply(SERVICE)
     assert str(error.value) == f"InferenceService team-a/churn: {told}"
 
 
-def test_a_server_of_another_certificate_is_not_told_the_token(api, tmp_path):
+def test_kserve_token_is_not_sent_to_another_certificate(api, tmp_path):
     (tmp_path / "other").mkdir()
     _, public = certificate(tmp_path / "other")
     (tmp_path / "account" / "ca.crt").write_bytes(public)
@@ -182,7 +182,7 @@ def push(root, **properties):
     return {str(file.relative_to(root / "kserve")): file for file in found}
 
 
-def test_each_push_has_a_folder_with_one_version(tmp_path, capfd):
+def test_kserve_push_has_a_folder_with_one_version(tmp_path, capfd):
     files = push(tmp_path, pushed=1, pushed_version="7")
     assert sorted(files) == ["7/7/saved_model.pb", "7/inferenceservice.json"]
     service = json.loads(files["7/inferenceservice.json"].read_text())
@@ -191,12 +191,12 @@ def test_each_push_has_a_folder_with_one_version(tmp_path, capfd):
     assert told in capfd.readouterr().out
 
 
-def test_what_was_not_pushed_is_not_served(tmp_path, api):
+def test_kserve_ignores_a_model_that_was_not_pushed(tmp_path, api):
     assert push(tmp_path, pushed=0) == {}
     assert api.asked == []
 
 
-def test_options_that_do_not_fit_are_refused():
+def test_options_outside_their_range_are_refused():
     with pytest.raises(UsageError, match=r"^kserve.name must be a name in Kubernetes, got 'A b'$"):
         KServeOptions(name="A b")
     with pytest.raises(UsageError, match=r"^kserve.canary_percent must be 1..100, got 0$"):

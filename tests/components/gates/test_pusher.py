@@ -34,7 +34,7 @@ def pushed(version, digest=""):
 
 
 @pytest.mark.faults
-def test_the_newest_version_is_the_one_pushed_last(tmp_path, serving, monkeypatch):
+def test_newest_version_is_the_one_pushed_last(tmp_path, serving, monkeypatch):
     first, second = model(tmp_path / "a"), model(tmp_path / "b", "another")
     versions = [publish(path, serving)[0] for path in (first, second, first, second)]
     assert [int(v.name) - int(versions[0].name) for v in versions] == [0, 1, 2, 3]
@@ -46,14 +46,14 @@ def test_the_newest_version_is_the_one_pushed_last(tmp_path, serving, monkeypatc
     assert sorted(os.listdir(serving)) == sorted(v.name for v in (*versions, newest))
 
 
-def test_a_model_that_is_the_newest_already_stays(tmp_path, serving):
+def test_push_of_the_newest_model_changes_nothing(tmp_path, serving):
     version, _ = publish(model(tmp_path / "a"), serving)
     assert publish(str(tmp_path / "a"), serving)[0] == version
     assert os.listdir(serving) == [version.name]
 
 
 @pytest.mark.faults
-def test_pushed_means_served(tmp_path, serving):
+def test_check_served_refuses_missing_altered_or_superseded_versions(tmp_path, serving):
     version, digest = publish(model(tmp_path / "a"), serving)
     check_served(pushed(version, digest))
     newer, _ = publish(model(tmp_path / "b", "another"), serving)
@@ -78,7 +78,7 @@ def file_limit():
 
 
 @pytest.mark.faults
-def test_a_write_that_fails_leaves_no_half_version(tmp_path, serving, file_limit):
+def test_failed_push_leaves_no_partial_version(tmp_path, serving, file_limit):
     path = model(tmp_path / "a")
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024, file_limit))
     with pytest.raises(DataError, match=r"cannot be pushed \(.*File too large.*\); nothing of it"):
@@ -87,7 +87,7 @@ def test_a_write_that_fails_leaves_no_half_version(tmp_path, serving, file_limit
 
 
 @pytest.mark.faults
-def test_a_push_that_is_killed_leaves_no_version_and_the_next_one_cleans_up(tmp_path, serving):
+def test_killed_push_leaves_no_version_and_the_next_one_cleans_up(tmp_path, serving):
     path = model(tmp_path / "a")
     code = (
         "import os, signal, sys\n"

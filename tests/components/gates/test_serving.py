@@ -35,7 +35,7 @@ def double(module, examples):
     return {"outputs": tf.io.parse_example(examples, SPEC)["x"] * module.weight}
 
 
-def test_a_model_that_can_be_served(tmp_path):
+def test_serving_good_model_has_no_problems(tmp_path):
     report = check_serving(saved(tmp_path, double), ROWS, ServingOptions(requests=10))
 
     assert report.problems == ()
@@ -45,13 +45,13 @@ def test_a_model_that_can_be_served(tmp_path):
     assert 0 < report.p50_ms <= report.p99_ms
 
 
-def test_a_signature_that_is_not_there(tmp_path):
+def test_serving_missing_signature_is_a_problem(tmp_path):
     model = saved(tmp_path, double, signature="predict")
     report = check_serving(model, ROWS, ServingOptions())
     assert report.problems == ("no signature 'serving_default'; it has: predict",)
 
 
-def test_a_signature_of_tensors(tmp_path):
+def test_serving_signature_of_tensors_is_a_problem(tmp_path):
     model = saved(tmp_path, lambda module, x: {"y": x * module.weight}, of=(None, tf.float32))
     (problem,) = check_serving(model, ROWS, ServingOptions()).problems
     assert problem == (
@@ -60,26 +60,26 @@ def test_a_signature_of_tensors(tmp_path):
     )
 
 
-def test_an_answer_that_is_no_number(tmp_path):
+def test_serving_output_that_is_not_finite_is_a_problem(tmp_path):
     model = saved(tmp_path, lambda module, e: {"outputs": 1 / double(module, e)["outputs"]})
     (problem,) = check_serving(model, ROWS, ServingOptions()).problems
     assert problem == "output 'outputs' of row 0 is not finite: [[inf]]"
 
 
-def test_a_row_that_it_does_not_take(tmp_path):
+def test_serving_failing_row_is_a_problem(tmp_path):
     rows = [*ROWS[:2], row(1.0, "z")]
     (problem,) = check_serving(saved(tmp_path, double), rows, ServingOptions()).problems
     assert problem.startswith("row 2 fails: ")
     assert "Feature: x (data type: float) is required" in problem
 
 
-def test_an_answer_for_all_rows_together(tmp_path):
+def test_serving_output_without_batch_dimension_is_a_problem(tmp_path):
     model = saved(tmp_path, lambda m, e: {"outputs": tf.reduce_sum(double(m, e)["outputs"])})
     (problem,) = check_serving(model, ROWS, ServingOptions()).problems
     assert problem == "output 'outputs' has shape () for one row"
 
 
-def test_a_model_that_needs_python(tmp_path):
+def test_serving_model_that_runs_python_is_a_problem(tmp_path):
     """TensorFlow Serving runs none."""
     model = saved(
         tmp_path,
@@ -89,26 +89,26 @@ def test_a_model_that_needs_python(tmp_path):
     assert report.problems == ("runs Python (EagerPyFunc), which no model server has",)
 
 
-def test_half_a_model(tmp_path):
+def test_serving_incomplete_model_is_a_problem(tmp_path):
     model = saved(tmp_path, double)
     (tmp_path / "variables/variables.data-00000-of-00001").unlink()
     (problem,) = check_serving(model, ROWS, ServingOptions()).problems
     assert problem.startswith("does not load: ")
 
 
-def test_one_that_is_too_slow(tmp_path):
+def test_serving_model_above_the_latency_limit_is_a_problem(tmp_path):
     report = check_serving(saved(tmp_path, double), ROWS, ServingOptions(max_p99_ms=1e-6))
     (problem,) = report.problems
     assert problem.endswith("ms; expected at most 1e-06")
     assert report.requests > 0
 
 
-def test_no_rows(tmp_path):
+def test_serving_without_rows_is_a_problem(tmp_path):
     report = check_serving(saved(tmp_path, double), [], ServingOptions())
     assert report.problems == ("no rows to send",)
 
 
-def test_options_are_checked():
+def test_serving_options_outside_their_range_are_refused():
     with pytest.raises(UsageError, match="requests must be at least 1, got 0"):
         ServingOptions(requests=0)
     with pytest.raises(UsageError, match="max_p99_ms must be at least 0, got -1"):

@@ -68,7 +68,7 @@ def run(root, **options):
     return list((root / "serving").glob("*/saved_model.pb")), json.loads(report.read_text())
 
 
-def test_a_model_that_answers_is_pushed(root, capfd):
+def test_serving_check_blesses_a_model_that_answers(root, capfd):
     pushed, report = run(root)
 
     assert len(pushed) == 1
@@ -77,13 +77,13 @@ def test_a_model_that_answers_is_pushed(root, capfd):
     assert "serving check: loads in" in capfd.readouterr().out
 
 
-def test_a_model_that_is_too_slow_is_not_and_the_run_goes_on(root):
+def test_serving_check_keeps_a_slow_model_from_the_push(root):
     pushed, report = run(root, max_p99_ms=1e-6)
 
     assert pushed == []
     assert "expected at most 1e-06" in report["problems"][0]
 
 
-def test_a_split_that_is_not_there_is_an_error(root):
+def test_serving_check_missing_split_is_named(root):
     with pytest.raises(UsageError, match=r"the Examples have no split 'test'; choices: eval"):
         run(root, split="test")

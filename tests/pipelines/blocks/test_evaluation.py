@@ -21,7 +21,7 @@ def asked(config, at=0):
     }
 
 
-def test_thresholds_of_all_rows_and_of_each_slice():
+def test_eval_config_thresholds_of_all_rows_and_of_each_slice():
     options = EvaluationOptions(
         thresholds={"AUC": 0.8},
         max_worsening={"AUC": 0.01},
@@ -48,7 +48,7 @@ def test_thresholds_of_all_rows_and_of_each_slice():
     assert accuracy.value_threshold.lower_bound.value == 0.6
 
 
-def test_an_error_has_a_most_and_may_not_grow():
+def test_eval_config_error_metric_has_an_upper_bound_and_may_not_grow():
     options = EvaluationOptions(
         thresholds={"MeanAbsoluteError": 3.0}, max_worsening={"MeanAbsoluteError": 0.5}
     )
@@ -58,7 +58,7 @@ def test_an_error_has_a_most_and_may_not_grow():
     assert threshold.change_threshold.direction == tfma.MetricDirection.LOWER_IS_BETTER
 
 
-def test_metrics_of_several_targets_are_named_after_them():
+def test_eval_config_metrics_of_several_targets_are_prefixed():
     config = eval_config(
         [LEFT, PRICE], EvaluationOptions(thresholds={"price/MeanAbsoluteError": 3})
     )
@@ -68,6 +68,6 @@ def test_metrics_of_several_targets_are_named_after_them():
     assert len(asked(config, 1)["MeanAbsoluteError"]) == 1
 
 
-def test_a_metric_that_the_task_has_not_is_refused():
+def test_eval_config_metric_of_another_task_is_refused():
     with pytest.raises(UsageError, match="no metric 'AUC'; choices: MeanAbsoluteError, RootMean"):
         eval_config([PRICE], EvaluationOptions(thresholds={"AUC": 0.8}))

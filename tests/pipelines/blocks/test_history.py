@@ -36,7 +36,7 @@ def int_of(folder):
     return int(folder.name)
 
 
-def test_each_of_the_last_spans_is_taken_once():
+def test_last_spans_are_read_once_each():
     """TFX's own strategy gives both Examples of span 3, whose rows would count twice."""
     rolling = range_config_pb2.RollingRange(num_spans=2)
     strategy = LatestSpansStrategy(range_config_pb2.RangeConfig(rolling_range=rolling))
@@ -45,14 +45,14 @@ def test_each_of_the_last_spans_is_taken_once():
     assert [artifact.id for artifact in found["examples"]] == [14, 13]
 
 
-def test_data_without_spans_is_taken_as_it_is():
+def test_last_spans_without_spans_read_the_data():
     rolling = range_config_pb2.RollingRange(num_spans=5)
     strategy = LatestSpansStrategy(range_config_pb2.RangeConfig(rolling_range=rolling))
     found = strategy.resolve_artifacts(None, {"examples": [of_span(1, 0), of_span(2, 0)]})
     assert [artifact.id for artifact in found["examples"]] == [2]
 
 
-def test_the_base_model_was_blessed_and_trained_on_other_data(runs):
+def test_base_model_was_blessed_and_trained_on_other_data(runs):
     ids = {}
     for name in ("one", "two", "three"):
         [examples] = runs.node(name, "Gen", outputs=[runs.artifact("Examples", f"/{name}")])
@@ -78,7 +78,7 @@ def test_the_base_model_was_blessed_and_trained_on_other_data(runs):
     assert base("one") == [ids["two"][1]]
 
 
-def test_both_are_nodes_of_a_compiled_pipeline(tmp_path):
+def test_resolvers_are_nodes_of_a_compiled_pipeline(tmp_path):
     config = replace(TaxiConfig(), root=str(tmp_path), last_spans=3, start_from="blessed")
     tasks = {task.node_id: task for task in plan_pipeline(create_pipeline(config)).tasks}
     assert tasks["Spans"].upstream == ("shardedexamplegen",)
@@ -88,7 +88,7 @@ def test_both_are_nodes_of_a_compiled_pipeline(tmp_path):
     assert "servingcheck" in tasks["Pusher"].upstream
 
 
-def test_a_base_model_by_its_path_is_an_option_of_the_trainer_with_its_content(tmp_path):
+def test_base_model_path_and_digest_are_trainer_options(tmp_path):
     (tmp_path / "base.keras").write_bytes(b"weights")
 
     def options(start_from):
@@ -103,7 +103,7 @@ def test_a_base_model_by_its_path_is_an_option_of_the_trainer_with_its_content(t
     assert options(path) == (path, hashlib.sha256(b"weights").hexdigest())
 
 
-def test_a_limit_of_drift_brings_the_data_blessed_last_to_the_gate(tmp_path):
+def test_drift_limit_gives_the_gate_the_statistics_blessed_last(tmp_path):
     def gate(**limits):
         pipeline = create_pipeline(
             replace(TaxiConfig(), root=str(tmp_path), gate=GateOptions(**limits))
@@ -121,7 +121,7 @@ def test_a_limit_of_drift_brings_the_data_blessed_last_to_the_gate(tmp_path):
         gate(max_skew=2)
 
 
-def test_a_push_to_kserve_needs_to_know_the_folder_as_kserve_does(tmp_path):
+def test_kserve_without_storage_is_refused(tmp_path):
     config = replace(TaxiConfig(), root="/penstock/taxi", kserve=KServeOptions(name="taxi"))
     with pytest.raises(UsageError, match=r"^kserve.storage must say what KServe calls the folder"):
         create_pipeline(replace(config, root=str(tmp_path)))
@@ -131,7 +131,7 @@ def test_a_push_to_kserve_needs_to_know_the_folder_as_kserve_does(tmp_path):
     assert tasks["KServePush"].upstream == ("pusher",)
 
 
-def test_options_that_do_not_fit_are_refused():
+def test_options_outside_their_range_are_refused():
     with pytest.raises(UsageError, match=r"^last_spans must be 1 or more, got 0$"):
         replace(TaxiConfig(), last_spans=0)
     with pytest.raises(UsageError, match=r"^pack takes the Examples of one span: set last_spans=1"):
@@ -139,7 +139,7 @@ def test_options_that_do_not_fit_are_refused():
 
 
 @pytest.mark.ci
-def test_a_night_with_a_new_span_and_one_without(penstock, tmp_path):
+def test_run_without_a_new_span_comes_from_the_cache(penstock, tmp_path):
     from penstock.pipelines.taxi.config import example_data
 
     with open(f"{example_data()}/data.csv", newline="") as file:

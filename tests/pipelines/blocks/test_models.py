@@ -22,14 +22,14 @@ def predictions(options, images=IMAGES, augment=AugmentOptions()):  # noqa: B008
 
 
 @pytest.mark.parametrize("side", [1, 8, 33])
-def test_the_small_network_takes_any_size(side):
+def test_small_network_accepts_any_image_size(side):
     images = ImageInputOptions(batch_size=2, height=side, width=side + 1, channels=1)
     _, output = predictions(ImageModelOptions(filters=(4, 8), hidden_units=0), images)
     assert output.shape == (2, 3)
     np.testing.assert_allclose(np.sum(output, axis=1), 1, atol=1e-5)
 
 
-def test_a_network_of_keras_applications_is_the_base(tmp_path):
+def test_application_is_the_base_of_the_image_model(tmp_path):
     keras.utils.set_random_seed(1)
     network = keras.applications.MobileNetV2(
         weights=None, include_top=False, input_shape=(32, 32, 3)
@@ -47,7 +47,7 @@ def test_a_network_of_keras_applications_is_the_base(tmp_path):
     assert all(np.array_equal(ours, theirs) for ours, theirs in pairs)
 
 
-def test_gray_images_go_into_an_application_too():
+def test_application_accepts_gray_images():
     images = ImageInputOptions(batch_size=2, height=32, width=32, channels=1)
     model, output = predictions(
         ImageModelOptions(application="MobileNetV2", train_base=True),
@@ -76,19 +76,19 @@ def table(targets, **options):
     return table_model(targets, LABELS, model_options, numbers=3, categories=[5, 5])
 
 
-def test_a_model_of_one_target_has_one_output():
+def test_table_model_of_one_target_has_one_output():
     probability = table((CHURNED,))(ROWS).numpy()
     assert probability.shape == (4, 1)
     assert ((probability > 0) & (probability < 1)).all()
 
 
-def test_a_regression_begins_at_the_labels_mean_in_their_unit():
+def test_regression_starts_at_the_mean_of_the_labels():
     value = table((PRICE,))(ROWS).numpy()
     assert abs(value.mean() - 200_000) < 3 * 50_000
     assert table((PRICE,)).evaluate(ROWS, np.full((4, 1), 2e5), verbose=0)[0] < 100  # variances
 
 
-def test_several_targets_have_an_output_each():
+def test_table_model_has_one_output_per_target():
     model = table((CHURNED, PRICE))
     assert {name: output.shape for name, output in model(ROWS).items()} == {
         "churned__xf": (4, 1),
@@ -98,7 +98,7 @@ def test_several_targets_have_an_output_each():
     assert model.evaluate(ROWS, labels, verbose=0, return_dict=True)["loss"] > 0
 
 
-def test_class_weights_let_rare_classes_count_as_much():
+def test_class_weights_make_rare_classes_count_equally():
     labels = np.array([[1], [0], [0], [0]])
     rare, frequent = labels == 1, labels == 0
     model, weighted = table((CHURNED,)), table((CHURNED,), class_weights=True)
@@ -108,6 +108,6 @@ def test_class_weights_let_rare_classes_count_as_much():
     np.testing.assert_allclose(weighted.evaluate(ROWS, labels, verbose=0)[0], expected, rtol=1e-5)
 
 
-def test_a_table_of_numbers_alone_needs_no_categories():
+def test_table_model_of_numbers_has_no_categories():
     model = table_model((PRICE,), LABELS, TableModelOptions(), numbers=3)
     assert list(model.input) == ["numbers_xf"]

@@ -62,7 +62,7 @@ def made(tmp_path_factory):
     return {name: [row[name].tolist() for row in rows] for name in rows[0]}
 
 
-def test_numbers_are_scaled_and_the_missing_one_is_the_mean_and_marked(made):
+def test_scaled_numbers_missing_value_is_the_mean_with_a_flag(made):
     assert made["numbers"] == [
         pytest.approx(row)
         for row in (
@@ -74,11 +74,11 @@ def test_numbers_are_scaled_and_the_missing_one_is_the_mean_and_marked(made):
     ]
 
 
-def test_booleans_are_read_in_any_words(made):
+def test_boolean_numbers_reads_usual_words(made):
     assert made["booleans"] == [[1, 0], [0, 0], [0.5, 1], [0.5, 1]]
 
 
-def test_dates_are_taken_apart(made):
+def test_date_parts_of_each_format(made):
     first, second, third, _ = made["dates"]
     # Days, missing; then sine and cosine of month, weekday and time of day, two dates each.
     assert [row[2:4] for row in made["dates"]] == [[0, 0], [0, 0], [1, 1], [1, 0]]
@@ -90,16 +90,16 @@ def test_dates_are_taken_apart(made):
     assert third[4::2] == [0] * 6
 
 
-def test_categories_have_an_id_for_no_value_and_one_for_rare_values(made):
+def test_category_ids_of_missing_and_rare_values(made):
     assert [row[0] for row in made["categories"]] == [2, 2, 1, 0]
     assert category_sizes({"プラン / %": 1, "news": 5}) == [3, 7]
 
 
-def test_labels_are_the_numbers_of_the_classes(made):
+def test_target_labels_are_class_numbers(made):
     assert made["left_xf"] == [[0], [1], [0], [0]]
 
 
-def test_inputs_of_no_columns_fall_away(made):
+def test_table_inputs_without_columns_are_left_out(made):
     assert "categories_xf" not in made
     assert len(made["numbers_xf"][0]) == 2
 
@@ -115,13 +115,13 @@ def test_inputs_of_no_columns_fall_away(made):
         ("", "dmy", math.nan),
     ],
 )
-def test_days_since_1970(text, format_, days):
+def test_days_from_civil_match_python_dates(text, format_, days):
     from penstock.pipelines.blocks.preprocessing import _days
 
     found = _days(tf.constant([[text]]), format_).numpy()[0, 0]
     assert found == pytest.approx(days, nan_ok=True)
 
 
-def test_a_feature_with_an_empty_list_is_dense_too():
+def test_dense_column_of_an_empty_list():
     column = tf.SparseTensor(tf.zeros([0, 2], tf.int64), tf.constant([], tf.string), [3, 0])
     assert dense_column(column).numpy().tolist() == [[b""], [b""], [b""]]

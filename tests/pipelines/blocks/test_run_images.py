@@ -28,7 +28,7 @@ class Transform:
         return [entry.encode() for entry in self.entries]
 
 
-def test_classes_are_in_the_order_of_their_numbers_gaps_empty():
+def test_class_texts_are_ordered_by_number_with_empty_gaps():
     assert class_texts(Transform("3\tdog", "1\tcat", "10\tblack hen")) == [
         *("", "cat", "", "dog", "", "", "", "", "", "", "black hen")
     ]
@@ -42,12 +42,12 @@ def test_classes_are_in_the_order_of_their_numbers_gaps_empty():
         (("0\tcat", "20261121\tdog"), "the 2 classes have numbers from 0 to 20261121"),
     ],
 )
-def test_numbers_that_are_none_of_classes_are_refused(entries, message):
+def test_class_texts_of_wrong_numbers_are_refused(entries, message):
     with pytest.raises(DataError, match=message):
         class_texts(Transform(*entries))
 
 
-def test_labels_are_counted_without_decoding_images(tmp_path):
+def test_class_weights_count_labels_without_decoding_images(tmp_path):
     with tf.io.TFRecordWriter(str(tmp_path / "data_tfrecord-00000-of-00001")) as writer:
         for label in (1, 0, 0):
             example = tf.train.Example()
@@ -105,7 +105,7 @@ def example(**features):
 
 
 @pytest.mark.ci
-def test_a_prepared_tfds_dataset_is_trained_on_by_its_own_names(tmp_path):
+def test_train_images_on_a_tfds_dataset_by_its_own_names(tmp_path):
     import tensorflow_datasets as tfds
 
     from penstock.pipelines.blocks.models import image_model
@@ -142,7 +142,7 @@ def test_a_prepared_tfds_dataset_is_trained_on_by_its_own_names(tmp_path):
 
 
 @pytest.mark.ci
-def test_a_pair_of_a_file_and_of_floats_is_trained_on_and_served(tmp_path):
+def test_train_images_on_pairs_of_file_and_float_pixels(tmp_path):
     chance = np.random.default_rng(0)
     left = [np.full((9, 8, 3), shade, np.uint8) for shade in chance.integers(0, 256, 64)]
     right = [np.full((8, 8, 3), shade, np.float32) for shade in chance.random(64)]

@@ -13,5 +13,5 @@ from penstock.pipelines.blocks.target import Target
         ("größe", "gru00f6u00dfe_xf"),
     ],
 )
-def test_the_label_is_the_raw_name_where_tensorflow_takes_it(name, label):
+def test_target_label_is_the_raw_name_if_tensorflow_accepts_it(name, label):
     assert Target(name, "regression").label == label

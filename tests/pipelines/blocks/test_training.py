@@ -27,7 +27,7 @@ def data(labels):
     return tf.data.Dataset.from_tensor_slices(({"x": X}, labels)).batch(3)
 
 
-def test_a_model_that_knows_the_rows_beats_the_shares_of_the_classes():
+def test_good_model_beats_the_class_shares():
     [compared] = compare_with_baseline(
         model_of(lambda x: 0.1 + 0.8 * x), data(np.array([[0], [0], [0], [1]])), [LEFT]
     )
@@ -38,7 +38,7 @@ def test_a_model_that_knows_the_rows_beats_the_shares_of_the_classes():
     require_beaten([compared])
 
 
-def test_a_model_that_says_the_mean_is_no_better():
+def test_model_that_predicts_the_mean_is_refused():
     values = np.array([[1.0], [2.0], [3.0], [6.0]], np.float32)
     compared = compare_with_baseline(model_of(lambda x: 3 + 0 * x), data(values), [PRICE])
     with pytest.raises(DataError) as caught:
@@ -49,7 +49,7 @@ def test_a_model_that_says_the_mean_is_no_better():
     )
 
 
-def test_several_targets_and_several_classes(tmp_path):
+def test_compare_with_baseline_several_targets(tmp_path):
     x = keras.Input((1,), name="x")
     colour = Target("colour", "classes", classes=("r", "g", "b"))
     outputs = {

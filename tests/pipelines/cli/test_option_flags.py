@@ -59,7 +59,7 @@ def run(*arguments):
     return got, result
 
 
-def test_docs_are_the_docstrings():
+def test_field_docs_are_docstring_lines():
     assert field_docs(Options) == {
         "kind": "Not a flag.",
         "schema_file": "Path of schema.pbtxt that decides.",
@@ -69,11 +69,11 @@ def test_docs_are_the_docstrings():
     }
 
 
-def test_only_what_is_given_is_passed_on():
+def test_given_returns_only_given_values():
     assert run("a")[0] == {"path": "a"}
 
 
-def test_each_field_is_a_flag():
+def test_with_flags_has_one_flag_per_field():
     got, _ = run("a", "--schema", "s", "--max-rows", "7", "--null-token", "x",
                  "--null-token", "y", "--strict")  # fmt: skip
     assert got == {
@@ -81,7 +81,7 @@ def test_each_field_is_a_flag():
     }  # fmt: skip
 
 
-def test_help_has_texts_and_defaults():
+def test_with_flags_help_has_docs_and_defaults():
     _, result = run("--help")
     text = " ".join(result.output.replace("│", " ").split())
     assert "Options of it" in text
@@ -107,5 +107,5 @@ FLAGS = flag_names(options_type("jsonl")) | {"delimiter": "--delimiter", "kind":
         ("`no_such_option` stays", "`no_such_option` stays"),
     ],
 )
-def test_options_are_named_as_flags(text, expected):
+def test_in_flags_replaces_options_by_flags(text, expected):
     assert in_flags(text, FLAGS) == expected

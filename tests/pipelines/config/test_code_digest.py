@@ -43,14 +43,14 @@ FUNCTION = "shop_digest.preprocessing.preprocessing_fn"
         "late.py",
     ],
 )
-def test_a_changed_line_changes_the_digest(package, module):
+def test_code_digest_changes_with_a_line(package, module):
     before = code_digest(FUNCTION)
     file = package / module
     file.write_text(file.read_text() + "# changed\n")
     assert code_digest(FUNCTION) != before
 
 
-def test_other_modules_and_dates_do_not_count(package):
+def test_code_digest_ignores_other_modules_and_dates(package):
     before = code_digest(FUNCTION)
     (package / "unrelated.py").write_text("OTHER = 2\n")
     file = package / "features.py"
@@ -59,7 +59,7 @@ def test_other_modules_and_dates_do_not_count(package):
     assert "shop_digest.preprocessing" not in sys.modules
 
 
-def test_penstocks_own_code_counts_for_a_users_function(package):
+def test_code_digest_covers_penstock(package):
     before = code_digest(FUNCTION)
     file = package / "features.py"
     file.write_text(file.read_text() + "from penstock.components.trainer.loop import train\n")
@@ -68,7 +68,7 @@ def test_penstocks_own_code_counts_for_a_users_function(package):
     assert len({before, with_trainer, code_digest(FUNCTION)}) == 3
 
 
-def test_the_taxi_model_does_not_depend_on_the_pipeline():
+def test_code_digest_of_taxi_model_ignores_its_pipeline():
     from penstock.pipelines.config.code_digest import modules_behind
 
     behind = modules_behind("penstock.pipelines.taxi.run_fn.run_fn")
@@ -77,12 +77,12 @@ def test_the_taxi_model_does_not_depend_on_the_pipeline():
     assert "penstock.components.trainer.loop" in behind
 
 
-def test_an_unknown_module_is_named():
+def test_code_digest_unknown_module_is_named():
     with pytest.raises(UsageError, match=r"no module 'nowhere'; is its folder on the Python path"):
         code_digest("nowhere.preprocessing_fn")
 
 
-def test_modules_beside_each_other_in_a_folder_count(tmp_path, monkeypatch):
+def test_code_digest_covers_sibling_modules(tmp_path, monkeypatch):
     (tmp_path / "flat_preprocessing.py").write_text("import json, numpy, flat_features\n")
     features = tmp_path / "flat_features.py"
     features.write_text("SIZE = 3\n")
@@ -103,6 +103,6 @@ def test_modules_beside_each_other_in_a_folder_count(tmp_path, monkeypatch):
         "import penstock.training as t\nt.train\n",
     ],
 )
-def test_public_name_counts_as_the_module_that_defines_it(package, use):
+def test_code_digest_follows_public_names(package, use):
     (package / "features.py").write_text(use)
     assert "penstock.components.trainer.loop" in modules_behind(FUNCTION)

@@ -12,7 +12,7 @@ def package(folder, name):
     (folder / name / "pipeline.py").write_text(PIPELINE.format(name=name))
 
 
-def test_the_package_in_the_working_directory_is_found(tmp_path, monkeypatch):
+def test_find_pipeline_in_the_working_directory(tmp_path, monkeypatch):
     package(tmp_path, "mine_only")
     (tmp_path / "tests").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -20,7 +20,7 @@ def test_the_package_in_the_working_directory_is_found(tmp_path, monkeypatch):
     assert find_pipeline(HERE, {}).make() == "mine_only"
 
 
-def test_none_and_several_are_refused(tmp_path, monkeypatch):
+def test_find_pipeline_none_or_several_packages_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=r"no pipeline named, and in .* there is none; name"):
         find_pipeline(HERE, {})

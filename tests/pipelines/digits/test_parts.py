@@ -26,7 +26,7 @@ def written(tmp_path_factory):
     return folder
 
 
-def test_the_digits_are_files_and_labels_as_a_user_has_them(written):
+def test_digits_are_image_files_and_a_label_file(written):
     files = sorted((written / "images").iterdir())
     assert [file.name for file in (files[0], files[-1])] == ["0000.png", "1796.png"]
     with Image.open(files[17]) as image:
@@ -42,7 +42,7 @@ def test_the_digits_are_files_and_labels_as_a_user_has_them(written):
     ]
 
 
-def test_they_are_written_once_and_the_same_each_time(written, tmp_path):
+def test_digits_are_written_once_with_equal_bytes(written, tmp_path):
     before = (written / "labels.mat").stat()
     write_digits(written)
     assert (written / "labels.mat").stat() == before
@@ -52,7 +52,7 @@ def test_they_are_written_once_and_the_same_each_time(written, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["again"]
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path):
+def test_write_digits_refuses_a_foreign_folder(tmp_path):
     (tmp_path / "data").mkdir()
     with pytest.raises(DataError, match=r"data: is there without labels\.mat; remove it"):
         write_digits(tmp_path / "data")
@@ -72,19 +72,19 @@ def test_options_outside_their_range_are_refused(options, changes, message):
         options(**changes)
 
 
-def test_labels_without_data_are_refused():
+def test_digits_labels_without_data_are_refused():
     with pytest.raises(UsageError, match="labels_file: give data as well"):
         override(DigitsConfig(), {"source": {"labels_file": "labels.csv"}})
 
 
-def test_the_options_travel_to_the_trainer_as_json():
+def test_options_reach_the_trainer_as_json():
     config = DigitsConfig()
     for value in (config.input, config.augment, config.model, config.train):
         assert from_plain(type(value), json.loads(json.dumps(asdict(value)))) == value
     assert isinstance(config.train, TrainOptions)
 
 
-def test_the_example_in_the_config_is_one():
+def test_example_in_the_config_docstring_is_valid():
     from penstock.pipelines.digits import config
 
     lines = config.__doc__.splitlines()
@@ -95,7 +95,7 @@ def test_the_example_in_the_config_is_one():
     assert changed.source.labels_file == "cars_train_annos.mat"
 
 
-def test_an_application_that_is_none_is_refused_before_the_run(tmp_path):
+def test_unknown_application_is_refused_before_the_run(tmp_path):
     from penstock.pipelines.digits.pipeline import create_pipeline
 
     config = override(

@@ -41,7 +41,7 @@ def served(pushed, root):
     return {k: v.numpy() for k, v in pushed.signatures["serve_images"](encoded).items()}
 
 
-def test_the_model_is_good_and_pushed(first, root):
+def test_run_trains_a_good_model_and_pushes_it(first, root):
     assert set(states(first).values()) == {"done"}
     assert first["data"]["account"]["read"] == 1797
     assert first["anomalies"] == []
@@ -52,7 +52,7 @@ def test_the_model_is_good_and_pushed(first, root):
     assert Path(first["pushed"]).parent == root / "serving_model"
 
 
-def test_it_serves_image_files(served):
+def test_pushed_model_serves_image_files(served):
     digits = load_digits().target
     assert served["probabilities"].shape == (1797, 10)
     np.testing.assert_allclose(served["probabilities"].sum(axis=1), 1, atol=1e-5)
@@ -60,7 +60,7 @@ def test_it_serves_image_files(served):
     assert served["text"].tolist() == [WORDS[label].encode() for label in served["label"]]
 
 
-def test_serving_says_of_a_file_what_evaluation_says_of_its_record(first, pushed, served):
+def test_serving_and_evaluation_predict_the_same(first, pushed, served):
     import tensorflow as tf
 
     found, right = {}, 0
@@ -79,14 +79,14 @@ def test_serving_says_of_a_file_what_evaluation_says_of_its_record(first, pushed
     assert right / len(found) == pytest.approx(accuracy)
 
 
-def test_an_unchanged_run_executes_nothing(first, digits_run):
+def test_unchanged_run_executes_nothing(first, digits_run):
     second = digits_run.run_well()
     assert states(second) == dict.fromkeys(states(first), "cached")
     assert second["pushed"] == first["pushed"]
 
 
 @pytest.mark.ci
-def test_another_network_trains_on_the_same_data(digits_run):
+def test_run_with_another_network_reuses_the_data(digits_run):
     again = digits_run.run_well(
         *("model.application=MobileNetV2", "model.train_base=true"),
         *("input.height=32", "input.width=32", "train.max_steps=4", "train.steps_per_epoch=2"),
@@ -100,7 +100,7 @@ def test_another_network_trains_on_the_same_data(digits_run):
     assert again["pushed"] is None
 
 
-def test_images_in_two_splits_or_of_two_classes_stop_the_run(tmp_path, penstock):
+def test_image_in_two_splits_or_classes_stops_the_run(tmp_path, penstock):
     digits = load_digits().images
     for number, pixels in enumerate(digits[:40]):
         folder = tmp_path / "images" / ("even" if number % 2 == 0 else "odd")
@@ -128,7 +128,7 @@ def _save(pixels, file):
     Image.fromarray(np.round(pixels * 255 / 16).astype(np.uint8)).save(file)
 
 
-def test_a_container_writes_the_digits_itself(tmp_path, penstock):
+def test_container_writes_the_digits_itself(tmp_path, penstock):
     import yaml
 
     from penstock.pipelines.kubeflow import ir as irs

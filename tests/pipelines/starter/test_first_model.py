@@ -43,7 +43,7 @@ def user(tmp_path, penstock):
 
 
 @pytest.mark.ci
-def test_a_table_with_dates_and_nulls(user):
+def test_init_to_predictions_table_with_dates_and_nulls(user):
     chance, lines = random.Random(1), ["id,since,age,plan,news,left"]
     for number in range(600):
         day = datetime.date(2020, 1, 1) + datetime.timedelta(chance.randrange(900))
@@ -69,7 +69,7 @@ def test_a_table_with_dates_and_nulls(user):
 
 
 @pytest.mark.ci
-def test_two_targets_one_of_them_a_regression(user):
+def test_init_to_predictions_two_targets(user):
     chance, lines = random.Random(2), ["area,place,price,dear"]
     for _ in range(600):
         area, place = chance.uniform(20, 200), chance.choice("abc")
@@ -87,7 +87,7 @@ def test_two_targets_one_of_them_a_regression(user):
 
 
 @pytest.mark.ci
-def test_a_folder_of_images(user):
+def test_init_to_predictions_folder_of_images(user):
     chance = np.random.default_rng(3)
     for name, colour in (("red", (200, 60, 60)), ("blue", (60, 60, 200))):
         (user.folder / "photos" / name).mkdir(parents=True)

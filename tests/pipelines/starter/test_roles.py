@@ -40,17 +40,17 @@ def roles(tmp_path, target="y", **columns):
         (lambda i: i % 3 + 0.5, "regression", ()),
     ],
 )
-def test_the_target_tells_the_task(tmp_path, of, task, classes):
+def test_task_follows_from_the_target_column(tmp_path, of, task, classes):
     [target] = roles(tmp_path, y=of).targets
     assert (target.task, target.classes) == (task, classes)
 
 
-def test_columns_that_no_request_can_tell_apart_are_refused(tmp_path):
+def test_columns_with_equal_served_names_are_refused(tmp_path):
     with pytest.raises(UsageError, match=r"columns 'a.b' and 'a b' cannot be told apart"):
         roles(tmp_path, y=lambda i: i % 2, **{"a.b": lambda i: i % 5, "a b": lambda i: i % 3})
 
 
-def test_columns_are_told_by_their_values(tmp_path):
+def test_roles_follow_from_the_values(tmp_path):
     found = roles(
         tmp_path,
         y=lambda i: i % 2,
@@ -107,19 +107,19 @@ def test_columns_are_told_by_their_values(tmp_path):
         ),
     ],
 )
-def test_data_that_nothing_can_be_learned_from_is_refused(tmp_path, columns, error, message):
+def test_useless_data_is_refused(tmp_path, columns, error, message):
     with pytest.raises(error, match=message):
         roles(tmp_path, **columns)
 
 
-def test_rows_that_a_run_would_stop_at_stop_the_look(tmp_path):
+def test_rejected_row_stops_init(tmp_path):
     file = tmp_path / "rows.csv"
     file.write_bytes(b"x,city,y\n" + b"".join(b"%d,K\xf6ln,%d\n" % (i, i % 2) for i in range(90)))
     with pytest.raises(DataError, match=r"line 2 \(row 1\), column 'city': .*; a run would stop"):
         look_at(str(file), StarterOptions(targets=("y",)))
 
 
-def test_lists_are_left_out_and_have_a_schema_by_which_they_are_read(tmp_path):
+def test_list_columns_are_left_out_but_in_the_schema(tmp_path):
     file = tmp_path / "rows.jsonl"
     tags = ('["a", "b"]', "[]")
     file.write_text(
@@ -133,7 +133,7 @@ def test_lists_are_left_out_and_have_a_schema_by_which_they_are_read(tmp_path):
     assert (batch.rows_read, batch.rejected) == (90, [])
 
 
-def test_the_schema_has_the_types_and_the_classes(tmp_path):
+def test_schema_has_types_and_class_domains(tmp_path):
     look = look_at(
         table(tmp_path, x=lambda i: i / 2, y=lambda i: f"{i % 2}.0"), StarterOptions(targets=("y",))
     )
@@ -143,7 +143,7 @@ def test_the_schema_has_the_types_and_the_classes(tmp_path):
     assert (y.int_domain.min, y.int_domain.max) == (0, 1)
 
 
-def test_a_table_needs_a_target(tmp_path):
+def test_table_without_target_is_refused(tmp_path):
     with pytest.raises(UsageError, match="a table needs --target, the column to predict"):
         look_at(table(tmp_path, x=lambda i: i), StarterOptions())
 

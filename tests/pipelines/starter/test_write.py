@@ -39,7 +39,7 @@ def python(folder, code):
     return done.stdout.strip()
 
 
-def test_a_table_gives_a_package_whose_options_are_good(tmp_path, csv, capsys):
+def test_init_table_writes_a_package_with_a_valid_config(tmp_path, csv, capsys):
     show_starter(run_init(tmp_path / "My-Churn", str(csv), StarterOptions(targets=("left",))))
     package = tmp_path / "My-Churn" / "my_churn"
     modules = sorted(path.name for path in package.glob("*.py"))
@@ -66,7 +66,7 @@ print(json.dumps([c.data, c.root, c.evaluation.thresholds, c.train.steps_per_epo
     ]
 
 
-def test_the_request_of_the_readme_is_one(tmp_path, csv):
+def test_readme_request_is_valid_json(tmp_path, csv):
     run_init(tmp_path / "churn", str(csv), StarterOptions(targets=("left",)))
     readme = (tmp_path / "churn" / "README.md").read_text()
     request = readme.partition("-d '")[2].partition("'\n")[0]
@@ -76,7 +76,7 @@ def test_the_request_of_the_readme_is_one(tmp_path, csv):
     }
 
 
-def test_images_in_folders_give_a_package(tmp_path, photos):
+def test_init_images_in_folders_writes_a_package(tmp_path, photos):
     run_init(tmp_path / "pets", str(photos), StarterOptions(targets=()))
     code = """
 from pets.config import Config
@@ -89,7 +89,7 @@ print(c.input.height, c.input.channels, c.model.filters, TARGETS[0].classes, c.e
     )
 
 
-def test_a_label_file_beside_flat_images_is_found(tmp_path, photos):
+def test_init_finds_the_label_file_beside_images(tmp_path, photos):
     (tmp_path / "all").mkdir()
     lines = ["file,label,kind"]
     for path in sorted(photos.rglob("*.png")):
@@ -114,7 +114,7 @@ def test_names_that_are_no_packages_are_refused(tmp_path, name, message):
         package_name(tmp_path / name)
 
 
-def test_a_folder_that_is_there_is_left_alone(tmp_path, csv):
+def test_init_refuses_an_existing_folder(tmp_path, csv):
     (tmp_path / "churn").mkdir()
     (tmp_path / "churn" / "mine").touch()
     with pytest.raises(UsageError, match=r"churn exists already; name another output$"):
@@ -122,7 +122,7 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path, csv):
     assert [path.name for path in tmp_path.iterdir()] == ["churn"]
 
 
-def test_a_label_file_whose_classes_are_in_a_column_of_its_own_name(tmp_path, photos):
+def test_init_target_names_the_column_of_the_label_file(tmp_path, photos):
     labels = tmp_path / "labels.csv"
     files = sorted(path.name for path in (photos / "cat").iterdir())
     labels.write_text("file,what\n" + "".join(f"{name},{name < '5'}\n" for name in files))

@@ -31,7 +31,7 @@ def first(taxi_run):
     return taxi_run.summary
 
 
-def test_the_model_is_good_and_pushed(first, taxi_run):
+def test_run_trains_a_good_model_and_pushes_it(first, taxi_run):
     assert states(first) == dict.fromkeys((*BEFORE_TRANSFORM, "Transform", *FROM_TRAINER), "done")
     assert first["data"]["account"]["read"] == 15_002
     assert first["anomalies"] == []
@@ -43,7 +43,7 @@ def test_the_model_is_good_and_pushed(first, taxi_run):
     assert Path(first["pushed"]).parent == taxi_run.root / "serving_model"
 
 
-def test_the_pushed_model_serves_raw_trips(first, taxi_csv):
+def test_pushed_model_serves_raw_trips(first, taxi_csv):
     import tensorflow as tf
 
     def feature(name, text):
@@ -68,14 +68,14 @@ def test_the_pushed_model_serves_raw_trips(first, taxi_csv):
     assert right.mean() > 0.88
 
 
-def test_an_unchanged_run_executes_nothing(first, taxi_run):
+def test_unchanged_run_executes_nothing(first, taxi_run):
     second = taxi_run.run_well()
     assert states(second) == dict.fromkeys(states(first), "cached")
     for what in ("data", "training", "evaluation", "blessed", "model", "pushed"):
         assert second[what] == first[what]
 
 
-def test_a_second_run_and_what_it_changed(taxi_run):
+def test_second_run_with_other_options_reports_the_difference(taxi_run):
     done = taxi_run.run("train.max_steps=80")
     assert done.returncode == 0, done.stderr
     assert f"\nreport      {taxi_run.root}/report.html\n" in done.stdout
@@ -95,7 +95,7 @@ def test_a_second_run_and_what_it_changed(taxi_run):
     assert f"{change:+.4f}" in page
 
 
-def test_a_run_with_nan_loss(taxi_run):
+def test_run_with_nan_loss_stops(taxi_run):
     done = taxi_run.run("model.learning_rate=1e30")
     assert done.returncode == 1
     report = report_of(taxi_run.root)
@@ -112,7 +112,7 @@ def test_a_run_with_nan_loss(taxi_run):
 
 
 @pytest.mark.ci
-def test_packed_records_train_a_model_as_good(first, taxi_run):
+def test_packed_run_trains_an_equally_good_model(first, taxi_run):
     packed = taxi_run.run_well("pack=true")
     before = dict.fromkeys((*BEFORE_TRANSFORM, "Transform"), "cached")
     assert states(packed) == before | dict.fromkeys(("Pack", *FROM_TRAINER), "done")
@@ -124,7 +124,7 @@ def test_packed_records_train_a_model_as_good(first, taxi_run):
     assert set(states(taxi_run.run_well("pack=true")).values()) == {"cached"}
 
 
-def test_a_changed_byte_is_seen_whatever_size_and_date_say(taxi_run):
+def test_changed_byte_with_same_size_and_date_is_ingested_again(taxi_run):
     file = taxi_run.root.with_name("taxi-data") / "trips.csv"
     before, content = file.stat(), file.read_bytes()
     try:
@@ -140,7 +140,7 @@ def test_a_changed_byte_is_seen_whatever_size_and_date_say(taxi_run):
     assert line in done.stderr
 
 
-def test_unfit_data_stops_at_the_gate(tmp_path, taxi_csv, penstock):
+def test_unfit_data_stops_the_run_at_the_gate(tmp_path, taxi_csv, penstock):
     lines = taxi_csv.read_text().splitlines()[:2000]
     columns = lines[0].split(",")
     rows = [dict(zip(columns, line.split(","), strict=True)) for line in lines[1:]]
@@ -182,7 +182,7 @@ def my_taxi(tmp_path):
 
 
 @pytest.mark.ci
-def test_an_edit_reruns_what_depends_on_it_even_after_a_kill(taxi_run, my_taxi):
+def test_edited_code_reruns_its_nodes_even_after_a_kill(taxi_run, my_taxi):
     name = "my_taxi.pipeline:create_pipeline"
     own = taxi_run.run_well(name=name, cwd=my_taxi)
     assert states(own) == {

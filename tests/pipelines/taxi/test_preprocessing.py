@@ -27,7 +27,7 @@ def trip(**values):
 
 
 @pytest.mark.slow
-def test_a_missing_number_is_the_mean_and_says_so():
+def test_missing_number_is_the_mean_with_a_flag():
     metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(SPEC))
     trips = [trip(trip_miles=1.0), trip(trip_miles=3.0), trip(trip_miles=None, trip_seconds=None)]
     with tft_beam.Context(temp_dir=tempfile.mkdtemp()):

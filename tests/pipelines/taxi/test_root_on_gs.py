@@ -19,7 +19,7 @@ def store(tmp_path):
     server.close()
 
 
-def test_every_node_works_at_an_address(store, tmp_path, penstock, taxi_csv):
+def test_run_on_gs_works_in_every_node(store, tmp_path, penstock, taxi_csv):
     sets = (
         *("pipeline_root=gs://bucket/taxi", f"data={taxi_csv.parent}", f"root={tmp_path}/here"),
         *("train.max_steps=80", "pack=true"),

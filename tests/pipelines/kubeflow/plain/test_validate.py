@@ -34,7 +34,7 @@ def unfit(examples):
     return validate_examples(examples, GateOptions(labels=("label",)), schema_text=SCHEMA)
 
 
-def test_data_that_is_like_itself_is_fit(examples):
+def test_validate_without_schema_finds_no_problems(examples):
     told = []
     found = validate_examples(examples, GateOptions(labels=("label",)), report=told.append)
 
@@ -50,7 +50,7 @@ def test_data_that_is_like_itself_is_fit(examples):
     found.raise_problems()
 
 
-def test_it_is_held_against_a_given_schema(unfit):
+def test_validate_against_a_given_schema(unfit):
     train, evaluation = unfit.problems
     assert train.startswith("split 'train', feature 'fare': Unexpectedly high value: 29.5>20")
     assert evaluation.startswith("split 'eval', feature 'fare': Unexpectedly high value: 28>20")
@@ -58,7 +58,7 @@ def test_it_is_held_against_a_given_schema(unfit):
         unfit.raise_problems()
 
 
-def test_all_of_it_is_kept_as_tfx_keeps_it(unfit, tmp_path):
+def test_keep_validation_writes_the_layout_of_tfx(unfit, tmp_path):
     kept = tmp_path / "deep" / "kept"
     keep_validation(unfit, kept, schema=tmp_path / "schema.pbtxt", page=tmp_path / "report.html")
 
@@ -80,7 +80,7 @@ def test_all_of_it_is_kept_as_tfx_keeps_it(unfit, tmp_path):
     assert '<td>eval</td><td class="bad-text">error</td>' in page
 
 
-def test_examples_of_another_example_gen_need_no_manifest(examples, tmp_path):
+def test_validate_examples_without_manifest(examples, tmp_path):
     copy = tmp_path / "examples"
     shutil.copytree(examples, copy)
     (copy / "manifest.json").unlink()
@@ -93,7 +93,7 @@ def test_examples_of_another_example_gen_need_no_manifest(examples, tmp_path):
     assert list(found.problems) == ["split 'late': no rows; expected at least one"]
 
 
-def test_a_damaged_shard_is_found_before_anything_is_counted(examples, tmp_path):
+def test_validate_damaged_shard_is_named_first(examples, tmp_path):
     copy = tmp_path / "examples"
     shutil.copytree(examples, copy)
     shard = next((copy / "Split-train").iterdir())
@@ -105,12 +105,12 @@ def test_a_damaged_shard_is_found_before_anything_is_counted(examples, tmp_path)
         validate_examples(copy, GateOptions())
 
 
-def test_what_is_no_examples_folder_is_refused(tmp_path):
+def test_validate_other_folder_is_refused(tmp_path):
     expected = rf"^{tmp_path}: no Examples folder, it has neither manifest.json nor Split-\*; "
     with pytest.raises(DataError, match=expected):
         validate_examples(tmp_path, GateOptions())
 
 
-def test_a_schema_that_is_none_is_refused(examples):
+def test_validate_invalid_schema_is_refused(examples):
     with pytest.raises(DataError, match=r"^the schema: not a TFMD schema.pbtxt"):
         validate_examples(examples, GateOptions(), schema_text="feature {")
