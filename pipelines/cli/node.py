@@ -53,14 +53,20 @@ def command(
     store = store_of(metadata)
     parameters = dict(_name_and_value(text) for text in parameter or [])
     # TFX takes seconds to import; wrong options are reported before.
-    from penstock.pipelines.kubeflow.ir import read_ir, write_ir
-    from penstock.pipelines.kubeflow.node import launch_node
-    from penstock.pipelines.kubeflow.spans import read_spans_from
+    from penstock.pipelines.kubeflow.light_launcher import load_tensorflow, without_tensorflow
 
+    with without_tensorflow():
+        from penstock.pipelines.kubeflow.ir import read_ir, write_ir
+        from penstock.pipelines.kubeflow.node import launch_node
+
+    if "://" in ir:
+        load_tensorflow()
     if inline_ir is not None:
         write_ir(inline_ir, ir)
     pipeline = read_ir(ir)
     if span_from:
+        from penstock.pipelines.kubeflow.spans import read_spans_from
+
         read_spans_from(pipeline, node_id, span_from)
     result = launch_node(
         pipeline,

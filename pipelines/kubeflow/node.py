@@ -26,6 +26,7 @@ from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
 
 from penstock.components.errors import PenstockError
 from penstock.pipelines.kubeflow import ir as irs
+from penstock.pipelines.kubeflow.light_launcher import executor_operators, load_tensorflow
 from penstock.pipelines.runs import attempts
 from penstock.pipelines.runs.artifact_check import artifacts_checked
 from penstock.pipelines.runs.metadata_store import MetadataStore, hide_password, store_errors
@@ -134,7 +135,7 @@ def _launch(
 ) -> int | None:
     """Runs the node; returns the id of its execution, or None if its condition does not hold."""
     node_id = node.node_info.id
-    operators: dict[Any, Any] = {}
+    operators = executor_operators()
     if worker_job is not None:
         from penstock.pipelines.kubeflow.worker_jobs import JobOperator
 
@@ -142,6 +143,9 @@ def _launch(
             JobOperator, job=worker_job
         )
     deployment = runner_utils.extract_local_deployment_config(ir)
+    driver = runner_utils.extract_custom_driver_spec(deployment, node_id)
+    if driver is not None or "://" in ir.runtime_spec.pipeline_root.field_value.string_value:
+        load_tensorflow()
     try:
         with _sigterm_raises(node_id), artifacts_checked():
             info = launcher.Launcher(
@@ -151,7 +155,7 @@ def _launch(
                 pipeline_runtime_spec=ir.runtime_spec,
                 executor_spec=runner_utils.extract_executor_spec(deployment, node_id),
                 custom_executor_operators=operators,
-                custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, node_id),
+                custom_driver_spec=driver,
             ).launch()
     except NodeFailedError:
         raise
