@@ -8,6 +8,8 @@ import os
 import re
 import sys
 import warnings
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
 
 import typer
@@ -54,6 +56,10 @@ _REWORDED = (
     (r": Input should be ([^,]*).*$", r": expected \1"),
     (": expected greater than or equal to ", ": expected at least "),
 )
+
+# Kubernetes mounts it into each container, and reads 4,096 bytes of it.
+_TERMINATION_LOG = Path("/dev/termination-log")
+_MAX_TERMINATION_CHARS = 1000
 
 app = typer.Typer(
     name="penstock",
@@ -139,6 +145,10 @@ def spare_imports() -> None:
 
 def _complain(text: str, code: int) -> int:
     print(f"penstock: {plain(text)}", file=sys.stderr)
+    # In a pod, Kubernetes passes the text on as the reason of the failure, which KFP shows.
+    if _TERMINATION_LOG.exists():
+        with suppress(OSError):
+            _TERMINATION_LOG.write_text(text[:_MAX_TERMINATION_CHARS], encoding="utf-8")
     return code
 
 

@@ -1,14 +1,15 @@
 """Imports of TFX's launcher without TensorFlow and Beam, which take most of a short node's time.
 
 TFX's orchestration supports their absence: its wheel `ml-pipelines-sdk` requires neither. A node
-that is served from the cache, an importer or a resolver needs neither; an executor gets both, and
-TensorFlow's file systems, before it runs.
+that is served from the cache, an importer or a resolver needs neither, nor its executor's module;
+an executor gets both, and TensorFlow's file systems, before it runs.
 """
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 _HEAVY = ("tensorflow", "apache_beam", "tfx.components")
@@ -37,22 +38,33 @@ def load_tensorflow() -> None:
         base_beam_executor.beam = importlib.import_module("apache_beam")
 
 
-def executor_operators() -> dict[Any, Any]:
-    """Returns TFX's operators of Python and Beam executors, with TensorFlow loaded first."""
-    from tfx.orchestration.portable import beam_executor_operator, python_executor_operator
+def executor_operators(python: Callable[..., Any] | None = None) -> dict[Any, Any]:
+    """Returns operators for TFX's launcher that import an executor only to run it.
+
+    Args:
+        python: Operator of Python executors; by default TFX's own.
+    """
+    from tfx.orchestration.portable import (
+        base_executor_operator,
+        beam_executor_operator,
+        python_executor_operator,
+    )
     from tfx.proto.orchestration import executable_spec_pb2
 
-    class PythonOperator(python_executor_operator.PythonExecutorOperator):
-        def run_executor(self, *args: Any, **kwargs: Any) -> Any:
-            load_tensorflow()
-            return super().run_executor(*args, **kwargs)
+    class Deferred(base_executor_operator.BaseExecutorOperator):
+        SUPPORTED_EXECUTOR_SPEC_TYPE = ()  # the operator checks it
+        SUPPORTED_PLATFORM_CONFIG_TYPE = ()
 
-    class BeamOperator(beam_executor_operator.BeamExecutorOperator):
-        def run_executor(self, *args: Any, **kwargs: Any) -> Any:
-            load_tensorflow()
-            return super().run_executor(*args, **kwargs)
+        def __init__(self, make: Callable[..., Any], **options: Any) -> None:
+            self._make = partial(make, **options)
 
+        def run_executor(self, execution_info: Any) -> Any:
+            load_tensorflow()
+            return self._make().run_executor(execution_info)
+
+    python = python or python_executor_operator.PythonExecutorOperator
+    beam = beam_executor_operator.BeamExecutorOperator
     return {
-        executable_spec_pb2.PythonClassExecutableSpec: PythonOperator,
-        executable_spec_pb2.BeamExecutableSpec: BeamOperator,
+        executable_spec_pb2.PythonClassExecutableSpec: partial(Deferred, python),
+        executable_spec_pb2.BeamExecutableSpec: partial(Deferred, beam),
     }

@@ -22,7 +22,7 @@ from tfx.orchestration import metadata
 from tfx.orchestration.local import runner_utils
 from tfx.orchestration.portable import launcher, runtime_parameter_utils
 from tfx.orchestration.portable.mlmd import execution_lib
-from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
+from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import PenstockError
 from penstock.pipelines.kubeflow import ir as irs
@@ -135,13 +135,11 @@ def _launch(
 ) -> int | None:
     """Runs the node; returns the id of its execution, or None if its condition does not hold."""
     node_id = node.node_info.id
-    operators = executor_operators()
+    python = None
     if worker_job is not None:
         from penstock.pipelines.kubeflow.worker_jobs import JobOperator
 
-        operators[executable_spec_pb2.PythonClassExecutableSpec] = partial(
-            JobOperator, job=worker_job
-        )
+        python = partial(JobOperator, job=worker_job)
     deployment = runner_utils.extract_local_deployment_config(ir)
     driver = runner_utils.extract_custom_driver_spec(deployment, node_id)
     if driver is not None or "://" in ir.runtime_spec.pipeline_root.field_value.string_value:
@@ -154,7 +152,7 @@ def _launch(
                 pipeline_info=ir.pipeline_info,
                 pipeline_runtime_spec=ir.runtime_spec,
                 executor_spec=runner_utils.extract_executor_spec(deployment, node_id),
-                custom_executor_operators=operators,
+                custom_executor_operators=executor_operators(python),
                 custom_driver_spec=driver,
             ).launch()
     except NodeFailedError:

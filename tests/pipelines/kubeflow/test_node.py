@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from penstock.pipelines.kubeflow.resources import Volume
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).parents[3]
 USER_CODE = Path(__file__).parents[1] / "user_code"
 IMAGE = "registry.example/penstock@sha256:" + "0" * 64
 NODES = ("import_schema.v1", "last_schema", "make.numbers", "Trainer", "make_numbers")
@@ -145,6 +148,27 @@ def test_runs_a_pipeline_node_by_node(nodes):
         "make_numbers: served from the cache",
     ]
     assert shown.read_text() == str(pushed.parent)
+    _assert_cached_without_tensorflow(nodes, *more[:4])
+
+
+def _assert_cached_without_tensorflow(nodes, *more):
+    """Runs a cached node in an interpreter of its own; TensorFlow takes seconds to import."""
+    code = "from penstock.pipelines.cli.main import main; main()"
+    store = ("--metadata", nodes.store, "--pipeline-root", nodes.root / "pipeline")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-X", "importtime", "-c", code, "node", "make.numbers"),
+            *("--ir", nodes.ir, "--run-id", "r4", *store, *more),
+        ],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{USER_CODE}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("make.numbers: served from the cache")
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "tfx.orchestration.portable.launcher" in imported
+    assert not imported & {"tensorflow", "apache_beam", "tfx.components", "small_pipeline"}
 
 
 def test_says_in_one_line_why_a_node_failed_and_runs_it_again_afresh(nodes):
