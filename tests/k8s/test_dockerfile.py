@@ -121,6 +121,6 @@ def test_the_image_ends_as_a_user_without_compiler_or_package_manager():
     *_, environment, final = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)
     assert environment.startswith("${BASE} AS environment\n")
     assert final.startswith("environment\n")
-    assert re.findall(r"^USER (.*)$", environment + final, re.MULTILINE) == ["65532"]
+    assert re.findall(r"^USER (.*)$", environment + final, re.MULTILINE) == ["65532:65532"]
     (packages,) = re.findall(r"install --yes --no-install-recommends (.*) \\", environment)
     assert packages.split() == ["ca-certificates", "python3"]

@@ -568,7 +568,8 @@ def test_a_bucket_is_bound_to_the_claim(overlays, overlay):
 
 def test_image_runs_as_the_default_user_of_placements():
     dockerfile = (K8S / "Dockerfile").read_text()
-    assert f"\nUSER {Placement().run_as_user}\n" in dockerfile
+    user = Placement().run_as_user
+    assert f"\nUSER {user}:{user}\n" in dockerfile
 
 
 def test_reference_explains_every_object(overlays):

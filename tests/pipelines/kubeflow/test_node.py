@@ -153,6 +153,8 @@ def test_runs_a_pipeline_node_by_node(nodes):
 
 def _assert_cached_without_tensorflow(nodes, *more):
     """Runs a cached node in an interpreter of its own; TensorFlow takes seconds to import."""
+    for node in NODES[:2]:
+        assert nodes.run(node, "r4").returncode == 0
     code = "from penstock.pipelines.cli.main import main; main()"
     store = ("--metadata", nodes.store, "--pipeline-root", nodes.root / "pipeline")
     done = subprocess.run(
@@ -168,7 +170,9 @@ def _assert_cached_without_tensorflow(nodes, *more):
     assert done.stdout.startswith("make.numbers: served from the cache")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "tfx.orchestration.portable.launcher" in imported
-    assert not imported & {"tensorflow", "apache_beam", "tfx.components", "small_pipeline"}
+    # By a submodule each: the list has failed imports, too.
+    heavy = {"tensorflow.python", "apache_beam.io", "tfx.components.base", "small_pipeline"}
+    assert imported.isdisjoint(heavy)
 
 
 def test_says_in_one_line_why_a_node_failed_and_runs_it_again_afresh(nodes):
