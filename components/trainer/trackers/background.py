@@ -1,4 +1,4 @@
-"""A tracker that training never waits for: told in a thread, and given up where it fails."""
+"""A tracker in a thread of its own, so that training never waits for it or fails with it."""
 
 import logging
 import queue
@@ -11,23 +11,23 @@ from penstock.components.trainer.trackers.tracker import State, Tracker, redacte
 
 logger = logging.getLogger(__name__)
 
-# Calls that wait for a server that is away: at one in five seconds, an hour and more.
+# Calls queued while a server does not answer: more than an hour at one call in 5 seconds.
 _MAX_WAITING = 1000
 _MAX_CHARACTERS = 300
 
 
 class BackgroundTracker:
-    """Passes every call on, in order, in a thread, to a tracker that is opened in it.
+    """Forwards every call in order to a tracker, which is opened and called in a thread.
 
-    Where the tracker fails, it is told no more: one line says so, `failure` keeps it, and training
-    goes on. A server that is away for a while loses nothing. Training waits `patience_seconds` for
-    the tracker to open, and for its end.
+    If the tracker fails, it gets no more calls: one line is logged and kept in `failure`; training
+    continues. A server that is down for a while loses nothing. Training waits `patience_seconds`
+    for the tracker to open and to close.
 
     Attributes:
-        failure: Why not all has reached the tracker; None where it has.
+        failure: Reason why some calls did not reach the tracker; None if all did.
 
     Raises:
-        DataError: It does not open: nothing is lost yet, and a wrong address should be seen.
+        DataError: The tracker does not open, for example because its address is wrong.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class BackgroundTracker:
         self._calls: queue.Queue[tuple[str, tuple[Any, ...]]] = queue.Queue(_MAX_WAITING)
         self._lock = threading.Lock()
         opened: queue.Queue[Tracker | Exception] = queue.Queue()
-        # A daemon: a server that never answers must not keep the process from its end.
+        # A daemon thread: a server that never answers must not keep the process from exiting.
         self._thread = threading.Thread(
             target=self._run, args=(open_tracker, opened), name=f"penstock-{name}", daemon=True
         )
@@ -48,19 +48,19 @@ class BackgroundTracker:
         self.run, self.url, self.continued = tracker.run, tracker.url, tracker.continued
 
     def params(self, values: Mapping[str, str]) -> None:
-        """Pass options on."""
+        """Forwards options."""
         self._pass_on("params", values)
 
     def metrics(self, values: Mapping[str, float], step: int) -> None:
-        """Pass figures on."""
+        """Forwards figures."""
         self._pass_on("metrics", values, step)
 
     def file(self, name: str, text: str) -> None:
-        """Pass a file on."""
+        """Forwards a file."""
         self._pass_on("file", name, text)
 
     def end(self, state: State) -> None:
-        """Pass the end on, and wait for it, but not for ever."""
+        """Forwards the end and waits for it, up to a limit."""
         self._pass_on("end", state)
         self._thread.join(self._patience_seconds)
         if self._thread.is_alive():
@@ -82,7 +82,7 @@ class BackgroundTracker:
     ) -> None:
         try:
             tracker = open_tracker()
-        except Exception as error:  # whatever a tracker's library raises
+        except Exception as error:  # any error of the tracker's library
             opened.put(error)
             return
         opened.put(tracker)
@@ -91,7 +91,7 @@ class BackgroundTracker:
             method, arguments = self._calls.get()
             try:
                 getattr(tracker, method)(*arguments)
-            except Exception as error:  # whatever a tracker's library raises
+            except Exception as error:  # any error of the tracker's library
                 self._fail(_short(error))
 
     def _fail(self, why: str) -> None:
@@ -117,6 +117,6 @@ def _wait_for(opened: "queue.Queue[Tracker | Exception]", name: str, seconds: fl
 
 
 def _short(error: Exception) -> str:
-    """The first line of an error, without keys."""
+    """Returns the first line of an error, with keys redacted."""
     text = str(error).strip().split("\n", 1)[0] or type(error).__name__
     return redacted(text)[:_MAX_CHARACTERS]

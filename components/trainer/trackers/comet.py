@@ -8,14 +8,14 @@ from typing import Any
 from penstock.components.errors import UsageError
 from penstock.components.trainer.trackers.tracker import State
 
-# Before its import: Comet else patches Keras and TensorFlow, logs what nobody asked it for, and
-# sends its own errors to a server of its own.
+# Set before the import: otherwise Comet patches Keras and TensorFlow, logs on its own, and sends
+# its own errors to its server.
 os.environ["COMET_DISABLE_AUTO_LOGGING"] = "1"
 os.environ["COMET_ERROR_TRACKING_ENABLE"] = "0"
 
 import comet_ml
 
-# Only what we log: no source code, no git state, no command line, no list of packages.
+# Only our own logging: no source code, git state, command line or list of packages.
 _QUIET: dict[str, Any] = {
     "log_code": False,
     "log_graph": False,
@@ -31,10 +31,10 @@ _QUIET: dict[str, Any] = {
 
 
 class CometTracker:
-    """An experiment, made or, with `run`, gone on with; in an archive where there is `offline_dir`.
+    """A Comet experiment: new, or continued with `run`; an archive in `offline_dir` if given.
 
     Raises:
-        UsageError: `COMET_API_KEY` is not set, and there is a server to talk to.
+        UsageError: `COMET_API_KEY` is not set and a server is used.
         OSError: The server does not answer.
     """
 
@@ -50,19 +50,19 @@ class CometTracker:
         self.url = None if offline_dir is not None else str(self._experiment.url)
 
     def params(self, values: Mapping[str, str]) -> None:
-        """Log options."""
+        """Logs options."""
         self._experiment.log_parameters(dict(values))
 
     def metrics(self, values: Mapping[str, float], step: int) -> None:
-        """Log figures as of a training step."""
+        """Logs figures of a training step."""
         self._experiment.log_metrics(dict(values), step=step)
 
     def file(self, name: str, text: str) -> None:
-        """Log a text as an asset."""
+        """Logs a text as an asset."""
         self._experiment.log_asset_data(text, name=name)
 
     def end(self, state: State) -> None:
-        """Send all, say how the run ended, and close it."""
+        """Sends everything, sets the final state and closes the experiment."""
         self._experiment.log_other("state", state)
         sent = self._experiment.flush()
         self._experiment.end()

@@ -13,12 +13,12 @@ _STATUS: Mapping[State, int] = {
     "failed": RunStatus.FAILED,
     "interrupted": RunStatus.KILLED,
 }
-_BATCH = 100  # params that MLflow takes at once
+_BATCH = 100  # most params in one request to MLflow
 _MAX_PARAM_CHARACTERS = 6000
 
 
 class MlflowTracker:
-    """A run, made or, with `run`, gone on with; without `uri` on the environment's server."""
+    """An MLflow run: new, or continued with `run`; `uri` defaults to `MLFLOW_TRACKING_URI`."""
 
     def __init__(self, uri: str | None, experiment: str, run: str | None) -> None:
         self._client = MlflowClient(tracking_uri=uri)
@@ -35,21 +35,21 @@ class MlflowTracker:
         self.url = redacted(f"{address}/#/experiments/{number}/runs/{run}") if on_server else None
 
     def params(self, values: Mapping[str, str]) -> None:
-        """Log options; what is longer than MLflow takes is cut."""
+        """Logs options; values beyond MLflow's limit are truncated."""
         params = [Param(name, value[:_MAX_PARAM_CHARACTERS]) for name, value in values.items()]
         for begin in range(0, len(params), _BATCH):
             self._client.log_batch(self.run, params=params[begin : begin + _BATCH])
 
     def metrics(self, values: Mapping[str, float], step: int) -> None:
-        """Log figures as of a training step."""
+        """Logs figures of a training step."""
         now = int(1000 * time.time())
         metrics: Sequence[Metric] = [Metric(name, v, now, step) for name, v in values.items()]
         self._client.log_batch(self.run, metrics=metrics)
 
     def file(self, name: str, text: str) -> None:
-        """Log a text as an artifact of the run."""
+        """Logs a text as an artifact of the run."""
         self._client.log_text(self.run, text, name)
 
     def end(self, state: State) -> None:
-        """Say how the run ended."""
+        """Sets the final state of the run."""
         self._client.set_terminated(self.run, RunStatus.to_string(_STATUS[state]))

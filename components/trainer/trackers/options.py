@@ -1,4 +1,4 @@
-"""Options of the experiment tracker. Keys have no place here."""
+"""Options of the experiment tracker. Keys come from the environment instead."""
 
 from dataclasses import dataclass
 
@@ -10,17 +10,17 @@ KINDS = ("none", "mlflow", "comet")
 
 @dataclass(frozen=True, kw_only=True)
 class TrackOptions:
-    """The tracker beside TensorBoard.
+    """Options of the tracker in addition to TensorBoard.
 
     Attributes:
         kind: `none`, `mlflow` (`pip install 'penstock[mlflow]'`) or `comet`
             (`pip install 'penstock[comet]'`).
-        experiment: MLflow's experiment, Comet's project; made where there is none.
-        uri: MLflow's server; None takes `MLFLOW_TRACKING_URI`.
+        experiment: MLflow's experiment or Comet's project; created if missing.
+        uri: Address of MLflow's server; None takes `MLFLOW_TRACKING_URI`.
         offline: Comet only: write an archive into `comet/` of the ModelRun, for `comet upload`,
             instead of talking to a server.
-        patience_seconds: How long training waits for the tracker, at its beginning and at its
-            end; in between it does not.
+        patience_seconds: Seconds that training waits for the tracker to open and to close; it does
+            not wait in between.
 
     Raises:
         UsageError: A value is outside its range, two do not go together, or the address has a

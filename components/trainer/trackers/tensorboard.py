@@ -1,4 +1,4 @@
-"""The tracker that is always there: event files in the ModelRun, for `tensorboard --logdir`."""
+"""TensorBoard, which is always on: event files in the ModelRun, for `tensorboard --logdir`."""
 
 import posixpath
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ _VALIDATION = "epoch_val_"
 
 
 class TensorBoard:
-    """Writes to `train/` and `validation/` in `log_dir`; the step axis counts steps.
+    """Writer of event files to `train/` and `validation/` in `log_dir`, by step.
 
     Metrics of the evaluation, `epoch_val_<metric>`, go to `validation/` as `epoch_<metric>`, so
-    that both stand in one plot, as Keras has them. Files are not copied: the logs lie beside them.
+    that both are in one plot, as in Keras. Files are not copied, as they are beside the logs.
     """
 
     continued = False
@@ -26,13 +26,13 @@ class TensorBoard:
         self._validation = tf.summary.create_file_writer(posixpath.join(log_dir, "validation"))
 
     def params(self, values: Mapping[str, str]) -> None:
-        """Write a table of the options."""
+        """Writes a table of the options."""
         rows = [f"| {name} | {value} |" for name, value in values.items()]
         with self._train.as_default(step=0):
             tf.summary.text("params", "\n".join(["| option | value |", "|---|---|", *rows]))
 
     def metrics(self, values: Mapping[str, float], step: int) -> None:
-        """Write scalars, and flush, so that a running training can be watched."""
+        """Writes scalars and flushes them, so that a running training can be watched."""
         validation = {
             f"epoch_{name.removeprefix(_VALIDATION)}": value
             for name, value in values.items()
@@ -46,9 +46,9 @@ class TensorBoard:
             writer.flush()
 
     def file(self, name: str, text: str) -> None:
-        """Leave it where it is: in the folder of the logs."""
+        """Does nothing: the file is in the folder of the logs already."""
 
     def end(self, state: State) -> None:
-        """Close the event files."""
+        """Closes the event files."""
         self._train.close()
         self._validation.close()

@@ -1,4 +1,4 @@
-"""The protocol of a tracker, of one run each; and what none of them is told."""
+"""Protocol of a tracker, one for each run, and redaction of secrets for all of them."""
 
 import os
 import re
@@ -13,38 +13,38 @@ _HIDDEN = "***"
 
 
 class Tracker(Protocol):
-    """One run in a tracker. What it raises means that it failed, whatever the kind."""
+    """A run in a tracker. Any exception that it raises means that the tracker failed."""
 
     @property
     def run(self) -> str:
-        """The tracker's id of the run, by which a resumed training goes on with it."""
+        """The tracker's id of the run, with which a resumed training continues it."""
         ...
 
     @property
     def url(self) -> str | None:
-        """Where a person sees it; None where nowhere."""
+        """URL of the run, or None if the tracker has no web page."""
         ...
 
     @property
     def continued(self) -> bool:
-        """Whether it was there before, and has params and earlier epochs already."""
+        """Whether the run existed before and has params and earlier epochs already."""
         ...
 
     def params(self, values: Mapping[str, str]) -> None:
-        """Log options by name."""
+        """Logs options by name."""
 
     def metrics(self, values: Mapping[str, float], step: int) -> None:
-        """Log figures by name, as of a training step."""
+        """Logs figures of a training step by name."""
 
     def file(self, name: str, text: str) -> None:
-        """Log a text file."""
+        """Logs a text file."""
 
     def end(self, state: State) -> None:
-        """Close the run; blocks until all is sent."""
+        """Closes the run; blocks until everything is sent."""
 
 
 def redacted(text: str) -> str:
-    """The text without the trackers' keys, and without the logins of addresses."""
+    """Redacts the trackers' keys and the logins in addresses."""
     for name in _NAMES:
         if secret := os.environ.get(name):
             text = text.replace(secret, _HIDDEN)

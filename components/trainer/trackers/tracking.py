@@ -1,4 +1,4 @@
-"""One training told to every tracker alike."""
+"""Logs a training to all trackers."""
 
 import functools
 import importlib
@@ -22,15 +22,15 @@ TRACKER_NAME = "tracker.json"
 
 @dataclass(frozen=True)
 class TrackerRecord:
-    """A run in a tracker, as `tracker.json`: in the ModelRun, and beside the checkpoints.
+    """A run in a tracker, stored as `tracker.json` in the ModelRun and beside the checkpoints.
 
-    There it is written at the beginning, where the next run finds it.
+    Beside the checkpoints it is written at the beginning, for the next run.
 
     Attributes:
         kind: `mlflow` or `comet`.
-        run: The tracker's id of it.
-        url: Where a person sees it; None where nowhere.
-        failure: Why the tracker has not got all that there was to tell; None where it has.
+        run: The tracker's id of the run.
+        url: URL of the run; None if the tracker has no web page.
+        failure: Reason why some data did not reach the tracker; None if all did.
     """
 
     kind: str
@@ -40,19 +40,19 @@ class TrackerRecord:
 
 
 class Tracking:
-    """TensorBoard, and the tracker that the options name, between `with` and its end.
+    """Context manager of TensorBoard and of the tracker that the options name.
 
-    How the `with` ends is the state that the trackers are told.
+    The trackers get the state of the run from how the `with` block ends.
 
     Args:
-        options: The tracker beside TensorBoard.
-        model_run_dir: Gets the event files and, where there is a tracker, `tracker.json`.
-        resume_dir: Where the next run finds which run of the tracker to go on with; None begins
-            one each time.
+        options: Options of the tracker in addition to TensorBoard.
+        model_run_dir: Folder for the event files and, with a tracker, `tracker.json`.
+        resume_dir: Folder in which the next run finds the id of the run to continue; None starts a
+            new one each time.
 
     Raises:
         UsageError: The tracker is not installed, or lacks a key or an address.
-        DataError: It does not open.
+        DataError: The tracker does not open.
     """
 
     def __init__(self, options: TrackOptions, model_run_dir: str, resume_dir: str | None) -> None:
@@ -75,7 +75,7 @@ class Tracking:
             write_tracker_record(self._model_run_dir, self._record(self._chosen))
 
     def begin(self, params: Mapping[str, Any], epochs: Sequence[EpochRecord]) -> None:
-        """Log the options and the epochs before a resumption, where they are not there already."""
+        """Logs the options and the epochs before a resumption, unless they were logged before."""
         flat = {name: redacted(str(value)) for name, value in _flat(params)}
         for tracker in self._trackers:
             if not tracker.continued:
@@ -84,16 +84,16 @@ class Tracking:
                     tracker.metrics(_metrics(epoch), epoch.step)
 
     def epoch(self, epoch: EpochRecord) -> None:
-        """Log an epoch."""
+        """Logs an epoch."""
         self.metrics(_metrics(epoch), epoch.step)
 
     def metrics(self, values: Mapping[str, float], step: int) -> None:
-        """Log figures as of a training step."""
+        """Logs figures of a training step."""
         for tracker in self._trackers:
             tracker.metrics(values, step)
 
     def file(self, name: str, text: str) -> None:
-        """Log a text file."""
+        """Logs a text file."""
         for tracker in self._trackers:
             tracker.file(name, redacted(text))
 
@@ -102,13 +102,13 @@ class Tracking:
 
 
 def write_tracker_record(directory: str | os.PathLike[str], record: TrackerRecord) -> None:
-    """Write `tracker.json` into `directory` in one step."""
+    """Writes `tracker.json` into `directory` in one step."""
     path = posixpath.join(os.fspath(directory), TRACKER_NAME)
     write_record(path, json.dumps(asdict(record), indent=1) + "\n")
 
 
 def read_tracker_record(directory: str | os.PathLike[str]) -> TrackerRecord | None:
-    """The `tracker.json` of a folder, None without one; DataError if it is damaged."""
+    """Reads the `tracker.json` of a folder, if any; raises DataError if it is damaged."""
     path = posixpath.join(os.fspath(directory), TRACKER_NAME)
     try:
         text = read_record(path)
@@ -141,7 +141,7 @@ def _open(
 
 
 def _import(kind: str) -> Any:
-    """The module of a tracker, whose package comes with an extra."""
+    """Imports the module of a tracker, whose package is an extra."""
     try:
         return importlib.import_module(f"penstock.components.trainer.trackers.{kind}")
     except ImportError as error:
@@ -175,7 +175,7 @@ def _metrics(epoch: EpochRecord) -> dict[str, float]:
 
 
 def _flat(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """`{"train": {"epochs": 3}}` as `("train.epochs", 3)`."""
+    """Flattens `{"train": {"epochs": 3}}` to `("train.epochs", 3)`."""
     for name, value in params.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")

@@ -1,7 +1,7 @@
-"""A thread that looks at the machine five times a second while training runs.
+"""A thread that samples the machine five times a second while training runs.
 
-A look takes about 0.3 ms of CPU on Linux, 1 ms more with a GPU, and holds no lock that training
-needs: `benchmarks/monitor.py` measures what it costs a training.
+A sample takes about 0.3 ms of CPU on Linux, 1 ms more with a GPU, and holds no lock that training
+needs; `benchmarks/monitor.py` measures the cost to a training.
 """
 
 import logging
@@ -27,7 +27,7 @@ _GPU_COLUMNS = 2  # busy_share, memory_mib
 
 @dataclass(frozen=True)
 class Sample:
-    """One look; units as in `MachineSeries`."""
+    """One sample; units as in `MachineSeries`."""
 
     seconds: float
     process_cores: float
@@ -36,21 +36,21 @@ class Sample:
 
 
 class Monitor:
-    """Looks at cores, memory and GPUs between `with` and its end.
+    """Context manager that samples cores, memory and GPUs.
 
-    A look that fails ends the looking, never the training: `missed` says why.
+    A sample that fails ends the sampling but not the training; `missed` has the reason.
 
     Args:
-        begin: `time.perf_counter()` at the time that the samples count from; None is now.
-        interval_seconds: Time between two looks.
-        gpus: What to look at; None is what this process sees.
+        begin: `time.perf_counter()` of time 0 of the samples; None is now.
+        interval_seconds: Seconds between two samples.
+        gpus: GPUs to sample; None takes those that this process sees.
 
     Attributes:
-        gpus: The GPUs looked at.
-        latest: The newest sample; None before the first.
-        free_memory_mib: The least that was free at any look; None before the first.
-        cpu_seconds: CPU time that the looks took.
-        missed: Why looking ended before the end; None where it did not.
+        gpus: GPUs that are sampled.
+        latest: Newest sample; None before the first.
+        free_memory_mib: Least free memory in any sample; None before the first.
+        cpu_seconds: CPU time of the sampling.
+        missed: Reason why sampling ended early; None if it did not.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class Monitor:
         self.stop()
 
     def stop(self) -> None:
-        """End the looking; what was seen stays."""
+        """Ends the sampling."""
         self._stop.set()
         self._thread.join()
 
     def series(self) -> MachineSeries:
-        """What was seen; to be called once looking has ended."""
+        """Returns the samples; call it after the sampling has ended."""
         seconds, process_cores, memory_mib, *rest = self._series.columns()
         gpus = [
             GpuSeries(
@@ -114,8 +114,8 @@ class Monitor:
             now = _CpuClock.now(self._process)
             self._add(now, before)
             before = now
-            # A look that comes late, after the machine slept or was full, is not made up for: over
-            # an instant, the kernel's ticks of 10 ms would pass for a dozen busy cores.
+            # A late sample, after a suspended or busy machine, is not made up for: within an
+            # instant the ticks of 10 ms would look like a dozen busy cores.
             due = max(due, time.perf_counter() - self.interval_seconds / 2) + self.interval_seconds
             self.cpu_seconds = time.thread_time()
 
@@ -140,7 +140,7 @@ class Monitor:
 
 @dataclass(frozen=True)
 class _CpuClock:
-    """Seconds: of the wall, and of CPU time of this process so far."""
+    """Returns wall time and CPU time of this process, in seconds."""
 
     wall: float
     process: float

@@ -1,6 +1,6 @@
 """Time and hardware used by a run, as `utilisation.json` in the ModelRun artifact.
 
-All of it is of one run: a training that was resumed has a record of each of its runs. Series are
+A record covers one run: a resumed training has a record for each of its runs. Series are
 bounded (`bounded_series.MAX_POINTS`), so that the file of a week is as small as that of an hour.
 """
 
@@ -23,14 +23,14 @@ UTILISATION_VERSION = 3
 
 @dataclass(frozen=True)
 class GpuSeries:
-    """One GPU over time; `busy_share` and `memory_mib` belong to `MachineSeries.seconds`.
+    """A GPU over time; `busy_share` and `memory_mib` belong to `MachineSeries.seconds`.
 
     Attributes:
-        index: NVML's number.
-        name: What NVIDIA calls it.
-        memory_total_mib: Its memory.
-        busy_share: Share of the time in which a kernel ran, 0..1.
-        memory_mib: Memory in use, by all processes.
+        index: NVML's index.
+        name: NVIDIA's name of the model.
+        memory_total_mib: Memory of the GPU.
+        busy_share: Share of time with a running kernel, 0..1.
+        memory_mib: Memory in use by all processes.
     """
 
     index: int
@@ -42,13 +42,13 @@ class GpuSeries:
 
 @dataclass(frozen=True)
 class MachineSeries:
-    """The machine over time; all sequences have one length.
+    """The machine over time; all sequences have the same length.
 
     Attributes:
         seconds: Time since the run began.
         process_cores: Cores that this process kept busy, 0..cores of the machine.
-        memory_mib: Memory that this process holds (resident).
-        gpus: The GPUs that this process sees.
+        memory_mib: Resident memory of this process.
+        gpus: GPUs that this process sees.
     """
 
     seconds: Sequence[float]
@@ -59,15 +59,15 @@ class MachineSeries:
 
 @dataclass(frozen=True)
 class BatchSeries:
-    """Training batches over time, a point the mean of neighbours; one length.
+    """Training batches over time, each point a mean of neighbours; all of the same length.
 
     On a GPU, where the host runs ahead of the device, a batch's time is the mean of its call
     into TensorFlow (0.2 s), and there are no waits.
 
     Attributes:
         step: Number of the step, from 1 over the whole training.
-        seconds: From the end of the step before to the end of this one, its wait included.
-        wait_seconds: The part of it in which the step waited for its batch.
+        seconds: Time from the end of the previous step to the end of this one, with its wait.
+        wait_seconds: Part of `seconds` in which the step waited for its batch.
     """
 
     step: Sequence[float]
@@ -77,17 +77,17 @@ class BatchSeries:
 
 @dataclass(frozen=True)
 class EpochTimes:
-    """One epoch that this run did at least a part of.
+    """An epoch of which this run did at least a part.
 
     Attributes:
-        epoch: Its number, counted from 1.
-        begin_seconds: Time since the run began.
-        trained_seconds: The same, when its training steps were over and evaluation began.
-        end_seconds: The same, at its end; the checkpoint follows.
-        steps: Its steady steps: all but the first of a run, which is compiled.
-        step_seconds: Wall time of these, waits included.
-        wait_seconds: The part of it in which they waited for input; None on a GPU.
-        cpu_seconds: CPU time of this process in it, over all threads.
+        epoch: Number of the epoch, from 1.
+        begin_seconds: Its begin, in seconds since the run began.
+        trained_seconds: End of its training steps and begin of its evaluation, likewise.
+        end_seconds: Its end, likewise; the checkpoint follows.
+        steps: Number of steady steps: all but the first of a run, which is compiled.
+        step_seconds: Wall time of the steady steps, with waits.
+        wait_seconds: Part of `step_seconds` spent waiting for input; None on a GPU.
+        cpu_seconds: CPU time of all threads of this process in that time.
     """
 
     epoch: int
@@ -102,11 +102,11 @@ class EpochTimes:
 
 @dataclass(frozen=True)
 class StepLimit:
-    """Steps on one batch that already lies on the device: no input can make them faster.
+    """Steps on a batch that is resident on the device: no input can make them faster.
 
     Attributes:
-        calls: Mean seconds of a step, of each call into TensorFlow.
-        on_gpu: Whether the device is a GPU, else the CPU.
+        calls: Mean seconds of a step in each call into TensorFlow.
+        on_gpu: Whether the device is a GPU; otherwise it is the CPU.
     """
 
     calls: Sequence[float]
@@ -114,28 +114,28 @@ class StepLimit:
 
     @property
     def seconds(self) -> float:
-        """Their median: other work on the machine makes some calls longer, none shorter."""
+        """Median of the calls: other work on the machine makes some longer, none shorter."""
         return statistics.median(self.calls)
 
 
 @dataclass(frozen=True)
 class InputFacts:
-    """What the training input reads, and how: the evidence behind advice.
+    """Facts about the training input, on which advice is based.
 
     Attributes:
         kind: `rows` (a record is an Example), `images` (the same, of encoded images) or `packed`
             (a record is a block of rows).
-        files: Shards that this worker reads.
-        rows: Rows in them; None where no manifest says so.
-        stored_mib: Their size.
-        compressed: Whether any is.
-        columns: Features that are parsed, the label included.
-        fixed_length: Whether all of them have one length in every row.
-        batch_rows: Rows a step.
-        interleave_files: Files that are read at the same time, at most.
-        prefetch_batches: Batches that wait, ready, for the step, at most.
-        cache: Where the rows are kept after the first pass: `none` or `memory`.
-        private_threads: Threads for the input alone; None shares TensorFlow's.
+        files: Number of shards that this worker reads.
+        rows: Number of rows in them; None without a manifest.
+        stored_mib: Size of the shards.
+        compressed: Whether any shard is compressed.
+        columns: Number of features that are parsed, with the label.
+        fixed_length: Whether all of them have the same length in every row.
+        batch_rows: Rows of a step.
+        interleave_files: Largest number of files that are read at the same time.
+        prefetch_batches: Largest number of batches that are ready ahead of the step.
+        cache: Place of the rows after the first pass: `none` or `memory`.
+        private_threads: Number of threads for the input only; None shares TensorFlow's.
     """
 
     kind: str
@@ -154,22 +154,22 @@ class InputFacts:
 
 @dataclass(frozen=True)
 class Utilisation:
-    """Time and hardware of one run.
+    """Time and hardware used by a run.
 
     Attributes:
-        cores: Cores that the process may use, the container's quota counted.
-        memory_limit_mib: Memory that it may hold, the container's limit counted.
-        free_memory_mib: The least that was free at any look; None without a look.
-        missed: Why looking ended before the run did; None where it did not.
+        cores: Cores that the process may use, within the container's quota.
+        memory_limit_mib: Memory that the process may use, within the container's limit.
+        free_memory_mib: Least free memory in any sample; None without a sample.
+        missed: Reason why sampling ended before the run; None if it did not.
         machine: Cores, memory and GPUs over time.
         batches: Batches over time.
-        batch_seconds: How long the steady steps took, waits included.
-        wait_seconds: How long they waited for input; nothing on a GPU.
-        epochs: The epochs of this run.
-        input: What was read; None where the caller of `train` did not say.
-        limit: The same steps without an input; None where that could not be measured.
-        gpu_idle_share: Share of the time in which no kernel ran, mean over the GPUs, 0..1, by a
-            profile; None where none was taken, or there is no GPU.
+        batch_seconds: Distribution of the duration of steady steps, with waits.
+        wait_seconds: Distribution of their waits for input; empty on a GPU.
+        epochs: Epochs of this run.
+        input: Facts about the input; None if the caller of `train` gave none.
+        limit: The same steps without an input; None if that could not be measured.
+        gpu_idle_share: Share of time without a running kernel, mean over the GPUs, 0..1, from a
+            profile; None without a profile or GPU.
     """
 
     cores: float
@@ -193,7 +193,7 @@ class Utilisation:
 
     @property
     def gpu_busy_share(self) -> float | None:
-        """Mean over all GPUs and the epochs' training phases, 0..1; None without a reading."""
+        """Mean over all GPUs and training phases of the epochs, 0..1; None without a sample."""
         inside = [
             any(e.begin_seconds <= second <= e.trained_seconds for e in self.epochs)
             for second in self.machine.seconds
@@ -207,14 +207,14 @@ class Utilisation:
         return sum(shares) / len(shares) if shares else None
 
     def to_json(self) -> str:
-        """The text of `utilisation.json`: the attributes by name, a line each."""
+        """Returns the text of `utilisation.json`: the attributes by name, a line each."""
         fields = {"version": UTILISATION_VERSION, **asdict(self)}
         lines = (f"{json.dumps(k)}: {json.dumps(_rounded(v))}" for k, v in fields.items())
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
     def from_json(cls, text: str, path: str) -> "Utilisation":
-        """Parse the text of a record at `path`; DataError if it is none of this version."""
+        """Parses the record at `path`; raises DataError if it is not one of this version."""
         try:
             raw = json.loads(text)
             if raw.pop("version") != UTILISATION_VERSION:
@@ -225,18 +225,18 @@ class Utilisation:
 
 
 def write_utilisation(directory: str | os.PathLike[str], record: Utilisation) -> None:
-    """Write `utilisation.json` into `directory` in one step."""
+    """Writes `utilisation.json` into `directory` in one step."""
     write_record(posixpath.join(os.fspath(directory), UTILISATION_NAME), record.to_json())
 
 
 def read_utilisation(directory: str | os.PathLike[str]) -> Utilisation:
-    """Read the `utilisation.json` of a ModelRun; DataError if it cannot be read."""
+    """Reads the `utilisation.json` of a ModelRun; raises DataError if it cannot be read."""
     path = posixpath.join(os.fspath(directory), UTILISATION_NAME)
     return Utilisation.from_json(read_record(path), path)
 
 
 def _rounded(value: Any) -> Any:
-    """Six significant digits: a third of the size, and more than any clock has."""
+    """Rounds to six significant digits: a third of the size, and more precise than any clock."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, Mapping):

@@ -1,15 +1,15 @@
-"""Any number of rows in, at most `MAX_POINTS` points out: each the mean of as many rows."""
+"""Series of bounded length: each point is the mean of the same number of rows."""
 
 import numpy as np
 
-# A plot is as wide; three columns of 2,048 points are 120 KB of JSON.
+# About the width of a plot; three columns of 2,048 points are 120 KB of JSON.
 MAX_POINTS = 2048
 
 
 class BoundedSeries:
     """Columns of numbers over time that never take more than `max_points` points, an even number.
 
-    Where it gets full, neighbouring points become one: a point is then the mean of twice as many
+    When it is full, neighbouring points are merged: a point is then the mean of twice as many
     rows.
     """
 
@@ -19,7 +19,7 @@ class BoundedSeries:
         self._rows = 0
 
     def add(self, rows: np.ndarray) -> None:
-        """Add rows, float[rows, columns]."""
+        """Adds rows, float[rows, columns]."""
         end = self._rows + len(rows)
         while end > len(self._sums) * self._rows_a_point:
             self._merge_neighbours()
@@ -27,7 +27,7 @@ class BoundedSeries:
         self._rows = end
 
     def columns(self) -> tuple[tuple[float, ...], ...]:
-        """One tuple a column, of the points' means, all equally long."""
+        """Returns the means of the points, a tuple for each column, all of the same length."""
         starts = np.arange(0, self._rows, self._rows_a_point)
         counts = np.minimum(self._rows - starts, self._rows_a_point)
         means = self._sums[: len(starts)] / counts[:, None]

@@ -1,4 +1,4 @@
-"""Seconds of training steps in, medians and shares out."""
+"""Durations of training steps, and their medians and shares."""
 
 import statistics
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ import numpy as np
 
 @dataclass(frozen=True)
 class CallTimes:
-    """One call into TensorFlow, of several steps.
+    """A call into TensorFlow that runs several steps.
 
     Attributes:
-        seconds: Its wall time, until the device had finished.
-        cpu_seconds: CPU time of this process in it, over all threads.
-        step_seconds: float64[steps], each step's time, its wait included.
-        wait_seconds: float64[steps], the part of it in which the step waited for its batch; None
-            on a GPU.
+        seconds: Wall time until the device finished.
+        cpu_seconds: CPU time of all threads of this process in that time.
+        step_seconds: Duration of each step with its wait, float64[steps].
+        wait_seconds: Part of it in which the step waited for its batch, float64[steps]; None on a
+            GPU.
     """
 
     seconds: float
@@ -25,35 +25,35 @@ class CallTimes:
 
     @property
     def steps(self) -> int:
-        """Steps of the call."""
+        """Number of steps of the call."""
         return len(self.step_seconds)
 
 
 def call_times(
     seconds: float, cpu_seconds: float, marks: np.ndarray, waits: np.ndarray, *, runs_ahead: bool
 ) -> CallTimes:
-    """What is known of a call's steps, of its wall time and this process' CPU time in it.
+    """Returns the durations of a call and of its steps.
 
-    On a GPU the host runs ahead of the device: while it waits for a batch the device may work, and
-    no wait of the host's says how long the device stands still. `StepLimit` does.
+    On a GPU the host runs ahead: the device may work while the host waits for a batch,
+    so the host's waits do not tell how long the device is idle; `StepLimit` does.
 
     Args:
-        seconds: The call's wall time.
-        cpu_seconds: CPU time of the process in it.
-        marks: float64[steps + 1], when each step began, and when the last ended.
-        waits: float64[steps], seconds that each waited for a batch.
+        seconds: Wall time of the call.
+        cpu_seconds: CPU time of the process in the call.
+        marks: Begin of each step and end of the last, float64[steps + 1].
+        waits: Seconds that each step waited for a batch, float64[steps].
         runs_ahead: Whether the host runs ahead of the device.
     """
     steps = len(waits)
     if runs_ahead:
         return CallTimes(seconds, cpu_seconds, np.full(steps, seconds / steps), None)
-    # The clock of the marks may be set while we run.
+    # The clock of the marks may be changed during the call.
     each = np.clip(np.diff(marks), 0.0, seconds)
     return CallTimes(seconds, cpu_seconds, each, np.clip(waits, 0.0, each))
 
 
 class StepClock:
-    """Adds up the calls of an epoch."""
+    """Sums of the calls of an epoch."""
 
     def __init__(self) -> None:
         self._step_seconds: list[float] = []
@@ -62,7 +62,7 @@ class StepClock:
         self.cpu_seconds = 0.0
 
     def add(self, call: CallTimes) -> None:
-        """Count one call."""
+        """Adds a call."""
         self.seconds += call.seconds
         self.wait_seconds = _sum(self.wait_seconds, call.wait_seconds)
         self.cpu_seconds += call.cpu_seconds
@@ -70,12 +70,12 @@ class StepClock:
 
     @property
     def steps(self) -> int:
-        """Steps counted."""
+        """Number of steps."""
         return len(self._step_seconds)
 
     @property
     def seconds_per_step(self) -> float | None:
-        """Median over all steps of their call's mean, waits included; None before the first."""
+        """Median over all steps of the mean of their call, with waits; None before the first."""
         return statistics.median(self._step_seconds) if self._step_seconds else None
 
     @property
@@ -91,6 +91,6 @@ def _sum(so_far: float | None, waits: np.ndarray | None) -> float | None:
 
 
 def next_call_steps(steps: int, call_seconds: float, *, target_seconds: float) -> int:
-    """Steps for the next call: such that it takes about the target, at most twice as many."""
+    """Returns the steps of the next call, to last about the target; at most twice as many."""
     fitting = int(steps * target_seconds / max(call_seconds, 1e-9))
     return max(1, min(fitting, 2 * steps))

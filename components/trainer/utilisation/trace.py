@@ -1,4 +1,4 @@
-"""The GPUs' idle share by TensorFlow's profiler: work in, a profile on disk and a share out."""
+"""Idle share of the GPUs, from a profile by TensorFlow's profiler."""
 
 import posixpath
 from collections.abc import Callable
@@ -7,19 +7,19 @@ from typing import Any
 import tensorflow as tf
 
 _PLANE = "/device:GPU:"
-# The other lines of a plane repeat the kernels under other names.
+# Other lines of a plane repeat the kernels under other names.
 _LINE = "Stream #"
 _COPIES = ("Memcpy", "Memset")
 
 
 def idle_share_of(work: Callable[[], object], log_dir: str) -> float | None:
-    """Run `work`, until the devices have finished, under the profiler; gives its `idle_share`.
+    """Runs `work` under the profiler until the devices finish; returns its `idle_share`.
 
     TensorBoard's `log_dir` gets `plugins/profile/TIME/HOST.xplane.pb`.
     """
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-    # Python's frames are of no use here, and slow the steps down.
+    # Python's frames are not needed and would slow the steps down.
     options = tf.profiler.experimental.ProfilerOptions(python_tracer_level=0)
     with tf.profiler.experimental.Profile(log_dir, options):
         work()
@@ -29,9 +29,9 @@ def idle_share_of(work: Callable[[], object], log_dir: str) -> float | None:
 
 
 def idle_share(space: Any) -> float | None:
-    """Share of the time from a GPU's first kernel to the end of its last in which none ran, 0..1.
+    """Returns the share of time without a kernel between a GPU's first and last, 0..1.
 
-    The mean over the GPUs of an `XSpace` that ran any; None of no GPU. Copies are no kernels.
+    The mean over the GPUs of an `XSpace` that ran kernels; None without one. Copies do not count.
     """
     planes = [plane for plane in space.planes if plane.name.startswith(_PLANE)]
     shares = [_idle(kernels) for plane in planes if (kernels := _kernels(plane))]
@@ -39,7 +39,7 @@ def idle_share(space: Any) -> float | None:
 
 
 def _kernels(plane: Any) -> list[tuple[int, int]]:
-    """Begin and end of each kernel, in picoseconds, in order."""
+    """Returns begin and end of each kernel in picoseconds, in order."""
     found = []
     for line in plane.lines:
         if line.name.startswith(_LINE):
@@ -53,7 +53,7 @@ def _kernels(plane: Any) -> list[tuple[int, int]]:
 def _idle(kernels: list[tuple[int, int]]) -> float:
     first = seen = kernels[0][0]
     busy = 0
-    for begin, end in kernels:  # those of several streams overlap
+    for begin, end in kernels:  # kernels of several streams overlap
         busy += max(0, end - max(begin, seen))
         seen = max(end, seen)
     return 1 - busy / (seen - first) if seen > first else 0.0

@@ -1,4 +1,4 @@
-"""The limit of a training's speed in one sentence, with evidence and what to do."""
+"""Verdict on the limit of a training's speed in one sentence, with evidence and advice."""
 
 import math
 
@@ -8,14 +8,14 @@ from penstock.components.trainer.utilisation.advice import CPU_IDLE_BELOW, input
 from penstock.components.trainer.utilisation.gain import InputGain, input_gain
 from penstock.components.trainer.utilisation.record import Utilisation
 
-# Below a twentieth, faster input could not speed training up by more than 5 %; above a quarter,
-# it is worth a third. Between the two, both sides matter.
+# Below 1/20, faster input could speed up training by 5 % at most; above 1/4, it could by a
+# third. In between, both sides matter.
 COMPUTE_BOUND_BELOW = 0.05
 INPUT_BOUND_ABOVE = 0.25
 
 
 def bottleneck(training: TrainingRecord, used: Utilisation | None = None) -> str:
-    """`input-bound`, `compute-bound` or `balanced`, by how much, and which knob to turn.
+    """Returns `input-bound`, `compute-bound` or `balanced`, the gain, and the option to change.
 
     It is `unknown` of a last run without a record of its time and hardware, or one that was not
     held against the same steps without an input.
@@ -51,7 +51,7 @@ def _kind(gain: InputGain) -> str:
 
 
 def _promise(gain: InputGain) -> str:
-    """The range of the gain, to one decimal: a single figure would be finer than the noise."""
+    """Returns the range of the gain to one decimal: more digits would be noise."""
     if gain.least > 100:
         return "input that costs nothing would train more than 100 times as fast"
     digits = 1 if gain.most < 10 else 0
@@ -63,7 +63,7 @@ def _promise(gain: InputGain) -> str:
 
 
 def _waits(training: TrainingRecord) -> str:
-    """What is known without a measured limit: waiting alone, which on a GPU says nothing."""
+    """Returns the verdict without a measured limit: from waits only, which a GPU does not have."""
     share, seconds = training.input_wait_share, training.seconds_per_step
     if seconds is None:
         return f"{counted(training.steps, 'step')} measured, too few to time"
@@ -74,7 +74,7 @@ def _waits(training: TrainingRecord) -> str:
 
 
 def _step_advice(used: Utilisation) -> tuple[str, ...]:
-    """What would make the step faster, where the record says what it is short of."""
+    """Returns advice for a faster step, if the record shows what it lacks."""
     if used.cpu_share is None:
         return ()
     busy = used.gpu_busy_share
