@@ -29,7 +29,7 @@ def write(folder: Path, data: list[bytes], name: str) -> None:
     import tensorflow as tf
 
     kind, level = COMPRESSIONS[name]
-    options = tf.io.TFRecord(compression_type=kind, compression_level=level)
+    options = tf.io.TFRecordOptions(compression_type=kind, compression_level=level)
     folder.mkdir(parents=True)
     for shard in range(rows_benchmark.SHARDS):
         with tf.io.TFRecordWriter(str(folder / f"{shard:05d}"), options) as out:

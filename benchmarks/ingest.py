@@ -72,7 +72,7 @@ def python_loop(csv: Path, out: Path, compression: str) -> Measured:
 
     def work() -> int:
         out.mkdir()
-        options = tf.io.TFRecord(compression_type=compression)
+        options = tf.io.TFRecordOptions(compression_type=compression)
         writers = [tf.io.TFRecordWriter(str(out / f"{i:05d}"), options) for i in range(SHARDS)]
         with csv.open(newline="") as lines:
             for number, row in enumerate(csv_module.DictReader(lines)):

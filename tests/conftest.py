@@ -1,3 +1,4 @@
+import gc
 import importlib.util
 import os
 import shutil
@@ -8,6 +9,10 @@ from pathlib import Path
 import pytest
 from penstock_process import Penstock
 from shared_runs import SharedRun, locked
+
+# By default Python looks for cycles after every 700 new objects, a quarter of the CPU time of
+# importing TensorFlow and TFX, and a part of that of each traced graph.
+gc.set_threshold(100_000, 50, 100)
 
 # Optional to jsonschema, which TFX imports: it builds a grammar at its import, a tenth of the
 # seconds in which a worker collects the tests.

@@ -130,6 +130,7 @@ def _serve():
     # For code that imports tests: IPython brings a package of this name, found before a folder.
     sys.modules["tests"] = tests = types.ModuleType("tests")
     tests.__path__ = [folder]
+    gc.set_threshold(100_000, 50, 100)  # see conftest.py
     for module in WARM:
         importlib.import_module(module)
     gc.freeze()  # so that a collection in a fork leaves the pages it shares alone

@@ -34,7 +34,7 @@ def root(tmp_path):
     tf.saved_model.save(module, f"{tmp_path}/model/Format-Serving", module.serve)
     (tmp_path / "examples/Split-eval").mkdir(parents=True)
     file = tmp_path / "examples/Split-eval/data_tfrecord-00000-of-00001.gz"
-    with tf.io.TFRecordWriter(str(file), tf.io.TFRecord("GZIP")) as writer:
+    with tf.io.TFRecordWriter(str(file), tf.io.TFRecordOptions("GZIP")) as writer:
         for _ in range(20):
             writer.write(ROW)
     return tmp_path

@@ -73,7 +73,7 @@ def protobuf_encoding(batch):
     return rows
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(batches())
 def test_writes_the_bytes_of_protobuf_with_map_entries_in_order(batch):
     assert encode_examples(batch).to_pylist() == protobuf_encoding(batch)

@@ -96,7 +96,7 @@ def batches(draw):
     return pa.record_batch(arrays, names).slice(draw(st.integers(0, 1)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(batches())
 def test_pieces_are_the_bytes_of_whole_records(batch):
     whole = encode_examples(batch)
