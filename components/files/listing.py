@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from itertools import islice
 
 from penstock.components.errors import DataError, UsageError, counted
-from penstock.components.files.remote import RemoteFile, find_files, has_glob, is_remote
+from penstock.components.files.remote import (
+    RemoteFile,
+    find_below,
+    find_files,
+    has_glob,
+    is_remote,
+)
 from penstock.components.files.retry import retry_local
 from penstock.components.tfrecord.recovery import recover
 
@@ -26,6 +32,8 @@ EXTENSIONS = {
     "tfrecord": (".tfrecord", ".tfrecords"),
 }
 _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+# Kinds whose files may lie in folders `column=value`, which add columns; None: not known yet.
+_PARTITIONED = ("parquet", "arrow", "orc", None)
 # Files that are looked at for advice; a folder may have millions.
 _MAX_LOOKED_AT = 1000
 _COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
@@ -89,17 +97,20 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
         files, is_one = find_files(pattern)
         if is_one:
             return Listing(tuple(files), ())
+        if not files and not has_glob(pattern) and kind in _PARTITIONED:
+            files = [file for file in find_below(pattern) if _is_partitioned(pattern, file)]
         listing = _without_stray(files)
         if not has_glob(pattern):
             listing = _by_extension(listing, kind)
     elif os.path.isfile(pattern):
         return Listing((pattern,), ())
     elif os.path.isdir(pattern):
-        found = (
-            os.path.join(pattern, name)
-            for name in retry_local(pattern, lambda: os.listdir(pattern))
-        )
-        listing = _by_extension(_without_stray(filter(os.path.isfile, found)), kind)
+        names = retry_local(pattern, lambda: os.listdir(pattern))
+        found = [path for name in names if os.path.isfile(path := os.path.join(pattern, name))]
+        if kind in _PARTITIONED and any("=" in name for name in names):
+            below = glob.iglob(os.path.join(glob.escape(pattern), "*=*", "**"), recursive=True)
+            found += [p for p in below if os.path.isfile(p) and _is_partitioned(pattern, p)]
+        listing = _by_extension(_without_stray(found), kind)
     elif glob.has_magic(pattern):
         listing = _without_stray(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
     else:
@@ -109,6 +120,12 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
         advice = _advice(pattern, listing.ignored) if kind is None else "expected at least one"
         raise DataError(f"{pattern}: no data file matches{beside}; {advice}")
     return listing
+
+
+def _is_partitioned(root: str, path: str) -> bool:
+    """Returns whether all folders of a file below the root are `column=value`."""
+    folders = os.path.dirname(path[len(root) :].lstrip("/")).split("/")
+    return all("=" in folder[1:] and folder[0] not in "._" for folder in folders)
 
 
 def _advice(pattern: str, ignored: Sequence[str]) -> str:

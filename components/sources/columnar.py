@@ -4,16 +4,18 @@ A piece is a range of rows, of which only the groups that it touches are read. C
 the files themselves. Nested columns other than lists of plain values are rejected by name.
 """
 
+import hashlib
 import logging
 import re
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +29,7 @@ from penstock.components.files.content import (
     open_data,
     open_unchanged,
 )
+from penstock.components.files.listing import list_files
 from penstock.components.files.retry import is_transient, wait_or_give_up, waits
 from penstock.components.files.sniff import not_text
 from penstock.components.sources.arrow_values import (
@@ -45,14 +48,26 @@ from penstock.components.sources.batches import (
     convert_columns,
     next_batch_rows,
 )
-from penstock.components.sources.files import SNAP_SHARE, FileSource, RowStart, ScannedFile
+from penstock.components.sources.files import (
+    SNAP_SHARE,
+    FileSource,
+    RowStart,
+    ScannedFile,
+    inspect_files,
+    require_rows,
+)
 from penstock.components.sources.options import ColumnOptions
 from penstock.components.sources.python_values import row_json
 from penstock.components.sources.schema import check_layouts, read_schema, shown
+from penstock.components.sources.spread import Spread
+from penstock.components.sources.tokens import PLAIN_INTEGER
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 _LOG = logging.getLogger(__name__)
 _SNIFFED_BYTES = 512
+# Hive's folder of rows without value.
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_INTEGER = re.compile(PLAIN_INTEGER)
 # Errors of Arrow's readers for valid files that use what they lack.
 _READER_LACKS = re.compile(
     r"not (yet )?implemented|only supports|unsupported|unrecognized type|unknown encoding"
@@ -70,11 +85,14 @@ class ColumnarFile(ScannedFile):
         group_ends: One past the last row of each group of rows, ascending.
         row_bytes: Largest mean size of a row among the groups, as encoded; its values may be far
             larger.
+        partitions: Values, by name, of the columns of its folders `column=value`; these columns
+            are the last ones of `schema`.
     """
 
     schema: pa.Schema
     group_ends: tuple[int, ...]
     row_bytes: int = 1
+    partitions: Mapping[str, int | str | None] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -116,6 +134,7 @@ class ColumnarFile(ScannedFile):
 
 
 FileT = TypeVar("FileT", bound=ColumnarFile)
+SourceT = TypeVar("SourceT", bound="ColumnarSource[Any]")
 
 
 @dataclass
@@ -163,7 +182,9 @@ class ColumnarSource(FileSource[FileT]):
         most = min(MAX_BATCH_ROWS, max(1, MAX_BATCH_BYTES // file.row_bytes))
         # Encoded sizes are far below those of the values for text that repeats.
         size = BatchSize(min(FIRST_BATCH_ROWS, most))
-        names = [column.name for column in self.columns if column.name in file.names]
+        stored = file.names[: len(file.names) - len(file.partitions)]
+        # Without any stored column, a batch would not know its number of rows.
+        names = [c.name for c in self.columns if c.name in stored] or list(stored[:1])
         with open_unchanged(piece.file, file.content):
             batches = self.read_groups(file, groups, names, size)
             for batch in _faults_named(batches, file.path, piece):
@@ -172,7 +193,7 @@ class ColumnarSource(FileSource[FileT]):
                 row_bytes = batch.nbytes // max(1, batch.num_rows)
                 step = _rows_at_once(part)
                 for at in range(0, part.num_rows, step):
-                    some = part.slice(at, step)
+                    some = _with_partitions(part.slice(at, step), file)
                     converted = as_features(
                         some, self.columns, self.options.non_finite, piece.file, row + begin + at
                     )
@@ -184,6 +205,17 @@ class ColumnarSource(FileSource[FileT]):
             raise DataError(
                 f"{piece.file}: rows end at {row}, the footer says {piece.end}; copy it again"
             )
+
+
+def _with_partitions(batch: pa.RecordBatch, file: ColumnarFile) -> pa.RecordBatch:
+    if not file.partitions:
+        return batch
+    added = [
+        pa.repeat(pa.scalar(value, file.type_of(name)), batch.num_rows)
+        for name, value in file.partitions.items()
+    ]
+    names = [*batch.schema.names, *file.partitions]
+    return pa.RecordBatch.from_arrays([*batch.columns, *added], names)
 
 
 def as_features(
@@ -301,6 +333,57 @@ def check_duplicates(path: str, schema: pa.Schema) -> None:
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise DataError(f"{path}: duplicate column {shown(twice)}; names must differ, rename one")
+
+
+def open_columnar(
+    source_type: type[SourceT],
+    kind: str,
+    inspect: Callable[[str], Any],
+    inputs: Sequence[str],
+    options: ColumnOptions,
+    spread: Spread,
+) -> SourceT:
+    """Checks, hashes and types files of a kind, each described by `inspect` (picklable)."""
+    listing = list_files(inputs, kind)
+    files = _add_partitions(inspect_files(inspect, listing.files, spread), inputs)
+    columns = type_columns(files, options)
+    require_rows(files, allow_empty=options.allow_empty)
+    source = source_type.of(kind, files, listing, columns=columns, options=options)
+    if not any(file.partitions for file in files):
+        return source
+    # The fingerprint ignores folders that all files share.
+    content = f"{source.fingerprint} {[file.partitions for file in files]}"
+    return replace(source, fingerprint=hashlib.sha256(content.encode()).hexdigest())
+
+
+def _add_partitions(files: Sequence[FileT], inputs: Sequence[str]) -> list[FileT]:
+    """Adds the columns of folders `column=value` below an input: INT if all values are, or text."""
+    found = [_partitions(file.path, inputs) for file in files]
+    texts: dict[str, set[str | None]] = {}
+    for values in found:
+        for name, text in values.items():
+            texts.setdefault(name, set()).add(text)
+    whole = {name for name, seen in texts.items() if all(_INTEGER.fullmatch(t) for t in seen if t)}
+    added = []
+    for file, values in zip(files, found, strict=True):
+        new = {name: text for name, text in values.items() if name not in file.names}
+        schema = file.schema
+        for name in new:
+            schema = schema.append(pa.field(name, pa.int64() if name in whole else pa.string()))
+        typed = {n: int(text) if text and n in whole else text for n, text in new.items()}
+        added.append(replace(file, schema=schema, partitions=typed))
+    return added
+
+
+def _partitions(path: str, inputs: Sequence[str]) -> dict[str, str | None]:
+    root = next((one for one in inputs if path.startswith(one.rstrip("/") + "/")), None)
+    below = path[len(root.rstrip("/")) + 1 :] if root else ""
+    pairs = [folder.partition("=") for folder in below.split("/")[:-1]]
+    return {
+        unquote(name): None if value == _NULL_PARTITION else unquote(value)
+        for name, equals, value in pairs
+        if equals
+    }
 
 
 def type_columns(files: Sequence[ColumnarFile], options: ColumnOptions) -> tuple[Column, ...]:

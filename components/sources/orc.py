@@ -7,7 +7,6 @@ import pyarrow as pa
 from pyarrow import orc
 
 from penstock.components.files.content import open_data
-from penstock.components.files.listing import list_files
 from penstock.components.files.remote import is_read_in_parts
 from penstock.components.files.retry import retry_local
 from penstock.components.files.spool import local_path
@@ -17,12 +16,11 @@ from penstock.components.sources.columnar import (
     ColumnarFile,
     ColumnarSource,
     check_duplicates,
+    open_columnar,
     opening,
     read_content,
     slices,
-    type_columns,
 )
-from penstock.components.sources.files import inspect_files, require_rows
 from penstock.components.sources.options import ColumnOptions
 from penstock.components.sources.spread import Spread, here
 
@@ -49,11 +47,7 @@ class OrcSource(ColumnarSource[ColumnarFile]):
 
 def open_orc(inputs: Sequence[str], options: Orc, spread: Spread = here) -> Source:
     """Checks, hashes and types ORC files."""
-    listing = list_files(inputs, "orc")
-    files = inspect_files(_inspect, listing.files, spread)
-    columns = type_columns(files, options)
-    require_rows(files, allow_empty=options.allow_empty)
-    return OrcSource.of("orc", files, listing, columns=columns, options=options)
+    return open_columnar(OrcSource, "orc", _inspect, inputs, options, spread)
 
 
 def _inspect(path: str) -> ColumnarFile:

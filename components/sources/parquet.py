@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import Content, file_size, file_state, open_data
-from penstock.components.files.listing import list_files
 from penstock.components.files.remote import is_read_in_parts
 from penstock.components.files.retry import retry_local
 from penstock.components.files.sniff import PARQUET_MAGIC, not_text
@@ -20,10 +19,9 @@ from penstock.components.sources.columnar import (
     ColumnarFile,
     ColumnarSource,
     check_duplicates,
+    open_columnar,
     opening,
-    type_columns,
 )
-from penstock.components.sources.files import inspect_files, require_rows
 from penstock.components.sources.int96 import wide_columns, with_wide_timestamps, written_by_arrow
 from penstock.components.sources.options import Parquet
 from penstock.components.sources.spread import Spread, here
@@ -89,11 +87,7 @@ def open_reader(path: str, int96_unit: str | None = None) -> pq.ParquetFile:
 
 def open_parquet(inputs: Sequence[str], options: Parquet, spread: Spread = here) -> ParquetSource:
     """Checks, hashes and types Parquet files."""
-    listing = list_files(inputs, "parquet")
-    files = inspect_files(_inspect, listing.files, spread)
-    columns = type_columns(files, options)
-    require_rows(files, allow_empty=options.allow_empty)
-    return ParquetSource.of("parquet", files, listing, columns=columns, options=options)
+    return open_columnar(ParquetSource, "parquet", _inspect, inputs, options, spread)
 
 
 def _inspect(path: str) -> ParquetFile:

@@ -82,7 +82,7 @@ def part_files(folder: str, options: Spark) -> list[str]:
     if partitions:
         raise DataError(
             f"{folder}: is partitioned by folder ({partitions[0]}), so a column is in no file; "
-            "write it without partitionBy"
+            "read it with `kind='parquet'`, or write it without partitionBy"
         )
     if options.need_success and SUCCESS not in files:
         raise DataError(
