@@ -180,7 +180,11 @@ class ErrorAnalysis:
 
 
 def _difference(after: np.ndarray, before: np.ndarray) -> np.ndarray:
-    return np.where(np.isclose(after, before, **_ROUNDING), 0.0, after - before)
+    return np.where(
+        np.isclose(after, before, rtol=_ROUNDING["rtol"], atol=_ROUNDING["atol"]),
+        0.0,
+        after - before,
+    )
 
 
 class _Kept:

@@ -1,15 +1,23 @@
-"""First nodes of a pipeline: readers of tables and images, and the image gate."""
+"""Nodes of pipelines: readers of tables and images, the image gate, resolvers of earlier runs."""
 
 import os
 from dataclasses import replace
 
 from tfx.dsl.components.base.base_node import BaseNode
-from tfx.proto import example_gen_pb2
+from tfx.dsl.components.common.resolver import Resolver, ResolverStrategy
+from tfx.proto import example_gen_pb2, range_config_pb2
+from tfx.types import BaseChannel, Channel
+from tfx.types.standard_artifacts import Examples, ExampleStatistics, Model, ModelBlessing
 
 from penstock.components import image_features
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.components.example_gen.options import SplitOptions
-from penstock.components.example_gen.spans import has_span, split_span_address
+from penstock.components.example_gen.spans import LatestSpansStrategy, has_span, split_span_address
+from penstock.components.gates.baseline import (
+    LatestBlessedOfOtherDataStrategy,
+    LatestBlessedStatisticsStrategy,
+    LatestOtherBlessedModelStrategy,
+)
 from penstock.components.gates.image_gate import ImageGate
 from penstock.pipelines.blocks.config import ImageConfig, TableConfig
 
@@ -57,3 +65,44 @@ def _splits(feature: str) -> example_gen_pb2.Output:
 def image_gate(config: ImageConfig, example_gen: BaseNode) -> BaseNode:
     """verdict: String; stops the run where the images are unfit, by `config.checks`."""
     return ImageGate(examples=example_gen.outputs["examples"], options=config.checks)
+
+
+def last_spans(example_gen: BaseNode, count: int) -> Resolver:
+    """Resolves `examples`: Examples of the newest `count` spans, this run's included."""
+    rolling = range_config_pb2.RollingRange(num_spans=count)
+    spans = Resolver(
+        strategy_class=LatestSpansStrategy,
+        config={"range_config": range_config_pb2.RangeConfig(rolling_range=rolling)},
+        examples=Channel(type=Examples, producer_component_id=example_gen.id),
+    ).with_id("Spans")
+    spans.add_upstream_node(example_gen)
+    return spans
+
+
+def base_model(examples: BaseChannel) -> Resolver:
+    """Resolves `model`: the latest blessed one that was trained on other Examples, if any."""
+    return _blessed(LatestBlessedOfOtherDataStrategy, examples=examples).with_id("BaseModel")
+
+
+def baseline(candidate: BaseChannel) -> Resolver:
+    """Resolves `model`, `model_blessing`: the latest blessed ones of earlier runs, if any."""
+    return _blessed(LatestOtherBlessedModelStrategy, candidate=candidate).with_id("Baseline")
+
+
+def baseline_statistics(candidate: BaseChannel) -> Resolver:
+    """Resolves `statistics`: those of the run that blessed a model last, if any."""
+    return Resolver(
+        strategy_class=LatestBlessedStatisticsStrategy,
+        statistics=Channel(type=ExampleStatistics),
+        model_blessing=Channel(type=ModelBlessing),
+        candidate=candidate,
+    ).with_id("BaselineStatistics")
+
+
+def _blessed(strategy: type[ResolverStrategy], **other_than: BaseChannel) -> Resolver:
+    return Resolver(
+        strategy_class=strategy,
+        model=Channel(type=Model),
+        model_blessing=Channel(type=ModelBlessing),
+        **other_than,
+    )

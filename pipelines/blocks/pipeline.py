@@ -26,7 +26,7 @@ from penstock.components.packing.component import Pack
 from penstock.components.packing.options import PackOptions
 from penstock.components.trainer.base_model import weights_digest
 from penstock.pipelines.blocks.config import PipelineConfig
-from penstock.pipelines.blocks.history import base_model, baseline, baseline_statistics, last_spans
+from penstock.pipelines.blocks.nodes import base_model, baseline, baseline_statistics, last_spans
 from penstock.pipelines.config.code_digest import code_digest
 
 _BLESSED = "blessed"

@@ -58,7 +58,8 @@ class Plan:
 def plan_table(look: TableLook, data_name: str) -> Plan:
     """Returns the plan of a table."""
     roles, columns = look.roles, {column.name: column for column in look.columns}
-    train_rows = max(1, int(look.rows * _TRAIN_SHARE))
+    with_targets = 1 - sum(look.gaps.values()) / columns[roles.targets[0].name].rows
+    train_rows = max(1, int(look.rows * with_targets * _TRAIN_SHARE))
     batch_size = 32 if train_rows < 3_000 else 128 if train_rows < 30_000 else 512
     steps = max(_MIN_STEPS_PER_EPOCH, train_rows // batch_size)
     thresholds, worsening = {}, {}
