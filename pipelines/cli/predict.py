@@ -1,11 +1,16 @@
 """`penstock predict`: rows or images through a pushed model."""
 
+import glob
+import os
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from penstock.components.errors import DataError
+from penstock.components.files.commit import check_file
+from penstock.components.files.remote import is_remote
 from penstock.pipelines.cli.option_flags import Overwrite
 
 
@@ -28,6 +33,10 @@ def command(
 
     Example: penstock predict runs customers.csv --out predictions.parquet
     """
+    for place in (model, data):
+        require_place(place)
+    check_file(out, overwrite=overwrite)
+    # TensorFlow takes seconds to import: what is wrong with the words of the command shows before.
     from penstock.pipelines.prediction.predict import predict
     from penstock.pipelines.terminal.tables import console
     from penstock.pipelines.terminal.work_progress import work_progress
@@ -37,3 +46,9 @@ def command(
         rows = predict(model, data, out, overwrite=overwrite, on_rows=on_rows)
     seconds = time.perf_counter() - started
     console().print(f"{rows:,} rows predicted in {seconds:.1f} s: {out}")
+
+
+def require_place(place: str) -> None:
+    """Raises a DataError for a path or pattern of this machine at which there is nothing."""
+    if not is_remote(place) and not os.path.exists(place) and not glob.glob(place, recursive=True):
+        raise DataError(f"{place}: no such file or folder")

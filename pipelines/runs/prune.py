@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
-from tfx.dsl.io import fileio
 
 from penstock.components.files.remote import find_below, is_remote
 from penstock.pipelines.runs.run_record import NodeRun, RunRecord, all_runs, is_set
@@ -84,6 +83,7 @@ def prune(store: Any, plan: PrunePlan) -> None:
     artifacts = list(plan.artifacts)
     # Before the files: a cache must not give what is half there.
     _set_state(store, artifacts, mlmd.Artifact.MARKED_FOR_DELETION)
+    fileio = _fileio()
     for folder in (*(artifact.uri for artifact in artifacts), *plan.leftovers):
         if fileio.isdir(folder):
             fileio.rmtree(folder)
@@ -168,12 +168,19 @@ def _leftovers(run: RunRecord, runs: Sequence[RunRecord]) -> Iterator[str]:
         for artifact in node.outputs
         if _is_own(artifact, node)
     }
+    fileio = _fileio()
     for node in run.nodes:
         if node.state in ("failed", "running", "cancelled"):
             for root in sorted(roots):
                 folder = f"{root}/{node.node}"
                 yield from fileio.glob(f"{folder}/*/{node.execution_id}")
                 yield from fileio.glob(f"{folder}/.system/*/{node.execution_id}")
+
+
+def _fileio() -> Any:
+    from tfx.dsl.io import fileio  # imports TensorFlow, which a list of runs does not need
+
+    return fileio
 
 
 def _set_state(store: Any, artifacts: Sequence[mlmd.Artifact], state: int) -> None:

@@ -6,11 +6,13 @@ Filters in Python: the store's query language differs between TFX 1.16 and 1.21.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from penstock.components.errors import DataError
+from penstock.components.files.spool import local_path
 
 _RUN_CONTEXT = "pipeline_run"
 # Why an execution failed, kept with it: TFX keeps no reason of its own.
@@ -84,16 +86,15 @@ def is_set(artifact: mlmd.Artifact | None, name: str) -> bool:
 
 def serving_problems(run: RunRecord) -> tuple[str, ...]:
     """Why its model cannot be served, by its ServingCheck or InfraValidator, a line each."""
-    from tfx.dsl.io import fileio
-
     blessing = run.artifact("InfraBlessing")
     if blessing is None or is_set(blessing, "blessed"):
         return ()
     path = f"{blessing.uri}/serving_check.json"
-    if not fileio.exists(path):
+    try:
+        text = Path(local_path(path)).read_text(encoding="utf-8")
+    except (OSError, DataError):
         return (f"{blessing.uri} does not say why",)
-    with fileio.open(path, "r") as file:
-        return tuple(json.loads(file.read())["problems"])
+    return tuple(json.loads(text)["problems"])
 
 
 def latest_run(store: Any, pipeline: str) -> RunRecord:

@@ -1,3 +1,11 @@
+"""The command itself: errors as one line, and answers that need no heavy imports."""
+
+import subprocess
+import sys
+
+import pytest
+
+
 def test_an_unexpected_end_of_data_is_one_line(penstock):
     done = penstock.run_code(
         """
@@ -33,3 +41,31 @@ def test_failure_line_is_the_termination_message_of_a_pod(penstock, tmp_path):
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == f"penstock: {log.read_text()}"
     assert "no/such" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--help",), 0),
+        (("runs", "list", "."), 0),
+        (("ingest", "--shrads", "3", "a.csv", "out"), 2),
+        (("predict", "nowhere", "a.csv"), 1),
+        (("report", "nowhere/run"), 2),
+        (("inspect", "nowhere"), 1),
+        (("verify", "nowhere"), 1),
+    ],
+)
+def test_a_quick_answer_imports_no_tensorflow(runs, tmp_path, arguments, code):
+    runs.node("1", "Trainer", outputs=[runs.artifact("Model", "x")])
+    script = """
+import sys
+from penstock.pipelines.cli.main import main
+try:
+    main()
+finally:
+    sys.__stderr__.write(f"{'tensorflow' in sys.modules}\\n")
+"""
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert "False" in done.stderr.splitlines()
