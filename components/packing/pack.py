@@ -24,7 +24,7 @@ from penstock.components.files.remote import is_remote
 from penstock.components.packing.facts import Facts, StatedColumn
 from penstock.components.packing.layout import EMPTY_COLUMNS, PackedLayout
 from penstock.components.packing.options import PackOptions
-from penstock.components.packing.rows import RowSplit, TransformRows, find_splits
+from penstock.components.packing.rows import ReadShard, RowSplit, find_splits, read_examples
 from penstock.components.packing.tasks import (
     PackPlan,
     ReadRows,
@@ -55,7 +55,7 @@ def pack(
     options: PackOptions | None = None,
     *,
     stated: Mapping[str, StatedColumn] | None = None,
-    transform: TransformRows | None = None,
+    read: ReadShard = read_examples,
     engine: Engine = 1,
     overwrite: bool = False,
     on_cost: OnCost = lambda passes: None,
@@ -68,8 +68,8 @@ def pack(
             unless `overwrite`.
         options: Columns to keep and their storage.
         stated: Columns and shapes of a schema; None takes them from the rows.
-        transform: Makes the columns to pack from a batch of decoded rows, as many of them; None
-            packs the rows as they are.
+        read: Reads a shard as the columns to pack; picklable. `TransformedRows` applies a saved
+            TransformGraph to raw rows; its columns are stated by the graph's schema.
         engine: Engine that runs the tasks.
         overwrite: Replace the existing output at `output`.
         on_cost: Called at the end with the cost in passes.
@@ -84,7 +84,7 @@ def pack(
     splits = find_splits(examples, options.splits)
     if not any(split.rows for split in splits):
         raise DataError(f"{examples}: no rows to pack")
-    splits = [replace(split, transform=transform) for split in splits]
+    splits = [replace(split, read=read) for split in splits]
     plan = plan_packing(splits, options, stated)
     with open_output(output, overwrite=overwrite) as opened:
         manifest = write_packed(splits, plan, opened, engine, on_cost)

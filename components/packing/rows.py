@@ -32,8 +32,6 @@ BATCH_BYTES = 2**24
 Kinds = frozenset[tuple[str, str]]
 # Reads the rows of a shard as Arrow columns, some thousand at a time.
 ReadShard = Callable[[str, Shard, Kinds], Iterator[pa.RecordBatch]]
-# Makes the columns to pack from those of as many decoded rows; picklable.
-TransformRows = Callable[[pa.RecordBatch], pa.RecordBatch]
 # Bytes of the tag and the length of a submessage of up to 4 GiB.
 _HEAD_BYTES = 6
 
@@ -49,7 +47,6 @@ class RowSplit:
         read: Reads a shard.
         kinds: INT, FLOAT or BYTES of each feature of the rows; empty if unknown.
         lists: Features with any number of values in a row; known if the kinds are.
-        transform: Makes the columns to pack from those that were read; None packs these.
     """
 
     name: str
@@ -58,26 +55,11 @@ class RowSplit:
     read: ReadShard
     kinds: Mapping[str, str] = field(default_factory=dict)
     lists: frozenset[str] = frozenset()
-    transform: TransformRows | None = None
 
     @property
     def rows(self) -> int:
         """Number of rows."""
         return sum(shard.rows for shard in self.shards)
-
-    @property
-    def read_rows(self) -> ReadShard:
-        """Reads a shard and transforms its rows."""
-        return self.read if self.transform is None else _Transformed(self.read, self.transform)
-
-
-@dataclass(frozen=True)
-class _Transformed:
-    read: ReadShard
-    transform: TransformRows
-
-    def __call__(self, file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
-        return map(self.transform, self.read(file, shard, kinds))
 
 
 def find_splits(folder: str, wanted: Sequence[str]) -> list[RowSplit]:

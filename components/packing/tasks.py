@@ -163,8 +163,7 @@ def plan_packing(
         DataError: The first rows cannot be read, or are not images.
         UsageError: More shards are asked for than there are rows.
     """
-    is_raw = all(split.transform is None for split in splits)
-    known = {n: c.kind for n, c in stated.items()} if stated and is_raw else splits[0].kinds
+    known = {n: c.kind for n, c in stated.items()} if stated else splits[0].kinds
     kinds = frozenset(known.items())
     plans = {}
     for split in splits:
@@ -182,7 +181,7 @@ def read_tasks(splits: Sequence[RowSplit]) -> list[ReadTask]:
     for split in splits:
         first = 0
         for file, shard in zip(split.files, split.shards, strict=True):
-            tasks.append(ReadTask(len(tasks), split.name, file, shard, first, split.read_rows))
+            tasks.append(ReadTask(len(tasks), split.name, file, shard, first, split.read))
             first += shard.rows
     return tasks
 
@@ -193,7 +192,7 @@ def _row_bytes(split: RowSplit, options: PackOptions, kinds: Kinds) -> float:
     size = rows = 0
     pairs = list(zip(split.files, split.shards, strict=True))
     for file, shard in pairs[:: -(-len(pairs) // _SAMPLED_SHARDS) or 1]:
-        batch = next(split.read_rows(file, shard, kinds), None)
+        batch = next(split.read(file, shard, kinds), None)
         if batch is not None:
             kept = _kept(batch, options)
             size += sum(
