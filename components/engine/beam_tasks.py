@@ -9,10 +9,13 @@ list of files, so that what an engine carries does not grow with the data.
 """
 
 import pickle
+import re
+import socket
 import uuid
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -27,6 +30,8 @@ from penstock.components.files.output import WORK_DIR, Output
 
 # These do not retry, and print an error of a task with its traceback.
 LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
+_UNSEEN = "the output is not seen by the worker on"
+_UNSEEN_END = "or an s3:// or gs:// address"
 # Beyond as many tasks several share an element: each is 6 kB in Beam's local runner, and a cluster
 # has fewer slots.
 _MAX_ELEMENTS = 4_000
@@ -88,12 +93,15 @@ def run_on_beam(
                 | "As one" >> beam.GroupBy(lambda _: 0)
                 | "Report" >> beam.Map(_report_all, place=place, files=files)
             )
-    except RuntimeError as error:
+    except (RuntimeError, PenstockError) as error:
         if str(error).startswith("KeyboardInterrupt"):
             raise KeyboardInterrupt from error  # as it was before Beam's worker wrapped it
-        _, lost, how = str(error).partition(WORKER_LOST)
-        if lost:
-            raise DataError(f"{lost}{how}") from error
+        # An engine repeats a worker's error within its own; the text may come cut.
+        causes = f"{error}\n{error.__cause__}"
+        if lost := re.search(f"{WORKER_LOST}.*", str(error)):
+            raise DataError(lost[0]) from error
+        if unseen := re.search(f"{_UNSEEN} [^ ]+ .*?{_UNSEEN_END}", causes):
+            raise DataError(unseen[0]) from error
         raise
     done: list[_Done] = pickle.loads(place.read(files.results))
     for one in done:
@@ -115,11 +123,12 @@ class _RunTasks(beam.DoFn):
         self._engine_retries = engine_retries
 
     def process(self, planned: _Planned) -> list[_Done]:
+        number, start, end = planned
+        with _naming_unseen():
+            plan, results = BytesIO(self._place.read(self._files.plan, start, end)), []
         try:
             if self._place.has(self._files.stopped):
                 return []
-            number, start, end = planned
-            plan, results = BytesIO(self._place.read(self._files.plan, start, end)), []
             while plan.tell() < end - start:
                 results.append(self._work(pickle.load(plan)))
             # The driver holds those of all tasks, in Beam several times: names shrink to a third.
@@ -138,6 +147,17 @@ class _RunTasks(beam.DoFn):
             reason = str(error)
         self._place.put(self._files.stopped, b"")
         return [_Done(planned.number, b"", reason)]
+
+
+@contextmanager
+def _naming_unseen() -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise RuntimeError(
+            f"{_UNSEEN} {socket.gethostname()}: expected a folder that the driver and all workers "
+            f"see under the same name, {_UNSEEN_END}"
+        ) from error
 
 
 def _write_plan(tasks: Iterable[Any], place: Output, files: _Files) -> list[_Planned]:
@@ -159,4 +179,5 @@ def _report_all(found: tuple[int, Iterable[_Done]], place: Output, files: _Files
     # An engine may run a task twice; either result will do.
     by_number = {one.number: one for one in found[1]}
     done = [by_number[number] for number in sorted(by_number)]
-    place.put(files.results, pickle.dumps(done, pickle.HIGHEST_PROTOCOL))
+    with _naming_unseen():
+        place.put(files.results, pickle.dumps(done, pickle.HIGHEST_PROTOCOL))

@@ -41,6 +41,11 @@ def listens(port):
         return one.connect_ex(("localhost", port)) == 0
 
 
+def has_namespaces(folder):
+    test = [*_PRIVATE, _MOUNT, str(folder), "true"]
+    return shutil.which("unshare") and not subprocess.run(test, capture_output=True).returncode
+
+
 @pytest.fixture
 def engine(s3, tmp_path):
     """A job server, and a worker pool with a disk of its own."""
@@ -51,10 +56,6 @@ def engine(s3, tmp_path):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "TMPDIR": str(home)}
     private = [*_PRIVATE, _MOUNT, str(tmp_path)]
-    found = shutil.which("unshare")
-    has_namespaces = (
-        found and not subprocess.run([*private, "true"], capture_output=True).returncode
-    )
     commands = [
         [f"{RUNNERS}.portability.local_job_service_main", f"--port={job}"],
         [f"{RUNNERS}.worker.worker_pool_main", f"--service_port={pool}"],
@@ -65,7 +66,7 @@ def engine(s3, tmp_path):
         with (tmp_path / f"{at}.log").open("w") as log:
             processes.append(
                 subprocess.Popen(
-                    [*(private if at and has_namespaces else []), *command],
+                    [*(private if at and has_namespaces(tmp_path) else []), *command],
                     stdout=log,
                     stderr=log,
                     env={**environment, "TMPDIR": str(tmp_path if at else home)},
@@ -86,7 +87,7 @@ def engine(s3, tmp_path):
 
 
 def run(engine, output, **options):
-    options = IngestOptions(shards=ShardOptions(shards=4), **options)
+    options = IngestOptions(**{"shards": ShardOptions(shards=4), **options})
     return ingest([IngestInput("s3://bucket/in")], output, options, engine=engine)
 
 
@@ -112,3 +113,16 @@ def test_the_same_bytes_as_in_process(s3, engine, tmp_path, monkeypatch):
         run(task_engine(engine), "s3://bucket/strict")
     found = s3.list_objects_v2(Bucket="bucket", Prefix="strict")
     assert found["KeyCount"] == 0
+
+
+def test_output_that_workers_do_not_see_is_one_line(s3, engine, tmp_path):
+    if not has_namespaces(tmp_path):
+        pytest.skip("needs mount namespaces")
+    s3.put_object(Bucket="bucket", Key="in/a.csv", Body=b"id\n1\n2\n")
+    with pytest.raises(DataError) as error:
+        run(task_engine(engine), tmp_path / "unseen", shards=ShardOptions(shards=1))
+    text = str(error.value)
+    assert text.startswith("the output is not seen by the worker on ")
+    assert "\n" not in text
+    assert len(text) < 400
+    assert not (tmp_path / "unseen").exists()
