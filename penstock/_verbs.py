@@ -162,7 +162,7 @@ def inspect(path: str, *, samples: int = 3, max_records: int | None = 1000) -> I
     """Inspect a TFRecord file, a folder of them, or those that match a glob.
 
     Args:
-        path: What to look into.
+        path: TFRecord file, folder or glob.
         samples: Distinct values of each feature to show.
         max_records: Records to parse, spread over the files from their beginnings, 64 MiB of
             them at most; None parses and counts all.
@@ -244,7 +244,7 @@ def compile(
         pipeline: As in `run`.
         output: The `.yaml` file to make.
         image: The image that its tasks run, `NAME@sha256:...`.
-        placement: Where its nodes run and what they may use.
+        placement: Placement of the nodes and their resources.
         options: As in `run`.
         allow_mutable_tag: Take an image by tag, which may change between two runs.
         overwrite: Replace what stands at `output`.

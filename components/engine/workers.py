@@ -104,7 +104,7 @@ def _quiet_broken_connections() -> None:
 
 
 def _status(code: int) -> str:
-    """What an exit status says; a shell adds 128 to the number of the signal."""
+    """Describes an exit status; a shell adds 128 to the number of a signal."""
     number = -code if code < 0 else code - 128
     with suppress(ValueError):
         return f"was killed by {signal.Signals(number).name}"

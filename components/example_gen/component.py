@@ -114,7 +114,7 @@ class ShardedExampleGen(FileBasedExampleGen):
 
 
 def _addresses(base: str, patterns: Sequence[str], source: KindOptions) -> Iterator[str]:
-    """What of a node may be an address: its input, and options as that of a label file."""
+    """Parameters of a node that may be addresses: its input, and options such as a label file."""
     yield base
     if scheme_of(base) in FILE_SCHEMES:  # else patterns are queries
         yield from (f"{base}/{pattern}" for pattern in patterns)

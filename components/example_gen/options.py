@@ -19,10 +19,10 @@ OnBadRow = Literal["strict", "quarantine"]
 
 @dataclass(frozen=True)
 class IngestOptions:
-    """How rows become shards.
+    """Options of writing rows as shards.
 
     Attributes:
-        shards: How many shards a split has.
+        shards: Number of shards of a split.
         compression: `""` or `"GZIP"`.
         on_bad_row: `strict` stops at the first row that does not fit; `quarantine` keeps
             it aside with its reason and goes on.
@@ -71,7 +71,7 @@ class Split:
 
 @dataclass(frozen=True)
 class SplitOptions:
-    """How rows are divided.
+    """Rule that divides rows into splits.
 
     Attributes:
         splits: Names and shares; two train rows to one eval row is TFX's default.
@@ -100,7 +100,7 @@ class IngestInput:
 
     Attributes:
         data: Files, a glob, a folder or an address; one or several.
-        source: How it is read; None goes by the names and contents of the files.
+        source: Options of the kind of data; None recognizes it by file names and contents.
         splits: Names and shares of the splits.
     """
 

@@ -18,8 +18,8 @@ class QuarantineWriter:
     stood in the file: `raw`, or `raw_base64` where it is not UTF-8.
 
     Attributes:
-        rows: How many were written.
-        first: Place and reason of the first; None where there is none.
+        rows: Number of rows written.
+        first: Place and reason of the first row; None without rows.
     """
 
     def __init__(self, path: Path) -> None:

@@ -51,10 +51,10 @@ class ShardTask:
     Attributes:
         number: Number among all tasks of an ingest.
         source: Reader of the pieces, without what it knows of others.
-        splits: How the rows are divided.
+        splits: Rule that divides the rows.
         index: Number of the shard.
         count: Number of shards of each split.
-        pieces: What to read.
+        pieces: Pieces to read.
     """
 
     number: int
@@ -67,7 +67,7 @@ class ShardTask:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What a task wrote.
+    """Result of a task.
 
     Attributes:
         shards: Shard of each split.
@@ -104,7 +104,7 @@ class WriteShards:
     """Does `ShardTask`s, in any process.
 
     Attributes:
-        output: Where the files go.
+        output: Output that gets the files.
         options: Compression, and what to do with bad rows.
         write: Appends a batch of rows to shards.
     """

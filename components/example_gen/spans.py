@@ -48,7 +48,7 @@ class RemoteSpans(input_processor.FileBasedInputProcessor):
         """The newest span that is there, or that of the range, and its newest version.
 
         Raises:
-            DataError: There is none, splits differ in it, or a name is not as the pattern says.
+            DataError: There is no span, splits differ in it, or a name does not match the pattern.
             UsageError: The server does not list.
         """
         if scheme_of(self._input_base_uri) in _NOT_LISTED:
@@ -65,7 +65,7 @@ class RemoteSpans(input_processor.FileBasedInputProcessor):
         return found.pop()
 
     def get_input_fingerprint(self, span: int, version: int | None) -> None:
-        """None: `ContentDriver` makes its own of what the files hold."""
+        """Returns None: `ContentDriver` computes the fingerprint from file contents."""
 
     def _newest(self, split: example_gen_pb2.Input.Split) -> tuple[int, int | None]:
         specs = self._is_match_span, self._is_match_date, self._is_match_version

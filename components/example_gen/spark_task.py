@@ -1,4 +1,4 @@
-"""What a Spark executor does: a partition's rows in, the files of one try out.
+"""Work of a Spark executor: writes the rows of a partition as the files of one attempt.
 
 A partition is read as Parquet is, and written by the task of every ingest. In what order a try gets
 its rows is Spark's, so each writes below a name of its own.
@@ -25,7 +25,7 @@ from penstock.components.tfrecord.encoder import encode_sequences
 
 
 class Written(NamedTuple):
-    """What a task wrote, and what its files' names begin with, relative to the output."""
+    """Files that a task wrote, and the prefix of their names relative to the output."""
 
     folder: str
     result: TaskResult
@@ -36,11 +36,11 @@ class SparkRows(Source):
     """Rows of one partition, as Spark hands them over.
 
     Attributes:
-        names: Of the DataFrame's columns, which are numbered: Spark finds none with a dot in it.
+        names: Names of the columns, which are numbered for Spark, as it reads dots as paths.
         steps: The columns that are feature lists.
         by: The column whose values are the splits, instead of those of a task.
-        non_finite: What becomes of NaN and infinity.
-        place: What they are rows of, for messages.
+        non_finite: Treatment of NaN and infinity.
+        place: Name of the partition in messages.
         batches: The rows; can be read once.
     """
 
@@ -70,7 +70,7 @@ class SparkRows(Source):
 def partition_writer(
     rows: SparkRows, splits: SplitOptions, options: IngestOptions, output: Output
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What `mapInArrow` takes: the rows of a partition to one row, its number and what was written.
+    """Function for `mapInArrow`: writes a partition; returns one row, its number and result.
 
     That is pickled, a list of `Written`, or the DataError that stopped it.
     """

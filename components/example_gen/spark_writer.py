@@ -38,7 +38,7 @@ from penstock.components.tfrecord.sharding import shard_name, split_dir
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Of a store each is two requests.
+# Each takes two requests to an object store.
 _MOVED_AT_ONCE = 16
 
 
@@ -62,7 +62,7 @@ def write_tfrecords(
         df: Its columns become features by `docs/data_types.md`, as of Parquet.
         path: Folder to make, seen by the driver and all executors, or an address (`s3a://`, `s3://`,
             `gs://`).
-        splits: How rows are divided; None gives train and eval two rows to one.
+        splits: Rule that divides the rows; None gives train and eval two rows to one.
         partition_by: A column whose values are the splits, `Split-VALUE/` each; it is in no record.
         feature_lists: Columns of arrays whose values, or arrays of values, are the steps of
             SequenceExamples; the other columns are their context.
@@ -139,7 +139,7 @@ def _rows_of(
 
 
 def _written(df: "DataFrame", work: Callable[..., Any]) -> list[Written]:
-    """What each partition's successful try wrote, in the partitions' order."""
+    """Returns the result of each partition's successful attempt, in the order of the partitions."""
     found = df.mapInArrow(work, "result binary").collect()
     results = [pickle.loads(row.result) for row in found]
     results.sort(key=itemgetter(0))  # the partition
@@ -176,7 +176,7 @@ def _named(written: Sequence[Written], options: IngestOptions, output: Output) -
 def _manifest(
     rows: SparkRows, splits: SplitOptions, options: IngestOptions, results: Sequence[TaskResult]
 ) -> Manifest:
-    """As of every ingest; its account checked."""
+    """Returns the manifest of the ingest after a check of its account."""
     if rows.by is not None:
         values = sorted({name for result in results for name in result.shards})
         splits = SplitOptions(tuple(map(Split, values)))

@@ -45,7 +45,7 @@ def check_no_secret(address: str, advice: str) -> None:
 
     Args:
         address: The address.
-        advice: Where to put the secret, for the message.
+        advice: Proper place of the secret, for the message.
 
     Raises:
         UsageError: It contains one, which the message does not repeat.

@@ -32,7 +32,7 @@ _ASSIGNMENTS = (
     re.compile(rf"(?:^|\s)--({_SECRET_WORD}|{_PASS})\s+(?!-){_VALUE}", re.IGNORECASE),
     re.compile(rf"(?<=://)[^\s'\"]*?[?&#;]({_PARAMETER})={_VALUE}", re.IGNORECASE),
 )
-# As options stand in logs: a key in quotes, which may be escaped, and its value in quotes.
+# Options in logs: a key in quotes, which may be escaped, and its value in quotes.
 _IN_JSON = re.compile(
     rf"(?:^|[^\w.-])({_SECRET_WORD}|{_PASS})\\*[\"']\s*:\s*\\*[\"']([^\"'\\]+)", re.IGNORECASE
 )
@@ -89,10 +89,10 @@ _WEB_USER = re.compile(r"\bhttps?://([^/\s:@'\"?#]+)@", re.IGNORECASE)
 
 
 def secret_kind(name: str, value: str) -> str | None:
-    """What kind of secret a text looks like, "a GitHub token"; None where it looks like none.
+    """Returns the kind of secret that a text looks like, "a GitHub token"; None if it does not.
 
     Args:
-        name: What the text is called, `source.password`; the empty string where it has no name.
+        name: Name of the text, `source.password`; the empty string without one.
         value: The text.
     """
     for kind, form in _KNOWN_FORMS.items():

@@ -280,7 +280,7 @@ def tensorflow_permutation(seed: int, number: int, window: int, rows: int) -> np
 
 
 def _stateless_bits(seed: int, item: int, count: int) -> npt.NDArray[np.uint32]:
-    """What `tf.random.stateless_uniform` gives for the seed `[seed, item]` as full-range int32."""
+    """Equals `tf.random.stateless_uniform` with the seed `[seed, item]` as full-range int32."""
     low = 0xFFFFFFFF
     counter = np.array([[seed & low, seed >> 32, item & low, item >> 32]], np.uint64)
     # TensorFlow scrambles the seed once, by a fixed key.

@@ -111,7 +111,7 @@ class PackedShards:
 
 
 class _Texts:
-    """Where the byte strings of a block's dictionary lie in the shard: 16 bytes each.
+    """Offsets of the byte strings of a block's dictionary in the shard: 16 bytes each.
 
     Args:
         dictionary: The dictionary's bytes, a tf.train.Example that ends with its values.

@@ -1,4 +1,4 @@
-"""Who does the tasks of a scan: this process, several on this machine, or those of an engine."""
+"""Executors of the tasks of a scan: this process, several local processes, or an engine."""
 
 import os
 from collections.abc import Callable, Sequence

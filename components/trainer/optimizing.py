@@ -1,4 +1,4 @@
-"""What training options ask of a model's optimizer, and the moving averages that it keeps."""
+"""Applies training options to a model's optimizer; reads its moving averages of weights."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

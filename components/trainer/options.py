@@ -17,7 +17,7 @@ class EarlyStop:
         metric: Its name in `EpochRecord.metrics`; those of the evaluation begin with `val_`.
         mode: `min` where less is better, `max` where more is.
         patience_epochs: Epochs without improvement after which training stops.
-        min_delta: What a value must be better by to count; 0 or more.
+        min_delta: Smallest improvement that counts; 0 or more.
 
     Raises:
         UsageError: A value is outside its range.

@@ -1,4 +1,4 @@
-"""How far a Beam node of this process is: elements and rate, told while its bundles run."""
+"""Progress of a Beam node in this process: elements and rate while its bundles run."""
 
 import threading
 import time

@@ -108,7 +108,7 @@ class _WatchedRunner(LocalDagRunner):
         return info
 
     def _state(self, node: str, info: Any) -> str:
-        """What became of a node whose launch raised nothing.
+        """Returns the state of a node whose launch raised no error.
 
         Raises:
             NodeFailedError: It failed all the same; TFX's launcher is silent where an input is

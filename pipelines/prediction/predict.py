@@ -54,7 +54,7 @@ def predict(
         model: A pushed model, the folder of its versions, or the root of the runs that pushed it.
         data: The table, a file, a glob or a folder; or the folder of images.
         output: The Parquet file to make; appears whole, by rename.
-        source: How the table is read; by default NaN counts as missing.
+        source: Options of the table; by default NaN counts as missing.
         overwrite: Replace what stands at `output`, or came there meanwhile.
         on_rows: Told how many rows are done, of how many.
 

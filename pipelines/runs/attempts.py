@@ -1,9 +1,9 @@
-"""Several tries of one node in one run, kept apart.
+"""Keeps several attempts of one node in one run apart.
 
-TFX's launcher reuses the execution of a failed try, output folders included, and a killed try
-stays RUNNING for ever. So before a try starts, those before it are closed: marked FAILED and
-their outputs removed. The new one then gets an execution of its own, hence output folders that
-no other try ever wrote to, by a context that only it has.
+TFX's launcher reuses the execution of a failed attempt with its output folders, and a killed one
+stays RUNNING for ever. So before an attempt starts, earlier ones are closed: marked FAILED and
+their outputs removed. The new one then gets its own execution, and so output folders that no
+other attempt has written to, by a context of its own.
 """
 
 import posixpath
@@ -32,8 +32,8 @@ def executions_of(
         constants.NODE_CONTEXT_TYPE_NAME,
     ),
 ) -> list[metadata_store_pb2.Execution]:
-    """The executions of a node, parameters filled in, in these of its contexts, oldest first."""
-    # Filtered here: MLMD 1.21 has no filter queries.
+    """Returns the executions of a node in these contexts, oldest first."""
+    # Filtered in Python: MLMD 1.21 has no filter queries.
     by_context = []
     for spec in node.contexts.contexts:
         if spec.type.name not in contexts:
@@ -55,7 +55,7 @@ def close_attempts(
     node: pipeline_pb2.PipelineNode,
     runtime_spec: pipeline_pb2.PipelineRuntimeSpec,
 ) -> None:
-    """Mark unsuccessful tries FAILED, and remove what they left."""
+    """Marks unsuccessful attempts FAILED and removes their outputs."""
     running = [e for e in executions if execution_lib.is_execution_active(e)]
     for execution in running:
         execution.last_known_state = Execution.FAILED
@@ -68,13 +68,13 @@ def close_attempts(
 def remove_stateful(
     node: pipeline_pb2.PipelineNode, runtime_spec: pipeline_pb2.PipelineRuntimeSpec
 ) -> None:
-    """Remove what failed tries left for others of the same execution, of which there are none."""
+    """Removes state that failed attempts left for retries of the same execution."""
     node_dir = outputs_utils.get_node_dir(runtime_spec, node.node_info.id)
     _remove(f"{node_dir}/.system/stateful_working_dir")
 
 
 def note_failure(handle: metadata.Metadata, node: pipeline_pb2.PipelineNode, reason: str) -> None:
-    """Keep with the node's newest execution why it failed, for reports."""
+    """Stores the reason of a failure with the node's newest execution, for reports."""
     executions = executions_of(handle, node)
     if executions:
         executions[-1].custom_properties[ERROR_PROPERTY].string_value = reason
@@ -82,7 +82,7 @@ def note_failure(handle: metadata.Metadata, node: pipeline_pb2.PipelineNode, rea
 
 
 def set_apart(node: pipeline_pb2.PipelineNode, run_id: str, attempt: int) -> None:
-    """Give the node's next execution, try `attempt` from 1, a context of its own."""
+    """Gives the node's next execution, attempt number `attempt` from 1, its own context."""
     context = node.contexts.contexts.add()
     context.type.name = _ATTEMPT_CONTEXT_TYPE
     context.name.field_value.string_value = f"{run_id}.{node.node_info.id}.attempt-{attempt}"
@@ -100,10 +100,10 @@ def _remove_leftovers(
     )
     for artifact in (a for artifacts in outputs.values() for a in artifacts if not a.is_external):
         if not _is_live(handle, artifact.uri):
-            # That of a value is a file in the execution's folder.
+            # A value artifact is a file in the execution's folder.
             is_value = isinstance(artifact, ValueArtifact)
             _remove(posixpath.dirname(artifact.uri) if is_value else artifact.uri)
-    # The temporary folder of the executor lies in here, too.
+    # The executor's temporary folder is in here, too.
     _remove(f"{node_dir}/.system/executor_execution/{execution_id}")
 
 

@@ -1,4 +1,4 @@
-"""The least that a model must do, as a training leaves it in its ModelRun: `baseline.json`."""
+"""Comparison of a model with the best constant, stored in its ModelRun as `baseline.json`."""
 
 import json
 import os
@@ -12,17 +12,17 @@ BASELINE_NAME = "baseline.json"
 
 @dataclass(frozen=True)
 class Beaten:
-    """A model beside the best constant, on the same rows.
+    """Comparison of a model with the best constant on the same rows.
 
     Attributes:
-        target: What is predicted.
+        target: Name of the target.
         metric: `cross-entropy` or `mean squared error`; less is better.
-        model: The model's.
-        baseline: The best constant's.
-        constant: That constant in words.
-        rows: Rows that were looked at.
-        label: The transformed label's name.
-        classes: The classes in words, by number; empty of a quantity.
+        model: Metric of the model.
+        baseline: Metric of the best constant.
+        constant: The best constant, in words.
+        rows: Number of rows compared.
+        label: Name of the transformed label.
+        classes: Names of the classes by number; empty for a regression.
     """
 
     target: str
@@ -36,7 +36,7 @@ class Beaten:
 
     @property
     def is_beaten(self) -> bool:
-        """Whether the model is the better one."""
+        """Whether the model is better than the constant."""
         return self.model < self.baseline
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Beaten:
 
 
 def read_baseline(model_run: str | None) -> tuple[Beaten, ...]:
-    """The comparison in the ModelRun at `model_run`, a target each; empty where there is none."""
+    """Reads the comparisons of a ModelRun, one for each target; empty without any."""
     path = os.path.join(local_folder(model_run) if model_run else "", BASELINE_NAME)
     if not os.path.isfile(path):
         return ()

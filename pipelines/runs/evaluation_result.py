@@ -1,4 +1,4 @@
-"""An evaluation as plain values: metrics by slice, and why a model was not blessed."""
+"""An evaluation as plain values: metrics by slice, and the reasons why a model is not blessed."""
 
 import json
 import os
@@ -13,20 +13,20 @@ from penstock.pipelines.runs import slices
 
 OVERALL, EXAMPLE_COUNT = slices.OVERALL, slices.EXAMPLE_COUNT
 MIN_SLICE_EXAMPLES = 30  # below that a slice's metric is mostly chance
-# Of 100 rows a share of one half has a 95 % interval of +-0.1.
+# A share of 1/2 observed in 100 rows has a 95 % interval of +-0.1.
 _FEW_ROWS = 100
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """What one metric must reach for a model to be blessed.
+    """Threshold of a metric for a model to be blessed.
 
     Attributes:
-        where: The slices that it is for, in words.
-        lower: Least value; None without one.
-        upper: Largest value; None without one.
-        change: Most that it may get worse (below 0) or least that it must get better, in the
-            metric's unit, against the baseline; None without.
+        where: Slices to which it applies, in words.
+        lower: Lower bound; None without one.
+        upper: Upper bound; None without one.
+        change: Allowed worsening (below 0) or required improvement against the baseline, in the
+            metric's unit; None without one.
         higher_is_better: Whether more of it is better.
     """
 
@@ -40,13 +40,13 @@ class Threshold:
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """An evaluation of one model.
+    """An evaluation of a model.
 
     Attributes:
         metrics: Values by metric name, of several targets `price/auc`, by slice (`OVERALL`,
             `trip_start_hour=14`), rows that lack the feature as `trip_start_hour missing`; a metric
             that means nothing there is left out.
-        failures: What kept the model from being blessed, one line each.
+        failures: Reasons why the model is not blessed, one line each.
         deciding_metric: A metric with a threshold, else one of `metrics`; None without any.
         higher_is_better: Whether more of it is better.
         baseline: The same values of the model that it was compared with; empty without one.
@@ -61,7 +61,7 @@ class EvaluationResult:
 
     @property
     def caution(self) -> str:
-        """Why its verdict means little, in a sentence; empty where there are rows enough."""
+        """Reason why the verdict means little, in a sentence; empty if there are enough rows."""
         rows = self.metrics.get(OVERALL, {}).get(EXAMPLE_COUNT, _FEW_ROWS)
         if rows >= _FEW_ROWS:
             return ""
@@ -71,12 +71,12 @@ class EvaluationResult:
         )
 
     def worst_slices(self, count: int, *, min_examples: int = MIN_SLICE_EXAMPLES) -> list[str]:
-        """Names of the slices where the deciding metric is worst, those with few rows left out."""
+        """Returns the slices with the worst deciding metric, without those of few rows."""
         few = self.small_slices(min_examples)
         return [name for name in self._worst_first() if name not in few][:count]
 
     def small_slices(self, min_examples: int = MIN_SLICE_EXAMPLES) -> list[str]:
-        """Names of the slices with fewer rows, the worst first, those without the metric last."""
+        """Returns the slices of few rows, the worst first, those without the metric last."""
         ordered = dict.fromkeys((*self._worst_first(), *self.metrics))
         return [
             name
@@ -93,8 +93,8 @@ class EvaluationResult:
 
 
 def read_evaluation(directory: str) -> EvaluationResult:
-    """Read the `ModelEvaluation` artifact at `directory`."""
-    # TensorFlow Model Analysis takes seconds to import; whoever ran an Evaluator has done so.
+    """Reads the `ModelEvaluation` artifact at `directory`."""
+    # Importing TFMA takes seconds; a process that ran an Evaluator has done so already.
     from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
     directory = local_folder(directory)
@@ -138,7 +138,7 @@ def read_example_count(directory: str) -> int | None:
 
 
 def read_plots(directory: str) -> Iterator[tuple[str, Any]]:
-    """Slice, by its name, and plots of each entry of a `ModelEvaluation` on this machine."""
+    """Yields slice name and plots of each entry of a `ModelEvaluation` on this machine."""
     from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
     for message in _messages(directory, "plots", metrics_for_slice_pb2.PlotsForSlice):
@@ -147,7 +147,7 @@ def read_plots(directory: str) -> Iterator[tuple[str, Any]]:
 
 
 def _messages(directory: str, prefix: str, kind: Any) -> Iterator[Any]:
-    """The messages in the files whose names begin so."""
+    """Yields the messages in files with a prefix."""
     for name in sorted(os.listdir(directory)):
         if name.startswith(prefix):
             for record in read_records(os.path.join(directory, name)):
@@ -155,7 +155,7 @@ def _messages(directory: str, prefix: str, kind: Any) -> Iterator[Any]:
 
 
 def slice_name(key: Any) -> str:
-    """A TFMA slice key as text: `payment_type=Cash, trip_start_hour=3`, or `OVERALL`."""
+    """Formats a TFMA slice key: `payment_type=Cash, trip_start_hour=3`, or `OVERALL`."""
     parts = []
     for part in key.single_slice_keys:
         value = getattr(part, part.WhichOneof("kind"))
@@ -164,17 +164,17 @@ def slice_name(key: Any) -> str:
 
 
 def _name(key: Any) -> str:
-    """A TFMA metric key as text: `auc`, of one of several targets `price/auc`; rows have none."""
+    """Formats a TFMA metric key: `auc`, or `price/auc` with several targets."""
     return key.name if key.name == EXAMPLE_COUNT else of_output(key.output_name, key.name)
 
 
 def of_output(output: str, metric: str) -> str:
-    """`price/auc` of the output `price_xf`; of the only one, the empty text, `auc`."""
+    """Returns `price/auc` for the output `price_xf`, `auc` for the only output."""
     return f"{output.removesuffix('_xf')}/{metric}" if output else metric
 
 
 def _values(message: Any, models: tuple[str, ...]) -> Iterator[tuple[str, float]]:
-    """The scalar metrics of one model, differences to another left out."""
+    """Returns the scalar metrics of a model, without differences to the baseline."""
     for entry in message.metric_keys_and_values:
         key, kind = entry.key, entry.value.WhichOneof("type")
         if key.is_diff or key.model_name not in models:
@@ -185,7 +185,7 @@ def _values(message: Any, models: tuple[str, ...]) -> Iterator[tuple[str, float]
 
 
 def _positives(directory: str) -> dict[str, tuple[float, float]]:
-    """Positive rows and all rows of each slice, from the plots of calibration."""
+    """Returns positive and all rows of each slice, from the calibration plots."""
     found = {}
     for where, entry in read_plots(directory):
         if buckets := entry.value.calibration_histogram_buckets.buckets:
@@ -229,7 +229,7 @@ def _expected(failure: Any) -> str:
 def _deciding_metric(
     thresholds: tuple[Threshold, ...], overall: Mapping[str, float]
 ) -> tuple[str | None, bool]:
-    """The first metric that has a threshold, and whether more of it is better."""
+    """Returns the first metric with a threshold, and whether higher is better."""
     for threshold in thresholds:
         if threshold.metric in overall:
             return threshold.metric, threshold.higher_is_better
@@ -257,7 +257,7 @@ def _thresholds(directory: str) -> Iterator[Threshold]:
 
 
 def _metric_name(metric: Mapping[str, Any]) -> str:
-    """As its values are called: what its config says, else its class in snake case."""
+    """Returns the name of a metric's values: from its config, else its class in snake case."""
     try:
         named = json.loads(metric.get("config") or "{}").get("name")
     except (AttributeError, ValueError):
@@ -283,6 +283,6 @@ def _threshold(metric: str, where: str, raw: Mapping[str, Any]) -> Threshold:
         lower,
         upper,
         change.get("absolute"),
-        # Where nothing bounds it from above, more is better, unless it says otherwise.
+        # Without an upper bound higher is better, unless the config says otherwise.
         change.get("direction") != "LOWER_IS_BETTER" and upper is None,
     )

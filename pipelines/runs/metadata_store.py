@@ -24,7 +24,7 @@ MYSQL_PASSWORD = "PENSTOCK_MYSQL_PASSWORD"
 
 @dataclass(frozen=True)
 class SqliteStore:
-    """A metadata store in one file, made where there is none."""
+    """A metadata store in an sqlite file, created if missing."""
 
     path: str
     advice: ClassVar[str] = "is the file whole, and may it be written to?"
@@ -56,8 +56,8 @@ class MySqlStore:
 
     Attributes:
         host: Name or address of the server; IPv6 without brackets.
-        port: Its port, 1 to 65535.
-        database: Name of the database, made where there is none.
+        port: Port, 1 to 65535.
+        database: Name of the database, created if missing.
         tls: Folder with `ca.crt`, and `tls.crt` and `tls.key` where the server asks for a client's
             certificate; not encrypted without one. MLMD's client encrypts, and does not check
             whose certificate the server has.
@@ -105,7 +105,7 @@ class MySqlStore:
 
     @property
     def address(self) -> str:
-        """What `store_of` takes."""
+        """Text that `store_of` parses."""
         return f"{self}?tls={self.tls}" if self.tls else str(self)
 
     def __str__(self) -> str:
@@ -218,7 +218,7 @@ def open_reading(store: MetadataStore, *, writable: bool = False) -> Iterator[An
     """A store that there is, as an `ml_metadata.MetadataStore`, only read unless `writable`.
 
     Raises:
-        DataError: It is none, or cannot be used.
+        DataError: It is not a metadata store, or cannot be used.
     """
     import ml_metadata
     from ml_metadata.proto import metadata_store_pb2

@@ -1,8 +1,8 @@
-"""Room won back from old runs: which artifacts nothing that is kept rests on, and their removal.
+"""Frees disk space of old runs: finds artifacts that no kept run depends on, and removes them.
 
 In: an open metadata store. Out: a `PrunePlan`; then files gone, and their artifacts `DELETED` in
-the store, which TFX's cache and resolvers pass over. MLMD removes no record: a pruned run is still
-listed, with what it did and came to.
+the store, which TFX's cache and resolvers skip. MLMD removes no record: a pruned run is still
+listed with its nodes and result.
 """
 
 import os
@@ -15,19 +15,19 @@ from ml_metadata.proto import metadata_store_pb2 as mlmd
 from penstock.components.files.remote import find_below, is_remote
 from penstock.pipelines.runs.run_record import NodeRun, RunRecord, all_runs, is_set
 
-# What a run that was cut short in a removal left is removed by the next one.
+# Files left by an interrupted removal are removed by the next one.
 _PRESENT = (mlmd.Artifact.LIVE, mlmd.Artifact.MARKED_FOR_DELETION)
 
 
 @dataclass(frozen=True)
 class PrunePlan:
-    """What can go.
+    """Artifacts that can be removed.
 
     Attributes:
-        runs: Ids of the runs that lose something, the newest first.
-        leftovers: Folders that tries which did not succeed left.
-        size: Bytes of both.
-        kept: Ids of the runs that are kept whole.
+        runs: Ids of the runs that lose artifacts, the newest first.
+        leftovers: Folders left by failed attempts.
+        size: Bytes of artifacts and leftovers.
+        kept: Ids of the runs that are kept completely.
     """
 
     runs: tuple[str, ...]
@@ -38,16 +38,16 @@ class PrunePlan:
 
 
 def plan_prune(store: Any, *, keep: int, interrupted: bool = False) -> PrunePlan:
-    """Find what the newest runs of each pipeline, and its newest blessed model, do not need.
+    """Finds artifacts that the newest runs and the newest blessed model of a pipeline do not need.
 
-    Kept is all that they were given or gave, all that this was made from, and the statistics of
-    the blessed model's run. Files that a user imported, and models in a serving folder, are never
+    Kept are their inputs and outputs, everything these were made from, and the statistics of the
+    blessed model's run. Files that a user imported and models in a serving folder are never
     touched.
 
     Args:
         store: An open `ml_metadata.MetadataStore`.
         keep: Newest runs of each pipeline to keep.
-        interrupted: Take runs that are recorded as under way for interrupted; without, they are
+        interrupted: Treat runs that are recorded as running as interrupted; otherwise they are
             kept too.
     """
     runs = list(all_runs(store))
@@ -79,9 +79,9 @@ def plan_prune(store: Any, *, keep: int, interrupted: bool = False) -> PrunePlan
 
 
 def prune(store: Any, plan: PrunePlan) -> None:
-    """Remove what a plan says that was made while no run of the store was under way."""
+    """Removes the artifacts of a plan, made while no run of the store was active."""
     artifacts = list(plan.artifacts)
-    # Before the files: a cache must not give what is half there.
+    # Before the files: the cache must not serve an artifact that is half removed.
     _set_state(store, artifacts, mlmd.Artifact.MARKED_FOR_DELETION)
     fileio = _fileio()
     for folder in (*(artifact.uri for artifact in artifacts), *plan.leftovers):
@@ -91,7 +91,7 @@ def prune(store: Any, plan: PrunePlan) -> None:
 
 
 def new_artifacts(run: RunRecord) -> list[mlmd.Artifact]:
-    """The artifacts that a run made itself and that are still there."""
+    """Returns the artifacts that a run made itself and that still exist."""
     return [
         artifact
         for node in run.nodes
@@ -102,7 +102,7 @@ def new_artifacts(run: RunRecord) -> list[mlmd.Artifact]:
 
 
 def folder_bytes(folder: str) -> int:
-    """Bytes of all files below a folder, local or remote; 0 where there is none."""
+    """Returns the bytes of all files below a folder, local or remote; 0 if it is missing."""
     if is_remote(folder):
         return sum(file.size or 0 for file in find_below(folder))
     paths = (os.path.join(at, name) for at, _, files in os.walk(folder) for name in files)
@@ -129,7 +129,7 @@ def _roots(runs: Sequence[RunRecord], kept: Sequence[RunRecord]) -> Iterator[int
             is_newest_blessed = blesses and run.pipeline not in seen
             if is_newest_blessed:
                 seen.add(run.pipeline)
-                # What the gate of the next run measures drift from.
+                # Baseline of the drift that the gate of the next run measures.
                 given = (artifact for other in run.nodes for artifact in other.outputs)
                 yield from (a.id for a in given if a.type == "ExampleStatistics")
             if is_kept or is_newest_blessed:
@@ -137,7 +137,7 @@ def _roots(runs: Sequence[RunRecord], kept: Sequence[RunRecord]) -> Iterator[int
 
 
 def _with_origins(roots: Iterable[int], runs: Sequence[RunRecord]) -> set[int]:
-    """The artifacts, and all that they were made from."""
+    """Returns the artifacts and everything they were made from."""
     made_from: dict[int, set[int]] = {}
     for node in (node for run in runs for node in run.nodes):
         for artifact in node.outputs:
@@ -152,14 +152,14 @@ def _with_origins(roots: Iterable[int], runs: Sequence[RunRecord]) -> set[int]:
 
 
 def _is_own(artifact: mlmd.Artifact, node: NodeRun) -> bool:
-    """Whether TFX made the folder, as `ROOT/NODE/KEY/EXECUTION`, and it is there."""
+    """Whether the folder exists and was made by TFX, as `ROOT/NODE/KEY/EXECUTION`."""
     parts = artifact.uri.rstrip("/").split("/")
     own = len(parts) > 3 and parts[-3] == node.node and parts[-1].isdecimal()
     return own and artifact.state in _PRESENT
 
 
 def _leftovers(run: RunRecord, runs: Sequence[RunRecord]) -> Iterator[str]:
-    """Folders of a run's unsuccessful tries, below the roots that its pipeline was seen to have."""
+    """Returns folders of a run's failed attempts, below the known roots of its pipeline."""
     roots = {
         artifact.uri.rstrip("/").rsplit("/", 3)[0]
         for other in runs

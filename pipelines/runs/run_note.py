@@ -1,7 +1,7 @@
-"""The note of a run: what the metadata store does not know by itself, kept in it.
+"""The note of a run: facts that TFX does not record, stored in its metadata store.
 
 TFX keeps neither why a node failed, nor which nodes were never reached, nor with which command,
-options and packages the run was made. `penstock run` notes it as a property of the run's context.
+options and packages the run was made. `penstock run` adds it as a property of the run's context.
 """
 
 import json
@@ -38,16 +38,16 @@ _GIT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class RunNote:
-    """What was noted of one run.
+    """Note of a run.
 
     Attributes:
-        command: The command that made it, as a shell takes it.
-        config: The pipeline's options, as JSON values.
-        upstream: Each node of the pipeline, with the nodes that it waits for.
-        error: Why the run stopped; the empty string where it did not.
-        versions: Of Python and the packages that count, by name.
-        code: The commit of the user's code, `-dirty` after it where there were changes; the
-            empty string where it is not under git.
+        command: Command line, quoted for a shell.
+        config: Options of the pipeline as JSON values.
+        upstream: Nodes that a node waits for, by node.
+        error: Reason why the run stopped; the empty string if it did not.
+        versions: Versions of Python and of the main packages, by name.
+        code: Commit of the user's code, followed by `-dirty` if there were changes; the
+            empty string outside git.
     """
 
     command: str = ""
@@ -60,7 +60,7 @@ class RunNote:
 
 
 def take_note(command: Sequence[str], config: Any, pipeline: Any, *, error: str = "") -> RunNote:
-    """A note of the run that was just made in this process, and why it stopped, if it did."""
+    """Returns a note of the run that this process just made, with its error, if any."""
     return RunNote(
         command=shlex.join(_without_secrets(command)),
         config=_hidden("", asdict(config)) if config is not None else {},
@@ -73,12 +73,12 @@ def take_note(command: Sequence[str], config: Any, pipeline: Any, *, error: str 
 
 
 def write_note(store: Any, run_id: str, note: RunNote) -> None:
-    """Keep the note with its run in an open `ml_metadata.MetadataStore`."""
+    """Stores the note with its run in an open `ml_metadata.MetadataStore`."""
     note_of_run(store, run_id, PROPERTY, json.dumps(asdict(note), default=str))
 
 
 def read_note(run: RunRecord) -> RunNote:
-    """The note of a run; where none was taken, as on Kubeflow, only what its nodes noted."""
+    """Reads the note of a run; without one, as on Kubeflow, only what its nodes recorded."""
     text = run.properties.get(PROPERTY)
     if text:
         return RunNote(**json.loads(text))
@@ -87,7 +87,7 @@ def read_note(run: RunRecord) -> RunNote:
 
 
 def _without_secrets(command: Sequence[str]) -> list[str]:
-    """The arguments, each `--set key=value` looked at by its key."""
+    """Redacts arguments; those of `--set key=value` by their key."""
     shown = []
     for argument in command:
         key, equals, value = argument.partition("=")
@@ -114,7 +114,7 @@ def _versions() -> dict[str, str]:
 
 
 def _commit(folder: Path) -> str:
-    """The commit of a folder under git, by git itself."""
+    """Returns the commit of a folder under git."""
     command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty"]
     try:
         done = subprocess.run(
@@ -130,5 +130,5 @@ def _commit(folder: Path) -> str:
 
 
 def this_command() -> list[str]:
-    """The command of this process, its program by name alone."""
+    """Returns the command line of this process, its program without a path."""
     return [Path(sys.argv[0]).name, *sys.argv[1:]]

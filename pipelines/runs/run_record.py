@@ -56,7 +56,7 @@ class RunRecord:
 
     Attributes:
         nodes: Its nodes; one that was tried again is there once a try.
-        properties: What was noted of the run itself.
+        properties: Properties of the run itself.
     """
 
     pipeline: str

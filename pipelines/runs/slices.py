@@ -71,7 +71,7 @@ def rows_in_no_slice(
 
     Args:
         metrics: Values by name, by slice, with the number of examples.
-        features: What each slice but `OVERALL` is a slice by; each with one value a row.
+        features: Features of all slices but `OVERALL`; each has one value in a row.
 
     Returns:
         `payment_type missing` and the like, with their number of examples and the metrics that

@@ -36,19 +36,19 @@ class Place:
 
     @property
     def folder(self) -> Path:
-        """Where pages go by default: beside the metadata, or here."""
+        """Default folder of pages: beside the metadata, or the working directory."""
         return Path(self.store.path).parent if isinstance(self.store, SqliteStore) else Path()
 
     @property
     def report_name(self) -> str:
-        """What its report is called by default."""
+        """Default name of its report."""
         if not isinstance(self.store, SqliteStore):
             return REPORT_NAME
         return report_name(self.store.path, self.run.pipeline)
 
 
 def report_name(metadata: str, pipeline: str) -> str:
-    """What a run's report beside a metadata file is called.
+    """Name of a run's report beside a metadata file.
 
     A file of a name of its own may stand in one folder with those of other pipelines, so there the
     report has the pipeline's name in its own: `mine-report.html`.
@@ -126,7 +126,7 @@ def locate(what: str | None, root: str) -> Place:
 
     Args:
         what: A folder of runs, a metadata file or address, or a run id; None is the newest.
-        root: Where runs are looked for unless `what` is a path or an address.
+        root: Folder in which runs are searched unless `what` is a path or an address.
 
     Raises:
         UsageError: There is no such run, or several.

@@ -43,8 +43,8 @@ class RunSummary:
     Attributes:
         examples: Folder of the Examples.
         data: Their manifest; None where another ExampleGen wrote them.
-        anomalies: What the ExampleValidator found, a line each.
-        bottleneck: What limits the training, in one sentence.
+        anomalies: Findings of the ExampleValidator, a line each.
+        bottleneck: Limit of the training's speed, in one sentence.
         evaluation: Metrics and what failed.
         blessed: Whether the model may be pushed.
         pushed: Folder of the pushed model; None where it was not pushed.
@@ -123,7 +123,7 @@ _ARTIFACTS = ("Examples", "ExampleAnomalies", "ModelRun", "Model", "ModelEvaluat
 
 
 def _read(reader: Callable[[str], Read], uri: str | None) -> Read | None:
-    """What a reader makes of an artifact; None where it is not there, or another node's."""
+    """Returns what a reader makes of an artifact; None if it is missing or another node's."""
     try:
         return reader(uri) if uri else None
     except DataError:

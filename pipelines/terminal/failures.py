@@ -23,7 +23,7 @@ class NodeFailedError(PenstockError):
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong: our own error's text wherever it hides, else kind and last line."""
+    """Returns the text of our own error in a chain, else the kind and the last line."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, PenstockError):
@@ -40,7 +40,7 @@ def reason(error: BaseException) -> str:
 
 
 def brief(reason: str) -> str:
-    """One line: of a text that quotes a traceback, the line that says what happened."""
+    """Returns one line; for a text with a traceback, the line of the exception."""
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
     if any(line.startswith("Traceback (most recent call last)") for line in lines):
         lines = [_OWN_ERROR.sub("", lines[-1])]

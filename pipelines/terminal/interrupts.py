@@ -28,13 +28,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # `timeout` and terminals may send a signal twice; what comes later is a person's second Ctrl-C.
 _SAME_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
-# What cleaning up may take before the process ends regardless; `penstock run` writes its report.
+# Seconds for cleaning up before the process exits regardless; `penstock run` writes its report.
 _MAX_END_SECONDS = 30.0
 _MAX_EXIT_SECONDS = 2.0
 
 
 class CommandInterruptedError(PenstockError):
-    """Ctrl-C or SIGTERM: says what is left of the work."""
+    """Ctrl-C or SIGTERM; the message says what is left of the work."""
 
     exit_code = EXIT_CODE
 

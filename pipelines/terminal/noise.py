@@ -20,7 +20,7 @@ from penstock.pipelines.terminal.output import ForgivingStream
 
 
 class Noise:
-    """Where the noise goes, and the screen that is free of it.
+    """File that gets the noise, and a console without it.
 
     Attributes:
         screen: The stderr that a person sees.

@@ -46,7 +46,7 @@ class ForgivingStream:
 
     def _give_up(self, error: OSError) -> None:
         self.error = self.error or error
-        # What is buffered would fail again whenever it is flushed, at the end of Python, too.
+        # Buffered text would fail again at every flush, even when Python exits.
         with suppress(OSError, ValueError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())

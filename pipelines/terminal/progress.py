@@ -30,7 +30,7 @@ class Progress:
         return
 
     def log(self, path: str) -> None:
-        """What the nodes print goes to this file."""
+        """Output of the nodes goes to this file."""
 
     def plan(self, nodes: Sequence[str]) -> None:
         """The run has these nodes, in this order."""
@@ -39,7 +39,7 @@ class Progress:
         """A node begins."""
 
     def tell(self, activity: Activity) -> None:
-        """How far the running node is."""
+        """Progress of the running node."""
 
     def end(self, node: str, state: str) -> None:
         """A node has ended: `done`, `cached`, `skipped` or `failed`."""

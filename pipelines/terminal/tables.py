@@ -26,7 +26,7 @@ def console(*, soft_wrap: bool = True, **more: Any) -> Console:
 
 
 def as_html(show: Callable[[Console], None]) -> str:
-    """What `show` prints, as HTML for a notebook."""
+    """Returns the output of `show` as HTML for a notebook."""
     # soft_wrap: a notebook scrolls a wide table, a broken line is read by nobody.
     out = console(file=io.StringIO(), record=True, width=160)
     show(out)

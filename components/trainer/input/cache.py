@@ -22,7 +22,7 @@ from penstock.components.trainer.utilisation.limits import memory_limit_mib
 _GIB = 1 << 30
 # The label, and what tf.data keeps of an element itself.
 _OVERHEAD_BYTES = 512
-# What is free now is needed by the model and its batches too.
+# Leaves memory for the model and its batches.
 _MEMORY_SHARE = 0.7
 _DISK_SHARE = 0.9
 _PREFIX = "penstock-images-"

@@ -135,7 +135,7 @@ def first_record(
     An endless dataset over no rows would spin for ever.
 
     Args:
-        files: Where to look.
+        files: Files to read.
         parse: Takes a serialised record.
         expected: Completes "the first record ..." where it cannot be parsed; may have a
             `{reason}`.
@@ -172,7 +172,7 @@ def paths_of(files: InputFiles) -> tf.data.Dataset:
 def interleaved(
     paths: tf.data.Dataset, read: Callable[..., tf.data.Dataset], options: InputOptions
 ) -> tf.data.Dataset:
-    """What `read` makes of each path and compression, several files at a time."""
+    """Yields what `read` returns for each path and compression, several files at a time."""
     return paths.interleave(
         read,
         cycle_length=min(options.interleave_files, int(paths.cardinality())),

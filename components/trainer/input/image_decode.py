@@ -17,9 +17,9 @@ from penstock.components.trainer.input.options import ImageInputOptions
 
 Features = Mapping[str, tf.Tensor]
 
-# Of a random part: its width over its height, at least and at most.
+# Limits of the aspect ratio (width / height) of a random crop.
 _ASPECTS = (3 / 4, 4 / 3)
-# What libjpeg may divide a JPEG's sides by.
+# Reductions of a JPEG's sides that libjpeg offers.
 _RATIOS = (1, 2, 4, 8)
 
 
@@ -94,7 +94,7 @@ def _any_image(encoded: tf.Tensor, channels: int) -> tf.Tensor:
 def _at_scale(
     decode: Callable[[int], tf.Tensor], sides: tf.Tensor, options: ImageInputOptions
 ) -> tf.Tensor:
-    """What `decode` gives at the largest ratio that leaves int32 [2] pixels as many as wanted."""
+    """Decodes at the largest reduction that leaves at least the wanted height and width."""
     # The same for a crop, of which the side that is shorter decides, and for a stretch.
     times = tf.reduce_min(sides // [options.height, options.width])
     halvings = tf.reduce_sum(tf.cast(times >= _RATIOS[1:], tf.int32))
@@ -142,7 +142,7 @@ def _random_window(shape: tf.Tensor, seed: tf.Tensor, options: ImageInputOptions
     low, high = (tf.math.log(aspect) for aspect in _ASPECTS)
     aspect = tf.exp(low + draws[1] * (high - low))
     side = tf.sqrt(area * full[0] * full[1])
-    # Cut to the image: a long one has no part of all its height that is wide as well.
+    # Clipped to the image: an elongated one has no crop of full height with the wanted width.
     wanted = tf.minimum(tf.stack([side / tf.sqrt(aspect), side * tf.sqrt(aspect)]), full)
     size = tf.maximum(tf.cast(tf.round(wanted), tf.int32), 1)
     room = tf.cast(shape[:2] - size + 1, tf.float32)

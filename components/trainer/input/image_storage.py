@@ -20,14 +20,14 @@ _DTYPES = (tf.uint8, tf.float32)
 
 @dataclass(frozen=True)
 class StoredImages:
-    """How all images of one feature are stored: pixels need other ops than files do.
+    """Storage of the images of a feature: pixels need other ops than files do.
 
     Attributes:
         image: The feature.
         form: `file` (JPEG, PNG, ...), raw pixels as `bytes` or `floats`, or `tensor`, as
             `tf.io.serialize_tensor` makes it.
-        dtype: Of the images: uint8, or float32 of such pixels.
-        channels: Of pixels; 0 of files, which say it themselves.
+        dtype: Dtype of the images: uint8, or float32 for float pixels.
+        channels: Number of channels of pixels; 0 for files, whose headers have it.
         sizes: The features of the height and width of raw pixels; none where all have `first_size`.
         first_size: Height and width of the first. Where that is the size that is wanted, each
             image is looked at before it is resized, which others need not pay for.
@@ -42,14 +42,14 @@ class StoredImages:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What `parse_single_example` must give for one image."""
+        """Specs for `parse_single_example` of one image."""
         floats = tf.io.FixedLenSequenceFeature([], tf.float32, allow_missing=True)
         image = floats if self.form == "floats" else tf.io.FixedLenFeature([], tf.string)
         return {self.image: image, **dict.fromkeys(self.sizes, tf.io.FixedLenFeature([], tf.int64))}
 
 
 def stored_as(features: Any, image: str, options: ImageInputOptions) -> StoredImages:
-    """How a record, by its map of `tf.train.Feature`, holds the image of one of its features.
+    """Returns the storage of an image in a record, given its map of `tf.train.Feature`.
 
     Raw pixels are of the record's height and width, or else of those wanted.
 

@@ -40,7 +40,7 @@ class InputOptions:
     batch_size: int
     # Cut it for big records: 512 rows of 100 KB are 50 MB.
     shuffle_window_rows: int = SHUFFLE_WINDOW_ROWS
-    # As many as ShardOptions plans shards for, so that no file waits for another to end.
+    # The number of shards that ShardOptions plans for, so that no file waits for another.
     interleave_files: int = READER_PARALLELISM
     seed: int | None = None
     cache: str = "none"
@@ -112,7 +112,7 @@ class ImageInputOptions(InputOptions):
     channels: int = 3
     fit: str = "crop"
     crop: str = "none"
-    # As TensorFlow's own Inception and ResNet training crop, from 8 % up; more keeps the subject.
+    # TensorFlow's own Inception and ResNet training crops from 8 % up; more keeps the subject.
     min_crop_area: float = 0.35
     # From 4,000 x 3,000 to 299 it takes 0.7 of the CPU time, from 1,600 x 1,200 0.9; where no image
     # is large enough, the choice costs 5 to 10 %.

@@ -15,7 +15,7 @@ from penstock.components.packing.layout import VALUES, PackedColumn, PackedLayou
 _LIST_DTYPES = {"INT": tf.int64, "FLOAT": tf.float32}
 # The byte strings that the cells of some rows are numbers of.
 WORDS = "words"
-# What the cells of a batch are called once they are byte strings, stacked.
+# Name of the stacked byte strings of a batch.
 _STRINGS = "string"
 
 

@@ -28,7 +28,7 @@ _MAX_MAPS = 256
 _MAX_VIEWS = 64
 # Rows as large as this are copied one by one, smaller ones by NumPy.
 _LARGE_ROW_BYTES = 4096
-# What TensorFlow asks of memory that it takes over without a copy.
+# Alignment that TensorFlow needs to use memory without a copy.
 _TENSOR_ALIGNMENT = 64
 
 Array = npt.NDArray[Any]
@@ -157,7 +157,7 @@ class PackedRows:
         for number, file in enumerate(self._files):
             copies.append(posixpath.join(self._folder.name, str(number)))
             tf.io.gfile.copy(file, copies[-1])
-            # Of remote shards only the sizes were held against the manifest.
+            # Only the sizes of remote shards were compared with the manifest.
             for _ in read_records(copies[-1]):
                 pass
         return copies

@@ -11,7 +11,7 @@ import tensorflow as tf
 from penstock.components.errors import UsageError
 from penstock.components.tfrecord.feature_spec import FeatureSpec
 
-# What a record holds, by feature.
+# Specs of a record, by feature.
 Spec: TypeAlias = Mapping[str, FeatureSpec]
 Parser: TypeAlias = Callable[[tf.Tensor], dict[str, Any]]
 
@@ -30,8 +30,8 @@ def parser(spec: Spec, feature_lists: Spec | None = None) -> Parser:
     longest has a length of at least 1.
 
     Args:
-        spec: Of `tf.train.Example` records, or of the context of SequenceExamples.
-        feature_lists: Of each step of SequenceExamples; None for Examples.
+        spec: Specs of `tf.train.Example` records, or of the context of SequenceExamples.
+        feature_lists: Specs of each step of SequenceExamples; None for Examples.
 
     Raises:
         UsageError: A name is in both.

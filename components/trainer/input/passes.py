@@ -167,7 +167,7 @@ def open_passes(
         options: Batch size, window, seed, shares, files to read side by side.
         block_rows: Rows that a file hands over at a time; None takes the options'.
         context: This worker's place among several.
-        start: Where to begin; None begins at the beginning.
+        start: Position to begin at; None begins at the first row.
 
     Raises:
         DataError: There are fewer rows than shares.

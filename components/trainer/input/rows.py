@@ -179,7 +179,7 @@ def _permuted(windows: tf.data.Dataset) -> tf.data.Dataset:
 def _parsed_together(passes: Passes, spec: Spec) -> int:
     """Rows that may be parsed together; 0 if each batch is padded to its own longest list."""
     rows, stored = passes.files.rows, sum(passes.order.file_bytes)
-    # Compressed files do not say how large a row is.
+    # The size of a row is unknown in compressed files.
     if rows is None or _varying(spec) or any(passes.files.compressions):
         return 0
     # No more than a pass, whose start takes 10 ms.

@@ -1,4 +1,4 @@
-"""Where in the input a training begins, as its checkpoints keep it."""
+"""Position in the input at which a training begins, as stored in checkpoints."""
 
 import secrets
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from penstock.components.errors import UsageError, counted
 
 @dataclass
 class InputStart:
-    """Where in its input a training begins or resumes, for `Input.train`.
+    """Position in the input at which a training begins or resumes, for `Input.train`.
 
     Attributes:
         step: Batches that were given before; the input goes on after them.

@@ -15,7 +15,7 @@ CPU_IDLE_BELOW = 0.5
 _SHORT_STEP_SECONDS = 0.001
 # Rows inflate about fivefold from GZIP; without it they take no more parsed than stored.
 _INFLATION = 5.0
-# What a cache may take of the memory that was free; windows and buffers need the rest.
+# Share of the free memory that a cache may take; windows and buffers need the rest.
 _CACHE_SHARE = 0.5
 _MANY_COLUMNS = 20
 # `penstock pack` prints its own; of 131,072 rows of 40 columns 1.7 to 2.3.
@@ -25,7 +25,7 @@ _MOST = 2
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What the rules go by; see `Utilisation` and `InputFacts`."""
+    """Figures that the rules read; see `Utilisation` and `InputFacts`."""
 
     training: TrainingRecord
     used: Utilisation

@@ -22,7 +22,7 @@ class Durations:
 
     Attributes:
         upper_seconds: The upper end of each bin; each begins where the one before ends.
-        counts: How many durations fell into each.
+        counts: Number of durations in each bucket.
     """
 
     upper_seconds: Sequence[float]

@@ -21,7 +21,7 @@ _MIDDLE_HALF, _MEDIAN_ERROR = 1.35, 1.25
 
 @dataclass(frozen=True)
 class InputGain:
-    """How many times as fast a training would be if its input cost nothing.
+    """Speed-up of a training if its input cost nothing.
 
     Attributes:
         step_seconds: Mean of the run's steady steps.

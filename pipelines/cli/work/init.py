@@ -1,4 +1,4 @@
-"""The work of `penstock init`: look, write, and say what was decided."""
+"""Work of `penstock init`: reads the data, writes the package, prints the decisions."""
 
 import os
 from collections.abc import Sequence

@@ -32,7 +32,7 @@ class RunLine:
         run_id: Its id.
         pipeline: The pipeline.
         began: When, in seconds since the epoch.
-        seconds: How long it took.
+        seconds: Duration in seconds.
         outcome: In a word, `Pushed`.
         sentence: Why.
         cached: Nodes that came from the cache.
@@ -127,7 +127,7 @@ def show_run(what: str | None, root: str) -> None:
 
 
 def prune_runs(where: str, *, keep: int, yes: bool, interrupted: bool) -> None:
-    """Remove what old runs left, or say what would go; DataError without metadata."""
+    """Removes artifacts of old runs, or lists them; raises DataError without metadata."""
     for store in find_stores(where):
         with open_reading(store, writable=yes) as opened:
             plan = plan_prune(opened, keep=keep, interrupted=interrupted)
