@@ -54,9 +54,14 @@ _REMEDIES = {
 def one_line(error: Exception) -> str:
     """Formats an error as one line; one of the system by path, reason and, if known, remedy."""
     if isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-        return f"{text}; {_REMEDIES[error.errno]}" if error.errno in _REMEDIES else text
+        return f"{error.filename}: {reason(error)}" if error.filename else reason(error)
     return str(error)
+
+
+def reason(error: OSError) -> str:
+    """Returns the system's reason for an error and, if known, the remedy."""
+    remedy = _REMEDIES.get(error.errno or 0)
+    return f"{error.strerror}; {remedy}" if remedy else str(error.strerror)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

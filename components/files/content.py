@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, reason
 from penstock.components.files.cells import CellStream, tree_digest
 from penstock.components.files.remote import RemoteFile, is_read_in_parts, remote_file
 from penstock.components.files.remote_range import open_parts
@@ -116,7 +116,7 @@ def open_data(path: str) -> BinaryIO:
     try:
         return io.BufferedReader(RetryingFile(local_path(path), path))
     except OSError as error:
-        raise DataError(f"{path}: cannot be opened ({error.strerror})") from error
+        raise DataError(f"{path}: cannot be opened ({reason(error)})") from error
 
 
 def file_size(stream: BinaryIO) -> int:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.components.errors import DataError, one_line
+from penstock.components.errors import DataError, one_line, reason
 from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.manifest import (
     DIGESTS_NAME,
@@ -202,7 +202,7 @@ class _Digests:
                     self._known[file] = (state, digest.hexdigest())
                     self._is_new = True
         except OSError as error:
-            raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+            raise DataError(f"{path}: cannot be read: {reason(error)}") from error
         return digest.hexdigest()
 
     def keep(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, reason
 from penstock.components.tfrecord.compression import (
     CHUNK_BYTES,
     DamagedStreamError,
@@ -258,7 +258,7 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
             raise DataError(f"{path}: not a regular file; a pipe or a device is not read")
         return open(path, "rb", buffering=0)
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+        raise DataError(f"{path}: cannot be read: {reason(error)}") from error
 
 
 def _looks_like(head: bytes) -> str:

@@ -1,6 +1,7 @@
 import errno
 import io
 import os
+import resource
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from penstock.components.errors import DataError
 from penstock.components.files import retry
 from penstock.components.files.content import hash_file, open_data
 from penstock.components.files.listing import list_files
-from penstock.components.sources import parquet as parquet_source
+from penstock.components.sources import columnar
 from penstock.components.sources.open import open_source
 
 pytestmark = pytest.mark.faults
@@ -100,26 +101,41 @@ def test_a_folder_that_cannot_be_listed_for_a_moment(tmp_path, monkeypatch, wait
     assert waited == [0.5]
 
 
-def test_parquet_goes_on_behind_the_rows_that_were_read(tmp_path, monkeypatch, waited):
+def test_parquet_read_that_fails_for_a_moment_goes_on_after_the_rows_read(
+    tmp_path, monkeypatch, waited
+):
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"id": list(range(20_000))}), path, row_group_size=3000)
-    reader, batches = parquet_source._RowReader, [4]
+    source, batches = open_source(path), [4]
+    read_groups = type(source).read_groups
 
-    class Faulty(reader):
-        def batches(self, rows):
-            for batch in super().batches(rows):
-                batches[0] -= 1
-                if not batches[0]:
-                    raise OSError(errno.EIO, "Input/output error")
-                yield batch
+    def faulty(*arguments):
+        for batch in read_groups(*arguments):
+            batches[0] -= 1
+            if not batches[0]:
+                raise OSError(errno.EIO, "Input/output error")
+            yield batch
 
-    monkeypatch.setattr(parquet_source, "_RowReader", Faulty)
-    source = open_source(path)
+    monkeypatch.setattr(type(source), "read_groups", faulty)
     found = [b.table for run in source.cut(1) for b in source.read(run)]
     assert [i for table in found for i in table.column(0).to_pylist()] == list(range(20_000))
     assert waited == [0.5]
     batches[0] = 2
-    monkeypatch.setattr(retry, "waits", lambda: iter(()))
-    monkeypatch.setattr(parquet_source, "waits", lambda: iter(()))
+    monkeypatch.setattr(columnar, "waits", lambda: iter(()))
     with pytest.raises(DataError, match=r"a.parquet: cannot be read, 5 tries failed"):
         list(source.read(source.cut(1)[0]))
+
+
+def test_open_of_too_many_files_names_the_remedy(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        with pytest.raises(DataError) as caught:
+            open_data(str(tmp_path / "a"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert str(caught.value) == (
+        f"{tmp_path}/a: cannot be opened (Too many open files; raise the limit on open files "
+        "(ulimit -n))"
+    )
