@@ -274,8 +274,7 @@ def _setting(options: ImageTrainingOptions) -> list[str]:
 def _contend(name: str, job: dict[str, Any]) -> Run:
     from penstock.components.trainer.loop import train
     from penstock.components.trainer.options import TrainOptions
-    from penstock.components.trainer.utilisation.gain import input_gain
-    from penstock.components.trainer.utilisation.verdict import bottleneck
+    from penstock.components.trainer.utilisation.verdict import bottleneck, input_gain
 
     options = ImageTrainingOptions(**job)
     root = _root(options)

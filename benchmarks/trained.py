@@ -67,8 +67,7 @@ def train_for(
     """
     from penstock.components.trainer.loop import train
     from penstock.components.trainer.options import TrainOptions
-    from penstock.components.trainer.utilisation.gain import input_gain
-    from penstock.components.trainer.utilisation.verdict import bottleneck
+    from penstock.components.trainer.utilisation.verdict import bottleneck, input_gain
 
     def run(steps: int, profile_steps: int = 0) -> Any:
         with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
@@ -90,7 +89,7 @@ def train_for(
         "step_ms": 1000 * wall * batch_rows / rows,
         "limit_ms": 1000 * gain.limit_seconds,
         "gain": gain.times,
-        "noise": gain.noise,
+        "noise": gain.most / gain.times - 1,
         "wait_share": trained.record.input_wait_share,
         "cpu_us_per_row": 1e6 * sum(epoch.cpu_seconds for epoch in epochs) / rows,
         "peak_mib": peak_mib_now(),

@@ -14,6 +14,7 @@ from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.trainer.checkpoints import Checkpoints, Saved
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.interrupt import InterruptFlag, TrainingInterruptedError
+from penstock.components.trainer.limit import LimitSampler
 from penstock.components.trainer.optimizing import averaged, take_averages
 from penstock.components.trainer.options import EarlyStop, TrainOptions
 from penstock.components.trainer.record import EpochRecord, best_epoch, should_stop
@@ -48,6 +49,7 @@ class EpochLoop:
         flag: Set when the process receives a signal to stop.
         workers: All workers if there are several; they stop together.
         meter: Meter of the time of each phase.
+        sampler: Sampler of steps without an input.
         batch_rows: Rows of a step, for the rate; None if batches differ in size.
 
     Attributes:
@@ -68,6 +70,7 @@ class EpochLoop:
         flag: InterruptFlag,
         workers: Workers | None,
         meter: Meter,
+        sampler: LimitSampler,
         *,
         batch_rows: int | None,
     ) -> None:
@@ -80,6 +83,7 @@ class EpochLoop:
         self._workers = workers
         self._one_is_told = False
         self._meter = meter
+        self._sampler = sampler
         self._batch_rows = batch_rows
         self._call_steps = 1
         self._best_values: list[np.ndarray] | None = None
@@ -224,25 +228,35 @@ class EpochLoop:
         )
 
     def _run_call(self, end: int, clock: StepClock) -> float:
-        """Runs the steps of one call, at most to `end`; returns the loss of the last one."""
-        count = min(self._call_steps, end - self.step)
+        """Runs the steps of one call, at most to step `end`; returns the loss of the last."""
+        if self._sampler.wants_batch:
+            losses, _ = self._sampler.step_on_kept_batch()
+            self._check_finite(losses)
+            self.step += 1
+        else:
+            losses = self._run_steps(min(self._call_steps, end - self.step), clock)
+        every = self._options.checkpoint_every_steps
+        if every and self.step % every == 0 and self.step < self._options.total_steps:
+            self._save()
+        return float(losses[-1])
+
+    def _run_steps(self, count: int, clock: StepClock) -> np.ndarray:
         losses, call = self._steps.train(count)
         self._check_finite(losses)
         self.step += count
         seconds = self._settle(call.seconds)
         if self.first_step_seconds is None:
             self.first_step_seconds = call.seconds
+            self._sampler.begin(self.step)
             self._call_steps = self._options.steps_per_execution or 1
         else:
             clock.add(call)
             self._meter.add_call(self.step, call)
+            self._sampler.add_call(call, self.step)
             self._call_steps = self._options.steps_per_execution or next_call_steps(
                 count, seconds, target_seconds=_CALL_SECONDS
             )
-        every = self._options.checkpoint_every_steps
-        if every and self.step % every == 0 and self.step < self._options.total_steps:
-            self._save()
-        return float(losses[-1])
+        return losses
 
     def _tell_steps(self, loss: float, clock: StepClock) -> None:
         total = self._options.total_steps

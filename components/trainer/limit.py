@@ -1,88 +1,141 @@
-"""Steps without an input after the last epoch, and steps under the profiler.
+"""Times the run's own steps without an input, and profiles some at its end.
 
-The weights are restored. The measurement takes about a second, for a short training a quarter of
-its steps.
+A sample repeats a few steps on one batch that lies on the device. In a long run samples lie between
+calls of the run, so that other work on the machine slows both alike. A short run, which a pause
+would let its input get ahead, has them at its end. The weights come out unchanged.
 """
 
 import logging
-import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.steps import Steps
 from penstock.components.trainer.utilisation.record import StepLimit
+from penstock.components.trainer.utilisation.step_clock import CallTimes
 from penstock.components.trainer.utilisation.trace import idle_share_of
-from penstock.components.trainer.workers import Workers
 
 logger = logging.getLogger(__name__)
 
-_CALLS = 10
-# Calling TensorFlow costs a hundredth of such a call.
-_CALL_SECONDS = 0.1
-# A call repeats at most the trained steps divided by this.
-_PART = 40
+_SAMPLES = 10
+# With fewer samples within the run there are more at its end.
+_LEAST_SAMPLES = 4
+# A run that takes less is short.
+_LONG_SECONDS = 20.0
+# Samples take at most one part in so many of the run's time, as its input works ahead meanwhile.
+_PART_OF_TIME = 40
+# Steps of a sample at the end are at most one part in so many of the run's.
+_PART_OF_STEPS = 40
 
 
-def measure_limits(
-    model: keras.Model,
-    steps: Steps,
-    *,
-    options: TrainOptions,
-    trained_steps: int,
-    seconds_per_step: float | None,
-    log_dir: str,
-    workers: Workers | None = None,
-) -> tuple[StepLimit | None, float | None]:
-    """Times steps on a resident batch, and profiles some if `options` ask for it.
+class LimitSampler:
+    """Takes samples of steps without an input beside those of a run.
 
     Args:
-        model: Model; its weights are restored.
-        steps: Steps of the model; the training data is not read afterwards.
-        options: Options of the training.
-        trained_steps: Number of steps of this run.
-        seconds_per_step: Their mean duration; None (no steady step) measures nothing.
-        log_dir: Log folder of TensorBoard, for the profile.
-        workers: All workers if there are several; they run the same steps.
+        model: The model; its weights come out unchanged.
+        steps: Its training steps.
+        total_steps: Steps of the training.
+        has_workers: Whether other workers must do the same steps: samples then lie at the end.
 
-    Returns:
-        The limit, and the GPUs' idle share; see `Utilisation`.
+    Attributes:
+        wants_batch: Whether the run's next step is to be `step_on_kept_batch`.
     """
-    if seconds_per_step is None:
-        return None, None
-    fitting = options.steps_per_execution or math.ceil(_CALL_SECONDS / seconds_per_step)
-    count = max(1, min(fitting, trained_steps // _PART))
-    if workers is not None:
-        [count] = workers.from_chief([count])
-    try:
-        with _weights_kept(model):
-            idle = _idle_share(steps, options.profile_steps, log_dir)
-            return _limit(steps, count), idle
-    except tf.errors.OpError as error:
-        logger.warning("what the input costs was not measured: %s", error.message.splitlines()[0])
-        return None, None
 
+    def __init__(
+        self, model: keras.Model, steps: Steps, *, total_steps: int, has_workers: bool
+    ) -> None:
+        self._model, self._steps = model, steps
+        self._total_steps, self._has_workers = total_steps, has_workers
+        self._batch: Any = None
+        self._due: list[float] = []
+        self._run: list[float] = []
+        self._resident: list[float] = []
+        self._call_steps = self._done = 0
+        self._begin = time.perf_counter()
+        self._spent = 0.0
+        self._is_over = False
+        self.wants_batch = False
 
-def _limit(steps: Steps, count: int) -> StepLimit:
-    batch = steps.resident_batch()
-    steps.repeat(batch, 1)  # traces
-    calls = [steps.repeat(batch, count).step_seconds.mean() for _ in range(_CALLS)]
-    return StepLimit(tuple(map(float, calls)), on_gpu=steps.on_gpu)
+    def begin(self, step: int) -> None:
+        """Plans the samples of a run that begins after step `step`."""
+        left = self._total_steps - step
+        if not self._has_workers:
+            self._due = [step + left * (n + 1) / (_SAMPLES + 1) for n in range(_SAMPLES)]
+        self._begin = time.perf_counter()
 
+    def step_on_kept_batch(self) -> tuple[np.ndarray, CallTimes]:
+        """Runs the run's next step on the next batch, and keeps it on the device for samples."""
+        self.wants_batch = False
+        self._batch = self._steps.resident_batch()
+        return self._steps.repeat(self._batch, 1)
 
-def _idle_share(steps: Steps, count: int, log_dir: str) -> float | None:
-    if not count:
-        return None
-    steps.train(count)  # uses up the batches that the input has prefetched
-    return idle_share_of(lambda: steps.train(count), log_dir)
+    def add_call(self, call: CallTimes, step: int) -> None:
+        """Counts a call of the run that ended with step `step`; takes a sample if one is due."""
+        self._call_steps, self._done = call.steps, self._done + call.steps
+        if not self._due or step < self._due[0]:
+            return
+        self._due = [due for due in self._due if due > step]
+        elapsed = time.perf_counter() - self._begin
+        if elapsed < max(_LONG_SECONDS, _PART_OF_TIME * (self._spent + call.seconds)):
+            return
+        if self._batch is None:
+            self.wants_batch = True
+        elif self._sample(call.steps // 2):
+            self._run.append(float(call.step_seconds.mean()))
+
+    def limit(self) -> StepLimit | None:
+        """Returns the samples; None if there is no step to compare them with."""
+        if not self._done:
+            return None
+        if len(self._run) < _LEAST_SAMPLES:
+            self._run, self._resident = [], []
+            self._sample(1)  # traces
+            self._resident = []
+            for _ in range(_SAMPLES):
+                self._sample(min(self._call_steps // 2, self._done // _PART_OF_STEPS))
+        if not self._resident:
+            return None
+        return StepLimit(tuple(self._resident), self._steps.on_gpu, tuple(self._run))
+
+    def idle_share(self, count: int, log_dir: str) -> float | None:
+        """Profiles `count` more steps; returns the GPUs' idle share, see `Utilisation`."""
+        if not count or not self._done:
+            return None
+        try:
+            with _weights_kept(self._model):
+                self._steps.train(count)  # uses up the batches that the input has ready by now
+                return idle_share_of(lambda: self._steps.train(count), log_dir)
+        except tf.errors.OpError as error:
+            logger.warning("no profile was taken: %s", error.message.splitlines()[0])
+            return None
+
+    def _sample(self, count: int) -> bool:
+        if self._is_over:
+            return False
+        begin = time.perf_counter()
+        try:
+            if self._batch is None:
+                self._batch = self._steps.resident_batch()
+            with _weights_kept(self._model):
+                _, call = self._steps.repeat(self._batch, max(1, count))
+        except tf.errors.OpError as error:
+            self._is_over, self._due = True, []
+            text = error.message.splitlines()[0]
+            logger.warning("steps without an input cannot be timed: %s", text)
+            return False
+        self._resident.append(float(call.step_seconds.mean()))
+        self._spent += time.perf_counter() - begin
+        return True
 
 
 @contextmanager
 def _weights_kept(model: keras.Model) -> Iterator[None]:
-    """Restores what steps change: weights, metrics, random state, optimizer variables."""
+    """Puts back what steps change: weights, metrics, random state, the optimizer's variables."""
     variables = [*model.variables, *model.optimizer.variables]
     values = [variable.numpy() for variable in variables]
     try:

@@ -23,7 +23,7 @@ from penstock.components.trainer.epoch_loop import EpochLoop, OnEpoch
 from penstock.components.trainer.input.input import damage_in
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.interrupt import interrupts
-from penstock.components.trainer.limit import measure_limits
+from penstock.components.trainer.limit import LimitSampler
 from penstock.components.trainer.model_setup import (
     BuildModel,
     check_features,
@@ -148,8 +148,20 @@ def train(
         names = steps.build()
         _check_metric(options, names, has_eval=steps.has_eval)
         meter, batch_rows = Meter(monitor, input_facts), _batch_rows(data, strategy, workers)
+        sampler = LimitSampler(
+            model, steps, total_steps=options.total_steps, has_workers=workers is not None
+        )
         loop = EpochLoop(
-            model, steps, options, checkpoints, start, flag, workers, meter, batch_rows=batch_rows
+            model,
+            steps,
+            options,
+            checkpoints,
+            start,
+            flag,
+            workers,
+            meter,
+            sampler,
+            batch_rows=batch_rows,
         )
         if checkpoints:
             checkpoints.track(model)
@@ -159,15 +171,9 @@ def train(
         stopped = _run(loop, tracking, None if scratch else on_epoch, (data, eval_data))
         exported_epoch = loop.restore_best()
         loop.stop_if_interrupted()
-        limits = measure_limits(
-            model,
-            steps,
-            options=options,
-            trained_steps=loop.step - (loop.resumed_from or 0),
-            seconds_per_step=loop.epochs[-1].seconds_per_step,
-            log_dir=posixpath.join(model_run_dir, "train"),
-            workers=workers,
-        )
+        profile_dir = posixpath.join(model_run_dir, "train")
+        idle_share = sampler.idle_share(options.profile_steps, profile_dir)
+        limit = sampler.limit()
         record = TrainingRecord(
             epochs=tuple(loop.epochs),
             steps=loop.step,
@@ -180,7 +186,7 @@ def train(
             seconds=time.perf_counter() - begin,
             first_step_seconds=loop.first_step_seconds,
         )
-        used = meter.record(*limits)
+        used = meter.record(limit, idle_share)
         _write(record, used, model_run_dir, tracking)
         loop.stop_if_interrupted()  # for a signal received since the last step
     logger.info("%s", bottleneck(record, used))

@@ -105,9 +105,9 @@ class Steps:
                 expand_composites=True,
             )
 
-    def repeat(self, batch: Any, steps: int) -> CallTimes:
-        """Runs training steps on the same batch; otherwise as `train`."""
-        return self._call(self._repeat, batch, steps)[1]
+    def repeat(self, batch: Any, steps: int) -> tuple[np.ndarray, CallTimes]:
+        """Runs training steps on one batch again and again; otherwise as `train`."""
+        return self._call(self._repeat, batch, steps)
 
     def eval_batches(self) -> Any:
         """Returns an iterator over the evaluation data from its beginning."""

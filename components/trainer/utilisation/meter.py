@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+import psutil
 
 from penstock.components.trainer.utilisation.durations import DurationCounter
 from penstock.components.trainer.utilisation.limits import available_cores
@@ -34,6 +35,7 @@ class Meter:
         self._epochs: list[EpochTimes] = []
         self._told = time.perf_counter()
         self._since_told: list[CallTimes] = []
+        self._cpu_times = psutil.cpu_times()
 
     @property
     def seconds(self) -> float:
@@ -85,7 +87,13 @@ class Meter:
             input=self._input,
             limit=limit,
             gpu_idle_share=gpu_idle_share,
+            machine_busy_share=self._machine_busy_share(),
         )
+
+    def _machine_busy_share(self) -> float | None:
+        before, now = self._cpu_times, psutil.cpu_times()
+        seconds = sum(now) - sum(before)
+        return min(1.0, max(0.0, 1 - (now.idle - before.idle) / seconds)) if seconds > 0 else None
 
     def _live_calls(self) -> dict[str, float]:
         seconds = sum(call.seconds for call in self._since_told)

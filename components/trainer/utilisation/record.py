@@ -107,10 +107,13 @@ class StepLimit:
     Attributes:
         calls: Mean seconds of a step in each call into TensorFlow.
         on_gpu: Whether the device is a GPU; otherwise it is the CPU.
+        run: Mean seconds of a step in the run's call before each of these; empty if all of them
+            were made after the run.
     """
 
     calls: Sequence[float]
     on_gpu: bool
+    run: Sequence[float] = ()
 
     @property
     def seconds(self) -> float:
@@ -170,6 +173,8 @@ class Utilisation:
         limit: The same steps without an input; None if that could not be measured.
         gpu_idle_share: Share of time without a running kernel, mean over the GPUs, 0..1, from a
             profile; None without a profile or GPU.
+        machine_busy_share: Share of the machine's cores that all processes kept busy during the
+            run, 0..1; None if unknown.
     """
 
     cores: float
@@ -184,6 +189,14 @@ class Utilisation:
     input: InputFacts | None
     limit: StepLimit | None = None
     gpu_idle_share: float | None = None
+    machine_busy_share: float | None = None
+
+    @property
+    def wait_share(self) -> float | None:
+        """Share of the steady steps' time in which they waited for input; None on a GPU."""
+        seconds = sum(epoch.step_seconds for epoch in self.epochs)
+        waits = [epoch.wait_seconds for epoch in self.epochs if epoch.wait_seconds is not None]
+        return min(1.0, sum(waits) / seconds) if waits and seconds else None
 
     @property
     def cpu_share(self) -> float | None:

@@ -1,24 +1,95 @@
-"""Verdict on the limit of a training's speed in one sentence, with evidence and advice."""
+"""The limit of a training's speed in one sentence, with evidence and advice.
+
+The evidence are pairs: steps of the run, and the same steps without an input, in a long run right
+beside them, so that other work on the machine slows both. On a CPU the waits for input, which are
+measured in every step, bound the gain from below; where cores are idle, from above, too.
+"""
 
 import math
+from dataclasses import dataclass
+
+import numpy as np
 
 from penstock.components.errors import counted
 from penstock.components.trainer.record import TrainingRecord
-from penstock.components.trainer.utilisation.advice import CPU_IDLE_BELOW, input_advice
-from penstock.components.trainer.utilisation.gain import InputGain, input_gain
+from penstock.components.trainer.utilisation.advice import (
+    CPU_IDLE_BELOW,
+    CPU_SATURATED_ABOVE,
+    input_advice,
+)
 from penstock.components.trainer.utilisation.record import Utilisation
 
 # Below 1/20, faster input could speed up training by 5 % at most; above 1/4, it could by a
 # third. In between, both sides matter.
 COMPUTE_BOUND_BELOW = 0.05
 INPUT_BOUND_ABOVE = 0.25
+# Share of a run that a part beside the steps must take to be named.
+_WORTH_A_WORD = 0.2
+# Two equal trainings differ by this much on a quiet machine (`penstock bench verdict`).
+_LEAST_NOISE = 0.02
+# Student's t for 95 % of a mean of at least so many samples.
+_T = {11: 2.2, 6: 2.6, 4: 3.2, 3: 4.3, 2: 12.7}
+# Width of a normal distribution's middle half in standard deviations, and the error of its
+# median as a multiple of that of its mean.
+_MIDDLE_HALF, _MEDIAN_ERROR = 1.35, 1.25
+# A larger wait share is given as this one: the steps themselves hardly count.
+_MOST_WAITS = 0.9999
+
+
+@dataclass(frozen=True)
+class InputGain:
+    """How many times as fast a training would be if its input cost nothing.
+
+    Attributes:
+        step_seconds: Mean time of the run's steady steps.
+        limit_seconds: Median time of the same steps on one batch that lies on the device.
+        times: How many times as fast these are.
+        least: Lower end of the interval that holds `times` with 95 % confidence.
+        most: Upper end.
+    """
+
+    step_seconds: float
+    limit_seconds: float
+    times: float
+    least: float
+    most: float
+
+    @property
+    def share(self) -> float:
+        """Share of a step, 0..1, spent waiting for its input or slowed down by it."""
+        return max(0.0, 1 - 1 / self.times)
+
+
+def input_gain(used: Utilisation) -> InputGain | None:
+    """Returns the gain by a run's record; None if there are too few steps to time."""
+    steps = np.asarray(used.batches.seconds)
+    if used.limit is None or len(steps) < 2 or len(used.limit.calls) < 2:
+        return None
+    calls = np.asarray(used.limit.calls)
+    # Samples from after the run are paired with its parts in turn, for the spread of both.
+    parts = np.array_split(steps, len(calls)) if len(steps) >= len(calls) else [steps] * len(calls)
+    run = used.limit.run or [part.mean() for part in parts]
+    ratios = np.asarray(run) / calls
+    low, times, high = (float(value) for value in np.quantile(ratios, (0.25, 0.5, 0.75)))
+    t = next(t for least, t in _T.items() if len(ratios) >= least)
+    error = _MEDIAN_ERROR * t * (high - low) / _MIDDLE_HALF / math.sqrt(len(ratios)) / times
+    noise = 1 + math.hypot(error, _LEAST_NOISE)
+    least, most = times / noise, times * noise
+    if (waits := used.wait_share) is not None:
+        waited = 1 / (1 - min(waits, _MOST_WAITS))
+        busy = max(used.cpu_share or 0.0, used.machine_busy_share or 0.0)
+        if busy < CPU_SATURATED_ABOVE and waits < INPUT_BOUND_ABOVE:
+            # Idle cores: the input takes nothing from a step but the wait.
+            times, most = min(times, waited), min(most, waited * (1 + _LEAST_NOISE))
+        times, least = max(times, waited), max(least, waited / (1 + _LEAST_NOISE))
+        least, most = min(least, times), max(most, times)
+    return InputGain(float(steps.mean()), used.limit.seconds, times, least, most)
 
 
 def bottleneck(training: TrainingRecord, used: Utilisation | None = None) -> str:
-    """Returns `input-bound`, `compute-bound` or `balanced`, the gain, and the option to change.
+    """Returns `input-bound`, `compute-bound`, `balanced` or `unclear`, by how much, and advice.
 
-    It is `unknown` of a last run without a record of its time and hardware, or one that was not
-    held against the same steps without an input.
+    It is `unknown` without a record of time and hardware, or of steps without an input.
     """
     gain = input_gain(used) if used is not None else None
     if used is None or gain is None:
@@ -35,10 +106,11 @@ def bottleneck(training: TrainingRecord, used: Utilisation | None = None) -> str
         evidence += f"; by a profile the GPU stands still {100 * used.gpu_idle_share:.0f} % of it"
     kind = _kind(gain)
     if kind == "unclear":
-        noise = f"the times vary by {100 * gain.noise:.0f} %"
-        return f"unclear: {evidence}; {noise}: train longer, or on a quieter machine, to tell"
+        spread = f"the gain may be {gain.least:.1f} to {gain.most:.1f} times"
+        return f"unclear: {evidence}; {spread}: train longer, or on a quieter machine, to tell"
     knobs = _step_advice(used) if kind == "compute-bound" else input_advice(training, used)
-    return f"{kind}: {'; '.join([evidence, _promise(gain), *knobs])}"
+    shares = _other_shares(training, used)
+    return f"{kind}: {'; '.join([evidence, _promise(gain), *knobs, *shares])}"
 
 
 def _kind(gain: InputGain) -> str:
@@ -47,7 +119,23 @@ def _kind(gain: InputGain) -> str:
         return "unclear"
     if gain.times < compute:
         return "compute-bound"
+    if gain.least < 1:  # the spread is larger than the effect
+        return "unclear"
     return "input-bound" if gain.times > waits else "balanced"
+
+
+def _other_shares(training: TrainingRecord, used: Utilisation) -> tuple[str, ...]:
+    """Shares of the run beside its steps: evaluation, and the first step with the input's start."""
+    evaluation = sum(epoch.end_seconds - epoch.trained_seconds for epoch in used.epochs)
+    parts = {
+        "evaluation": evaluation,
+        "the first step, with the start of the input,": training.first_step_seconds or 0.0,
+    }
+    return tuple(
+        f"{name} took {100 * seconds / training.seconds:.0f} % of the run"
+        for name, seconds in parts.items()
+        if seconds > _WORTH_A_WORD * training.seconds
+    )
 
 
 def _promise(gain: InputGain) -> str:
@@ -57,7 +145,8 @@ def _promise(gain: InputGain) -> str:
     digits = 1 if gain.most < 10 else 0
     least, most = f"{gain.least:.{digits}f}", f"{gain.most:.{digits}f}"
     if float(least) <= 1:
-        return f"faster input would gain at most {max(0, math.ceil(100 * (gain.most - 1)))} %"
+        percent = math.ceil(round(100 * (gain.most - 1), 6))
+        return f"faster input would gain at most {max(0, percent)} %"
     between = most if least == most else f"{least} to {most}"
     return f"input that costs nothing would train {between} times as fast"
 

@@ -2,22 +2,28 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from penstock.components.trainer.limit import measure_limits
-from penstock.components.trainer.options import TrainOptions
+from penstock.components.trainer import limit as limit_module
+from penstock.components.trainer.limit import LimitSampler, _weights_kept
 from penstock.components.trainer.steps import Steps
 
 
-def measured(model, data, log_dir, **options):
+def measured(model, data, log_dir, *, total_steps=80, profile_steps=0):
+    """The limit and the idle share after a run whose calls double."""
     steps = Steps(model, data, None, strategy=tf.distribute.get_strategy(), xla=False)
     steps.build()
-    return measure_limits(
-        model,
-        steps,
-        options=TrainOptions(max_steps=80, **options),
-        trained_steps=80,
-        seconds_per_step=0.01,
-        log_dir=str(log_dir),
-    )
+    sampler = LimitSampler(model, steps, total_steps=total_steps, has_workers=False)
+    steps.train(1)
+    sampler.begin(1)
+    step, count = 1, 1
+    while step < total_steps:
+        if sampler.wants_batch:
+            sampler.step_on_kept_batch()
+            step += 1
+        step += count
+        sampler.add_call(steps.train(count)[1], step)
+        count = min(8, total_steps - step)
+    idle = sampler.idle_share(profile_steps, str(log_dir))
+    return sampler.limit(), idle
 
 
 def test_weights_optimizer_and_random_state_come_out_as_they_went_in(tmp_path, toy):
@@ -28,19 +34,30 @@ def test_weights_optimizer_and_random_state_come_out_as_they_went_in(tmp_path, t
     model.optimizer.build(model.trainable_variables)
     before = [v.numpy() for v in (*model.variables, *model.optimizer.variables)]
     batches = toy.dataset().map(lambda x, y: (x["x"], y)).repeat()
-    limit, _ = measured(model, batches, tmp_path)
-    assert len(limit.calls) == 10
-    assert 0 < limit.seconds < 0.1
+    steps = Steps(model, batches, None, strategy=tf.distribute.get_strategy(), xla=False)
+    steps.build()
+    with _weights_kept(model):
+        steps.repeat(steps.resident_batch(), 3)
     after = (*model.variables, *model.optimizer.variables)
     for old, new in zip(before, after, strict=True):
         np.testing.assert_array_equal(old, new)
 
 
-def test_one_batch_is_taken_and_repeated(tmp_path, toy):
+def test_samples_of_a_long_run_lie_between_its_calls(tmp_path, toy, monkeypatch):
+    monkeypatch.setattr(limit_module, "_PART_OF_TIME", 0)
+    monkeypatch.setattr(limit_module, "_LONG_SECONDS", 0)
+    limit, _ = measured(toy.build_model(), toy.dataset().repeat(), tmp_path)
+    # Of ten samples the first keeps the batch; some calls pass two places.
+    assert 7 <= len(limit.calls) == len(limit.run) <= 9
+    assert 0 < limit.seconds < 0.5
+
+
+def test_samples_of_a_short_run_follow_it(tmp_path, toy):
     taken = []
     data = toy.slowed(toy.dataset(), lambda: taken.append(1)).repeat()
-    measured(toy.build_model(), data, tmp_path)
-    assert len(taken) <= 2  # tf.data fetches one ahead
+    limit, _ = measured(toy.build_model(), data, tmp_path)
+    assert (len(limit.calls), limit.run) == (10, ())
+    assert 81 <= len(taken) < 120  # one for the samples; tf.data fetches some ahead
 
 
 def test_a_profile_is_taken_where_it_is_asked_for(tmp_path, toy):
@@ -49,11 +66,6 @@ def test_a_profile_is_taken_where_it_is_asked_for(tmp_path, toy):
     assert len(list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))) == 1
     measured(toy.build_model(), toy.dataset().repeat(), tmp_path / "none")
     assert not (tmp_path / "none").exists()
-
-
-def test_data_that_ends_or_fails_leaves_the_training_as_it_is(tmp_path, toy, caplog):
-    assert measured(toy.build_model(), toy.dataset().take(0), tmp_path) == (None, None)
-    assert caplog.messages == ["what the input costs was not measured: no batch is left"]
 
 
 def test_texts_stay_on_the_host():
