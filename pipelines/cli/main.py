@@ -135,7 +135,7 @@ def main() -> None:
 
 
 def spare_imports() -> None:
-    """Keep out what takes long to import and is not called, in a process that is Penstock's own.
+    """Stubs a slow import that the CLI never uses; only in Penstock's own process.
 
     TFX's InfraValidator imports Kubernetes' client, and that, where it is installed, a validator
     of manifests: 2.3 s.
@@ -173,7 +173,7 @@ def _end_of_output(command: str) -> int:
 
 
 def wrong_use(error: Any) -> str | None:
-    """The command, what is wrong with the words after it, and what was meant or where to look.
+    """Returns a usage error of Typer as one line: command, fault, and suggestion.
 
     Empty where the help is printed already; None of an error that is not Typer's.
     """

@@ -16,7 +16,7 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 
 @contextmanager
 def beam_told() -> Iterator[None]:
-    """Tell of the bundles that run in the block.
+    """Reports the progress of the bundles that run in the block.
 
     A look reads the counters that Beam's own progress requests read, a few hundred a second. The
     in-memory runner makes no such requests while a bundle runs, so the processor is watched. Work
@@ -53,7 +53,7 @@ def beam_told() -> Iterator[None]:
 
 
 def _elements(processor: BundleProcessor) -> int:
-    """Elements of the largest collection of the bundle so far; 0 where it just ended."""
+    """Elements of the largest collection of the bundle so far; 0 if it has just ended."""
     try:
         infos = processor.monitoring_infos()
     except Exception:  # its operations are being set up or taken down, whichever they are

@@ -1,4 +1,4 @@
-"""The folder of a pipeline's runs: one run at a time, and nothing left of one that was killed."""
+"""The folder of the runs of a pipeline: one run at a time, no leftovers of killed ones."""
 
 import fcntl
 import os
@@ -44,7 +44,7 @@ def metadata_file(connection: Any) -> Path:
 
 @contextmanager
 def only_run(folder: Path) -> Iterator[None]:
-    """Be the only run in `folder` while the block lasts; a killed run's claim ends with it.
+    """Holds the lock of `folder` while the block lasts; it ends with a killed process.
 
     Raises:
         DataError: Another process is at work there.
@@ -66,7 +66,7 @@ def only_run(folder: Path) -> Iterator[None]:
 
 
 def check_store(file: Path, pipeline: Pipeline) -> None:
-    """Look whether the metadata is there, whole, and can be written.
+    """Checks that the metadata exists, is whole and can be written.
 
     TFX itself would retry for five minutes, or begin a new store, whose outputs then meet those
     of the old one.
@@ -107,7 +107,7 @@ def _refuse_unknown_outputs(file: Path, pipeline: Pipeline) -> None:
 
 
 def clean_up(ir: pipeline_pb2.Pipeline, connection: Any) -> None:
-    """Close executions that no process works on any more, and remove what they left.
+    """Closes executions of processes that are gone, and removes their leftovers.
 
     To be called by the only run in the folder.
     """

@@ -152,7 +152,7 @@ class _Reasons:
         self._artifacts = artifacts
 
     def of(self, split: str) -> str:
-        """Returns the reason for a split; empty if there is none."""
+        """Returns the reason for a split, or the empty text."""
         stated = [a.custom_properties[REASON_NAME].string_value for a in self._artifacts
                   if REASON_NAME in a.custom_properties]  # fmt: skip
         stated.append(str(self._mapping("custom_config").get(REASON_NAME, "")))
@@ -176,7 +176,7 @@ class _Reasons:
         return value if isinstance(value, Mapping) else {}
 
     def _json(self, name: str) -> Any:
-        """The value of an option that holds JSON; an empty mapping if there is none."""
+        """Returns the value of an option that holds JSON, or an empty mapping."""
         try:
             return json.loads(self._options.get(name) or "{}") or {}
         except (TypeError, ValueError):

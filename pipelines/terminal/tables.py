@@ -62,10 +62,10 @@ def human_bytes(count: int) -> str:
 
 
 def short_path(file: str, path: str) -> str:
-    """A file below the folder `path` as it is called there; any other as it stands."""
+    """Returns the path of a file relative to the folder `path`, or unchanged if it is not below."""
     return os.path.relpath(file, path) if os.path.isdir(path) else file
 
 
 def short_paths(files: Sequence[str], path: str) -> str:
-    """Several such names in one line."""
+    """Returns several such paths in one line."""
     return ", ".join(short_path(file, path) for file in files)

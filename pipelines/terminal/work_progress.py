@@ -12,7 +12,7 @@ from penstock.pipelines.terminal.tables import console
 SECONDS_BETWEEN_LINES = 10.0
 
 OnProgress = Callable[[int, int | None], None]
-"""Told how much is done and how much there is to do; None while that is not known."""
+"""Receives the amount done and the total, which is None while it is unknown."""
 
 
 @contextmanager

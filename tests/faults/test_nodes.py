@@ -23,11 +23,11 @@ class Outcome:
     def __init__(self, root, summary, rows, penstock, tree):
         self.artifacts = {
             str(folder.relative_to(root)): len(list(folder.iterdir()))
-            for folder in sorted((root / "pipeline").glob("*/*"))
+            for folder in sorted((root / "pipeline").glob("[!.]*/[!.]*"))
             if not folder.name.startswith(".") and folder.is_dir()
         }
         self.shards = {
-            node: [tree(folder) for folder in (root / "pipeline" / node).glob("*/*")]
+            node: [tree(folder) for folder in (root / "pipeline" / node).glob("[!.]*/*")]
             for node in ("ShardedExampleGen", "Pack")
         }
         self.blessed, self.ledger = summary["blessed"], summary["ledger"]
