@@ -41,8 +41,9 @@ def command(
     from penstock.components.errors import UsageError
     from penstock.components.files.commit import check_file
     from penstock.pipelines.config.overrides import load_overrides
+    from penstock.pipelines.config.registry import peek_config
     from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
-    from penstock.pipelines.kubeflow.placement import read_placement
+    from penstock.pipelines.kubeflow.placement import check_data, read_placement
 
     check_image(image, allow_mutable_tag)
     check_yaml(out)
@@ -60,6 +61,7 @@ def command(
         return
     table = read_placement(placement)
     changes = load_overrides(config, assignment or [])
+    check_data(peek_config(pipeline, changes), table)
     # TFX and kfp take seconds to import; wrong options are reported before.
     from penstock.pipelines.cli.work.compile import compile_pipeline
 

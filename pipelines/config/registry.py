@@ -1,7 +1,9 @@
 """Pipelines by name or dotted path, as `run` and `compile` take them."""
 
+import ast
 import dataclasses
 import importlib
+import importlib.util
 import inspect
 import os
 import sys
@@ -53,12 +55,7 @@ def find_pipeline(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
     Raises:
         UsageError: There is no such pipeline, or `changes` do not fit its config.
     """
-    path = _find_here() if name == HERE else PIPELINES.get(name, name)
-    if ":" not in path:
-        raise UsageError(
-            f"no pipeline {name!r}; choices: {', '.join(PIPELINES)}, "
-            "or your own as package.module:function"
-        )
+    path = pipeline_path(name)
     create = _load(path)
     config = _default_config(create, path)
     if config is not None:
@@ -66,6 +63,57 @@ def find_pipeline(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
     if changes:
         raise UsageError(f"{path} takes no config, so it has no option {next(iter(changes))!r}")
     return PipelineFactory(create, None)
+
+
+def pipeline_path(name: str) -> str:
+    """Returns the dotted path of a pipeline, `package.module:function`.
+
+    Raises:
+        UsageError: There is no such pipeline.
+    """
+    path = _find_here() if name == HERE else PIPELINES.get(name, name)
+    if ":" not in path:
+        raise UsageError(
+            f"no pipeline {name!r}; choices: {', '.join(PIPELINES)}, "
+            "or your own as package.module:function"
+        )
+    return path
+
+
+def peek_config(name: str, changes: Mapping[str, Any]) -> Any | None:
+    """Returns the config of a pipeline without importing the pipeline, which takes TFX's seconds.
+
+    The class is that of the function's first parameter, in the module `config` beside it, as in a
+    package of `penstock init`; None if it is not there.
+
+    Raises:
+        UsageError: There is no such pipeline, or `changes` do not fit its config.
+    """
+    module, _, function = pipeline_path(name).partition(":")
+    package, beside, _ = module.rpartition(".")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    found = importlib.util.find_spec(module) if beside and _exists(package) else None
+    if found is None or not found.origin or not _exists(f"{package}.config"):
+        return None
+    tree = ast.parse(Path(found.origin).read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == function and node.args.args:
+            hint = node.args.args[0].annotation
+            classes = vars(importlib.import_module(f"{package}.config"))
+            kind: Any = classes.get(hint.id) if isinstance(hint, ast.Name) else None
+            if kind is None or not dataclasses.is_dataclass(kind):
+                return None
+            make: Any = kind
+            return override(make(), changes)
+    return None
+
+
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _find_here() -> str:

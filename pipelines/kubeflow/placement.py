@@ -11,13 +11,16 @@ A YAML file has what differs from the defaults below, for example
       tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
 """
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from penstock.components.errors import UsageError
 from penstock.components.plain import from_plain, override
 from penstock.pipelines.config.overrides import load_overrides
+from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.resources import (
     Affinity,
     Gpu,
@@ -140,6 +143,29 @@ class Placement:
             raise UsageError(
                 f"{name} must lie below the volume at {self.volume.mount_path}, got {path!r}"
             )
+
+
+def check_data(config: Any, placement: Placement) -> None:
+    """Raises UsageError if `data` of a pipeline's config is a path that only this machine has.
+
+    Says so within a second; all other paths are checked in the compiled pipeline.
+    """
+    data = getattr(config, "data", None)
+    if not isinstance(data, str) or "://" in data or not os.path.exists(data):
+        return
+    path = os.path.abspath(data)
+    seen = [*placement.image_paths, *([placement.volume.mount_path] if placement.volume else ())]
+    if mark_packages(path) == path and not any(is_below(path, folder) for folder in seen):
+        raise UsageError(
+            f"data: {path} is a path of this machine, which pods do not see: put it on the volume "
+            "or into a bucket, and add --set data=/penstock/... or --set data=gs://...; or name it "
+            "in the placement's image_paths if the image has it too"
+        )
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Returns whether a path is a folder or lies within it."""
+    return f"{os.path.normpath(path)}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def read_placement(file: Path | None) -> Placement:

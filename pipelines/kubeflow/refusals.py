@@ -21,7 +21,7 @@ from penstock.components.errors import UsageError
 from penstock.components.files.secrets import secret_kind
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.package_paths import mark_packages
-from penstock.pipelines.kubeflow.placement import Placement
+from penstock.pipelines.kubeflow.placement import Placement, is_below
 from penstock.pipelines.kubeflow.proto_texts import is_map, unpack_any
 
 # An absolute path at the start of a text, or as a value within one.
@@ -73,7 +73,7 @@ def check_paths(ir: pipeline_pb2.Pipeline, placement: Placement) -> None:
         shared.append(placement.volume.mount_path)
     for text in node_texts(ir):
         for path in _paths(mark_packages(text.value)):
-            if os.path.exists(path) and not any(_is_below(path, folder) for folder in shared):
+            if os.path.exists(path) and not any(is_below(path, folder) for folder in shared):
                 raise UsageError(
                     f"node {text.node_id!r}, {text.field}: {path} is a path of this machine, which "
                     "containers do not see; put it on the volume, into a bucket or a package, or "
@@ -87,10 +87,6 @@ def _paths(text: str) -> Iterator[str]:
             path = os.path.dirname(path[: glob.start()])
         if os.path.normpath(path) not in _EVERYWHERE:
             yield path
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return f"{os.path.normpath(path)}/".startswith(f"{folder.rstrip('/')}/")
 
 
 class Text(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 
 from tfx.proto.orchestration import pipeline_pb2
 
-from penstock.pipelines.config.registry import find_pipeline
+from penstock.pipelines.config.registry import PIPELINES, find_pipeline, pipeline_path
 from penstock.pipelines.kubeflow.compiled_file import needs_kubeflow
 from penstock.pipelines.kubeflow.ir import compile_ir
 from penstock.pipelines.kubeflow.names import pipeline_name
@@ -53,10 +53,8 @@ def compile_pipeline(
 
 
 def _own_packages(name: str) -> list[str]:
-    if ":" not in name:
-        return []
-    package = find_package(name)
-    return [package.name] if package.is_dir() else []
+    package = find_package(pipeline_path(name))
+    return [package.name] if package.is_dir() and name not in PIPELINES else []
 
 
 def compile_component(name: str, out: Path, *, image: str, allow_mutable_tag: bool) -> None:

@@ -2,18 +2,20 @@
 
 import sys
 import sysconfig
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from penstock.components.errors import UsageError
+from penstock.components.plain import override
 from penstock.pipelines.cli.main import app
 from penstock.pipelines.cli.work.compile import compile_pipeline
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow import proto_texts
 from penstock.pipelines.kubeflow.package_paths import mark_packages
-from penstock.pipelines.kubeflow.placement import Placement
+from penstock.pipelines.kubeflow.placement import Placement, check_data
 from penstock.pipelines.kubeflow.resources import Volume
 from penstock.pipelines.runs.metadata_store import MySqlStore
 from penstock.schemas import schema_file
@@ -119,3 +121,61 @@ def test_a_name_too_long_for_tfx_is_one_clear_line(tmp_path, monkeypatch):
             placement=Placement(),
             allow_mutable_tag=False,
         )
+
+
+INIT_CONFIG = """\
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Config:
+    data: str = {data!r}
+    root: str = "runs"
+"""
+INIT_PIPELINE = """\
+import tfx  # not imported before the check
+
+from .config import Config
+
+
+def create_pipeline(config: Config):
+    raise AssertionError("not called before the check")
+"""
+
+
+def test_local_data_of_an_init_package_is_refused_before_tfx_is_imported(penstock, tmp_path):
+    package = tmp_path / "of_init"
+    package.mkdir()
+    (tmp_path / "rows.csv").write_text("a\n1\n")
+    (package / "__init__.py").touch()
+    (package / "config.py").write_text(INIT_CONFIG.format(data=str(tmp_path / "rows.csv")))
+    (package / "pipeline.py").write_text(INIT_PIPELINE)
+    done = penstock.run_code(
+        f"""
+        import os, sys
+        os.chdir({str(tmp_path)!r})
+        sys.modules["tfx"] = None
+        from penstock.pipelines.cli.main import main
+        sys.argv = "penstock compile . --image {IMAGE} --out p.yaml".split()
+        main()
+        """
+    )
+    assert done.returncode == 2
+    assert done.stderr.strip() == (
+        f"penstock: data: {tmp_path}/rows.csv is a path of this machine, which pods do not see: "
+        "put it on the volume or into a bucket, and add --set data=/penstock/... or --set "
+        "data=gs://...; or name it in the placement's image_paths if the image has it too"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "image_paths"), [({"data": "gs://bucket/rows"}, ()), ({}, ("/image",))]
+)
+def test_data_that_pods_see_passes_the_early_check(tmp_path, changes, image_paths):
+    @dataclass(frozen=True)
+    class Config:
+        data: str = str(tmp_path)
+
+    placement = Placement(image_paths=tuple(path.replace("/image", "/") for path in image_paths))
+    check_data(override(Config(), changes), placement)
+    check_data(None, placement)
