@@ -23,7 +23,7 @@ class IngestOptions:
 
     Attributes:
         shards: Number of shards of a split.
-        compression: `""` or `"GZIP"`.
+        compression: Compression of the shards, `GZIP` or empty.
         on_bad_row: `strict` stops at the first row that does not fit; `quarantine` keeps
             it aside with its reason and goes on.
         max_quarantined_share: Share of all rows above which quarantine stops the ingest.

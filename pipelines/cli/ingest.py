@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from typing import Annotated, Any
 
 import typer
@@ -21,15 +20,12 @@ from penstock.pipelines.cli.option_flags import Overwrite, flag_names, given, in
 # Options of the command itself, by their name in errors.
 _OWN_FLAGS = {
     "kind": "--kind",
-    "on_bad_row": "--on-bad-row",
-    "max_quarantined_share": "--max-quarantined-share",
-    "partition_feature": "--partition-feature",
-    "reading_hosts": "--reading-hosts",
-    "shards": "--shards",
-    "compression": "--compression",
-    "parquet_copy": "--parquet-copy",
     "hash_buckets": "N of --split NAME=N",
 }
+
+
+# Options of every kind of source, in the order in which they take their values.
+_ON_EVERY_KIND = (EngineOptions, ShardOptions, IngestOptions)
 
 
 class Command(TyperCommand):
@@ -92,25 +88,6 @@ def _ingest(
         str | None,
         typer.Option(help=f"{', '.join(KINDS)}; else by name and content. Brings its own flags."),
     ] = None,
-    on_bad_row: Annotated[
-        str,
-        typer.Option(
-            help="A row that does not fit: strict stops, quarantine keeps it apart with its reason."
-        ),
-    ] = IngestOptions.on_bad_row,
-    max_quarantined_share: Annotated[
-        float, typer.Option(help="Stop if a larger share of the rows is quarantined.")
-    ] = IngestOptions.max_quarantined_share,
-    shards: Annotated[
-        int | None, typer.Option(help="Shards of each split; else planned.")
-    ] = ShardOptions.shards,
-    reading_hosts: Annotated[
-        int, typer.Option(help="Hosts that will read the shards at the same time.")
-    ] = ShardOptions.reading_hosts,
-    compression: Annotated[str, typer.Option(help="GZIP, or nothing.")] = IngestOptions.compression,
-    parquet_copy: Annotated[
-        bool, typer.Option("--parquet-copy", help="Write the rows as Parquet too, for analysis.")
-    ] = IngestOptions.parquet_copy,
     packed: Annotated[
         bool, typer.Option("--packed", help="Write packed records for training, not Examples.")
     ] = False,
@@ -136,7 +113,7 @@ def _ingest(
     ] = None,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest.")] = False,
-    **source: Any,
+    **more: Any,
 ) -> None:
     """Turn outside data into sharded TFRecords with a manifest.
 
@@ -145,18 +122,12 @@ def _ingest(
     Example: penstock ingest trips.csv shards --split train=9 --split eval=1
     """
     with _errors_in_flags(kind):
-        values = {"kind": kind} if kind else {}
-        names = {field.name for field in fields(EngineOptions)}
-        engine = EngineOptions(**{n: v for n, v in given(source).items() if n in names})
-        values |= {n: v for n, v in given(source).items() if n not in names}
+        values = {**given(more), **({"kind": kind} if kind else {})}
+        engine, shards, ingest = (_taken(values, one) for one in _ON_EVERY_KIND)
+        if "compression" in ingest:
+            ingest["compression"] = ingest["compression"].upper()
+        options = IngestOptions(shards=ShardOptions(**shards), **ingest)
         parts = _inputs(options_type(kind)(**values), inputs, input_split, split, partition_feature)
-        options = IngestOptions(
-            shards=ShardOptions(shards=shards, reading_hosts=reading_hosts),
-            compression=compression.upper(),
-            on_bad_row=on_bad_row,  # type: ignore[arg-type]  # the options check it
-            max_quarantined_share=max_quarantined_share,
-            parquet_copy=parquet_copy,
-        )
         packing = _packing(ids or [], image or [], on_missing) if packed else None
         if not packed and (ids or image or on_missing):
             raise UsageError("--ids, --image and --on-missing go with --packed")
@@ -167,15 +138,23 @@ def _ingest(
             parts,
             output,
             options,
-            engine=engine,
+            engine=EngineOptions(**engine),
             packing=packing,
             overwrite=overwrite,
             as_json=as_json,
         )
 
 
-_on_engine = with_flags(_ingest, EngineOptions, panel="Engine")
+_on_shards = with_flags(
+    with_flags(_ingest, IngestOptions, panel="Rows"), ShardOptions, panel="Rows"
+)
+_on_engine = with_flags(_on_shards, EngineOptions, panel="Engine")
 command = with_flags(_on_engine, options_type(None), panel="Source: a table in files")
+
+
+def _taken(values: dict[str, Any], kind: type) -> dict[str, Any]:
+    """Removes and returns the values that are options of a dataclass."""
+    return {name: values.pop(name) for name in flag_names(kind) if name in values}
 
 
 def _packing(ids: Sequence[str], images: Sequence[str], on_missing: str | None) -> PackOptions:
@@ -200,7 +179,9 @@ def _errors_in_flags(kind: str | None) -> Iterator[None]:
 
 def _flags_of(kind: str | None, text: str) -> dict[str, str]:
     """The flag of each option: the command's own, and those of the kind."""
-    flags = _OWN_FLAGS | flag_names(EngineOptions) | flag_names(options_type(kind))
+    flags = dict(_OWN_FLAGS)
+    for one in (*_ON_EVERY_KIND, options_type(kind)):
+        flags |= flag_names(one)
     # Without --kind the file that an error begins with tells it, whose own flags then need it.
     path = text.split(": ", 1)[0].lower()
     found = next((k for k, ends in EXTENSIONS.items() if k in KINDS and path.endswith(ends)), None)

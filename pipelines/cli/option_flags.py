@@ -9,7 +9,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,10 +52,10 @@ _OPTION = re.compile(r"`(\w+(?:=[^`]+)?)`")
 def with_flags(
     command: Callable[..., None], options_type: type, *, panel: str
 ) -> Callable[..., None]:
-    """A command with a flag for each field of an options dataclass but `kind`, under a heading.
+    """Returns a command with a flag for each field of an options dataclass, under a heading.
 
-    The command takes the fields, plain values or tuples of them, as `**keywords`; those that are
-    not given are None.
+    The field `kind` and nested dataclasses have no flags. The command takes the fields as
+    `**keywords`; those that are not given are None.
     """
 
     def extended(**values: Any) -> None:
@@ -89,8 +89,7 @@ def flag_names(options_type: type) -> dict[str, str]:
     hints = typing.get_type_hints(options_type)
     return {
         field.name: _flag(field.name, many=_value_type(hints[field.name])[1])
-        for field in fields(options_type)
-        if field.name != "kind"
+        for field in _flagged(options_type)
     }
 
 
@@ -138,6 +137,11 @@ def _entries(doc: str) -> Iterator[tuple[str, str]]:
             yield name.strip(), " ".join(text.replace("`", "").split())
 
 
+def _flagged(options_type: type) -> list[Field]:
+    hints = typing.get_type_hints(options_type)
+    return [f for f in fields(options_type) if f.name != "kind" and not is_dataclass(hints[f.name])]
+
+
 def _flag(name: str, *, many: bool) -> str:
     name = name.removesuffix("s") if many else name.removesuffix("_file")
     return f"--{name.replace('_', '-')}"
@@ -153,8 +157,7 @@ def _parameters(options_type: type, panel: str) -> list[inspect.Parameter]:
             default=None,
             annotation=_annotation(field, hints[field.name], docs.get(field.name, ""), panel),
         )
-        for field in fields(options_type)
-        if field.name != "kind"
+        for field in _flagged(options_type)
     ]
 
 
@@ -173,7 +176,7 @@ def _annotation(field: Field, hint: Any, doc: str, panel: str) -> Any:
 
 
 def _value_type(hint: Any) -> tuple[type, bool]:
-    """The type of one value, and whether the flag may be given several times."""
+    """Returns the type of one value, and whether the flag is repeatable."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         hint = next(one for one in typing.get_args(hint) if one is not type(None))
     if typing.get_origin(hint) is tuple:
