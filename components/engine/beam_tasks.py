@@ -23,7 +23,7 @@ import apache_beam as beam
 from apache_beam.runners.direct import DirectRunner
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from penstock.components.engine.tasks import MakePipeline, Result, Task, memory_error
+from penstock.components.engine.tasks import MakePipeline, Result, Task
 from penstock.components.engine.workers import WORKER_LOST
 from penstock.components.errors import DataError, PenstockError, TriesFailedError, one_line
 from penstock.components.files.output import WORK_DIR, Output
@@ -134,14 +134,10 @@ class _RunTasks(beam.DoFn):
             # The driver holds those of all tasks, in Beam several times: names shrink to a third.
             packed = zlib.compress(pickle.dumps(results, pickle.HIGHEST_PROTOCOL), 1)
             return [_Done(number, packed)]
-        except (OSError, TriesFailedError) as error:
+        except (OSError, TriesFailedError, MemoryError) as error:
             if self._engine_retries:
                 raise
             reason = one_line(error)
-        except MemoryError as error:
-            if self._engine_retries:
-                raise
-            reason = memory_error(error)
         except PenstockError as error:
             # A value: an engine that tries again would meet the same data.
             reason = str(error)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from penstock.components.engine.options import EngineOptions
 from penstock.components.engine.processes import run_in_processes
@@ -76,13 +76,5 @@ class WithOneLineErrors(Generic[Task, Result]):
         """
         try:
             return self.work(task)
-        except (OSError, TriesFailedError) as error:
+        except (OSError, TriesFailedError, MemoryError) as error:
             raise DataError(one_line(error)) from error
-        except MemoryError as error:
-            raise DataError(memory_error(error)) from error
-
-
-def memory_error(error: Any) -> str:
-    """Returns one line about memory that could not be had."""
-    reason = str(error) or "not enough memory"
-    return f"out of memory ({reason}); use fewer workers or more shards, or add memory"

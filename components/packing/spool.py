@@ -85,7 +85,7 @@ def ingest_packed(
         ]
         if not any(split.rows for split in splits):
             raise DataError(f"{rows}: no rows to pack")
-        plan = plan_packing(splits, packing, None, may_lower=True)
+        plan = plan_packing(splits, packing, None)
         with open_output(output, overwrite=overwrite) as opened:
             manifest = _with_origin(write_packed(splits, plan, opened, engine), found)
             _copy_quarantine(found, rows, opened)

@@ -148,30 +148,30 @@ def plan_packing(
     splits: Sequence[RowSplit],
     options: PackOptions,
     stated: Mapping[str, StatedColumn] | None,
-    *,
-    may_lower: bool = False,
 ) -> PackPlan:
-    """Decides the number of packed shards.
+    """Decides how many packed shards there will be: of each split at most one a row.
 
     Args:
-        splits: Splits of rows.
-        options: Columns to keep and their storage.
-        stated: Columns and shapes of a schema; None takes them from the rows.
-        may_lower: Whether a split with fewer rows than shards asked for has as many as rows.
+        splits: Their rows.
+        options: What to keep and how.
+        stated: Columns and shapes as a schema has them; None takes them from the rows.
 
     Raises:
-        DataError: The first rows cannot be read, or are not images.
-        UsageError: More shards are asked for than there are rows.
+        DataError: The first rows cannot be read, or are no images.
+        UsageError: More shards are asked for than there are rows in all splits.
     """
     known = {n: c.kind for n, c in stated.items()} if stated else splits[0].kinds
     kinds = frozenset(known.items())
+    rows = sum(split.rows for split in splits)
     plans = {}
     for split in splits:
-        asked = options.shards
-        if may_lower and asked.shards:
-            asked = replace(asked, shards=min(asked.shards, max(split.rows, 1)))
         size = int(_row_bytes(split, options, kinds) * split.rows)
-        plans[split.name] = plan_shards(size, asked, rows=split.rows)
+        asked = options.shards.shards
+        plan = plan_shards(size, options.shards, rows=rows if asked else split.rows)
+        if asked and asked > split.rows:
+            shards = max(split.rows, 1)
+            plan = ShardPlan(shards, f"{shards} of {asked} asked for, as it has no more rows")
+        plans[split.name] = plan
     return PackPlan(options, stated, kinds, {s.name: s.rows for s in splits}, plans)
 
 

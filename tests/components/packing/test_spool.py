@@ -10,6 +10,7 @@ from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.packing.spool import ingest_packed
 from penstock.components.tfrecord.manifest import read_manifest
+from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.components.tfrecord.writer import ShardWriter, frame_records
 
 
@@ -100,3 +101,15 @@ def test_nothing_is_left_where_a_row_does_not_fit_or_the_rows_are_examples(tmp_p
     assert str(error.value) == (
         "TFRecords hold Examples already; pack their folder by penstock pack"
     )
+
+
+@pytest.mark.parametrize("rows", [3, 4])
+def test_more_shards_than_rows_of_a_split_give_one_a_row(tmp_path, rows):
+    path = write_json(tmp_path / "a.jsonl", map(row, range(rows)))
+    few = ShardOptions(shards=3)
+    splits = SplitOptions((Split("train", 1000), Split("eval", 1)))
+    _, two, one = both(path, tmp_path, PackOptions(shards=few), splits, shards=few)
+    assert two.splits == one.splits
+    assert [len(shards) for shards in one.splits.values()] == [3, 1]
+    assert one.account.written == {"train": rows, "eval": 0}
+    assert "eval: 1 of 3 asked for, as it has no more rows" in one.plan

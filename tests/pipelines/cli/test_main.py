@@ -6,22 +6,33 @@ import sys
 import pytest
 
 
-def test_an_unexpected_end_of_data_is_one_line(penstock):
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        ('EOFError("Compressed file ended")', "\npenstock: Compressed file ended\n"),
+        (
+            'MemoryError("malloc of 64 bytes")',
+            "penstock: out of memory (malloc of 64 bytes); use fewer workers or more shards, or "
+            "add memory\n",
+        ),
+    ],
+)
+def test_unexpected_end_of_data_or_of_memory_is_one_line(penstock, error, line):
     done = penstock.run_code(
-        """
+        f"""
         import sys
         from penstock.components.doctor import verify
         from penstock.pipelines.cli.main import main
 
         def end_early(*_, **__):
-            raise EOFError("Compressed file ended")
+            raise {error}
 
         verify.verify = end_early
         sys.argv = ["penstock", "verify", "shards"]
         main()
         """
     )
-    assert (done.returncode, done.stderr) == (1, "\npenstock: Compressed file ended\n")
+    assert (done.returncode, done.stderr) == (1, line)
 
 
 def test_failure_line_is_the_termination_message_of_a_pod(penstock, tmp_path):
