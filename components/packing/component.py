@@ -14,7 +14,9 @@ from penstock.components.engine.pipeline import node_engine
 from penstock.components.errors import UsageError
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
+from penstock.components.packing.rows import ReadShard, read_examples
 from penstock.components.packing.stated_columns import stated_columns
+from penstock.components.packing.transformed import TransformedRows
 from penstock.components.plain import from_json, to_json
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 
@@ -25,7 +27,10 @@ _SCHEMA = "schema.pbtxt"
 class PackSpec(ComponentSpec):
     """Inputs and outputs of `Pack`."""
 
-    PARAMETERS = {"options": ExecutionParameter(type=str)}  # noqa: RUF012 - as TFX has them
+    PARAMETERS = {  # noqa: RUF012 - as TFX has them
+        "options": ExecutionParameter(type=str),
+        "apply_graph": ExecutionParameter(type=int, optional=True),
+    }
     INPUTS = {  # noqa: RUF012
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph, optional=True),
@@ -48,7 +53,6 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         Raises:
             DataError: The rows do not fit; the artifact's folder stays empty.
         """
-        examples = artifact_utils.get_single_instance(input_dict["examples"])
         packed = artifact_utils.get_single_instance(output_dict["packed"])
         stated = None
         for key, file in (("transform_graph", _TRANSFORMED_SCHEMA), ("schema", _SCHEMA)):
@@ -56,11 +60,15 @@ class Executor(base_beam_executor.BaseBeamExecutor):
                 uri = artifact_utils.get_single_uri(input_dict[key])
                 stated = stated_columns(os.path.join(uri, file))
         options = from_json(PackOptions, exec_properties["options"])
+        read: ReadShard = read_examples
+        if exec_properties.get("apply_graph"):
+            read = TransformedRows(artifact_utils.get_single_uri(input_dict["transform_graph"]))
         manifest = pack(
-            examples.uri,
+            [examples.uri for examples in input_dict["examples"]],
             packed.uri,
             options,
             stated=stated,
+            read=read,
             engine=node_engine(self._make_beam_pipeline),
         )
         packed.split_names = artifact_utils.encode_split_names(list(manifest.splits))
@@ -79,11 +87,13 @@ class Pack(base_beam_component.BaseBeamComponent):
     Args:
         examples: Row Examples.
         transform_graph: Output of the Transform; its schema decides columns and shapes.
+        apply_graph: Whether the Examples are raw and the transform graph is applied to them. No
+            transformed Examples are needed then.
         schema: Schema of raw Examples; without either, columns and shapes come from the rows.
         options: Columns to keep and their storage.
 
     Raises:
-        UsageError: Both a schema and a transform graph are given.
+        UsageError: Both a schema and a transform graph are given, or no graph to apply.
     """
 
     SPEC_CLASS = PackSpec
@@ -94,16 +104,20 @@ class Pack(base_beam_component.BaseBeamComponent):
         examples: types.BaseChannel,
         *,
         transform_graph: types.BaseChannel | None = None,
+        apply_graph: bool = False,
         schema: types.BaseChannel | None = None,
         options: PackOptions | None = None,
     ) -> None:
         if transform_graph is not None and schema is not None:
             raise UsageError("Pack takes a transform_graph or a schema, not both")
+        if apply_graph and transform_graph is None:
+            raise UsageError("Pack needs the transform_graph that it is to apply")
         super().__init__(
             PackSpec(
                 examples=examples,
                 transform_graph=transform_graph,
                 schema=schema,
+                apply_graph=int(apply_graph),
                 options=to_json(options or PackOptions()),
                 packed=types.Channel(type=standard_artifacts.Examples),
             )

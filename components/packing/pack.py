@@ -50,7 +50,7 @@ OnCost = Callable[[float], None]
 
 
 def pack(
-    examples: str,
+    examples: str | Sequence[str],
     output: str | PathLike[str],
     options: PackOptions | None = None,
     *,
@@ -60,10 +60,11 @@ def pack(
     overwrite: bool = False,
     on_cost: OnCost = lambda passes: None,
 ) -> Manifest:
-    """Packs the splits of a folder of row Examples; the output appears complete or not at all.
+    """Packs the splits of row Examples; the output appears complete or not at all.
 
     Args:
-        examples: Folder with `Split-*/`, Penstock's or any that TFX wrote.
+        examples: Folder with `Split-*/`, Penstock's or any that TFX wrote; several are packed
+            together, split by split.
         output: New folder, or an address (`s3://`, `gs://`); must not exist, or be empty,
             unless `overwrite`.
         options: Columns to keep and their storage.
@@ -79,17 +80,35 @@ def pack(
         UsageError: There is no such split or column, or `output` cannot be used.
     """
     options = options or PackOptions()
-    if not isinstance(engine, int) and not is_remote(examples):
-        examples = os.path.abspath(examples)  # workers have other working directories
-    splits = find_splits(examples, options.splits)
+    folders = [examples] if isinstance(examples, str) else examples
+    if not isinstance(engine, int):  # whose workers have other working directories
+        folders = [one if is_remote(one) else os.path.abspath(one) for one in folders]
+    splits = _together([split for one in folders for split in find_splits(one, options.splits)])
     if not any(split.rows for split in splits):
-        raise DataError(f"{examples}: no rows to pack")
+        raise DataError(f"{', '.join(folders)}: no rows to pack")
     splits = [replace(split, read=read) for split in splits]
     plan = plan_packing(splits, options, stated)
     with open_output(output, overwrite=overwrite) as opened:
         manifest = write_packed(splits, plan, opened, engine, on_cost)
         opened.commit(manifest)
     return manifest
+
+
+def _together(splits: Sequence[RowSplit]) -> list[RowSplit]:
+    """Returns one split for each name; kinds of features are known if all folders agree."""
+    found: dict[str, RowSplit] = {}
+    for split in splits:
+        before = found.get(split.name)
+        if before is None:
+            found[split.name] = split
+            continue
+        found[split.name] = replace(
+            before,
+            files=before.files + split.files,
+            shards=before.shards + split.shards,
+            kinds=before.kinds if before.kinds == split.kinds else {},
+        )
+    return list(found.values())
 
 
 def write_packed(

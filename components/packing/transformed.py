@@ -73,7 +73,11 @@ def _loaded(graph: str) -> Any:
         return loader.apply_transform_model(tf.io.parse_example(records, spec))
 
     def apply(records: list[bytes]) -> pa.RecordBatch:
-        return converter.convert(transform(tf.constant(records)))
+        batch = converter.convert(transform(tf.constant(records)))
+        # In the order in which Examples are decoded, so that packed records are the same.
+        names = sorted(batch.schema.names)
+        columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
+        return pa.RecordBatch.from_arrays(columns, names)
 
     return apply
 

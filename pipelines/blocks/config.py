@@ -179,8 +179,6 @@ class TableConfig(PipelineConfig):
         super().__post_init__()
         if self.source.schema_file is not None:
             raise UsageError("source.schema_file: set schema, which all nodes go by")
-        if self.pack and self.last_spans > 1:
-            raise UsageError("pack takes the Examples of one span: set last_spans=1, or pack=false")
 
 
 @dataclass(frozen=True)

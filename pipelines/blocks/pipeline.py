@@ -100,17 +100,21 @@ def training_pipeline(
         schema=schema,
         preprocessing_fn=preprocessing_fn,
         custom_config={"code": code_digest(preprocessing_fn)},
-        materialize=materialize,
+        materialize=materialize and packing is None,
     ).with_id("Transform")
     transform.add_upstream_nodes([gate, *gates])
 
-    # Examples of the same, in packed records; for the Trainer alone
-    training_examples = transform.outputs["transformed_examples"] if materialize else span_examples
+    # Examples of the Trainer: transformed, or raw; or packed records of either
+    training_examples = span_examples
     pack = []
     if packing is not None:
         graph = transform.outputs["transform_graph"]
-        pack = [Pack(training_examples, transform_graph=graph, options=packing)]
+        pack = [
+            Pack(span_examples, transform_graph=graph, apply_graph=materialize, options=packing)
+        ]
         training_examples = pack[0].outputs["packed"]
+    elif materialize:
+        training_examples = transform.outputs["transformed_examples"]
 
     # Model: its weights are where the training begins
     base = [base_model(training_examples)] if config.start_from == _BLESSED else []

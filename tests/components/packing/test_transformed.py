@@ -1,0 +1,111 @@
+"""Raw Examples packed through a TransformGraph: the bytes of packed transformed Examples."""
+
+import json
+
+import pytest
+import tensorflow as tf
+import tensorflow_transform as tft
+from google.protobuf import text_format
+from row_files import example, write_shards
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tfx.types import channel_utils
+from tfx.types.standard_artifacts import Examples, TransformGraph
+
+from penstock.components.batches.analysis import analyze
+from penstock.components.batches.materialize import materialize
+from penstock.components.batches.shards import shard_tasks
+from penstock.components.errors import DataError, UsageError
+from penstock.components.packing.component import Executor, Pack
+from penstock.components.packing.options import PackOptions
+from penstock.components.packing.pack import pack
+from penstock.components.packing.stated_columns import stated_columns
+from penstock.components.packing.transformed import TransformedRows, transformed_schema
+from penstock.components.plain import to_json
+from penstock.components.tfrecord.manifest import read_manifest
+
+ONE = "presence { min_fraction: 1 } shape { dim { size: 1 } }"
+SCHEMA = text_format.Parse(
+    f"""
+feature {{ name: "x" type: FLOAT {ONE} }}
+feature {{ name: "k" type: BYTES {ONE} }}
+feature {{ name: "words" type: BYTES }}
+""",
+    schema_pb2.Schema(),
+)
+
+
+def preprocessing_fn(inputs):
+    return {
+        "z": tft.scale_to_z_score(inputs["x"]),
+        "pair": tf.concat([inputs["x"], inputs["x"] * 2], 1),
+        "ids": tft.compute_and_apply_vocabulary(inputs["words"], top_k=4, default_value=4),
+        "k": tf.squeeze(inputs["k"], 1),
+        "none": tf.sparse.retain(inputs["words"], tf.equal(inputs["words"].values, "no")),
+    }
+
+
+def rows(count, first=0):
+    for i in range(first, first + count):
+        words = [b"w%d" % (j * i % 7) for j in range(i % 4)]
+        yield example(x=[float(i)], k=[b"k%d" % (i % 3)], words=words or None)
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("raw") / "rows"
+    write_shards(folder, rows(120))
+    return str(write_shards(folder, rows(30, first=120), split="eval"))
+
+
+@pytest.fixture(scope="module")
+def graph(raw, tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("graph"))
+    tasks = shard_tasks(raw, "train")
+    analyze(preprocessing_fn, SCHEMA, folder, lambda work: map(work, tasks))
+    return folder
+
+
+def test_packed_raw_rows_have_the_bytes_of_packed_transformed_examples(raw, graph, tmp_path):
+    splits = {split: shard_tasks(raw, split) for split in ("eval", "train")}
+    materialize(graph, splits, str(tmp_path / "transformed"), engine=1)
+    stated = stated_columns(transformed_schema(graph))
+    options = PackOptions(seed=3)
+    by_way = pack(str(tmp_path / "transformed"), tmp_path / "a", options, stated=stated)
+    straight = pack(raw, tmp_path / "b", options, stated=stated, read=TransformedRows(graph))
+    assert straight.splits == by_way.splits
+    assert straight.packed == by_way.packed
+    assert {c.name for c in straight.columns} >= {"z", "pair", "ids", "k"}
+
+
+def artifact(kind, path):
+    made = kind()
+    made.uri = str(path)
+    return made
+
+
+def test_the_node_packs_raw_examples_of_several_spans(raw, graph, tmp_path):
+    out = artifact(Examples, tmp_path / "out")
+    spans = [artifact(Examples, raw), artifact(Examples, raw)]
+    Executor().Do(
+        {"examples": spans, "transform_graph": [artifact(TransformGraph, graph)]},
+        {"packed": [out]},
+        {"options": to_json(PackOptions()), "apply_graph": 1},
+    )
+    manifest = read_manifest(out.uri)
+    assert json.loads(out.split_names) == ["eval", "train"]
+    assert manifest.account.written == {"eval": 60, "train": 240}
+    columns = {c["name"]: (c["storage"], tuple(c["shape"])) for c in manifest.packed["columns"]}
+    assert columns["z"] == ("float32", (1,))
+    assert columns["pair"] == ("float32", (2,))
+    assert columns["ids"][0] == "list"
+
+
+def test_a_graph_to_apply_must_be_given():
+    with pytest.raises(UsageError, match="needs the transform_graph"):
+        Pack(channel_utils.as_channel([Examples()]), apply_graph=True)
+
+
+def test_a_row_that_does_not_fit_the_graph_is_placed(graph, tmp_path):
+    folder = write_shards(tmp_path / "rows", [example(k=[b"k"])], shards=1)
+    with pytest.raises(DataError, match=r"data-00000-of-00001\.gz, rows 0 and on: .*x"):
+        pack(str(folder), tmp_path / "out", read=TransformedRows(graph))
