@@ -134,8 +134,6 @@ def test_kserve_without_storage_is_refused(tmp_path):
 def test_options_outside_their_range_are_refused():
     with pytest.raises(UsageError, match=r"^last_spans must be 1 or more, got 0$"):
         replace(TaxiConfig(), last_spans=0)
-    with pytest.raises(UsageError, match=r"^pack takes the Examples of one span: set last_spans=1"):
-        replace(TaxiConfig(), last_spans=2, pack=True)
 
 
 @pytest.mark.ci
