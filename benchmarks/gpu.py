@@ -57,7 +57,7 @@ STEP_OPTIONS: tuple[dict[str, Any], ...] = (
     {},
     {"mixed_precision": "bfloat16"},
     {"xla": True},
-    {"prefetch_to_device": True},
+    {"prefetch_to_device": False},
     {"steps_per_execution": 1},
     {"steps_per_execution": 10},
 )

@@ -30,6 +30,8 @@ from penstock.components.trainer.model_setup import (
     check_numbers,
     default_strategy,
     make_model,
+    prefetches_to_device,
+    set_memory_growth,
 )
 from penstock.components.trainer.optimizing import set_up_optimizer
 from penstock.components.trainer.options import TrainOptions
@@ -127,10 +129,11 @@ def train(
         WorkerLostError: A worker was lost; all resume from the last checkpoint when they run again.
     """
     begin = time.perf_counter()
+    if options.gpu_memory_growth:
+        set_memory_growth()
     workers = join_workers()
     if workers is not None:
         strategy = workers.strategy
-    strategy = strategy or default_strategy(prefetch_to_device=options.prefetch_to_device)
     with (
         _place_of(workers) as scratch,
         interrupts() as flag,
@@ -144,6 +147,8 @@ def train(
         checkpoints = Checkpoints(resume_dir, keep=keep, scratch=scratch) if resume_dir else None
         saved, start = _start(checkpoints, workers)
         data = _begun(train_data, start, workers)
+        ahead = prefetches_to_device(options.prefetch_to_device, (data, eval_data))
+        strategy = strategy or default_strategy(prefetch_to_device=ahead)
         model, steps = _steps(build_model, data, eval_data, options, strategy, workers)
         names = steps.build()
         _check_metric(options, names, has_eval=steps.has_eval)

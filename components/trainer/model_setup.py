@@ -1,7 +1,7 @@
 """Makes the model in the right strategy scope and arithmetic."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,6 +27,26 @@ def default_strategy(*, prefetch_to_device: bool) -> tf.distribute.Strategy:
     if prefetch_to_device:
         return tf.distribute.OneDeviceStrategy("GPU:0" if gpus else "CPU:0")
     return tf.distribute.get_strategy()
+
+
+def set_memory_growth() -> None:
+    """Has TensorFlow take the GPUs' memory as it needs it, and leave the rest to other processes.
+
+    Its own default takes all of it at once. Without effect once TensorFlow has used a GPU.
+    """
+    for gpu in tf.config.list_physical_devices("GPU"):
+        try:
+            tf.config.experimental.set_memory_growth(gpu, True)
+        except (RuntimeError, ValueError) as error:
+            logger.info("memory growth of %s is left as it is: %s", gpu.name, error)
+
+
+def prefetches_to_device(option: bool | None, data: Sequence[tf.data.Dataset | None]) -> bool:
+    """Whether to copy batches to the device ahead: by default to a GPU, unless they hold texts."""
+    if option is not None:
+        return option
+    has_gpu = bool(tf.config.list_logical_devices("GPU"))
+    return has_gpu and not any(_text_features(one) for one in data if one is not None)
 
 
 def make_model(
@@ -103,18 +123,21 @@ def check_numbers(data: tf.data.Dataset, option: str) -> None:
     Raises:
         UsageError: Names the option that needs numbers, and the features that are strings.
     """
-    features = _features(data)
-    named = features if isinstance(features, dict) else {"the input": features}
-    strings = [
-        name
-        for name, spec in named.items()
-        if any(part.dtype == tf.string for part in tf.nest.flatten(spec))
-    ]
-    if strings:
+    if strings := _text_features(data):
         raise UsageError(
             f"{option} needs inputs that are all numbers, {', '.join(strings)} is text: "
             "turn it into ids in preprocessing_fn, or train without"
         )
+
+
+def _text_features(data: tf.data.Dataset) -> list[str]:
+    features = _features(data)
+    named = features if isinstance(features, dict) else {"the input": features}
+    return [
+        name
+        for name, spec in named.items()
+        if any(part.dtype == tf.string for part in tf.nest.flatten(spec))
+    ]
 
 
 def _features(data: tf.data.Dataset) -> Any:
@@ -124,11 +147,11 @@ def _features(data: tf.data.Dataset) -> Any:
 
 @contextmanager
 def _dtype_policy(mixed_precision: str) -> Iterator[None]:
-    if mixed_precision == "none":
+    kind = _kind_for_gpus() if mixed_precision == "auto" else mixed_precision
+    if kind == "none":
         yield
         return
     before = keras.config.dtype_policy()
-    kind = _kind_for_gpus() if mixed_precision == "auto" else mixed_precision
     keras.config.set_dtype_policy(f"mixed_{kind}")
     try:
         yield
@@ -137,10 +160,14 @@ def _dtype_policy(mixed_precision: str) -> Iterator[None]:
 
 
 def _kind_for_gpus() -> str:
-    """bfloat16 where the hardware has it: its range is float32's, so no loss needs scaling."""
-    for gpu in tf.config.list_physical_devices("GPU"):
+    """bfloat16 if the GPUs have it: its range is float32's, so no loss needs scaling.
+
+    `none` without a GPU: few CPUs compute in 16 bits, others are slowed down.
+    """
+    gpus = tf.config.list_physical_devices("GPU")
+    for gpu in gpus:
         # Ampere, compute capability 8.0, is the first with bfloat16.
         details = tf.config.experimental.get_device_details(gpu)
         if details.get("compute_capability", (0, 0)) < (8, 0):
             return "float16"
-    return "bfloat16"
+    return "bfloat16" if gpus else "none"

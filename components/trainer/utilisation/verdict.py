@@ -70,7 +70,9 @@ def input_gain(used: Utilisation) -> InputGain | None:
     parts = np.array_split(steps, len(calls)) if len(steps) >= len(calls) else [steps] * len(calls)
     run = used.limit.run or [part.mean() for part in parts]
     ratios = np.asarray(run) / calls
-    low, times, high = (float(value) for value in np.quantile(ratios, (0.25, 0.5, 0.75)))
+    low, middle, high = (float(value) for value in np.quantile(ratios, (0.25, 0.5, 0.75)))
+    # Bursts of the input show in the mean of all steps, drift of the machine in pairs alone.
+    times = middle if used.limit.run else float(steps.mean()) / used.limit.seconds
     t = next(t for least, t in _T.items() if len(ratios) >= least)
     error = _MEDIAN_ERROR * t * (high - low) / _MIDDLE_HALF / math.sqrt(len(ratios)) / times
     noise = 1 + math.hypot(error, _LEAST_NOISE)

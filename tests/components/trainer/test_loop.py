@@ -325,7 +325,7 @@ def test_a_cluster_of_one_trains(run, monkeypatch):
 
 @pytest.mark.parametrize(
     ("mixed_precision", "policy"),
-    [("auto", "mixed_bfloat16"), ("bfloat16", "mixed_bfloat16"), ("float16", "mixed_float16")],
+    [("auto", "float32"), ("bfloat16", "mixed_bfloat16"), ("float16", "mixed_float16")],
 )
 def test_mixed_precision_and_xla_train_as_well(run, mixed_precision, policy):
     policies = []
