@@ -1,10 +1,16 @@
+import inspect
 from dataclasses import dataclass
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from penstock.components.engine.options import EngineOptions
+from penstock.components.example_gen.options import IngestOptions
 from penstock.components.sources.kinds import options_type
+from penstock.components.sources.options import Table
+from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.pipelines.cli import ingest
 from penstock.pipelines.cli.option_flags import (
     field_docs,
     flag_names,
@@ -109,3 +115,11 @@ FLAGS = flag_names(options_type("jsonl")) | {"delimiter": "--delimiter", "kind":
 )
 def test_in_flags_replaces_options_by_flags(text, expected):
     assert in_flags(text, FLAGS) == expected
+
+
+@pytest.mark.parametrize("kind", [IngestOptions, ShardOptions, EngineOptions, Table])
+def test_every_option_of_an_ingest_is_a_flag(kind):
+    annotations = [one.annotation for one in inspect.signature(ingest.command).parameters.values()]
+    options = [one.__metadata__[0] for one in annotations if hasattr(one, "__metadata__")]
+    flags = {str(one.default).partition("/")[0] for one in options}  # Typer keeps it there
+    assert set(flag_names(kind).values()) <= flags

@@ -81,7 +81,7 @@ def written(make, names):
 @pytest.mark.parametrize("make", [table, images])
 @given(names=NAMES)
 @example(names=CODE[:8])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_package_of_any_names_has_the_syntax_tree_of_plain_names(make, names):
     expected, found = written(make, PLAIN), written(make, names)
     assert found.keys() == expected.keys()
@@ -95,7 +95,7 @@ def test_package_of_any_names_has_the_syntax_tree_of_plain_names(make, names):
 
 @given(names=NAMES)
 @example(names=CODE[:8])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_literals_hold_the_names(names):
     tree = ast.parse(written(table, names)["mine/features.py"])
     values = {
@@ -115,7 +115,7 @@ def test_literals_hold_the_names(names):
 
 @given(names=NAMES)
 @example(names=CODE[:8])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_schema_holds_the_names(names):
     text = written(table, names)["mine/schema.pbtxt"]
     schema = text_format.Parse(text, schema_pb2.Schema())
@@ -125,7 +125,7 @@ def test_schema_holds_the_names(names):
 
 @given(names=NAMES)
 @example(names=CODE[:8])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_readme_has_the_lines_of_plain_names_and_one_shell_word_per_request(names):
     readme, plain = written(table, names)["README.md"], written(table, PLAIN)["README.md"]
     assert len(readme.split("\n")) == len(plain.split("\n"))
