@@ -21,7 +21,7 @@ from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
-from penstock.pipelines.validation.validate import validate_examples
+from penstock.pipelines.kubeflow.plain.validate import validate_examples
 
 pytestmark = pytest.mark.faults
 
