@@ -81,7 +81,7 @@ base-image:
 # The image of k8s/Dockerfile; needs a Docker daemon, and a network while it is built. Its stages are
 # tagged, so that a next build finds them; what is then left without a tag is out of date.
 image:
-	for stage in dependencies project environment; do \
+	for stage in dependencies pruned project environment; do \
 	    $(BUILD) --file k8s/Dockerfile $(BUILD_ARGS) \
 	        --target $$stage --tag $(IMAGE)-$$stage . || exit 1; \
 	done

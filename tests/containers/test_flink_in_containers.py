@@ -163,7 +163,7 @@ def flink(machine, network, s3):
     started.stop()
 
 
-def test_a_lost_task_manager_changes_no_byte(flink, machine, network, s3, taxi_csv, tmp_path):
+def test_lost_task_manager_changes_no_byte(flink, machine, network, s3, taxi_csv, tmp_path):
     s3.upload_file(str(taxi_csv), "bucket", "in/trips.csv")
     options = IngestOptions(shards=ShardOptions(shards=SHARDS))
     job = IngestInput("s3://bucket/in", splits=SplitOptions())

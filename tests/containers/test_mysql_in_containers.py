@@ -127,7 +127,7 @@ def test_the_first_run_pushes_a_blessed_model(mysql_cluster, first):
     assert (pushed / "saved_model.pb").exists()
 
 
-def test_the_second_has_the_cache_and_the_blessed_model_of_the_first(first, longer):
+def test_second_run_uses_cache_and_blessed_model_of_the_first(first, longer):
     assert {node for node, state in longer.states.items() if state == "CACHED"} == CACHED
     assert "baseline_model" not in first.executions["Evaluator"]["inputs"]
     assert longer.input("Evaluator", "baseline_model") == first.output("Trainer", "model")
@@ -135,14 +135,14 @@ def test_the_second_has_the_cache_and_the_blessed_model_of_the_first(first, long
     assert longer.output("Trainer", "model") != first.output("Trainer", "model")
 
 
-def test_all_metadata_is_in_the_server_and_no_login_is_on_the_volume(mysql_cluster, server, longer):
+def test_metadata_is_on_the_server_and_no_login_on_the_volume(mysql_cluster, server, longer):
     assert not list(mysql_cluster.volume.rglob("*.sqlite*"))
     texts = [path.read_bytes() for path in mysql_cluster.volume.rglob("*") if path.is_file()]
     assert len(texts) > 50
     assert not [text for text in texts if server.password.encode() in text]
 
 
-def test_a_wrong_password_is_one_line_without_it(mysql_cluster, compiled, longer):
+def test_wrong_password_is_one_line_without_the_password(mysql_cluster, compiled, longer):
     password = secrets.token_hex(16)
     wrong = replace(
         mysql_cluster,

@@ -29,7 +29,7 @@ def create_pipeline():
 """
 
 
-def test_a_users_package_runs_from_an_image_of_its_own(cluster, tmp_path):
+def test_user_package_runs_from_its_own_image(cluster, tmp_path):
     package = tmp_path / "mine"
     package.mkdir()
     (package / "__init__.py").touch()

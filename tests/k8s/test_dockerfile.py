@@ -95,7 +95,7 @@ def test_the_image_is_built_of_tfx_1_21_and_wheels(wheels):
     assert without_wheel(versions, wheels) == {"pyfarmhash", *pure_python}
 
 
-def test_the_gpu_image_adds_cuda_alone_and_has_a_wheel_of_each_part(wheels):
+def test_gpu_image_adds_only_cuda_wheels(wheels):
     versions = requirements(*argument("EXTRAS"))
     with_gpu = requirements(*argument("EXTRAS"), "gpu")
 
@@ -117,7 +117,7 @@ def test_every_folder_of_packages_reaches_the_image():
     assert rooms - {line.removeprefix("!") for line in let_through} == set()
 
 
-def test_the_image_ends_as_a_user_without_compiler_or_package_manager():
+def test_final_image_runs_as_a_user_without_compiler():
     *_, environment, final = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)
     assert environment.startswith("${BASE} AS environment\n")
     assert final.startswith("environment\n")

@@ -41,7 +41,7 @@ def test_every_object_is_valid_for_kubernetes(overlays, version):
         kubernetes_validate.validate(one, version, strict=True)
 
 
-def test_a_wrong_object_is_not_valid(overlays):
+def test_wrong_object_is_not_valid(overlays):
     claim = overlays["rwx"].named("PersistentVolumeClaim")
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate({**claim, "spek": {}}, "1.33", strict=True)
@@ -63,7 +63,7 @@ def test_every_file_is_used():
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_pods_are_what_a_restricted_namespace_takes(overlays, overlay):
+def test_our_own_pods_fit_pod_security_restricted(overlays, overlay):
     pods = overlays[overlay].pods()
     assert pods
     for name, spec in pods.items():
@@ -135,7 +135,7 @@ def test_kustomization_of_the_quickstart_sets_images_and_namespace_of_all_object
         assert text == "|"
 
 
-def test_the_flink_cluster_is_what_an_engine_asks_for(overlays):
+def test_flink_cluster_fits_the_engine_options(overlays):
     objects, engine = overlays["flink"], EngineOptions()
     flink = objects.named("FlinkDeployment", "penstock-flink")["spec"]
     assert flink["flinkVersion"] == f"v{engine.flink_version}".replace(".", "_")
@@ -535,7 +535,7 @@ def _assert_within_limits(objects, placement):
             assert int(resources.memory_limit[:-2]) <= int(most["memory"][:-2])
 
 
-def test_the_gpu_overlay_compiles_what_its_quota_allows(overlays):
+def test_gpu_overlay_quota_allows_its_placement(overlays):
     gpu = read_placement(K8S / "overlays/gpu/placement.yaml").gpu
     quota = overlays["gpu"].named("ResourceQuota")["spec"]["hard"]
     assert quota[f"requests.{gpu.resource}"] == str(gpu.count)
@@ -543,7 +543,7 @@ def test_the_gpu_overlay_compiles_what_its_quota_allows(overlays):
     assert gpu.tolerations
 
 
-def test_a_bucket_of_google_is_mounted_for_pods_that_say_so(overlays):
+def test_gcs_pods_have_the_annotation_of_the_fuse_driver(overlays):
     placement = read_placement(K8S / "overlays/gcs/placement.yaml")
     job = overlays["gcs"].named("Job", "penstock-volume-check")["spec"]["template"]["metadata"]
     policy = overlays["gcs"].named("NetworkPolicy", "bucket")["spec"]

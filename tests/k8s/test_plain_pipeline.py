@@ -95,7 +95,7 @@ def shards(run_as_kfp, tmp_path_factory):
     return folder / "out"
 
 
-def test_the_pipeline_is_typed_and_knows_no_tfx(compiled):
+def test_plain_pipeline_is_typed(compiled):
     tasks = compiled["root"]["dag"]["tasks"]
     assert set(tasks) == {"importer", "ingest", "validate", "pack"}
     assert tasks["validate"]["inputs"]["artifacts"]["examples"]["taskOutputArtifact"] == {
@@ -157,9 +157,7 @@ def test_pack_takes_what_ingest_gives(run_as_kfp, shards, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", [True, False])
-def test_unfit_data_stops_the_task_or_is_told_by_an_output(
-    compiled, shards, tmp_path, stop, capsys
-):
+def test_unfit_data_fails_the_task_or_sets_the_output(compiled, shards, tmp_path, stop, capsys):
     given = {"options": {"labels": ["no_such"]}, "stop_if_unfit": stop}
     task = fill_in(compiled, "validate", {"examples": shards / "examples"}, tmp_path, given)
 

@@ -38,7 +38,7 @@ def texts(message):
     return found
 
 
-def test_a_file_that_is_there_is_kept(tmp_path):
+def test_existing_file_is_kept_without_overwrite(tmp_path):
     out = tmp_path / "taxi.yaml"
     out.write_text("edited by hand")
     for pipeline in ("taxi", "ingest"):
@@ -57,7 +57,7 @@ def taxi(tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("compiled") / "taxi.yaml")
 
 
-def test_nothing_of_the_compiling_machine_is_left_in_the_file(taxi):
+def test_no_path_of_the_compiling_machine_is_in_the_definition(taxi):
     assert len(taxi) == 11
     for node in taxi.values():
         for text in map(mark_packages, texts(node)):
@@ -87,7 +87,7 @@ def test_a_root_of_the_users_own(tmp_path):
         assert f'"{root}/serving_model"' in pushed
 
 
-def test_a_root_that_containers_lose_is_refused(tmp_path):
+def test_root_outside_of_the_volume_is_refused(tmp_path):
     for root in ("runs/taxi", "/data/runs"):
         with pytest.raises(UsageError, match=r"root must lie below the volume at /penstock, got "):
             compiled(tmp_path / "taxi.yaml", {"root": root})

@@ -47,7 +47,7 @@ def project(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_the_folder_is_a_dockerfile_and_the_package(project, tmp_path):
+def test_image_context_is_dockerfile_and_package(project, tmp_path):
     write_context("mine_of_test.pipeline:create_pipeline", BASE, tmp_path / "image")
 
     files = {str(p.relative_to(tmp_path / "image")) for p in (tmp_path / "image").rglob("*.*")}
@@ -64,7 +64,7 @@ def test_the_folder_is_a_dockerfile_and_the_package(project, tmp_path):
     ]
 
 
-def test_a_module_of_one_file_is_a_package_too(project, tmp_path):
+def test_image_context_takes_a_single_module(project, tmp_path):
     (project / "single_of_test.py").write_text(PIPELINE)
     write_context("single_of_test", BASE, tmp_path / "image")
 
@@ -72,7 +72,7 @@ def test_a_module_of_one_file_is_a_package_too(project, tmp_path):
     assert copied in (tmp_path / "image/Dockerfile").read_text()
 
 
-def test_what_is_compiled_here_finds_its_files_in_the_image(project, tmp_path):
+def test_compiled_pipeline_finds_its_files_in_the_image(project, tmp_path):
     """KFP's pods have /opt/user in place of the working folder."""
     out = tmp_path / "p.yaml"
     plan = compile_pipeline(
@@ -101,7 +101,7 @@ def test_what_is_compiled_here_finds_its_files_in_the_image(project, tmp_path):
     assert found.stdout.strip() == f"{tmp_path}/image/mine_of_test/words.txt"
 
 
-def test_docker_builds_what_is_written(project, tmp_path, monkeypatch):
+def test_docker_builds_the_context(project, tmp_path, monkeypatch):
     """By a stand-in for Docker, that keeps what it is called with."""
     (tmp_path / "bin").mkdir()
     docker = tmp_path / "bin/docker"
@@ -119,7 +119,7 @@ def test_docker_builds_what_is_written(project, tmp_path, monkeypatch):
         build_image("mine_of_test", BASE, "me/mine:1")
 
 
-def test_refuses_what_is_no_package_and_a_folder_that_exists(project, tmp_path):
+def test_missing_package_and_existing_folder_are_refused(project, tmp_path):
     with pytest.raises(UsageError, match=r"no package 'mine2_of_test'"):
         write_context("mine2_of_test", BASE, tmp_path / "image")
     (tmp_path / "image").touch()

@@ -29,7 +29,7 @@ def schedule(server, file):
     return call("submit", file, "--host", server.host, "--schedule", "0 3 * * *", *options).strip()
 
 
-def test_kfp_is_asked_for_one_run_at_a_time_without_catching_up(server, schedule):
+def test_schedule_runs_one_at_a_time_without_catch_up(server, schedule):
     assert schedule == "schedule-1"
     (made,) = server.schedules
     # KFP's cron is robfig's, which has seconds first (kfp Client.create_recurring_run).
@@ -74,7 +74,7 @@ def test_schedules_are_listed_paused_resumed_and_deleted(server, schedule):
     assert state() == []
 
 
-def test_one_that_is_not_there_is_named(server, schedule):
+def test_unknown_schedule_is_refused_with_the_choices(server, schedule):
     with pytest.raises(UsageError, match=r"no schedule 'daily'; choices: nightly \(schedule-1\)"):
         call("schedules", "pause", "daily", "--host", server.host)
 
@@ -85,6 +85,6 @@ def test_cron_has_five_fields(text):
         check_cron(text)
 
 
-def test_a_schedule_is_not_waited_for(server, file):
+def test_wait_with_schedule_is_refused(server, file):
     with pytest.raises(UsageError, match="--wait follows one run"):
         call("submit", file, "--host", server.host, "--schedule", "0 3 * * *", "--wait")

@@ -23,7 +23,7 @@ def _submit(file, host, **more):
     return submit(file, host=host, **{**options, **more})
 
 
-def test_says_the_account_of_the_pods(server, file):
+def test_service_account_is_sent(server, file):
     _submit(file, server.host, service_account="penstock-runner")
     _submit(file, server.host)
 
@@ -46,7 +46,7 @@ def test_starts_a_run_of_the_file_with_typed_parameters(server, file):
     assert executors == {"exec-trainer": {"nodeSelector": {"labels": {"pool": "gpu"}}}}
 
 
-def test_makes_the_experiment_or_takes_the_one_there_is(server, file):
+def test_experiment_is_created_only_if_missing(server, file):
     _submit(file, server.host)
     created = [body for method, path, _, body, _ in server.requests if "experiments" in path]
     assert created[-1]["display_name"] == "taxi"
@@ -117,7 +117,7 @@ def test_unreadable_token_file_is_an_error(server, file, monkeypatch):
         _submit(file, server.host)
 
 
-def test_a_server_of_several_users_is_told_whose_run_it_is(server, file):
+def test_server_of_several_users_needs_a_namespace(server, file):
     server.health = (200, {"multi_user": True})
     with pytest.raises(UsageError, match="has several users; name yours with --namespace"):
         _submit(file, server.host)
@@ -138,7 +138,7 @@ def _run(state, error=None, **tasks):
     return 200, {**run, **({"error": {"message": error}} if error else {})}
 
 
-def test_waits_and_shows_what_each_node_does(server, file, capsys):
+def test_wait_prints_the_state_of_each_node(server, file, capsys):
     server.runs = [
         (200, {"run_id": "run-1", "state": "PENDING"}),
         _run("RUNNING", make_numbers="RUNNING"),
@@ -162,7 +162,7 @@ def test_waits_and_shows_what_each_node_does(server, file, capsys):
     assert out == ""
 
 
-def test_a_run_that_fails_is_an_error_that_names_the_node(server, file):
+def test_failed_run_names_the_node(server, file):
     server.runs = [_run("FAILED", make_numbers="SUCCEEDED", trainer="FAILED")]
     with pytest.raises(DataError) as error:
         _submit(file, server.host, wait=True)
@@ -171,7 +171,7 @@ def test_a_run_that_fails_is_an_error_that_names_the_node(server, file):
     )
 
 
-def test_says_when_a_server_does_not_retry_what_failed(server, file):
+def test_failure_without_retry_hints_at_the_servers_policy(server, file):
     """KFP 2.17's workflow-controller-configmap-patch.yaml sets `retryPolicy: OnError`.
 
     Argo then tries a lost pod again and no container that exits non-zero (operator.go
@@ -189,7 +189,7 @@ def test_says_when_a_server_does_not_retry_what_failed(server, file):
         assert ("It was not retried" in str(error.value)) == told
 
 
-def test_a_run_that_is_cancelled_or_fails_as_a_whole_is_an_error(server, file):
+def test_cancelled_or_failed_run_is_an_error(server, file):
     server.runs = [_run("CANCELED")]
     with pytest.raises(DataError, match=r"^run run-1 canceled$"):
         _submit(file, server.host, wait=True)
@@ -212,7 +212,7 @@ def test_a_run_that_is_cancelled_or_fails_as_a_whole_is_an_error(server, file):
         ((500, {}), "answers 500 Internal Server Error"),
     ],
 )
-def test_says_what_is_wrong_with_the_server(server, file, health, message):
+def test_unhealthy_server_is_diagnosed(server, file, health, message):
     server.health = health
     with pytest.raises(DataError) as error:
         _submit(file, server.host)
@@ -220,7 +220,7 @@ def test_says_what_is_wrong_with_the_server(server, file, health, message):
     assert len(server.requests) == 1
 
 
-def test_says_what_the_server_has_against_the_run(server, file, monkeypatch):
+def test_rejected_run_reports_the_servers_message(server, file, monkeypatch):
     server.create_run = (400, {"error": "x", "message": "Invalid input: no such\nparameter"})
     with pytest.raises(DataError) as error:
         _submit(file, server.host)
@@ -232,7 +232,7 @@ def test_says_what_the_server_has_against_the_run(server, file, monkeypatch):
         _submit(file, server.host)
 
 
-def test_says_that_there_is_no_server(server, file):
+def test_missing_server_is_reported(server, file):
     closed = type(server)()
     closed.server_close()
     with pytest.raises(DataError, match=r"^no Kubeflow Pipelines server at .*refused"):
@@ -260,7 +260,7 @@ def test_refuses_parameters_that_do_not_fit_before_any_request(server, file, par
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "a: 1", "- 1", "root: {}"])
-def test_refuses_files_that_are_no_compiled_pipeline(tmp_path, text):
+def test_file_that_is_no_compiled_pipeline_is_refused(tmp_path, text):
     file = tmp_path / "x.yaml"
     file.write_text(text)
     with pytest.raises(DataError, match=r"x\.yaml: not a compiled Kubeflow pipeline; make one"):

@@ -10,7 +10,7 @@ from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
 
 @pytest.mark.parametrize("digest", ["12", "0" * 63, "0" * 65, "", "A" * 64])
 @pytest.mark.parametrize("allow", [True, False])
-def test_a_digest_of_another_length_is_told(digest, allow):
+def test_image_digest_of_wrong_length_is_refused(digest, allow):
     with pytest.raises(UsageError) as caught:
         check_image(f"foo@sha256:{digest}", allow)
     assert str(caught.value) == (
@@ -19,17 +19,17 @@ def test_a_digest_of_another_length_is_told(digest, allow):
     )
 
 
-def test_images_that_are_taken():
+def test_image_by_digest_or_allowed_tag_is_accepted():
     check_image("registry.example/foo:1@sha256:" + "0" * 64, allow_mutable_tag=False)
     check_image("foo:1", allow_mutable_tag=True)
 
 
-def test_files_that_kubeflow_does_not_read():
+def test_file_without_yaml_suffix_is_refused():
     with pytest.raises(UsageError, match=r"^m\.txt: Kubeflow reads files that end in \.yaml$"):
         check_yaml(Path("m.txt"))
 
 
-def test_a_component_replaces_a_file_where_it_may(tmp_path):
+def test_component_file_is_replaced_only_with_overwrite(tmp_path):
     out = tmp_path / "new/ü b/pack.yaml"
     arguments = ["compile", "pack", "--image", "foo@sha256:" + "0" * 64, "--out", str(out)]
     last = f"next: kfp.components.load_component_from_file({str(out)!r})\n"

@@ -7,14 +7,14 @@ from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow.executor import ExecutorInput, local_path
 
 
-def test_numbers_that_json_wrote_as_floats_are_whole_again():
+def test_whole_floats_of_json_become_ints():
     task = ExecutorInput.parse(
         json.dumps({"inputs": {"parameterValues": {"a": 2.0, "b": {"c": [1.0, 0.5, "1.0", True]}}}})
     )
     assert repr(task.parameters) == repr({"a": 2, "b": {"c": [1, 0.5, "1.0", True]}})
 
 
-def test_an_artifact_that_was_not_given_has_no_path():
+def test_missing_input_artifact_has_no_path():
     inputs = {"artifacts": {"a": {"artifacts": [{"uri": "/a"}]}, "b": {"artifacts": []}}}
     task = ExecutorInput.parse(json.dumps({"inputs": inputs}))
 
@@ -32,12 +32,12 @@ def test_an_artifact_that_was_not_given_has_no_path():
         ("/a/b", "/a/b"),
     ],
 )
-def test_stores_are_where_kfp_mounts_them(uri, path):
+def test_local_path_is_kfps_mount_point(uri, path):
     assert local_path(uri) == Path(path)
 
 
 @pytest.mark.parametrize("text", ["{{$}}", "", "[]", "7"])
-def test_what_is_no_executor_input_is_named(text):
+def test_text_that_is_no_executor_input_is_refused(text):
     with pytest.raises(UsageError) as caught:
         ExecutorInput.parse(text)
     assert str(caught.value) == (

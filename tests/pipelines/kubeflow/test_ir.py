@@ -71,7 +71,7 @@ def test_binds_parameters_by_type(kind, text, value):
         ({}, "runtime parameter 'a' has no default and was not given"),
     ],
 )
-def test_refuses_parameters_that_do_not_fit(texts, message):
+def test_wrong_parameter_is_refused(texts, message):
     with pytest.raises(UsageError) as error:
         irs.bind_parameters(_compile(_count(default=None)), "count", texts)
     assert str(error.value) == message

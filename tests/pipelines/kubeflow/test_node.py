@@ -175,7 +175,7 @@ def _assert_cached_without_tensorflow(nodes, *more):
     assert imported.isdisjoint(heavy)
 
 
-def test_says_in_one_line_why_a_node_failed_and_runs_it_again_afresh(nodes):
+def test_failed_node_reports_one_line_and_retry_starts_from_scratch(nodes):
     for node in NODES[:3]:
         assert nodes.run(node, "failing", "--parameter", "how-many=20").returncode == 0
     (nodes.faults / "fail").touch()
@@ -241,7 +241,7 @@ def test_runs_a_compiled_file_as_kubeflow_would(nodes, pipeline):
 
 @pytest.mark.faults
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_node_leaves_nothing_to_its_next_try(nodes, how):
+def test_retry_of_a_killed_node_sees_no_old_output(nodes, how):
     run, more = f"killed-{how.name}", ("--parameter", f"how-many={30 + how}")
     for node in NODES[:3]:
         assert nodes.run(node, run, *more).returncode == 0
@@ -272,7 +272,7 @@ def test_a_killed_node_leaves_nothing_to_its_next_try(nodes, how):
     assert len(after) == len(before)  # one more, one fewer
 
 
-def test_fails_where_an_input_was_never_made(nodes):
+def test_missing_input_fails_the_node(nodes):
     failed = nodes.run("Trainer", "without-inputs")
 
     assert failed.returncode == 1

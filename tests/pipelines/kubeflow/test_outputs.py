@@ -86,7 +86,7 @@ def test_a_training_without_our_record_has_no_metrics(wanted, tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_view_that_cannot_be_made_is_told_and_fails_nothing(wanted, tmp_path, capsys):
+def test_view_that_fails_is_reported_and_left_empty(wanted, tmp_path, capsys):
     evaluation = _artifact(ModelEvaluation, tmp_path / "evaluation")
     write_kubeflow_outputs(json.dumps(wanted), {"evaluation": [evaluation]})
 
@@ -136,7 +136,7 @@ def test_shows_anomalies_as_a_table(wanted, tmp_path):
     assert "Unexpected string values. " in page
 
 
-def test_a_skipped_node_still_gives_kfp_all_it_expects(wanted, tmp_path):
+def test_skipped_node_writes_all_outputs_of_kfp(wanted, tmp_path):
     write_kubeflow_outputs(json.dumps(wanted), {})
 
     assert (tmp_path / "kfp/model_uri").read_text() == ""
@@ -144,7 +144,7 @@ def test_a_skipped_node_still_gives_kfp_all_it_expects(wanted, tmp_path):
     assert _metadata(tmp_path) == {}
 
 
-def test_nothing_is_written_that_kfp_did_not_ask_for(tmp_path):
+def test_only_requested_outputs_are_written(tmp_path):
     write_kubeflow_outputs(
         json.dumps({"inputs": {}}), {"model": [_artifact(Model, tmp_path / "m")]}
     )

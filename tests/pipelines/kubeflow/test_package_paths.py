@@ -19,7 +19,7 @@ def test_files_of_packages_are_named_by_package():
     assert mark_packages(f"{SITE}/tfx") == "python-package://tfx"
 
 
-def test_they_are_found_within_json_and_arguments():
+def test_packages_are_marked_within_json_and_arguments():
     text = json.dumps({"setup": f"--file={SITE}/tfx/a.csv,{SITE}/yaml/b"})
     marked = json.dumps({"setup": "--file=python-package://tfx/a.csv,python-package://yaml/b"})
 
@@ -40,12 +40,12 @@ def test_they_are_found_within_json_and_arguments():
         "gs://bucket/tfx",
     ],
 )
-def test_all_else_stays(text):
+def test_other_texts_stay(text):
     assert mark_packages(text) == text
     assert find_packages(text) == text
 
 
-def test_the_way_back_leads_to_the_same_file():
+def test_marked_path_is_found_again():
     there = find_packages(mark_packages(schema_file("taxi")))
 
     assert there == schema_file("taxi")
@@ -53,6 +53,6 @@ def test_the_way_back_leads_to_the_same_file():
 
 
 @pytest.mark.parametrize("package", ["no_such_package", "penstock.nothing", "tfx.version"])
-def test_a_package_that_is_not_here_is_named(package):
+def test_missing_package_is_refused_by_name(package):
     with pytest.raises(DataError, match=rf"package '{package}', which is not installed here; b"):
         find_packages(f"python-package://{package}/data")

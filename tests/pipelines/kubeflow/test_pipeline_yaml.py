@@ -58,7 +58,7 @@ def _compiled(plan, folder, placement=Placement(), image=IMAGE, **more):  # noqa
     return spec, platforms["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
 
 
-def test_one_task_a_node_in_the_order_of_the_dag(small_plan, tmp_path):
+def test_tasks_are_nodes_in_dag_order(small_plan, tmp_path):
     spec, _ = _compiled(small_plan, tmp_path)
 
     tasks = spec["root"]["dag"]["tasks"]
@@ -79,7 +79,7 @@ def test_one_task_a_node_in_the_order_of_the_dag(small_plan, tmp_path):
     assert spec["pipelineInfo"]["name"] == "small-pipeline"
 
 
-def test_a_task_runs_its_node_in_the_run_that_kfp_names(small_plan, tmp_path):
+def test_task_runs_its_node_with_kfps_run_id(small_plan, tmp_path):
     spec, _ = _compiled(small_plan, tmp_path)
 
     container = spec["deploymentSpec"]["executors"]["exec-make-numbers"]["container"]
@@ -211,7 +211,7 @@ def test_every_task_has_limits_retries_and_the_volume_and_no_kfp_cache(small_pla
         assert "secretAsEnv" not in platform[name]
 
 
-def test_a_training_of_hours_is_tried_again(small_plan, tmp_path):
+def test_default_retry_budget_allows_long_trainings(small_plan, tmp_path):
     """Argo's `maxDuration` counts from the first start; left out, KFP makes 0 of it: no retry.
 
     pipelines 2.17 argocompiler/container.go:423 (default "0") and :644; argo 4.0
@@ -285,7 +285,7 @@ def test_only_the_trainer_is_on_a_gpu(small_plan, tmp_path):
         assert "tolerations" not in platform[name]
 
 
-def test_several_workers_get_what_the_trainer_would(small_plan, tmp_path):
+def test_workers_get_the_trainers_resources(small_plan, tmp_path):
     placement = Placement(workers=3, gpu=Gpu(), nodes={"Trainer": {"cpu_limit": "16"}})
     spec, platform = _compiled(small_plan, tmp_path, placement)
 
@@ -306,7 +306,7 @@ def test_several_workers_get_what_the_trainer_would(small_plan, tmp_path):
         assert "--worker-job" not in executors[name]["container"]["args"]
 
 
-def test_every_pod_is_what_a_restricted_namespace_takes(small_plan, tmp_path):
+def test_pods_fit_pod_security_restricted(small_plan, tmp_path):
     placement = Placement(
         gpu=Gpu(), pod_labels={"team": "rides"}, pod_annotations={"gke-gcsfuse/volumes": "true"}
     )
@@ -329,7 +329,7 @@ def test_every_pod_is_what_a_restricted_namespace_takes(small_plan, tmp_path):
 @pytest.mark.parametrize(
     ("host", "written"), [("mysql.penstock", "mysql.penstock"), ("fd00::5", "[fd00::5]")]
 )
-def test_mysql_is_logged_in_to_by_reference(small_plan, tmp_path, host, written):
+def test_mysql_login_comes_from_a_secret(small_plan, tmp_path, host, written):
     placement = Placement(metadata_mysql=MySqlStore(host, 3307, "runs"))
     spec, platform = _compiled(small_plan, tmp_path, placement)
 
@@ -366,7 +366,7 @@ def test_a_connection_to_mysql_is_encrypted_by_a_secret(small_plan, tmp_path):
     assert args[args.index("--metadata") + 1] == address
 
 
-def test_pods_pull_and_go_where_the_placement_says(small_plan, tmp_path):
+def test_pull_secrets_and_affinity_are_those_of_the_placement(small_plan, tmp_path):
     """Fields of KFP's kubernetes_executor_config.proto; backend/src/v2/driver/k8s.go reads them."""
     placement = Placement(
         image_pull_secrets=("registry",), affinity=(Affinity("zone", "In", ("a", "b")),)
@@ -379,7 +379,7 @@ def test_pods_pull_and_go_where_the_placement_says(small_plan, tmp_path):
         assert executor["nodeAffinity"] == [{"matchExpressions": [expression]}]
 
 
-def test_a_node_is_stopped_after_its_time(small_plan, tmp_path):
+def test_timeout_wraps_the_command_of_a_node(small_plan, tmp_path):
     """By the image: KFP's `active_deadline_seconds` of a task is read by none of its servers."""
     placement = Placement(nodes={"Trainer": {"timeout_seconds": 3600}})
     spec, _ = _compiled(small_plan, tmp_path, placement)

@@ -11,7 +11,7 @@ def _read(tmp_path, text):
     return read_placement(file)
 
 
-def test_without_a_file_all_is_on_one_volume_and_nothing_on_a_gpu():
+def test_default_placement_has_a_volume_and_no_gpu():
     placement = read_placement(None)
 
     assert placement == Placement()
@@ -20,7 +20,7 @@ def test_without_a_file_all_is_on_one_volume_and_nothing_on_a_gpu():
     assert placement.gpu is None
 
 
-def test_reads_the_table(tmp_path):
+def test_placement_is_read_from_yaml(tmp_path):
     placement = _read(
         tmp_path,
         """
@@ -92,14 +92,14 @@ def test_the_gpu_is_for_trainers_or_for_the_nodes_named():
         ("volume: {claim: My_Claim}", "volume.claim must be a name of a Kubernetes object"),
     ],
 )
-def test_refuses_what_does_not_fit(tmp_path, text, message):
+def test_wrong_placement_is_refused(tmp_path, text, message):
     with pytest.raises(UsageError) as error:
         _read(tmp_path, text)
 
     assert message in str(error.value)
 
 
-def test_refuses_nodes_that_the_pipeline_does_not_have():
+def test_unknown_node_is_refused():
     placement = Placement(nodes={"Trainr": {}})
 
     with pytest.raises(UsageError, match=r"names node 'Trainr'.*; choices: Trainer, Pusher"):

@@ -24,7 +24,7 @@ def test_texts_are_changed_at_every_depth():
     assert list(inner["list"]) == ["/there/b", 3]
 
 
-def test_in_repeated_fields_and_maps_of_texts():
+def test_texts_in_repeated_fields_and_maps_are_changed():
     beam = executable_spec_pb2.PythonClassExecutableSpec(class_path="a.B", extra_flags=["x", "y"])
     value = metadata_store_pb2.Value(string_value="x")
     fake = metadata_store_pb2.Execution(properties={"k": value})
@@ -35,7 +35,7 @@ def test_in_repeated_fields_and_maps_of_texts():
     assert fake.properties["k"].string_value == "X"
 
 
-def test_an_any_of_a_type_that_is_not_known_stays():
+def test_any_of_unknown_type_stays():
     unknown = any_pb2.Any(type_url="type.googleapis.com/no.such.Type", value=b"/here")
     ir = pipeline_pb2.Pipeline(deployment_config=unknown)
     change_texts(ir, str.upper)

@@ -139,7 +139,7 @@ def test_finds_a_login_in_an_address_of_data():
         "an open [bracket",
     ],
 )
-def test_lets_pass_what_only_names_a_secret(text):
+def test_name_of_a_secret_is_accepted(text):
     check_no_secrets(_ir({"option": text}, beam_args=["--temp_location", "gs://b/t", text]))
 
 
@@ -188,12 +188,12 @@ def test_a_folder_of_this_machine_is_refused(data):
         '{{"deep": ["{data}"]}}',
     ],
 )
-def test_it_is_found_within_texts(data, text):
+def test_path_within_a_text_is_refused(data, text):
     with pytest.raises(UsageError, match=r"node 'read', path"):
         check_paths(compiled(read(path=text.format(data=data))), Placement())
 
 
-def test_what_is_on_the_volume_or_in_the_image_is_not(data):
+def test_path_on_the_volume_or_in_the_image_is_accepted(data):
     ir = compiled(read(path=f"{data}/span-1"))
 
     check_paths(ir, on(data))
@@ -206,9 +206,9 @@ def test_what_is_on_the_volume_or_in_the_image_is_not(data):
 @pytest.mark.parametrize(
     "text", ["/no/such/folder", "gs://bucket/data", "/", "/tmp", "SELECT a /* b */ FROM c", "a/usr"]
 )
-def test_what_this_machine_lacks_or_all_have_is_not(text):
+def test_path_missing_here_or_common_to_all_is_accepted(text):
     check_paths(compiled(read(path=text)), Placement())
 
 
-def test_files_of_packages_are_not(taxi_csv):
+def test_path_in_a_package_is_accepted(taxi_csv):
     check_paths(compiled(read(path=str(taxi_csv))), Placement())

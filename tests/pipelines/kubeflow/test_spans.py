@@ -18,7 +18,7 @@ from penstock.pipelines.runs.metadata_store import SqliteStore
 pytestmark = pytest.mark.slow
 
 
-def test_a_run_takes_the_newest_day_and_the_cache_an_old_one(tmp_path):
+def test_run_reads_newest_day_or_is_served_from_cache(tmp_path):
     def add(day, rows):
         folder = tmp_path / "data" / day
         folder.mkdir(parents=True)
@@ -51,7 +51,7 @@ def test_a_run_takes_the_newest_day_and_the_cache_an_old_one(tmp_path):
     assert run("night-4") == (State.CACHED, first + 2)
 
 
-def test_a_run_says_where_its_spans_are(tmp_path):
+def test_span_from_replaces_the_address_of_the_data(tmp_path):
     """`penstock submit --span-from`: a parameter of the compiled pipeline."""
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "trips.csv").write_text("day\n1\n")
@@ -68,13 +68,13 @@ def test_a_run_says_where_its_spans_are(tmp_path):
     }
 
 
-def test_a_pipeline_of_two_example_gens_has_no_such_parameter(tmp_path):
+def test_pipeline_of_two_example_gens_has_no_span_from(tmp_path):
     nodes = [ShardedExampleGen(f"/{name}").with_id(name) for name in "ab"]
     plan = plan_pipeline(Pipeline("p", str(tmp_path), components=nodes))
     assert plan.parameters == ()
 
 
-def test_several_inputs_are_not_named_by_one_address(tmp_path):
+def test_span_from_with_several_inputs_is_refused(tmp_path):
     splits = [{"name": name, "pattern": f"{name}/*"} for name in ("train", "eval")]
     node = ShardedExampleGen("/data", input_config=example_gen_pb2.Input(splits=splits))
     ir = irs.compile_ir(Pipeline("p", str(tmp_path), components=[node]))

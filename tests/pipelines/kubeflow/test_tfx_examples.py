@@ -88,7 +88,7 @@ def test_penguin_with_spans_a_window_of_them_and_a_condition(volume, tmp_path):
     assert tasks["bulkinferrer"].upstream == ("csvexamplegen-unlabelled", "trainer")
 
 
-def test_data_that_is_on_this_machine_alone_is_refused(volume, tmp_path):
+def test_data_only_on_this_machine_is_refused(volume, tmp_path):
     expected = rf"input_base: {volume}/penguin_data/labelled is a path of this machine, which"
     with pytest.raises(UsageError, match=expected):
         compiled("penguin", Placement(), tmp_path / "penguin.yaml")

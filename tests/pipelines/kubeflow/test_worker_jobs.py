@@ -202,7 +202,7 @@ def run(cluster):
     jobs.run(JOB, NAME, "taxi-trainer", ["/penstock/invocation.pb", "tfx.Executor"])
 
 
-def test_each_worker_gets_what_the_trainer_would_alone():
+def test_worker_pod_has_the_trainers_resources():
     template = JOB["spec"]["tfReplicaSpecs"]["Worker"]["template"]
     spec = template["spec"]
     assert spec["containers"][0]["resources"] == {
@@ -221,16 +221,16 @@ def test_each_worker_gets_what_the_trainer_would_alone():
 @pytest.mark.parametrize(
     "placement", [PLACEMENT, Placement(workers=3), Placement(workers=2, resources=Resources("2"))]
 )
-def test_the_operator_and_kubernetes_take_the_job(placement):
+def test_job_fits_the_schemas_of_operator_and_kubernetes(placement):
     check_job(worker_job(placement, "Trainer", IMAGE))
 
 
-def test_a_wrong_job_is_not_taken():
+def test_wrong_job_violates_the_schema():
     with pytest.raises(jsonschema.ValidationError):
         check_job({**JOB, "spec": {**JOB["spec"], "replicas": 2}})
 
 
-def test_a_job_is_made_watched_and_removed(capsys):
+def test_job_is_created_watched_and_deleted(capsys):
     cluster = Cluster("Running", "Running", "Succeeded")
     cluster.logs[f"{NAME}-worker-0"] = "2026-11-22T06:00:00.1Z epoch 1\n2026-11-22T06:00:00.2Z two"
     run(cluster)
@@ -272,7 +272,7 @@ def test_a_job_is_made_watched_and_removed(capsys):
     ]
 
 
-def test_what_the_operator_notes_and_a_suspension_are_said_once(capsys):
+def test_events_and_suspension_are_printed_once(capsys):
     cluster = Cluster("Suspended", "Suspended", "Running", "Succeeded")
     quota = f'Error creating: pods "{NAME}-worker-1" is forbidden: exceeded quota: penstock'
     cluster.events = [
@@ -289,7 +289,7 @@ def test_what_the_operator_notes_and_a_suspension_are_said_once(capsys):
     ]
 
 
-def test_pods_that_are_made_anew_for_ever_end_the_job():
+def test_pods_recreated_too_often_fail_the_job():
     cluster = Cluster("Running")
     cluster.logs, cluster.tries = {f"{NAME}-worker-0": "", f"{NAME}-worker-1": ""}, 4
     with pytest.raises(DataError, match=r"its pods were created 8 times, `retry` allows 6\. See"):
@@ -297,14 +297,14 @@ def test_pods_that_are_made_anew_for_ever_end_the_job():
     assert cluster.asked[-1].startswith("DELETE")
 
 
-def test_pods_of_a_suspended_job_are_no_failures():
+def test_pods_of_a_suspended_job_do_not_count():
     cluster = Cluster(*["Running", "Suspended"] * 4, "Running", "Succeeded")
     cluster.logs = {f"{NAME}-worker-0": "", f"{NAME}-worker-1": ""}
     run(cluster)
     assert cluster.tries == 5
 
 
-def test_a_job_is_called_the_same_in_each_try_of_a_run():
+def test_job_name_is_the_same_in_each_attempt():
     def name(root, run_id, execution_id):
         folder = f"{root}/Trainer/.system/executor_execution/{execution_id}"
         return worker_jobs._job_name(
@@ -322,7 +322,7 @@ def test_a_job_is_called_the_same_in_each_try_of_a_run():
     assert len(f"{first}-worker-9999") < 63
 
 
-def test_a_job_that_an_earlier_try_left_goes_first(capsys):
+def test_job_of_an_earlier_attempt_is_deleted_first(capsys):
     cluster = Cluster("Succeeded")
     cluster.old_job, cluster.old_pods = True, 1
     run(cluster)
@@ -341,14 +341,14 @@ def test_a_job_that_an_earlier_try_left_goes_first(capsys):
     ]
 
 
-def test_a_job_that_an_earlier_try_left_without_pods_goes_first():
+def test_job_of_an_earlier_attempt_without_pods_is_deleted_first():
     cluster = Cluster("Succeeded")
     cluster.old_job, cluster.old_pods = True, -9
     run(cluster)
     assert cluster.deleted == [{}, {"uid": UID}]
 
 
-def test_an_earlier_job_that_stays_is_an_error(monkeypatch):
+def test_earlier_job_that_stays_is_an_error(monkeypatch):
     monkeypatch.setattr(worker_jobs, "_API_TIMEOUT_SECONDS", 0.05)
     cluster = Cluster("Running")
     cluster.old_pods = 10**9
@@ -357,7 +357,7 @@ def test_an_earlier_job_that_stays_is_an_error(monkeypatch):
     assert cluster.job is None
 
 
-def test_a_job_of_a_later_try_is_left_alone():
+def test_job_of_a_later_attempt_is_not_deleted():
     cluster = Cluster("Running")
     cluster.uid = "of-a-later-try"
     with pytest.raises(DataError, match="was deleted by someone else; run again"):
@@ -365,7 +365,7 @@ def test_a_job_of_a_later_try_is_left_alone():
     assert cluster.deleted == [{"uid": UID}]
 
 
-def test_lines_after_a_connection_broke_are_read_when_the_worker_has_ended(capsys):
+def test_log_is_read_on_after_a_broken_connection(capsys):
     cluster = Cluster("Running", "Running", "Failed")
     worker = f"{NAME}-worker-0"
     cluster.logs[worker] = (503, "upgraded")
@@ -382,7 +382,7 @@ def test_lines_after_a_connection_broke_are_read_when_the_worker_has_ended(capsy
     assert f"{worker}: ValueError: why" in capsys.readouterr().out.splitlines()
 
 
-def test_last_lines_are_waited_for_once_and_not_by_worker(monkeypatch):
+def test_last_lines_of_all_workers_share_one_timeout(monkeypatch):
     now, waits = [0.0], []
 
     class Silent:
@@ -408,7 +408,7 @@ def test_last_lines_are_waited_for_once_and_not_by_worker(monkeypatch):
         ({"POST": 500}, ["Running"], PenstockError, "^Kubernetes rejects the TFJob: no$"),
     ],
 )
-def test_what_goes_wrong_is_one_line(refuse, states, error, message):
+def test_api_errors_are_one_line(refuse, states, error, message):
     cluster = Cluster(*states)
     cluster.refuse = refuse
     with pytest.raises(error, match=message):
@@ -416,7 +416,7 @@ def test_what_goes_wrong_is_one_line(refuse, states, error, message):
     assert any(asked.startswith("DELETE") for asked in cluster.asked) == ("POST" not in refuse)
 
 
-def test_an_api_that_is_away_for_a_while_ends_nothing(monkeypatch):
+def test_short_api_outage_is_survived(monkeypatch):
     cluster = Cluster("Succeeded")
     cluster.refuse = {"GET .*tfjobs": 503}
     threading.Timer(0.3, cluster.refuse.clear).start()
@@ -511,7 +511,7 @@ class Operator(Cluster):
 
 
 @pytest.mark.ci
-def test_two_workers_of_a_job_train_through_a_kill(tmp_path, monkeypatch, capsys):
+def test_two_workers_train_through_a_kill(tmp_path, monkeypatch, capsys):
     (tmp_path / "toy_run.py").write_text(RUN_FN)
     Data.write_examples(tmp_path / "rows")
     cluster = Operator(tmp_path)

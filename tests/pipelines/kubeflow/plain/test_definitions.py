@@ -56,7 +56,7 @@ def test_defaults_are_those_of_the_command_line():
     assert inputs["pack"]["options"].default == {}
 
 
-def test_refuses_what_may_change_and_what_is_none(tmp_path):
+def test_mutable_image_unknown_component_and_wrong_suffix_are_refused(tmp_path):
     with pytest.raises(UsageError, match=r"image 'x:1' may change between two runs"):
         write_component("ingest", tmp_path / "c.yaml", image="x:1")
     with pytest.raises(UsageError, match=r"no component 'digest'; choices: ingest, validate, pack"):

@@ -22,7 +22,7 @@ def tell(text: Parameter[str] = ""):
     del text
 
 
-def test_refuses_what_cannot_run_in_a_container():
+def test_container_component_is_refused():
     brought = create_container_component(name="Sort", image="debian", command=["sort"])
     with pytest.raises(UsageError, match=r"node 'Sort' brings a container of its own"):
         plan_pipeline(Pipeline("p", "/r", components=[brought()]))
@@ -44,7 +44,7 @@ def test_refuses_tfxs_infra_validator(serving, needs):
         plan_pipeline(Pipeline("p", "/r", components=[model, validator]))
 
 
-def test_refuses_a_loop_of_which_one_turn_would_run():
+def test_for_each_is_refused():
     """TFX 1.16 to 1.21 portable/launcher.py: more than one input dict is not implemented."""
     examples = CsvExampleGen(input_base="gs://bucket/data")
     with ForEach(examples.outputs["examples"]) as one:
@@ -53,7 +53,7 @@ def test_refuses_a_loop_of_which_one_turn_would_run():
         plan_pipeline(Pipeline("p", "/r", components=[examples, statistics]))
 
 
-def test_refuses_a_runtime_parameter_that_tfx_would_never_fill_in():
+def test_runtime_parameter_within_a_value_is_refused():
     examples = Importer("/data", Examples).with_id("import")
     trainer = Trainer(
         run_fn="mine.run_fn",
@@ -66,6 +66,6 @@ def test_refuses_a_runtime_parameter_that_tfx_would_never_fill_in():
         plan_pipeline(Pipeline("p", "/r", components=[examples, trainer]))
 
 
-def test_refuses_a_planted_secret():
+def test_secret_in_an_option_is_refused():
     with pytest.raises(UsageError, match=r"node 'tell', text: looks like the value of 'password'"):
         plan_pipeline(Pipeline("p", "/r", components=[tell(text="password=hunter22")]))
