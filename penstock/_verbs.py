@@ -39,7 +39,7 @@ def ingest(
     Args:
         data: Files, a glob, a folder or an address; one or several.
         output: Folder to make, or an address, `s3://` or `gs://`.
-        source: How the data is read, such as `Table` or `Images`; by default the names and
+        source: Options of the kind of data, such as `Table` or `Images`; by default the names and
             contents of the files decide.
         splits: The splits and their shares; two thirds `train` and one third `eval` by default.
         options: Shards, compression, rejected rows.
@@ -86,7 +86,7 @@ def pack(
     Args:
         examples: Folder or address of row Examples, Penstock's or any that TFX wrote.
         output: Folder to make, or an address, `s3://` or `gs://`.
-        options: What to keep and how.
+        options: Options of packing.
         schema: A schema.pbtxt that decides columns and shapes; by default the rows do.
         workers: Number of processes on this machine.
         engine: An engine elsewhere, such as Flink.

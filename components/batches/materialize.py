@@ -83,7 +83,7 @@ def materialize(
         graph: Folder of the TransformGraph.
         splits: Shards of raw Examples of each split.
         output: Folder to make; must be empty.
-        engine: Where the work is done.
+        engine: Number of processes on this machine, or maker of a Beam pipeline.
 
     Raises:
         DataError: A shard is damaged, or its rows do not fit the graph.

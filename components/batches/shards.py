@@ -68,7 +68,7 @@ def run_shards(
     Args:
         work: Picklable function of a task.
         tasks: Shards to read.
-        engine: Where the work is done.
+        engine: Number of processes on this machine, or maker of a Beam pipeline.
         output: Path or address that all workers reach; a folder beside it carries the results.
 
     Raises:

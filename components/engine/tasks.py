@@ -46,7 +46,7 @@ def run_tasks(
         tasks: Picklable; drawn one by one, so that a plan of millions of files fits in memory.
         work: Does a task; picklable. It may count rows by `activity.advance`.
         place: Output that workers of an engine elsewhere see; the plan and the results go there.
-        engine: Where the work is done.
+        engine: Number of processes on this machine, or maker of a Beam pipeline.
 
     Raises:
         PenstockError: The first task's that failed; tasks behind it do not begin.

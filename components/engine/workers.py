@@ -1,4 +1,4 @@
-"""Beam's worker processes, watched: one that is killed ends the work with a line that says so.
+"""Watcher of the worker processes that Beam starts for TFX's nodes: a lost one ends the work.
 
 Beam's own runner waits for ever for the answer of a process that is gone. The system kills one
 where memory runs out.
@@ -29,13 +29,13 @@ _LOOK_SECONDS = 0.02
 
 @WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
 class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
-    """Starts a worker; answers in its place when it dies, and ends the others of its pipeline."""
+    """Starts a worker; when it dies, fails its requests and kills the pipeline's other workers."""
 
     _is_closing = False
     _process: psutil.Process | None = None
 
     def start_worker(self) -> None:
-        """Start the process, and two threads: one waits for its end, as Beam's own does."""
+        """Starts the process and a thread that waits for its end."""
         self.worker = SubprocessSdkWorker(
             self._worker_command_line, self.control_address, self.provision_info, self.worker_id
         )
@@ -47,7 +47,7 @@ class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
             time.sleep(_LOOK_SECONDS)
 
     def close(self) -> None:
-        """Let the process end."""
+        """Lets the process end."""
         self._is_closing = True
         super().close()
 
@@ -65,7 +65,7 @@ class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
                 process.kill()
 
     def _answer(self, error: str) -> None:
-        """Answer every question that waits, and all that follow."""
+        """Fails all pending and future requests to the worker."""
         connection = self.control_conn
         push = connection.push
 
@@ -80,7 +80,6 @@ class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
             future.set(beam_fn_api_pb2.InstructionResponse(error=error))
 
     def _processes(self, worker_id: str | None = None) -> list[psutil.Process]:
-        """The worker processes of this pipeline; only that of an id if one is given."""
         found = []
         for child in psutil.Process().children():
             with suppress(psutil.Error):
@@ -92,7 +91,7 @@ class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
 
 
 def _quiet_broken_connections() -> None:
-    """Keep from the user the tracebacks of Beam's threads that wait for a process that is gone."""
+    """Silences tracebacks of Beam's threads that wait for the lost process."""
     logging.getLogger("apache_beam.runners.worker.data_plane").setLevel(logging.CRITICAL)
     hook = threading.excepthook
 

@@ -80,9 +80,8 @@ class ShardedExampleGen(FileBasedExampleGen):
             a pattern is a query, with TFX's `@span_begin_timestamp`, `@span_end_timestamp` and
             `@span_yyyymmdd_utc` for the span of `range_config`.
         output_config: Splits; None gives train and eval two rows to one.
-        range_config: Which span to take; None takes the latest.
-        source: How the data is read and typed: the options of its kind; None those of tables in
-            files.
+        range_config: The span to take; None takes the latest.
+        source: Options of the data's kind; None are those of tables in files.
         ingest: Shards, compression, and what happens to rows that do not fit.
     """
 

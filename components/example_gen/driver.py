@@ -1,4 +1,4 @@
-"""The driver of `ShardedExampleGen`: spans and versions by TFX, the cache key by content.
+"""Driver of `ShardedExampleGen`: spans and versions by TFX, the cache key by content.
 
 TFX's own key is each file's size and time stamp in whole seconds, so an edit that keeps
 both is served from the cache.
@@ -48,7 +48,7 @@ class ContentDriver(driver.FileBasedDriver):
         pipeline_info: data_types.PipelineInfo,
         component_info: data_types.ComponentInfo,
     ) -> dict[str, Any]:
-        """Fill in span, version and fingerprint.
+        """Returns the properties with span, version and fingerprint filled in.
 
         Raises:
             DataError: A pattern matches no file.
@@ -85,7 +85,7 @@ class _QueryProcessor(input_processor.QueryBasedInputProcessor):
     """Fills `@span_begin_timestamp` and similar into queries, as TFX does for BigQuery."""
 
     def get_latest_span(self) -> int:
-        """None can be known.
+        """Refuses: a query has no newest span.
 
         Raises:
             UsageError: Always.

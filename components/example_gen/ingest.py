@@ -73,7 +73,7 @@ def ingest(
         output: Folder to make, or an address (`s3://`, `gs://`); must not exist, or be empty,
             unless `overwrite`.
         options: Shards, compression, and what to do with bad rows.
-        engine: Where the work is done.
+        engine: Number of processes on this machine, or maker of a Beam pipeline.
         overwrite: Replace what stands at `output`.
         on_planned: Called for each input when it was scanned and before anything is written.
 

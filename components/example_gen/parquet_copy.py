@@ -1,4 +1,4 @@
-"""A copy of an ingest's rows as Parquet, for analysis: the same rows, splits and shards.
+"""Copy of an ingest's rows as Parquet, for analysis: the same rows, splits and shards.
 
     output/parquet/train/data-00000-of-00008.parquet
 
@@ -19,12 +19,12 @@ PARQUET_DIR = "parquet"
 
 
 def parquet_name(index: int, count: int) -> str:
-    """Name of a file of the copy; it stands for the shard of that number."""
+    """Returns the name of the copy of the shard of that number."""
     return f"data-{index:05d}-of-{count:05d}.parquet"
 
 
 class ParquetCopy:
-    """Writes one file of a split into a folder; a context manager, as `ShardWriter` is."""
+    """Writer of one file of the copy; a context manager."""
 
     def __init__(self, path: Path, columns: Sequence[Column]) -> None:
         path.parent.parent.mkdir(exist_ok=True)
@@ -33,7 +33,7 @@ class ParquetCopy:
         self._writer = pq.ParquetWriter(path, self._schema)
 
     def write(self, rows: pa.RecordBatch, mask: pa.BooleanArray) -> None:
-        """Append the rows where `mask` is true."""
+        """Appends the rows where `mask` is true."""
         table = pa.Table.from_batches([rows]).filter(mask)
         if table.num_rows:
             self._writer.write_table(table.cast(self._schema))

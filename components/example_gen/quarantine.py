@@ -1,4 +1,4 @@
-"""The rows that did not fit, kept with their reason beside the manifest as JSON lines."""
+"""Quarantine: rejected rows with their reasons, as JSON lines beside the manifest."""
 
 import base64
 import json
@@ -29,7 +29,7 @@ class QuarantineWriter:
         self.first: str | None = None
 
     def write(self, rejected: Sequence[RejectedRow]) -> None:
-        """Append rows."""
+        """Appends rows."""
         if not rejected:
             return
         if self._out is None:

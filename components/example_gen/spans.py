@@ -1,4 +1,4 @@
-"""Spans of data: an address with placeholders, as TFX has them, and the newest span that is there.
+"""Spans of data: addresses with TFX's placeholders, and the newest span at one.
 
 `{SPAN}`, `{VERSION}` and `{YYYY}-{MM}-{DD}` stand for what changes from one delivery to the next.
 TFX finds them on paths; at `s3://`, `gs://` and `hdfs://` addresses they are found here, by its
@@ -21,12 +21,12 @@ _NOT_LISTED = ("http", "https")
 
 
 def has_span(text: str) -> bool:
-    """Whether a pattern or an address has placeholders for a span."""
+    """Returns whether a pattern or an address has placeholders of a span."""
     return _SPAN.search(text) is not None
 
 
 def split_span_address(address: str) -> tuple[str, str]:
-    """The folder above the first placeholder, and the pattern below it.
+    """Splits an address into the folder above the first placeholder and the pattern below it.
 
     Raises:
         UsageError: There is no placeholder of a span in it, or no folder above.
@@ -45,7 +45,7 @@ class RemoteSpans(input_processor.FileBasedInputProcessor):
     """Finds the newest span and version at an address, which TFX's own file systems do not list."""
 
     def resolve_span_and_version(self) -> tuple[int, int | None]:
-        """The newest span that is there, or that of the range, and its newest version.
+        """Returns the newest span, or that of the range, and its newest version.
 
         Raises:
             DataError: There is no span, splits differ in it, or a name does not match the pattern.
@@ -88,7 +88,7 @@ class RemoteSpans(input_processor.FileBasedInputProcessor):
 
 
 class LatestSpansStrategy(SpanRangeStrategy):
-    """TFX's SpanRangeStrategy, with the newest Examples of each span alone.
+    """TFX's SpanRangeStrategy, but with only the newest Examples of each span.
 
     TFX's gives every Examples that ever were of a span: after a new version of it, or an ingest
     with other options, its rows would be trained on twice.
@@ -104,7 +104,7 @@ class LatestSpansStrategy(SpanRangeStrategy):
     def resolve_artifacts(
         self, store: object, input_dict: dict[str, list[types.Artifact]]
     ) -> dict[str, list[types.Artifact]] | None:
-        """Reduce each list of Examples to one of each span in the range, the newest span first."""
+        """Reduces each list of Examples to one for each span, the newest span first."""
         resolved = super().resolve_artifacts(store, input_dict)
         return resolved and {key: _newest_of_each(found) for key, found in resolved.items()}
 

@@ -33,15 +33,15 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SparkRows(Source):
-    """Rows of one partition, as Spark hands them over.
+    """Source of the rows of one partition.
 
     Attributes:
         names: Names of the columns, which are numbered for Spark, as it reads dots as paths.
-        steps: The columns that are feature lists.
-        by: The column whose values are the splits, instead of those of a task.
+        steps: Columns that are feature lists.
+        by: Column whose values are the splits; None takes the splits of the task.
         non_finite: Treatment of NaN and infinity.
         place: Name of the partition in messages.
-        batches: The rows; can be read once.
+        batches: The rows, which can be read once.
     """
 
     names: tuple[str, ...]
@@ -52,11 +52,11 @@ class SparkRows(Source):
     batches: Iterable[pa.RecordBatch] = ()
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        """Nothing: Spark has cut them."""
+        """Returns no pieces: Spark has cut the rows."""
         return [()] * parts
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """See `Source`; all rows, whatever the pieces."""
+        """Yields all rows of the partition."""
         columns, names = (*self.columns, *self.steps), {column.name for column in self.steps}
         before = 0
         for rows in self.batches:
@@ -103,7 +103,6 @@ def partition_writer(
 
 
 def _write(task: ShardTask, options: IngestOptions, output: Output, name: str) -> Written:
-    """Write some rows' shards below a name."""
     with output.new_try() as folder:
         (folder / name).mkdir(parents=True)
         result = write_files(task, options, folder / name)
@@ -114,7 +113,7 @@ def _write(task: ShardTask, options: IngestOptions, output: Output, name: str) -
 def _runs(
     batches: Iterable[pa.RecordBatch], rows: SparkRows, splits: SplitOptions, partition: int
 ) -> Iterator[ShardTask]:
-    """The rows of a partition as one task, or by a column that they are sorted by as one a value.
+    """Yields the rows of a partition as one task, or as one for each value of a sorted column.
 
     Each is done before the next begins.
     """
@@ -133,7 +132,7 @@ def _runs(
 def _cut(
     batches: Iterable[pa.RecordBatch], by: str, place: str
 ) -> Iterator[tuple[Split, pa.RecordBatch]]:
-    """Batches of rows with one value of a column each, and the split that it names."""
+    """Yields batches of rows with one value of a column, and the split that it names."""
     before = 0
     for batch in batches:
         start = 0

@@ -1,4 +1,4 @@
-"""The way out of Spark: a DataFrame to shards and a manifest, written by Spark's executors.
+"""Writes a DataFrame as shards and a manifest, by Spark's executors.
 
     write_tfrecords(df, "s3a://bucket/trips", splits=SplitOptions(...))
 
@@ -56,7 +56,7 @@ def write_tfrecords(
     max_quarantined_share: float = MAX_QUARANTINED_SHARE,
     overwrite: bool = False,
 ) -> Manifest:
-    """Write a DataFrame as sharded TFRecords with a manifest.
+    """Writes a DataFrame as sharded TFRecords with a manifest.
 
     Args:
         df: Its columns become features by `docs/data_types.md`, as of Parquet.
@@ -107,7 +107,7 @@ def write_tfrecords(
 def _rows_of(
     df: "DataFrame", feature_lists: Sequence[str], by: str | None, non_finite: str
 ) -> SparkRows:
-    """No rows yet: the columns of a DataFrame, checked."""
+    """Returns a source with the checked columns of a DataFrame and no rows."""
     if non_finite not in NON_FINITE:
         raise UsageError(f"`non_finite` must be one of {', '.join(NON_FINITE)}, got {non_finite!r}")
     twice = [name for name, times in Counter(df.columns).items() if times > 1]
@@ -153,7 +153,7 @@ def _written(df: "DataFrame", work: Callable[..., Any]) -> list[Written]:
 
 
 def _named(written: Sequence[Written], options: IngestOptions, output: Output) -> list[TaskResult]:
-    """Give the files of the tries that count their names in the output."""
+    """Gives files of successful attempts their names in the output."""
     counts = Counter(split for one in written for split in one.result.shards)
     before: Counter[str] = Counter()
     moves, results = [], []

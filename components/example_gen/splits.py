@@ -1,4 +1,4 @@
-"""The split of each row, by the same rule as TFX's ExampleGens.
+"""Split of each row, by the same rule as TFX's ExampleGens.
 
 A row's split depends on its content alone, never on its place: the sha256 of the
 serialized Example (or of one feature of it) modulo the number of hash buckets. Equal rows
@@ -25,7 +25,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
 def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
-    """Refuse a partition feature that the rows do not have or that cannot be hashed.
+    """Refuses a partition feature that the rows do not have or that cannot be hashed.
 
     Raises:
         UsageError: Names the feature and the choices.
@@ -41,7 +41,7 @@ def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
 def assign_splits(
     table: pa.RecordBatch, records: pa.BinaryArray, options: SplitOptions
 ) -> npt.NDArray[np.int64]:
-    """Index into `options.splits` for each row, by its serialized Example or a feature of it.
+    """Returns the index into `options.splits` of each row, by its Example or a feature of it.
 
     Raises:
         DataError: A row has no value for the partition feature.
@@ -52,12 +52,12 @@ def assign_splits(
 def assign_by_digest(
     table: pa.RecordBatch, digests: Iterable[bytes], options: SplitOptions
 ) -> npt.NDArray[np.int64]:
-    """Index into `options.splits` for each row, by its digest or a feature of it.
+    """Returns the index into `options.splits` of each row, by its digest or a feature of it.
 
     Args:
-        table: The rows, as a source gave them.
-        digests: The sha256 of what decides of each row; drawn only where no partition feature does.
-        options: The splits.
+        table: Rows of a source.
+        digests: sha256 of each row; drawn only without a partition feature.
+        options: Splits and their shares.
 
     Raises:
         DataError: A row has no value for the partition feature.
@@ -86,7 +86,7 @@ def _partition_keys(table: pa.RecordBatch, name: str) -> pa.BinaryArray:
 
 
 def row_digests(keys: pa.BinaryArray) -> Iterator[bytes]:
-    """The sha256 of each value."""
+    """Yields the sha256 of each value."""
     return (hashlib.sha256(key).digest() for key in keys.to_numpy(zero_copy_only=False))
 
 

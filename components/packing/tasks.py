@@ -153,7 +153,7 @@ def plan_packing(
 
     Args:
         splits: Their rows.
-        options: What to keep and how.
+        options: Options of packing.
         stated: Columns and shapes as a schema has them; None takes them from the rows.
 
     Raises:
@@ -370,7 +370,7 @@ class WritePacked:
     Args:
         plan: Plan that all tasks share.
         layout: Layout of the blocks.
-        output: Where the rows and the vocabularies are, and the packed shards go.
+        output: Output with the rows and vocabularies, which gets the packed shards.
     """
 
     def __init__(self, plan: PackPlan, layout: PackedLayout, output: Output) -> None:

@@ -32,7 +32,7 @@ class Spread(Protocol):
             input_bytes: Number of bytes to read in all tasks.
 
         Raises:
-            DataError: That of a task, or a process was lost.
+            DataError: A task failed, or a process was lost.
             RuntimeError: The traceback of another error in another process.
         """
         ...
@@ -48,7 +48,7 @@ def spread_by(engine: Engine, output: str | os.PathLike[str]) -> Spread:
     """Returns what spreads a scan over an engine, if there is enough to read.
 
     Args:
-        engine: Where the tasks are done.
+        engine: Number of processes on this machine, or maker of a Beam pipeline.
         output: Its workers elsewhere see files beside it.
     """
 
