@@ -121,7 +121,6 @@ def _array_record(path: Path, make: Any) -> Opened:
 
 
 def _plain_types(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The types that an Example has: fixed-size lists as lists, small integers as int64."""
     arrays = []
     for column in batch.columns:
         if pa.types.is_fixed_size_list(column.type):

@@ -180,7 +180,6 @@ class Order:
         return pieces
 
     def _after(self, pieces: list[Piece], blocks: int) -> list[Piece]:
-        """The rest of a lane after some of its blocks."""
         rest = []
         for file, first, rows in pieces:
             done = min(blocks, -(-rows // self.block_rows))

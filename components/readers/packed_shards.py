@@ -138,7 +138,6 @@ class _Texts:
 
 
 def _reader(column: PackedColumn) -> _Read:
-    """A function that reads one column of a row."""
     width, shape, storage = column.width, column.shape, column.storage
     if storage in _SCALARS and width == 1 and shape in ((), (1,)):
         unpack = _SCALARS[storage].unpack_from
@@ -163,7 +162,6 @@ def _listed(value: bytes, kind: str) -> npt.NDArray[Any]:
 
 
 def _array(values: Any, column: PackedColumn) -> pa.Array:
-    """A packed column as Arrow."""
     if column.shape == (1,) and column.storage != "list":
         values = values[:, 0]
     kind = pa.from_numpy_dtype(values.dtype) if column.storage in ("uint8", "int32") else None

@@ -87,7 +87,6 @@ def weights_digest(base: str) -> str:
 
 
 def _weights(base: str) -> list[Any]:
-    """Returns the weights of a saved model, by index."""
     if not tf.io.gfile.exists(base):
         raise DataError(
             f"{base}: no such model to start from; expected the folder of a SavedModel that "
@@ -110,7 +109,6 @@ def _weights(base: str) -> list[Any]:
 
 
 def _vocabularies(saved_model: str) -> dict[str, str]:
-    """Returns the digest of each asset file of a SavedModel, by name."""
     folder = posixpath.join(saved_model, "assets")
     names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
     digests = {}

@@ -340,6 +340,5 @@ class EpochLoop:
 
 
 def _assign(variables: Sequence[keras.Variable], values: Sequence[np.ndarray]) -> None:
-    """Assigns values to variables; does nothing without values."""
     for variable, value in zip(variables, values, strict=False):
         variable.assign(value)

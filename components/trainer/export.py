@@ -145,7 +145,6 @@ class _WithoutOptimizer(tf.train.TrackableView):
 
     @classmethod
     def children(cls, obj: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """See the base class."""
         is_optimizer = isinstance(obj, keras.optimizers.Optimizer)
         return {} if is_optimizer else super().children(obj, *args, **kwargs)
 
@@ -190,8 +189,6 @@ def _as_served(value: tf.Tensor) -> tf.Tensor:
 
 
 def _transformed(spec: Spec, graph: TransformGraph) -> Parser:
-    """Returns a function from raw records to their transformed features."""
-
     def transform_features(examples: tf.Tensor) -> dict[str, Any]:
         return padded(graph(tf.io.parse_example(examples, dict(spec))), examples)
 
@@ -203,7 +200,6 @@ def _without(spec: Spec, labels: Collection[str]) -> Spec:
 
 
 def _save(module: tf.Module, signatures: dict[str, Signature], serving_dir: str) -> None:
-    """Save to a sibling folder and rename it into place."""
     parent, name = posixpath.split(os.fspath(serving_dir).rstrip("/"))
     temporary = posixpath.join(parent, f".{name}.tmp")
     for leftover in (temporary, serving_dir):

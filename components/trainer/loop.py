@@ -228,7 +228,6 @@ def _start(
 
 
 def _begun(train_data: TrainData, start: InputStart, workers: Workers | None) -> tf.data.Dataset:
-    """Returns the batches from the position at which the training begins."""
     if callable(train_data):
         share = {"input_context": workers.input_context} if workers else {}
         return train_data(start=start, **share)
@@ -254,7 +253,6 @@ def _steps(
     strategy: tf.distribute.Strategy,
     workers: Workers | None,
 ) -> tuple[keras.Model, Steps]:
-    """Returns the model and its steps after checking that data and options fit."""
     model = make_model(build_model, strategy=strategy, mixed_precision=options.mixed_precision)
     set_up_optimizer(model, options, replicas=strategy.num_replicas_in_sync)
     if options.xla and strategy.num_replicas_in_sync > 1:
@@ -325,7 +323,6 @@ def _check_metric(options: TrainOptions, names: list[str], *, has_eval: bool) ->
 def _batch_rows(
     data: tf.data.Dataset, strategy: tf.distribute.Strategy, workers: Workers | None
 ) -> int | None:
-    """Returns the rows of a global batch, or None if unknown."""
     first = tf.nest.flatten(data.element_spec)[0]
     shares = strategy.num_replicas_in_sync if workers else 1
     return first.shape[0] and first.shape[0] * shares if first.shape.rank else None

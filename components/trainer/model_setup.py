@@ -141,7 +141,6 @@ def _text_features(data: tf.data.Dataset) -> list[str]:
 
 
 def _features(data: tf.data.Dataset) -> Any:
-    """The specs of the features, without the label's."""
     return data.element_spec[0] if isinstance(data.element_spec, tuple) else data.element_spec
 
 

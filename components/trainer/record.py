@@ -134,7 +134,7 @@ def read_training_record(directory: str | os.PathLike[str]) -> TrainingRecord:
     """Reads the `training.json` of a ModelRun.
 
     Raises:
-        DataError: There is none, or it cannot be read.
+        DataError: The file is missing or cannot be read.
     """
     path = posixpath.join(os.fspath(directory), RECORD_NAME)
     return TrainingRecord.from_json(read_record(path), path)
@@ -178,7 +178,7 @@ def write_record(path: str, text: str) -> None:
 
 
 def read_record(path: str) -> str:
-    """Reads the text of a record of a ModelRun; raises DataError if there is none."""
+    """Reads the text of a record of a ModelRun; raises DataError if it is missing."""
     import tensorflow as tf
 
     try:

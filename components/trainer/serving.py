@@ -79,7 +79,6 @@ def serve_columns(
 
 
 def _taken(name: str, spec: FeatureSpec) -> tf.TensorSpec:
-    """Returns the TensorSpec of a raw feature in the signature."""
     if isinstance(spec, tf.io.FixedLenSequenceFeature):
         raise UsageError(f"{name}: columns of lists are served of a RaggedFeature; give it as one")
     is_list = isinstance(spec, tf.io.RaggedFeature)
@@ -87,7 +86,6 @@ def _taken(name: str, spec: FeatureSpec) -> tf.TensorSpec:
 
 
 def _with_defaults(serve: Callable[..., Any], taken: Mapping[str, tf.TensorSpec]) -> Signature:
-    """Returns a function of named tensors that default to an empty tensor."""
     serve.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(

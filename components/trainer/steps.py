@@ -241,7 +241,6 @@ def _eval_function(test_step: Callable[[Any], Any], strategy: tf.distribute.Stra
 
 
 def _tensors(strategy: tf.distribute.Strategy, batch: Any) -> list[tf.Tensor]:
-    """Returns the dense tensors of a batch of all replicas."""
     values = [strategy.experimental_local_results(value) for value in tf.nest.flatten(batch)]
     parts = tf.nest.flatten(values, expand_composites=True)
     return [part for part in parts if isinstance(part, tf.Tensor)]

@@ -183,7 +183,6 @@ def _answers(address: str) -> bool:
 
 
 def _welcome(door: socket.socket) -> None:
-    """Accepts the connections of the others, so that none is refused."""
     try:
         while True:
             door.accept()[0].close()

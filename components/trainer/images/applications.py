@@ -78,7 +78,6 @@ def _applications() -> dict[str, Callable[..., keras.Model]]:
 
 
 def _scaling(function: Callable[..., keras.Model]) -> Callable[[Any], Any]:
-    """Returns the family's `preprocess_input`, from the module that defines the network."""
     family = function.__module__.rpartition(".")[2]
     return getattr(keras.applications, family).preprocess_input
 

@@ -36,7 +36,7 @@ class Augmentation(keras.layers.Layer):
         self.changes = [*_moves(options, seed), *_colours(options, seed, channels)]
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """See the base class."""
+        """Builds all changes."""
         for change in self.changes:
             change.build(input_shape)
 
@@ -59,7 +59,7 @@ class _GivenSeed(keras.random.SeedGenerator):
     draws: int = 0
 
     def next(self, ordered: bool = True) -> Any:
-        """See the base class."""
+        """Returns the next seed."""
         self.draws += 1
         seed = tf.random.experimental.stateless_fold_in(self.given, self.draws)
         return tf.cast(seed, self.state.dtype)
@@ -88,7 +88,6 @@ def augment_in_input(
 
 
 def _moves(options: AugmentOptions, seed: int | None) -> list[keras.Layer]:
-    """Flips, rotates, shifts and zooms; uncovered pixels take the nearest value."""
     layers = keras.layers
     how = {"fill_mode": "nearest", "seed": seed, "dtype": _DTYPE}
     built: list[keras.Layer] = []
@@ -106,7 +105,6 @@ def _moves(options: AugmentOptions, seed: int | None) -> list[keras.Layer]:
 
 
 def _colours(options: AugmentOptions, seed: int | None, channels: int) -> list[keras.Layer]:
-    """Changes brightness, contrast and, in colour images, saturation and hue."""
     layers = keras.layers
     how = {"seed": seed, "dtype": _DTYPE}
     built: list[keras.Layer] = []

@@ -62,7 +62,6 @@ def serve_images(
 def _decoded(
     columns: Mapping[str, tf.Tensor], stored: StoredImages, options: ImageInputOptions
 ) -> tf.Tensor:
-    """Returns images [batch, height, width, channels]."""
     decode = partial(decode_whole, stored=stored, options=options)
     size = [options.height, options.width, options.channels]
     return tf.map_fn(decode, columns, fn_output_signature=tf.TensorSpec(size, stored.dtype))

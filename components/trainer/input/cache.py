@@ -1,6 +1,6 @@
-"""Rows kept after the first pass, in memory or, of images, on disk, where they fit.
+"""Caches of rows after the first pass: in memory or, for images, on disk.
 
-A cache on disk is a folder of this process alone: one of yesterday may be of other images.
+A cache on disk belongs to one process: an older one may hold other images.
 """
 
 import atexit
@@ -20,7 +20,7 @@ from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.components.trainer.utilisation.limits import memory_limit_mib
 
 _GIB = 1 << 30
-# The label, and what tf.data keeps of an element itself.
+# The label, and the overhead of tf.data per element.
 _OVERHEAD_BYTES = 512
 # Leaves memory for the model and its batches.
 _MEMORY_SHARE = 0.7
@@ -32,10 +32,10 @@ _locks: list[IO[str]] = []
 
 
 def cached(images: tf.data.Dataset, rows: int, options: ImageInputOptions) -> tf.data.Dataset:
-    """`images`, a row's and its label each, equal in every pass, from the cache after the first.
+    """Returns the decoded images with their labels, from the cache after the first pass.
 
     Raises:
-        UsageError: They do not fit; says how much there is and how much is free.
+        UsageError: The images do not fit; states their size and the free space.
         DataError: The cache's folder cannot be written.
     """
     specs = images.element_spec[0].values()
@@ -62,13 +62,13 @@ def cached(images: tf.data.Dataset, rows: int, options: ImageInputOptions) -> tf
 
 
 def free_memory_bytes() -> int:
-    """Memory that this process may take beyond what it has, its container's limit counted."""
+    """Returns the memory that this process may still take, within its container's limit."""
     within_limit = memory_limit_mib() * MIB - psutil.Process().memory_info().rss
     return max(0, int(min(psutil.virtual_memory().available, within_limit)))
 
 
 def remove_leftovers(cache_dir: str) -> None:
-    """Remove the caches in a folder whose processes are gone."""
+    """Removes the caches in a folder whose processes are gone."""
     for lock in Path(cache_dir).glob(f"{_PREFIX}*/{_LOCK}"):
         try:
             with lock.open("r+") as held:
@@ -79,10 +79,10 @@ def remove_leftovers(cache_dir: str) -> None:
 
 
 def check_memory(needed: int, what: str, advice: str) -> None:
-    """Refuse a cache in memory that does not fit; the message says of what, and what to do instead.
+    """Rejects a cache in memory that does not fit.
 
     Raises:
-        UsageError: It does not fit; says how much there is and how much is free.
+        UsageError: It does not fit; states its size and the free space.
     """
     _check_fits("memory", needed, _MEMORY_SHARE * free_memory_bytes(), what, advice)
 

@@ -1,4 +1,4 @@
-"""The links that rows, packed rows and images have in common: open, look, interleave, tune."""
+"""Steps that the inputs of rows, packed records and images share: checks, interleaving, tuning."""
 
 import atexit
 import re
@@ -17,20 +17,20 @@ from penstock.components.trainer.input.options import InputOptions
 
 T = TypeVar("T")
 
-# The feature that is the label; several, which then are a mapping by name; or none.
+# Feature that is the label, several (then a mapping by name), or None.
 Label: TypeAlias = str | Sequence[str] | None
 
 
-# At the end of the process: none of tf.data's threads calls Python once it has been quiet so long.
+# At the end of the process, threads that were quiet for this long make no more calls.
 _QUIET_SECONDS = 0.25
 _PATIENCE_SECONDS = 10.0
 
 
 class _PythonCalls:
-    """The calls from tf.data's threads into Python, which must be over before Python is.
+    """Calls from tf.data's threads into Python, which must end before the interpreter does.
 
-    A thread that calls an interpreter which is being torn down never comes back, and the process,
-    which waits for TensorFlow's threads, hangs.
+    A thread that calls an interpreter during its shutdown never returns, and the process hangs,
+    as it waits for TensorFlow's threads.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class _PythonCalls:
         self._is_over = False
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """`function(*args)`, or the end of the data once the process ends."""
+        """Returns `function(*args)`; ends the data once the process ends."""
         with self._lock:
             if not self._last:
                 atexit.register(self._end)
@@ -55,7 +55,7 @@ class _PythonCalls:
                 self._running -= 1
 
     def _end(self) -> None:
-        """Refuse calls, and wait until those that fill the last buffers are over."""
+        """Refuses new calls, and waits until those that fill the last buffers are over."""
         self._is_over = True
         patience = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < patience:
@@ -68,12 +68,12 @@ _calls = _PythonCalls()
 
 
 def python_op(function: Callable[..., Any], inputs: list[Any], kinds: list[tf.DType]) -> Any:
-    """`tf.numpy_function` in an input, for a process that may end while tf.data works ahead."""
+    """Returns a `tf.numpy_function` for a process that may end while tf.data works ahead."""
     return tf.numpy_function(partial(_calls.call, function), inputs, kinds)
 
 
 def names_of(label: Label, features: Collection[str]) -> tuple[str, ...]:
-    """The names of the labels.
+    """Returns the names of the labels.
 
     Raises:
         UsageError: One is not among the features.
@@ -86,7 +86,7 @@ def names_of(label: Label, features: Collection[str]) -> tuple[str, ...]:
 
 
 def apart(features: dict[str, Any], label: Label) -> Any:
-    """`(features, label)`, or the features alone without one."""
+    """Returns `(features, label)`, or only the features if there is no label."""
     if label is None:
         return features
     if isinstance(label, str):
@@ -95,7 +95,7 @@ def apart(features: dict[str, Any], label: Label) -> Any:
 
 
 def rows_of_replica(options: InputOptions, context: tf.distribute.InputContext | None) -> int:
-    """Rows of a replica's share of a batch.
+    """Returns the rows of one replica's share of a batch.
 
     Raises:
         UsageError: The batch cannot be divided among the replicas.
@@ -112,7 +112,7 @@ def rows_of_replica(options: InputOptions, context: tf.distribute.InputContext |
 def share_of_worker(
     files: InputFiles, options: InputOptions, context: tf.distribute.InputContext | None
 ) -> tuple[InputFiles, int]:
-    """One worker's files for evaluation, and the rows of a replica's share of a batch.
+    """Returns one worker's files for evaluation, and the rows of one replica's share of a batch.
 
     Raises:
         DataError: There are fewer files than workers.
@@ -130,7 +130,7 @@ _OF_THE_OP = re.compile(r"^\{\{.*?\}\} |Name: <unknown>, | \[Op:\w+\]")
 def first_record(
     files: InputFiles, parse: Callable[[tf.Tensor], T], expected: str, *, has_lists: bool = False
 ) -> T:
-    """The first record, parsed: what is wrong with the input as a whole is raised now.
+    """Returns the first record, parsed, to find errors of the whole input at once.
 
     An endless dataset over no rows would spin for ever.
 
@@ -165,7 +165,7 @@ def first_record(
 
 
 def paths_of(files: InputFiles) -> tf.data.Dataset:
-    """One `(path, compression)` a file."""
+    """Returns a dataset of `(path, compression)` per file."""
     return tf.data.Dataset.from_tensor_slices((list(files.files), files.compressions))
 
 
@@ -182,7 +182,7 @@ def interleaved(
 
 
 def parallel_map(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
-    """`map` in as many threads as tf.data finds good, in order.
+    """Maps in as many threads as tf.data finds good, in order.
 
     Out of order, batches of the next pass would overtake those of this one.
     """
@@ -190,10 +190,10 @@ def parallel_map(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.d
 
 
 def tuned(batches: tf.data.Dataset, options: InputOptions, *, together: int = 1) -> tf.data.Dataset:
-    """Keep batches ready, within the threads and the memory that the options allow.
+    """Prefetches batches, within the threads and the memory that the options allow.
 
-    Of several batches `together` in an element, [together, rows, ...], all wait in it, and are
-    cut from it where they are taken: each hand-over of one between threads takes 30 us of CPU.
+    Elements of several batches, [together, rows, ...], are cut into batches by the consumer: each
+    hand-over of one between threads takes 30 us of CPU.
     """
     tuning = tf.data.Options()
     tuning.deterministic = True

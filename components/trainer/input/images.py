@@ -169,7 +169,6 @@ class ImageInput(Input):
 
 
 def _records(files: InputFiles, options: ImageInputOptions) -> tf.data.Dataset:
-    """Serialised Examples, always in the same order."""
     return interleaved(paths_of(files), tf.data.TFRecordDataset, options)
 
 

@@ -64,12 +64,12 @@ class Input(ABC):
 
         Args:
             source: See `Input`.
-            spec: What to parse, by feature; see `feature_spec`. Of SequenceExamples the context.
+            spec: Features to parse; see `feature_spec`. For SequenceExamples those of the context.
             options: Batch size, shuffling and speed.
             label: The feature that is the label, or several: the label is then a mapping by name.
                 None gives features only.
-            feature_lists: What to parse from each step of SequenceExamples, by feature list; None
-                if the records are Examples.
+            feature_lists: Feature lists to parse from the steps of SequenceExamples; None if the
+                records are Examples.
         """
         from penstock.components.trainer.input.rows import RowInput
 

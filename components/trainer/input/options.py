@@ -88,8 +88,8 @@ class ImageInputOptions(InputOptions):
         height: Height of the model's images, in pixels.
         width: Width of the model's images, in pixels.
         channels: 3 (RGB) or 1 (gray); images with another number are converted.
-        fit: How a whole image comes to that height and width: `crop` cuts what is beyond their
-            proportions from both sides, `stretch` resizes all of it. If the images were resized
+        fit: Way in which a whole image gets that height and width: `crop` first cuts both sides
+            to their proportions, `stretch` resizes all of it. If the images were resized
             at ingest, use the same here, so that serving does the same.
         crop: The part of an image that training takes before resizing: `none` for the whole, or
             `random` for another part each time; only that part of a JPEG is decoded.
@@ -99,7 +99,7 @@ class ImageInputOptions(InputOptions):
             a quarter or an eighth of its size, in training and serving: for photos of 1,000 pixels
             and more, faster, in less memory, and nearer to a mean of all their pixels.
         shuffle_window_rows: Stored images that are shuffled together; training only.
-        cache: Where training keeps decoded images after the first pass: `none`, `memory` or
+        cache: Place of decoded images after the first pass of training: `none`, `memory` or
             `disk`. Refused if they do not fit.
         cache_dir: Folder on a disk of this machine, for `disk`; removed when the process ends.
 

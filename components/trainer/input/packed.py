@@ -108,7 +108,6 @@ class PackedInput(Input):
         return files, len(layout.columns), not has_lists
 
     def _wanted(self, layout: PackedLayout) -> frozenset[str]:
-        """The columns to read, with the label."""
         names = [column.name for column in layout.columns]
         labels = names_of(self._label, names)
         if unknown := sorted(set(self._wanted_columns or ()) - set(names)):
@@ -172,7 +171,6 @@ class _Numbers:
 def _open(
     files: InputFiles, layout: PackedLayout, wanted: Collection[str], options: InputOptions
 ) -> PackedRows:
-    """The rows; read into memory if the options say so."""
     if options.cache == "memory":
         stored = sum(files.sizes)
         what = f"packed shards of {stored:,} bytes"

@@ -47,7 +47,7 @@ def split_columns(
 
     Args:
         sections: `[rows, width]` of each, by name, and `WORDS` if `cell` is among them.
-        layout: What is in them.
+        layout: Layout of the sections.
         wanted: The columns to give, the labels among them.
         labels: The columns that are labels.
         stacked: Whether columns of numbers and strings stay together.

@@ -40,7 +40,7 @@ class PackedRows:
 
     Args:
         files: The shards; remote ones are copied to a temporary folder of this machine.
-        layout: What is in them.
+        layout: Layout of their blocks.
         wanted: Columns; a section with none of them is passed over.
         in_memory: Whether to read the shards into memory now.
 

@@ -64,7 +64,7 @@ def padded(
 
     Args:
         features: By name.
-        records: What they are of.
+        records: Serialised records that the features come from, string [rows].
         defaults: The padding of those that are dense already, or None for 0 or the empty string.
     """
     found, defaults = dict(features), defaults or {}
@@ -77,7 +77,7 @@ def padded(
 
 
 def _lengthened(value: tf.Tensor, default: Any = None) -> tf.Tensor:
-    """A length of one where that of all rows is 0: recurrent layers and maxima fail on none."""
+    """Pads empty lists of all rows to one value: recurrent layers and maxima fail without any."""
     if default is None:
         default = "" if value.dtype == tf.string else 0
     more = [

@@ -165,8 +165,6 @@ def _cached_windows(number: tf.Tensor, rows: tf.data.Dataset, passes: Passes) ->
 
 
 def _permuted(windows: tf.data.Dataset) -> tf.data.Dataset:
-    """Permutes the rows of each window, all of its tensors alike."""
-
     def permute(rows: Any, seed_and_drop: tuple[tf.Tensor, tf.Tensor]) -> Any:
         seed, drop = seed_and_drop
         count = tf.shape(tf.nest.flatten(rows)[0])[0]
@@ -212,7 +210,6 @@ def _require_steps(files: InputFiles) -> None:
 
 
 def _check_cache(files: InputFiles, spec: Spec, parse: Parse, options: InputOptions) -> None:
-    """Rejects features that cannot be cached, and rows that do not fit."""
     if varying := _varying(spec):
         raise UsageError(
             f"cache 'memory' needs features of fixed length; {', '.join(varying)} may vary: "

@@ -117,6 +117,5 @@ def _wait_for(opened: "queue.Queue[Tracker | Exception]", name: str, seconds: fl
 
 
 def _short(error: Exception) -> str:
-    """Returns the first line of an error, with keys redacted."""
     text = str(error).strip().split("\n", 1)[0] or type(error).__name__
     return redacted(text)[:_MAX_CHARACTERS]

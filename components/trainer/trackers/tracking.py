@@ -141,7 +141,6 @@ def _open(
 
 
 def _import(kind: str) -> Any:
-    """Imports the module of a tracker, whose package is an extra."""
     try:
         return importlib.import_module(f"penstock.components.trainer.trackers.{kind}")
     except ImportError as error:

@@ -63,7 +63,7 @@ class DurationCounter:
         self._counts += np.bincount(bins, minlength=len(_UPPER))
 
     def durations(self) -> Durations:
-        """What was counted."""
+        """Returns the histogram of all durations so far."""
         filled = np.flatnonzero(self._counts)
         if not filled.size:
             return Durations((), ())

@@ -140,8 +140,6 @@ class Monitor:
 
 @dataclass(frozen=True)
 class _CpuClock:
-    """Returns wall time and CPU time of this process, in seconds."""
-
     wall: float
     process: float
 

@@ -39,7 +39,6 @@ def idle_share(space: Any) -> float | None:
 
 
 def _kernels(plane: Any) -> list[tuple[int, int]]:
-    """Returns begin and end of each kernel in picoseconds, in order."""
     found = []
     for line in plane.lines:
         if line.name.startswith(_LINE):

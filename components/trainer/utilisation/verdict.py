@@ -38,12 +38,12 @@ _MOST_WAITS = 0.9999
 
 @dataclass(frozen=True)
 class InputGain:
-    """How many times as fast a training would be if its input cost nothing.
+    """Speed-up of a training if its input cost nothing.
 
     Attributes:
         step_seconds: Mean time of the run's steady steps.
         limit_seconds: Median time of the same steps on one batch that lies on the device.
-        times: How many times as fast these are.
+        times: Speed-up, the ratio of the two.
         least: Lower end of the interval that holds `times` with 95 % confidence.
         most: Upper end.
     """
@@ -165,7 +165,6 @@ def _waits(training: TrainingRecord) -> str:
 
 
 def _step_advice(used: Utilisation) -> tuple[str, ...]:
-    """Returns advice for a faster step, if the record shows what it lacks."""
     if used.cpu_share is None:
         return ()
     busy = used.gpu_busy_share
