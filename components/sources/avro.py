@@ -47,7 +47,7 @@ except ImportError:
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
 _CRC_BYTES = 4
-# What fastavro raises for a damaged file, or for a codec that is not installed.
+# Exceptions of fastavro for a damaged file, or for a codec that is not installed.
 _DAMAGE = (
     EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, OSError,
     struct.error, zlib.error, lzma.LZMAError, DecompressionError,

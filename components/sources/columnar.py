@@ -308,7 +308,7 @@ def read_content(path: str, magics: tuple[bytes, ...], what: str) -> tuple[Conte
     """Returns size and state of a file that must begin with one of `magics`, and its first bytes.
 
     Raises:
-        DataError: It does not; says what it looks like.
+        DataError: It begins otherwise; names the format that it looks like.
     """
     with open_data(path) as stream:
         size, state = file_size(stream), file_state(stream)

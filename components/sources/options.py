@@ -122,7 +122,7 @@ class Table(Csv):
     Other kinds than CSV take the options that they have in common with it.
 
     Attributes:
-        kind: None to recognise it, or one of the kinds of tables in files.
+        kind: One of the kinds of tables in files; None to recognise it.
     """
 
     kind: str | None = None

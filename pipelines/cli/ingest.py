@@ -41,6 +41,7 @@ class Command(TyperCommand):
             app.command()(with_flags(_on_engine, options, panel=f"Source: {kind}"))
             built = typer.main.get_command(app)
             self.params, self.callback = built.params, built.callback
+            args = [*args, "--kind", kind]
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
@@ -53,12 +54,14 @@ class Command(TyperCommand):
 
 
 def _kind_in(args: Sequence[str]) -> str | None:
+    """Returns the kind that `--kind` names, or that the name of a file tells."""
     for at, arg in enumerate(args):
         if arg.startswith("--kind="):
             return arg.partition("=")[2]
         if arg == "--kind" and at + 1 < len(args):
             return args[at + 1]
-    return None
+    named = (kind for kind in ("jsonl", "avro") for arg in args if arg.endswith(EXTENSIONS[kind]))
+    return next(named, None)
 
 
 def _ingest(

@@ -97,7 +97,7 @@ def read_class_names(path: str) -> tuple[str, ...]:
     """Returns the names of all classes, from lines of text, a JSON list or a MATLAB file.
 
     Raises:
-        DataError: There are none, or two are equal; names the file.
+        DataError: The file has no names, or two are equal.
     """
     with open_data(path) as stream:
         data = stream.read()

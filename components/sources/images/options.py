@@ -20,7 +20,7 @@ MOST_PIXELS = 178_956_970
 
 @dataclass(frozen=True)
 class Images(KindOptions):
-    """How a folder of images is read, labelled and stored; docs/images.md has the policies.
+    """Images below a folder, and their labels; docs/images.md has the policies.
 
     Attributes:
         kind: `images`.
@@ -43,7 +43,7 @@ class Images(KindOptions):
         channels: 3 (RGB) or 1 (gray), of `resized` and `decoded` images.
         encoding: `jpeg` or `png`, of `resized` images.
         jpeg_quality: 1 to 100, of each JPEG that is written.
-        alpha: What is behind transparent pixels: `white`, `black`, or `drop` to ignore alpha.
+        alpha: Background of transparent pixels: `white`, `black`, or `drop` to ignore alpha.
         max_pixels: An image of more is rejected before it is decoded.
         verify: `header` finds files that are cut; `decode` decodes each, also in `bytes`.
         content_digest: Add the feature `image/key/sha256`, equal where files are.

@@ -117,7 +117,7 @@ def open_images(inputs: Sequence[str], options: Images, spread: Spread = here) -
     """Lists, hashes and labels images.
 
     Raises:
-        DataError: There are none, or the labels are damaged or do not agree with them.
+        DataError: No image is found, or the labels are damaged or do not agree with the images.
         UsageError: Pillow, or a package that a label file needs, is not installed.
     """
     require_pillow()

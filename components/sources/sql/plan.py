@@ -148,7 +148,7 @@ def _describe(
     database: Database, query: TextClause, connection: Connection
 ) -> tuple[tuple[str, ...], list[Feature] | None]:
     """Returns the names of the columns and, if the database states them, their types."""
-    # As a subquery first, which fails for statements that change data and for several statements.
+    # As a subquery, statements that change data and several statements fail.
     connection.execute(no_rows(query)).close()
     with stream(connection, query, 1) as result:
         description = result.cursor.description if result.cursor is not None else None

@@ -123,3 +123,16 @@ def test_every_option_of_an_ingest_is_a_flag(kind):
     options = [one.__metadata__[0] for one in annotations if hasattr(one, "__metadata__")]
     flags = {str(one.default).partition("/")[0] for one in options}  # Typer keeps it there
     assert set(flag_names(kind).values()) <= flags
+
+
+@pytest.mark.parametrize(
+    ("args", "kind"),
+    [
+        (["a.jsonl", "out", "--nested", "json"], "jsonl"),
+        (["d/*.avro", "out"], "avro"),
+        (["a.csv", "out"], None),
+        (["a.jsonl", "out", "--kind", "text"], "text"),
+    ],
+)
+def test_a_file_name_tells_whose_flags_ingest_takes(args, kind):
+    assert ingest._kind_in(args) == kind
