@@ -54,8 +54,8 @@ _REMEDIES = {
 def one_line(error: Exception) -> str:
     """Formats an error as one line; one of the system by path, reason and, if known, remedy."""
     if isinstance(error, MemoryError):
-        reason = f" ({error})" if str(error) else ""
-        return f"out of memory{reason}; use fewer workers or more shards, or add memory"
+        told = f" ({error})" if str(error) else ""
+        return f"out of memory{told}; use fewer workers or more shards, or add memory"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {reason(error)}" if error.filename else reason(error)
     return str(error)
