@@ -101,7 +101,7 @@ def validate(
     """Check shards before they are trained on: bytes, statistics, schema, label.
 
     Args:
-        examples: What `ingest` gives, or the Examples of any ExampleGen.
+        examples: Output of `ingest`, or the Examples of any ExampleGen.
         baseline: The `statistics` of an earlier validation, from which `max_drift` is measured.
         options: Limits of the gate by name, such as `{"labels": ["tips"], "max_skew": 0.2}`; see
             `penstock.nodes.GateOptions`.
@@ -114,7 +114,7 @@ def validate(
         schema_used: The schema as text.
         report: All that was found, for a person.
         metrics: Rows of each split, number of problems.
-        fit: Whether there are none.
+        fit: Whether the data has no problems.
     """
 
 
@@ -129,7 +129,7 @@ def pack(
     """Turn row Examples into packed, shuffled records that training reads many times as fast.
 
     Args:
-        examples: What `ingest` gives, or the Examples of any ExampleGen.
+        examples: Output of `ingest`, or the Examples of any ExampleGen.
         options: Options by name, such as `{"splits": ["train"], "ids": ["city"]}`; images are
             NAME or NAME=HxW; see `penstock.nodes.PackOptions`.
         schema: Text of a schema.pbtxt that decides columns and shapes; by default the rows do.
