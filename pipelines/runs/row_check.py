@@ -88,12 +88,14 @@ def hold_rows(info: Any, output: Any) -> None:
     Raises:
         DataError: A split has other rows than were read, and nothing says why.
     """
+    types_of = {key: made[0].type_name for key, made in info.output_dict.items() if made}
+    counted = {key: name for key, name in types_of.items() if name in _COUNTS}
+    if not counted:
+        return
     given = [a for several in info.input_dict.values() for a in several if _has_rows(a)]
     read = _added([_example_rows(artifact.uri) for artifact in given])
-    for key, skeleton in info.output_dict.items():
-        type_name = skeleton[0].type_name if skeleton else ""
-        if type_name not in _COUNTS:
-            continue
+    for key, type_name in counted.items():
+        skeleton = info.output_dict[key]
         changed = output.output_artifacts[key].artifacts if key in output.output_artifacts else ()
         artifacts = list(changed) or [artifact.mlmd_artifact for artifact in skeleton]
         if type_name == _EXAMPLES:

@@ -12,6 +12,7 @@ import tensorflow as tf
 import tensorflow_model_analysis as tfma
 from tensorflow_data_validation.statistics import stats_impl
 from tfx.components import SchemaGen, StatisticsGen, Trainer, Transform
+from tfx.dsl.compiler.compiler import Compiler
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
 from tfx.orchestration.metadata import sqlite_metadata_connection_config
@@ -30,6 +31,7 @@ from penstock.components.packing.component import Pack
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.pipelines.kubeflow.node import State, launch_node
 from penstock.pipelines.local.runner import run_locally
 from penstock.pipelines.runs import row_check
 from penstock.pipelines.runs.ledger import ROWS_PROPERTY, rows_of
@@ -108,8 +110,8 @@ class Nodes:
         self.transformed = self.transform.outputs["transformed_examples"]
         self.first = [self.example_gen, self.statistics_gen, self.schema_gen]
 
-    def run(self, *nodes):
-        pipeline = Pipeline(
+    def pipeline(self, *nodes):
+        return Pipeline(
             pipeline_name="rows",
             pipeline_root=str(self.root / "pipeline"),
             components=[*self.first, *nodes],
@@ -118,7 +120,9 @@ class Nodes:
                 str(self.root / "metadata.sqlite")
             ),
         )
-        run_locally(pipeline, Progress())
+
+    def run(self, *nodes):
+        run_locally(self.pipeline(*nodes), Progress())
 
     def failure_of(self, *nodes):
         with pytest.raises(NodeFailedError) as error:
@@ -280,6 +284,15 @@ def test_a_node_that_keeps_some_rows_must_say_why(nodes, split_rows, reason):
     rows = nodes.stated()["KeepSome", "Examples"]
     assert rows.read == split_rows
     assert rows.reasons == dict.fromkeys(split_rows, reason)
+
+
+def test_a_node_in_a_container_is_held_to_its_rows(nodes):
+    ir = Compiler().compile(nodes.pipeline(KeepSome(examples=nodes.examples, reason="")))
+    store = SqliteStore(str(nodes.root / "metadata.sqlite"))
+    for node in ("ShardedExampleGen", "StatisticsGen", "SchemaGen"):
+        assert launch_node(ir, node, run_id="container", store=store).state is State.CACHED
+    with pytest.raises(NodeFailedError, match=r"^node 'KeepSome' failed: split 'train'"):
+        launch_node(ir, "KeepSome", run_id="container", store=store)
 
 
 def info_of(examples, kind, output, **options):
