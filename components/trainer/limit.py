@@ -6,8 +6,9 @@ would let its input get ahead, has them at its end. The weights come out unchang
 """
 
 import logging
+import posixpath
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +19,6 @@ import tensorflow as tf
 from penstock.components.trainer.steps import Steps
 from penstock.components.trainer.utilisation.record import StepLimit
 from penstock.components.trainer.utilisation.step_clock import CallTimes
-from penstock.components.trainer.utilisation.trace import idle_share_of
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,10 @@ _LONG_SECONDS = 20.0
 _PART_OF_TIME = 40
 # Steps of a sample at the end are at most one part in so many of the run's.
 _PART_OF_STEPS = 40
+_GPU_PLANE = "/device:GPU:"
+# Other lines of a plane repeat the kernels under other names.
+_KERNEL_LINE = "Stream #"
+_COPIES = ("Memcpy", "Memset")
 
 
 class LimitSampler:
@@ -143,3 +147,49 @@ def _weights_kept(model: keras.Model) -> Iterator[None]:
     finally:
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
+
+
+def idle_share_of(work: Callable[[], object], log_dir: str) -> float | None:
+    """Runs `work` under the profiler until the devices finish; returns its `idle_share`.
+
+    TensorBoard's `log_dir` gets `plugins/profile/TIME/HOST.xplane.pb`.
+    """
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    # Python's frames are not needed and would slow the steps down.
+    options = tf.profiler.experimental.ProfilerOptions(python_tracer_level=0)
+    with tf.profiler.experimental.Profile(log_dir, options):
+        work()
+    files = tf.io.gfile.glob(posixpath.join(log_dir, "plugins/profile/*/*.xplane.pb"))
+    with tf.io.gfile.GFile(max(files), "rb") as file:
+        return idle_share(xplane_pb2.XSpace.FromString(file.read()))
+
+
+def idle_share(space: Any) -> float | None:
+    """Returns the share of time without a kernel between a GPU's first and last, 0..1.
+
+    The mean over the GPUs of an `XSpace` that ran kernels; None without one. Copies do not count.
+    """
+    planes = [plane for plane in space.planes if plane.name.startswith(_GPU_PLANE)]
+    shares = [_idle(kernels) for plane in planes if (kernels := _kernels(plane))]
+    return sum(shares) / len(shares) if shares else None
+
+
+def _kernels(plane: Any) -> list[tuple[int, int]]:
+    found = []
+    for line in plane.lines:
+        if line.name.startswith(_KERNEL_LINE):
+            for event in line.events:
+                if not plane.event_metadata[event.metadata_id].name.startswith(_COPIES):
+                    begin = 1000 * line.timestamp_ns + event.offset_ps
+                    found.append((begin, begin + event.duration_ps))
+    return sorted(found)
+
+
+def _idle(kernels: list[tuple[int, int]]) -> float:
+    first = seen = kernels[0][0]
+    busy = 0
+    for begin, end in kernels:  # kernels of several streams overlap
+        busy += max(0, end - max(begin, seen))
+        seen = max(end, seen)
+    return 1 - busy / (seen - first) if seen > first else 0.0

@@ -5,7 +5,6 @@ import time
 import numpy as np
 import psutil
 
-from penstock.components.trainer.utilisation.durations import DurationCounter
 from penstock.components.trainer.utilisation.limits import available_cores
 from penstock.components.trainer.utilisation.monitor import Monitor
 from penstock.components.trainer.utilisation.record import (
@@ -15,7 +14,7 @@ from penstock.components.trainer.utilisation.record import (
     StepLimit,
     Utilisation,
 )
-from penstock.components.trainer.utilisation.series import BoundedSeries
+from penstock.components.trainer.utilisation.series import BoundedSeries, DurationCounter
 from penstock.components.trainer.utilisation.step_clock import CallTimes
 
 # Seconds between two live figures: a person looks no more often, and a server has time to answer.

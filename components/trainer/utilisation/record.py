@@ -15,7 +15,7 @@ from typing import Any
 from penstock.components.errors import DataError
 from penstock.components.plain import from_record
 from penstock.components.trainer.record import read_record, write_record
-from penstock.components.trainer.utilisation.durations import Durations
+from penstock.components.trainer.utilisation.series import Durations
 
 UTILISATION_NAME = "utilisation.json"
 UTILISATION_VERSION = 3

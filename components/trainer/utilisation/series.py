@@ -1,9 +1,21 @@
-"""Series of bounded length: each point is the mean of the same number of rows."""
+"""Series and histograms of any number of values that stay small."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 # About the width of a plot; three columns of 2,048 points are 120 KB of JSON.
 MAX_POINTS = 2048
+# Bins are 12 % wide, from a microsecond to a quarter of an hour: what is outside falls into the
+# first or the last.
+_BINS_A_DECADE = 20
+_FIRST_DECADE, _LAST_DECADE = -6, 3
+_UPPER = 10.0 ** (
+    np.arange(_BINS_A_DECADE * _FIRST_DECADE + 1, _BINS_A_DECADE * _LAST_DECADE + 1)
+    / _BINS_A_DECADE
+)
 
 
 class BoundedSeries:
@@ -38,3 +50,58 @@ class BoundedSeries:
         self._sums[:half] = self._sums[0::2] + self._sums[1::2]
         self._sums[half:] = 0
         self._rows_a_point *= 2
+
+
+@dataclass(frozen=True)
+class Durations:
+    """A histogram with bins of equal ratio, from the first to the last that has something.
+
+    Attributes:
+        upper_seconds: The upper end of each bin; each begins where the one before ends.
+        counts: Number of durations in each bucket.
+    """
+
+    upper_seconds: Sequence[float]
+    counts: Sequence[int]
+
+    @property
+    def count(self) -> int:
+        """Durations in all."""
+        return sum(self.counts)
+
+    def quantile(self, share: float) -> float | None:
+        """Seconds that a share (0..1) of the durations did not exceed to 12 %; None without any."""
+        wanted, seen = math.ceil(share * self.count), 0
+        for upper, count in zip(self.upper_seconds, self.counts, strict=True):
+            seen += count
+            if count and seen >= wanted:
+                return upper
+        return None
+
+    def share_of_time_above(self, seconds: float) -> float:
+        """Share of the summed durations, 0..1, that those longer than `seconds` make up."""
+        parts = [
+            (upper, upper * n) for upper, n in zip(self.upper_seconds, self.counts, strict=True)
+        ]
+        whole = sum(time for _, time in parts)
+        return sum(time for upper, time in parts if upper > seconds) / whole if whole else 0.0
+
+
+class DurationCounter:
+    """Counts durations into the bins of `Durations`."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(len(_UPPER), np.int64)
+
+    def add(self, seconds: np.ndarray) -> None:
+        """Count durations, float[any], in seconds."""
+        bins = np.minimum(np.searchsorted(_UPPER, seconds), len(_UPPER) - 1)
+        self._counts += np.bincount(bins, minlength=len(_UPPER))
+
+    def durations(self) -> Durations:
+        """Returns the histogram of all durations so far."""
+        filled = np.flatnonzero(self._counts)
+        if not filled.size:
+            return Durations((), ())
+        bins = slice(filled[0], filled[-1] + 1)
+        return Durations(tuple(_UPPER[bins].tolist()), tuple(self._counts[bins].tolist()))

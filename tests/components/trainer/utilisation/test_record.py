@@ -8,7 +8,6 @@ from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
-from penstock.components.trainer.utilisation.durations import Durations
 from penstock.components.trainer.utilisation.record import (
     BatchSeries,
     EpochTimes,
@@ -20,6 +19,7 @@ from penstock.components.trainer.utilisation.record import (
     read_utilisation,
     write_utilisation,
 )
+from penstock.components.trainer.utilisation.series import Durations
 
 FACTS = InputFacts("rows", 8, 1000, 1.5, False, 40, True, 64, 16, 8, "none", None)
 

@@ -10,7 +10,6 @@ from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.record import EpochRecord, TrainingRecord
-from penstock.components.trainer.utilisation.durations import Durations
 from penstock.components.trainer.utilisation.record import (
     BatchSeries,
     EpochTimes,
@@ -20,6 +19,7 @@ from penstock.components.trainer.utilisation.record import (
     StepLimit,
     Utilisation,
 )
+from penstock.components.trainer.utilisation.series import Durations
 from penstock.components.trainer.utilisation.verdict import bottleneck
 
 # 40 columns in 8 shards of 100 MiB in all, read by up to 16 files at a time.
