@@ -121,12 +121,12 @@ def test_the_command_line(tmp_path, sqlite_table, penstock):
     assert "60 rows read = " in done.stdout
 
 
-def test_errors_on_the_command_line_are_one_line(tmp_path, sqlite_table, penstock):
+def test_errors_on_the_command_line_are_one_line(tmp_path, sqlite_table, run_ingest, capsys):
     address = sqlite_table("id INTEGER", [(1,)])
-    ingest = ("ingest", address, tmp_path / "out", "--kind", "sql", "--key", "id")
-    done = penstock(*ingest, "--table", "gone")
-    assert done.returncode == 1
-    assert done.stderr == f"penstock: {tmp_path}/data.db: no such table: gone; its tables: 't'\n"
-    done = penstock("ingest", "mysql://me:pw-3f9c@host/db", "out", "--kind", "sql", "--table", "t")
-    assert done.returncode == 2
-    assert "pw-3f9c" not in done.stdout + done.stderr
+    out = tmp_path / "out"
+    assert run_ingest(address, out, "--kind", "sql", "--key", "id", "--table", "gone") == 1
+    expected = f"penstock: {tmp_path}/data.db: no such table: gone; its tables: 't'\n"
+    assert capsys.readouterr().err == expected
+    assert run_ingest("mysql://me:pw-3f9c@host/db", "out", "--kind", "sql", "--table", "t") == 2
+    done = capsys.readouterr()
+    assert "pw-3f9c" not in done.out + done.err
