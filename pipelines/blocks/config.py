@@ -163,7 +163,7 @@ class TableConfig(PipelineConfig):
             and `{DD}`, each run reads the newest span, and the newest `{VERSION}` of it.
         source: Options of the file format; its schema is `schema`.
         group: Column of texts or whole numbers whose rows stay in one split; None splits rows.
-        pack: Whether to pack the transformed Examples for training.
+        pack: Whether training reads packed records instead of transformed Examples.
         packing: Options of packing.
         input: Options of the training input.
     """
