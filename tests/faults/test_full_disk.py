@@ -1,6 +1,7 @@
 """Disks that are full: a tmpfs of its own, filled to some share of what an output takes."""
 
 import os
+import subprocess
 
 import pytest
 
@@ -79,3 +80,22 @@ def test_a_run_goes_on_once_there_is_room(small_disk, penstock, small_taxi):
     done = penstock(*small_taxi(root))
     assert done.returncode == 0, done.stderr
     assert len(list((root / "serving_model").iterdir())) == 1
+
+
+@pytest.mark.parametrize("inodes", [4, 8, 12])
+def test_ingest_without_free_inodes_is_one_line_and_leaves_nothing(tmp_path, penstock, inodes):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4\n")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    options = f"size=64m,nr_inodes={inodes}"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=True)
+    try:
+        failed = penstock("ingest", tmp_path / "a.csv", disk / "out")
+        assert failed.returncode == 1
+        [said] = [line for line in failed.stderr.splitlines() if "penstock:" in line]
+        assert str(disk) in said
+        assert "No space left on device; free space or inodes there" in said
+        assert "Traceback" not in failed.stderr
+        assert os.listdir(disk) == []
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
