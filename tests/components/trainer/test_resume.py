@@ -104,7 +104,10 @@ PROCESS = """
     folder, step, name = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     stop = stopper(step, lambda: os.kill(os.getpid(), getattr(signal, name)))
     data = partial(Inputs(folder), "rows", seed=3, batch_size=10)
-    run(folder, data, before_save=stop)
+    try:
+        run(folder, data, before_save=stop)
+    except Exception:
+        sys.excepthook(*sys.exc_info())  # as Python does with a script
 """
 
 
