@@ -27,17 +27,22 @@ def test_results_of_several_processes_come_in_order(tmp_path, monkeypatch):
     assert rest == list(range(40))
 
 
-def test_tasks_are_drawn_as_processes_become_free():
+def test_tasks_are_drawn_as_processes_become_free(tmp_path):
     drawn = []
+    go = tmp_path / "go"
 
     def tasks() -> Iterator[str]:
         for number in range(10):
             drawn.append(number)
-            yield str(number)
+            # All but the first wait for the file.
+            ready = f"__import__('os').path.exists({str(go)!r}) or not {number}"
+            waits = f"[__import__('time').sleep(0.01) for _ in iter(lambda: {ready}, True)]"
+            yield f"({waits}, {number})[1]"
 
     results = run(tasks())
     assert next(results) == 0
     assert len(drawn) <= 4
+    go.touch()
     assert list(results) == list(range(1, 10))
 
 

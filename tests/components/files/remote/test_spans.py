@@ -35,7 +35,7 @@ def resolve(base, *patterns, span=None):
         found[utils.SPAN_PROPERTY_NAME],
         found[utils.VERSION_PROPERTY_NAME],
         found[utils.FINGERPRINT_PROPERTY_NAME],
-        [one.pattern for one in node_inputs(found)],
+        [one.data for one in node_inputs(found)],
     )
 
 
