@@ -107,7 +107,9 @@ def run_on_beam(
     for one in done:
         if one.error is not None:
             raise DataError(one.error)
-    assert [one.number for one in done] == [one.number for one in planned], "a task is missing"
+    if [one.number for one in done] != [one.number for one in planned]:
+        # The result with the reason was lost with its worker, before the engine kept it.
+        raise DataError(place.read(files.stopped).decode())
     done.reverse()
     while done:  # so that the results of one element at a time are unpacked
         yield from pickle.loads(zlib.decompress(done.pop().results))
@@ -141,7 +143,7 @@ class _RunTasks(beam.DoFn):
         except PenstockError as error:
             # A value: an engine that tries again would meet the same data.
             reason = str(error)
-        self._place.put(self._files.stopped, b"")
+        self._place.put(self._files.stopped, reason.encode())
         return [_Done(planned.number, b"", reason)]
 
 

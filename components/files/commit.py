@@ -220,7 +220,8 @@ def _publish(folder: Path, target: Path, *, overwrite: bool | None) -> None:
         folder.rename(target)
     elif exchange(folder, target):
         try:
-            _refuse_foreign(folder, target)  # a file may have come in the meantime
+            if any(folder.iterdir()):  # a file may have come in the meantime
+                _refuse_foreign(folder, target)
         except UsageError:
             exchange(folder, target)
             raise

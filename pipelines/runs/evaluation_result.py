@@ -151,7 +151,16 @@ def _messages(directory: str, prefix: str, kind: Any) -> Iterator[Any]:
     for name in sorted(os.listdir(directory)):
         if name.startswith(prefix):
             for record in read_records(os.path.join(directory, name)):
-                yield kind.FromString(record.payload)
+                message = kind.FromString(record.payload)
+                if not _compares_slices(message):
+                    yield message
+
+
+def _compares_slices(message: Any) -> bool:
+    """Whether a message is about the difference of two slices; its slice key is empty then."""
+    one_of = "slicing_spec_oneof"
+    has_two_keys = one_of in message.DESCRIPTOR.oneofs_by_name
+    return has_two_keys and message.WhichOneof(one_of) == "cross_slice_key"
 
 
 def slice_name(key: Any) -> str:

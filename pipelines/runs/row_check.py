@@ -133,7 +133,7 @@ def _compared(read: ByName, written: ByName, reasons: "_Reasons") -> NodeRows:
         written = dict(zip(read, written.values(), strict=True))
     found = {}
     for split, rows in read.items():
-        if written.get(split) == rows:
+        if written.get(split, 0) == rows:
             continue
         found[split] = reasons.of(split)
         if not found[split]:
@@ -169,7 +169,8 @@ class _Reasons:
             return f"a sample of {rate:g}"
         transformed = self._mapping("splits_config").get("transform")
         packed = self._mapping("options").get("splits")
-        if any(known and split not in known for known in (transformed, packed)):
+        inferred = self._mapping("data_spec").get("example_splits")
+        if any(known and split not in known for known in (transformed, packed, inferred)):
             return "not asked for"
         return ""
 
@@ -198,6 +199,8 @@ def _splits_of(option: str, default: str) -> Callable[[ByName, Mapping[str, Any]
 
 def _example_rows(uri: str) -> dict[str, int]:
     manifest = _listed(uri) or _counted(uri)
+    if manifest is None:
+        return {}
     return {split: sum(s.rows for s in shards) for split, shards in manifest.splits.items()}
 
 
@@ -242,7 +245,7 @@ def _give_manifest(artifact: Any) -> None:
     if _listed(artifact.uri) is not None:
         return
     manifest = _counted(artifact.uri)
-    if not manifest.shards:
+    if manifest is None or not manifest.shards:
         return
     with _files().GFile(posixpath.join(artifact.uri, MANIFEST_NAME), "w") as file:
         file.write(manifest.to_json())
@@ -257,9 +260,14 @@ def _listed(uri: str) -> Manifest | None:
         return Manifest.from_json(file.read(), path)
 
 
-def _counted(uri: str) -> Manifest:
-    """Returns a manifest of the TFRecord files below the splits of a folder."""
+def _counted(uri: str) -> Manifest | None:
+    """Returns a manifest of the TFRecord files below the splits of a folder.
+
+    None if the files are Parquet, as ExampleGens write on request.
+    """
     splits = _split_folders(uri)
+    if any(name.endswith(".parquet") for f in splits.values() for name in _shard_files(uri, f)):
+        return None
     with ThreadPoolExecutor(_COUNTING_THREADS) as pool:
         listed = {
             split: tuple(pool.map(lambda file: _shard(uri, file), _shard_files(uri, folder)))

@@ -77,7 +77,8 @@ def _repeated_ids(looks: Sequence[ColumnLook], roles: Roles, group: str | None) 
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:
-    return column.cast(pa.float64()).to_numpy()
+    # Unsafe: integers above 2^53 are rounded instead of refused.
+    return column.cast(pa.float64(), safe=False).to_numpy()
 
 
 def _codes(column: pa.ChunkedArray) -> np.ndarray:

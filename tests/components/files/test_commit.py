@@ -134,6 +134,14 @@ def test_overwrite_replaces_the_old_output_at_the_end(tmp_path):
     assert names(tmp_path) == ["out"]
 
 
+def test_overwrite_of_an_empty_folder_succeeds(tmp_path):
+    (tmp_path / "out").mkdir()
+    with attempt(tmp_path / "out", overwrite=True) as folder:
+        (folder / "new").write_text("1")
+    assert names(tmp_path / "out") == ["new"]
+    assert names(tmp_path) == ["out"]
+
+
 def test_overwrite_without_exchange_replaces_the_output_and_warns(tmp_path, no_exchange, caplog):
     finished(tmp_path / "out")
     with attempt(tmp_path / "out", overwrite=True) as folder:

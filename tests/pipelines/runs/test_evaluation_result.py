@@ -5,7 +5,12 @@ import pytest
 from tensorflow_model_analysis.proto import metrics_for_slice_pb2, validation_result_pb2
 
 from penstock.components.tfrecord.framing import masked_crc
-from penstock.pipelines.runs.evaluation_result import OVERALL, EvaluationResult, read_evaluation
+from penstock.pipelines.runs.evaluation_result import (
+    OVERALL,
+    EvaluationResult,
+    read_evaluation,
+    read_example_count,
+)
 
 
 def tfrecord(path, messages):
@@ -51,6 +56,16 @@ def test_metrics_by_slice(folder):
     assert result.metrics["hour=7"]["binary_accuracy"] == 0.5
     assert (result.deciding_metric, result.higher_is_better) == ("binary_accuracy", True)
     assert result.failures == ()
+
+
+def test_differences_between_slices_are_left_out(tmp_path):
+    between = metrics(-0.2, -20)
+    between.cross_slice_key.baseline_slice_key.single_slice_keys.add(column="hour", int64_value=7)
+    tfrecord(tmp_path / "metrics-00000-of-00001.tfrecord", [between, metrics(0.9, 100), between])
+    (tmp_path / "eval_config.json").write_text(config(className="BinaryAccuracy"))
+    expected = {"binary_accuracy": 0.9, "example_count": 100.0}
+    assert read_evaluation(str(tmp_path)).metrics[OVERALL] == expected
+    assert read_example_count(str(tmp_path)) == 100
 
 
 def test_worst_slices_leave_out_those_with_few_rows(folder):

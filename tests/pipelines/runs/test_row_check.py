@@ -306,6 +306,39 @@ def info_of(examples, kind, output, **options):
     return json.loads(made.get_string_custom_property(ROWS_PROPERTY))
 
 
+def examples_of(folder, **splits):
+    """A folder of Examples without a manifest, of so many rows by split."""
+    record = tf.train.Example().SerializeToString()
+    for split, rows in splits.items():
+        (folder / f"Split-{split}").mkdir(parents=True)
+        shard = folder / f"Split-{split}" / "data_tfrecord-00000-of-00001"
+        with tf.io.TFRecordWriter(str(shard)) as writer:
+            for _ in range(rows):
+                writer.write(record)
+    return folder
+
+
+def test_inference_of_one_split_states_that_the_other_was_not_asked_for(tmp_path):
+    given = examples_of(tmp_path / "given", train=10, eval=4)
+    made = examples_of(tmp_path / "made", eval=4)
+    asked = {"data_spec": '{"example_splits": ["eval"]}'}
+    stated = info_of(given, standard_artifacts.Examples, made, **asked)
+    assert (stated["written"], stated["reasons"]) == ({"eval": 4}, {"train": "not asked for"})
+
+
+def test_empty_split_without_a_folder_in_the_output_is_no_loss(tmp_path):
+    given = examples_of(tmp_path / "given", train=10, eval=0)
+    stated = info_of(given, standard_artifacts.Examples, examples_of(tmp_path / "made", train=10))
+    assert stated["reasons"] == {}
+
+
+def test_examples_in_parquet_are_not_counted(tmp_path):
+    (tmp_path / "made/Split-train").mkdir(parents=True)
+    (tmp_path / "made/Split-train/data_parquet-00000-of-00001.parquet").write_bytes(b"PAR1")
+    given = examples_of(tmp_path / "given", train=10)
+    assert info_of(given, standard_artifacts.Examples, tmp_path / "made")["written"] == {}
+
+
 @pytest.mark.parametrize("lost", [0, 3])
 def test_a_training_pass_of_fewer_rows_stops_the_run(
     ingested, split_rows, tmp_path, monkeypatch, lost

@@ -1,7 +1,5 @@
 """Signs of leakage that `penstock init` names, and the options that answer them."""
 
-import time
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -78,9 +76,7 @@ def test_missing_values_are_no_error():
     assert leaks(target, y=CHANCE.normal(size=2_000), holes=holes) == []
 
 
-def test_100_000_rows_of_50_columns_take_less_than_2_seconds_of_cpu():
-    rows = 100_000
-    numbers = {f"n{i}": CHANCE.normal(size=rows) for i in range(50)}
-    began = time.process_time()
-    assert leaks(Target("y", "regression"), y=CHANCE.normal(size=rows), **numbers) == []
-    assert time.process_time() - began < 2
+def test_integers_beyond_float64_are_no_error():
+    target = Target("y", "regression")
+    hashes = pa.array([2**62 + 3 * i for i in range(2_000)])
+    assert leaks(target, y=CHANCE.normal(size=2_000), hashes=hashes) == []
