@@ -363,16 +363,24 @@ def _add_partitions(files: Sequence[FileT], inputs: Sequence[str]) -> list[FileT
     for values in found:
         for name, text in values.items():
             texts.setdefault(name, set()).add(text)
-    whole = {name for name, seen in texts.items() if all(_INTEGER.fullmatch(t) for t in seen if t)}
+    whole = {
+        name
+        for name, seen in texts.items()
+        if all(_is_int64(text) for text in seen if text is not None)
+    }
     added = []
     for file, values in zip(files, found, strict=True):
         new = {name: text for name, text in values.items() if name not in file.names}
         schema = file.schema
         for name in new:
             schema = schema.append(pa.field(name, pa.int64() if name in whole else pa.string()))
-        typed = {n: int(text) if text and n in whole else text for n, text in new.items()}
+        typed = {n: int(t) if t is not None and n in whole else t for n, t in new.items()}
         added.append(replace(file, schema=schema, partitions=typed))
     return added
+
+
+def _is_int64(text: str) -> bool:
+    return bool(_INTEGER.fullmatch(text)) and -(2**63) <= int(text) < 2**63
 
 
 def _partitions(path: str, inputs: Sequence[str]) -> dict[str, str | None]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
 from penstock.components.errors import UsageError
@@ -25,7 +24,7 @@ _LOWER_IS_BETTER = (
 )
 
 
-def eval_config(targets: Sequence[Target], options: EvaluationOptions) -> tfma.EvalConfig:
+def eval_config(targets: Sequence[Target], options: EvaluationOptions) -> config_pb2.EvalConfig:
     """Returns the metrics of each target, overall and by slice, and the blessing's thresholds.
 
     Args:
@@ -41,19 +40,19 @@ def eval_config(targets: Sequence[Target], options: EvaluationOptions) -> tfma.E
     for name in (name for given in bounds for name in given):
         if name not in known:
             raise UsageError(f"no metric {name!r}; choices: {', '.join(sorted(known))}")
-    by_slice = [tfma.SlicingSpec(feature_keys=[name]) for name in options.slices]
-    spec = tfma.ModelSpec(
+    by_slice = [config_pb2.SlicingSpec(feature_keys=[name]) for name in options.slices]
+    spec = config_pb2.ModelSpec(
         signature_name="serving_default", preprocessing_function_names=["transform_features"]
     )
     if len(targets) == 1:
         spec.label_key = targets[0].label
     else:
         spec.label_keys.update({target.label: target.label for target in targets})
-    return tfma.EvalConfig(
+    return config_pb2.EvalConfig(
         model_specs=[spec],
-        slicing_specs=[tfma.SlicingSpec(), *by_slice],
+        slicing_specs=[config_pb2.SlicingSpec(), *by_slice],
         metrics_specs=[
-            tfma.MetricsSpec(
+            config_pb2.MetricsSpec(
                 metrics=_metrics(target, _names(target, targets), bounds, by_slice),
                 output_names=[target.label] if len(targets) > 1 else [],
             )
@@ -72,29 +71,31 @@ def _metrics(
     target: Target,
     names: Mapping[str, str],
     bounds: tuple[Mapping[str, float], Mapping[str, float], Mapping[str, float]],
-    by_slice: Sequence[tfma.SlicingSpec],
-) -> list[tfma.MetricConfig]:
+    by_slice: Sequence[config_pb2.SlicingSpec],
+) -> list[config_pb2.MetricConfig]:
     thresholds, worsening, of_slices = bounds
-    found = [tfma.MetricConfig(class_name="ExampleCount")]
+    found = [config_pb2.MetricConfig(class_name="ExampleCount")]
     for metric, name in names.items():
         asked = []
         if name in thresholds or name in worsening:
             overall = _threshold(metric, thresholds.get(name), worsening.get(name))
-            asked.append(_of([tfma.SlicingSpec()], overall))
+            asked.append(_of([config_pb2.SlicingSpec()], overall))
         if name in of_slices and by_slice:
             asked.append(_of(by_slice, _threshold(metric, of_slices[name], None)))
-        found.append(tfma.MetricConfig(class_name=metric, per_slice_thresholds=asked))
+        found.append(config_pb2.MetricConfig(class_name=metric, per_slice_thresholds=asked))
     return found
 
 
-def _threshold(metric: str, bound: float | None, worsening: float | None) -> tfma.MetricThreshold:
+def _threshold(
+    metric: str, bound: float | None, worsening: float | None
+) -> config_pb2.MetricThreshold:
     lower = metric in _LOWER_IS_BETTER
-    threshold = tfma.MetricThreshold()
+    threshold = config_pb2.MetricThreshold()
     if bound is not None:
         side = "upper_bound" if lower else "lower_bound"
         getattr(threshold.value_threshold, side).value = bound
     if worsening is not None:
-        directions = tfma.MetricDirection
+        directions = config_pb2.MetricDirection
         threshold.change_threshold.direction = (
             directions.LOWER_IS_BETTER if lower else directions.HIGHER_IS_BETTER
         )
@@ -103,6 +104,6 @@ def _threshold(metric: str, bound: float | None, worsening: float | None) -> tfm
 
 
 def _of(
-    where: Sequence[tfma.SlicingSpec], threshold: tfma.MetricThreshold
+    where: Sequence[config_pb2.SlicingSpec], threshold: config_pb2.MetricThreshold
 ) -> config_pb2.PerSliceMetricThreshold:
     return config_pb2.PerSliceMetricThreshold(slicing_specs=where, threshold=threshold)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.proto import config_pb2
 from tfx.components import ExampleValidator, SchemaGen, Trainer
 from tfx.dsl.components.base.base_node import BaseNode
 from tfx.orchestration.metadata import sqlite_metadata_connection_config
@@ -40,7 +40,7 @@ def training_pipeline(
     labels: Sequence[str],
     preprocessing_fn: str,
     run_fn: str,
-    eval_config: tfma.EvalConfig,
+    eval_config: config_pb2.EvalConfig,
     gates: Sequence[BaseNode] = (),
     packing: PackOptions | None = None,
     materialize: bool = True,

@@ -16,7 +16,8 @@ def draw():
     return module
 
 
-def test_picture_of_the_dag_equals_the_taxi_pipeline(draw):
+def test_picture_of_the_dag_equals_the_taxi_pipeline(draw, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the pipeline makes the folder of its metadata
     assert "Trainer -- Model --> Evaluator" in draw.drawn("dag")
     assert draw.drawn("dag") == draw.dag()
 

@@ -44,7 +44,9 @@ def test_a_plain_table_of_each_writer_is_read(path):
 @pytest.mark.parametrize("path", NEW, ids=lambda p: p.name)
 def test_a_valid_file_that_the_reader_lacks_is_not_called_damaged(path):
     found = read_or_refusal(path)
-    if isinstance(found, str):
+    if isinstance(found, str) and "string_view" in found:  # which pyarrow 18 reads, as no text
+        assert found.startswith(f"{path}: column 'name' has type string_view, which no feature")
+    elif isinstance(found, str):
         assert found.startswith(f"{path}: cannot be read by pyarrow ")
         assert "use Python 3.11 or newer" in found
     else:
