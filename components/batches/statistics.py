@@ -30,6 +30,7 @@ from penstock.components.batches.distinct_values import DistinctValues
 # An accumulator of each generator, by slice key; the key is None without slices.
 Accumulators = dict[str | None, list[Any]]
 
+_MAX_UNMERGED = 16
 # TFDV's `sample_rate` keeps or drops batches; these are as large as its own.
 _SAMPLED_ROWS = 1000
 
@@ -113,18 +114,24 @@ def add(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Accumulators:
 
 
 def merge(plan: Plan, parts: Iterable[Accumulators]) -> Accumulators:
-    """Returns the accumulators of all parts together; a pairwise merge would copy each time."""
+    """Returns the accumulators of all parts together.
+
+    They are merged in groups: all at once would hold those of all shards, and a pairwise merge
+    would copy each time.
+    """
     by_key: dict[str | None, list[list[Any]]] = {}
     for part in parts:
         for key, accumulators in part.items():
-            by_key.setdefault(key, []).append(accumulators)
-    return {
-        key: [
-            generator.merge_accumulators(list(of_one))
-            for generator, of_one in zip(plan.generators, zip(*several, strict=True), strict=True)
-        ]
-        for key, several in by_key.items()
-    }
+            several = by_key.setdefault(key, [])
+            several.append(accumulators)
+            if len(several) == _MAX_UNMERGED:
+                by_key[key] = [_merged(plan, several)]
+    return {key: _merged(plan, several) for key, several in by_key.items()}
+
+
+def _merged(plan: Plan, several: list[list[Any]]) -> list[Any]:
+    pairs = zip(plan.generators, zip(*several, strict=True), strict=True)
+    return [generator.merge_accumulators(list(of_one)) for generator, of_one in pairs]
 
 
 def extract(plan: Plan, found: Accumulators) -> DatasetFeatureStatisticsList:

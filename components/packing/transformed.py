@@ -15,9 +15,14 @@ import pyarrow as pa
 from penstock.components.errors import DataError
 from penstock.components.packing.rows import Kinds, read_payloads
 from penstock.components.tfrecord.manifest import Shard
+from penstock.components.tfrecord.sharding import MIB
 
 # More rows at a time cost no less CPU; their tensors take memory.
 _BATCH_ROWS = 8192
+# The first rows of a shard tell the size of a transformed row: that of an image that is decoded is
+# hundreds of times that of its record.
+_FIRST_ROWS = 256
+_OUTPUT_BYTES = 64 * MIB
 
 
 @dataclass(frozen=True)
@@ -45,14 +50,19 @@ class TransformedRows:
         import tensorflow as tf
 
         apply = _loaded(self.graph)
-        read = 0
+        read, wanted = 0, _FIRST_ROWS
         for records in read_payloads(file, shard, rows=_BATCH_ROWS):
-            try:
-                yield apply(records)
-            except tf.errors.InvalidArgumentError as error:
-                where = f"{file}, rows {read:,} and on"
-                raise DataError(f"{where}: {error.message.splitlines()[0]}") from error
-            read += len(records)
+            while records:
+                some, records = records[:wanted], records[wanted:]
+                try:
+                    batch = apply(some)
+                except tf.errors.InvalidArgumentError as error:
+                    where = f"{file}, rows {read:,} and on"
+                    raise DataError(f"{where}: {error.message.splitlines()[0]}") from error
+                yield batch
+                read += len(some)
+                fitting = _OUTPUT_BYTES * len(some) // max(batch.nbytes, 1)
+                wanted = min(max(fitting, 1), _BATCH_ROWS)
 
 
 @lru_cache(2)

@@ -1,7 +1,10 @@
 """Raw Examples packed through a TransformGraph: the bytes of packed transformed Examples."""
 
 import json
+from types import SimpleNamespace
 
+import numpy as np
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 import tensorflow_transform as tft
@@ -15,6 +18,7 @@ from penstock.components.batches.analysis import analyze
 from penstock.components.batches.materialize import materialize
 from penstock.components.batches.shards import shard_tasks
 from penstock.components.errors import DataError, UsageError
+from penstock.components.packing import transformed
 from penstock.components.packing.component import Executor, Pack
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
@@ -109,3 +113,22 @@ def test_a_row_that_does_not_fit_the_graph_is_placed(graph, tmp_path):
     folder = write_shards(tmp_path / "rows", [example(k=[b"k"])], shards=1)
     with pytest.raises(DataError, match=r"data-00000-of-00001\.gz, rows 0 and on: .*x"):
         pack(str(folder), tmp_path / "out", read=TransformedRows(graph))
+
+
+def test_rows_that_grow_in_the_graph_come_in_smaller_batches(tmp_path, monkeypatch):
+    folder = tmp_path / "Split-train"
+    folder.mkdir()
+    path = folder / "data_tfrecord-00000-of-00001"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for _ in range(700):
+            writer.write(tf.train.Example().SerializeToString())
+
+    def widened(records):
+        values = pa.array(np.zeros(len(records) * 2**18, np.float32))  # 1 MiB a row
+        offsets = np.arange(len(records) + 1) * 2**18
+        return pa.RecordBatch.from_arrays([pa.LargeListArray.from_arrays(offsets, values)], ["x"])
+
+    monkeypatch.setattr(transformed, "_loaded", lambda graph: widened)
+    shard = SimpleNamespace(rows=700)
+    batches = transformed.TransformedRows("")(str(path), shard)
+    assert [batch.num_rows for batch in batches] == [256, *[63] * 7, 3]
