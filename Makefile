@@ -103,7 +103,7 @@ image-for-tests: image
 # host name that has an address.
 test-image: image-for-tests
 	docker run --rm --network none --hostname localhost --read-only --volume /tmp --volume $(CURDIR):/tests:ro \
-	    --env HYPOTHESIS_STORAGE_DIRECTORY=/tmp/hypothesis $(IMAGE)-test \
+	    --env PYTEST_ADDOPTS $(IMAGE)-test \
 	    $(PYTEST) -m "not (faults and slow) and not containers" -p no:cacheprovider
 
 # The compiled pipeline in containers, by the local engine of the newest kfp. Three files at once, as

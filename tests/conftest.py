@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 from penstock_process import Penstock
 from shared_runs import SharedRun, locked
@@ -17,6 +18,11 @@ gc.set_threshold(100_000, 50, 100)
 # Optional to jsonschema, which TFX imports: it builds a grammar at its import, a tenth of the
 # seconds in which a worker collects the tests.
 sys.modules.setdefault("rfc3987_syntax", None)
+
+# The same examples in each run, so that a change is judged by what it changed. For other ones:
+# HYPOTHESIS_PROFILE=default.
+hypothesis.settings.register_profile("fixed", derandomize=True, database=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_collection_modifyitems(items):

@@ -66,7 +66,7 @@ def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
         if login.tls_name:
             tls = {"secretName": login.tls_name, "mountPath": MYSQL_TLS, "optional": False}
             pod["secretAsVolume"] = [tls]
-    # Written as a dict: kfp-kubernetes 1.0, of Python 3.10, has no functions for half of it.
+    # Written as a dict: the kfp-kubernetes for Python 3.10 has no functions for half of it.
     step.platform_config["kubernetes"] = pod
 
 
