@@ -15,27 +15,21 @@ DATA_SET = "the data set"
 
 @dataclass(frozen=True)
 class Anomaly:
-    """One anomaly of one split.
-
-    Attributes:
-        split: Name of the split.
-        feature: Name of the feature, or `DATA_SET` for the data set as a whole.
-        kinds: TFDV's types, such as `ENUM_TYPE_UNEXPECTED_STRING_VALUES`.
-        is_error: Whether the gate stops a run for it; a warning otherwise.
-        title: Short description.
-        text: Description in one sentence.
-    """
+    """One anomaly of one split."""
 
     split: str
+    # `DATA_SET` for the data set as a whole.
     feature: str
+    # TFDV's types, such as `ENUM_TYPE_UNEXPECTED_STRING_VALUES`.
     kinds: tuple[str, ...]
+    # Whether the gate stops a run for it; a warning otherwise.
     is_error: bool
     title: str
     text: str
 
 
 def read_anomalies(uri: str) -> dict[str, anomalies_pb2.Anomalies]:
-    """Reads the anomalies of each split of an `ExampleAnomalies`; DataError if it cannot."""
+    """Reads the anomalies of each split of an `ExampleAnomalies`."""
     from tfx.dsl.io import fileio  # the checks on protos need no TFX
 
     by_split = {}

@@ -34,12 +34,7 @@ def find_problems(
 ) -> list[str]:
     """Returns all problems of the data, one line each; an empty list lets it through.
 
-    Args:
-        statistics: Statistics of each split.
-        anomalies: Anomalies of each split.
-        manifest: Manifest with the account of rows; None for Examples of another ExampleGen.
-        options: Limits of the data.
-        baseline: Statistics of each split of the data that drift is measured from.
+    `manifest` is None for Examples of another ExampleGen; drift is measured from `baseline`.
     """
     problems = [*_row_problems(manifest, options)] if manifest else []
     for split, split_statistics in statistics.items():
@@ -63,7 +58,6 @@ def find_problems(
 
 
 def raise_unfit(what: str, problems: Sequence[str]) -> None:
-    """Raises a DataError that lists problems of `what` ("the data is"), if there are any."""
     if problems:
         lines = "\n  - ".join(problems)
         raise DataError(

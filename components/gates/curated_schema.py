@@ -14,8 +14,6 @@ from penstock.components.errors import UsageError
 
 
 class CuratedSchemaSpec(ImportSchemaGenSpec):
-    """Stock spec with a digest of the file."""
-
     PARAMETERS = {  # noqa: RUF012 - TFX's spec classes are made so
         **ImportSchemaGenSpec.PARAMETERS,
         "schema_sha256": ExecutionParameter(type=str),

@@ -56,7 +56,6 @@ def largest_share(feature: FeatureStatistics) -> float:
 
 
 def by_name(statistics: Statistics) -> Mapping[str, FeatureStatistics]:
-    """Returns the features by name."""
     return {feature_name(feature): feature for feature in statistics.features}
 
 
@@ -78,7 +77,6 @@ def _common(feature: FeatureStatistics) -> statistics_pb2.CommonStatistics:
 
 
 def nan_count(feature: FeatureStatistics) -> int:
-    """Returns the number of NaN values."""
     return max((histogram.num_nan for histogram in feature.num_stats.histograms), default=0)
 
 

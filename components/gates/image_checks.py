@@ -14,7 +14,6 @@ _MOST_LISTED = 5
 
 
 def find_image_problems(statistics: ImageStatistics, rules: ImageRules) -> list[str]:
-    """Returns all problems of the images, one line each; an empty list lets them through."""
     problems: list[str] = []
     for split, images in statistics.splits.items():
         if not images.images:

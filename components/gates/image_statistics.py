@@ -28,41 +28,31 @@ _PAIR = np.dtype([("key", np.uint64), ("label", np.int64)])
 
 @dataclass
 class SplitImages:
-    """The images of one split.
-
-    Attributes:
-        images: Number of images.
-        bytes: Size of all encoded images in bytes.
-        sizes: Number of images by (height, width).
-        channels: Number of images by number of channels.
-        formats: Number of images by format.
-        classes: Number of images by class number; -1 without a class.
-        texts: Names of each class.
-    """
+    """The images of one split."""
 
     images: int = 0
+    # Size of all encoded images.
     bytes: int = 0
+    # Number of images by (height, width); likewise below.
     sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
     channels: Counter[int] = field(default_factory=Counter)
     formats: Counter[str] = field(default_factory=Counter)
+    # -1 without a class.
     classes: Counter[int] = field(default_factory=Counter)
+    # Names of each class.
     texts: dict[int, set[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ImageStatistics:
-    """Images of all splits of an Examples artifact, and those with equal bytes.
-
-    Attributes:
-        splits: Images of each split.
-        surplus: Number of copies of earlier images, in all splits.
-        contradicting: Number of equal images with different classes.
-        shared: Number of images in both splits of each pair.
-    """
+    """Images of all splits of an Examples artifact, and those with equal bytes."""
 
     splits: Mapping[str, SplitImages]
+    # Copies of earlier images, in all splits.
     surplus: int
+    # Equal images with different classes.
     contradicting: int
+    # Images in both splits of each pair.
     shared: Mapping[tuple[str, str], int]
 
 

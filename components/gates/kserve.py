@@ -24,7 +24,7 @@ _TIMEOUT_SECONDS = 30
 
 
 class KServeOutputs(TypedDict):
-    """Output of the node: the service's manifest as JSON; empty if nothing was pushed."""
+    """The service's manifest as JSON; empty if nothing was pushed."""
 
     service: str
 

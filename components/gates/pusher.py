@@ -30,19 +30,13 @@ DIGEST_PROPERTY = "pushed_sha256"
 
 
 class Executor(executor.Executor):
-    """Pushes to a folder of versions."""
-
     def Do(  # noqa: N802, TFX's name
         self,
         input_dict: dict[str, list[types.Artifact]],
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, Any],
     ) -> None:
-        """Pushes the model if it is blessed and not the newest version already.
-
-        Raises:
-            DataError: The serving folder cannot be written; no part of the model is left there.
-        """
+        """Pushes the model if it is blessed and not the newest version already."""
         destination = pusher_pb2.PushDestination()
         stated = exec_properties[standard_component_specs.PUSH_DESTINATION_KEY]
         proto_utils.json_to_proto(stated, destination)
@@ -80,8 +74,7 @@ def _here(model: str) -> Iterator[str]:
 def publish(model: str, serving: str) -> tuple[Path, str]:
     """Copies a SavedModel into a folder of numbered versions, unless it is the newest there.
 
-    Returns:
-        Folder of the version, and digest of its content (hex).
+    Returns the version's folder and the digest of its content (hex).
     """
     digest = folder_digest(model)
     newest = newest_version(serving)
@@ -108,11 +101,7 @@ def publish(model: str, serving: str) -> tuple[Path, str]:
 def check_served(pushed: types.Artifact) -> None:
     """Raises a DataError unless a pushed model is the serving folder's newest version, unaltered.
 
-    Args:
-        pushed: A `PushedModel` of this Pusher or TFX's; without a version nothing is checked.
-
-    Raises:
-        DataError: The version is gone or altered, or another one is newer.
+    Without a version, as of TFX's own Pusher, nothing is checked.
     """
     place = pushed.get_string_custom_property("pushed_destination")
     version = pushed.get_string_custom_property("pushed_version")

@@ -24,22 +24,15 @@ WARM_UP_REQUESTS = 3
 
 @dataclass(frozen=True)
 class ServingReport:
-    """Result of loading and querying a model.
+    """Result of loading and querying a model."""
 
-    Attributes:
-        problems: Reasons why the model cannot be served, one line each; empty if it can.
-        signatures: Names of all signatures.
-        outputs: Type and shape of each output of the queried signature.
-        load_seconds: Time to load the model.
-        requests: Requests that were answered, after the warm-up.
-        p50_ms: Median latency in milliseconds; None without requests.
-        p99_ms: 99th percentile of the latency in milliseconds; None without requests.
-    """
-
+    # Reasons why the model cannot be served, one line each; empty if it can.
     problems: tuple[str, ...]
     signatures: tuple[str, ...] = ()
+    # Type and shape of each output of the queried signature.
     outputs: Mapping[str, str] | None = None
     load_seconds: float | None = None
+    # Answered requests after the warm-up.
     requests: int = 0
     p50_ms: float | None = None
     p99_ms: float | None = None

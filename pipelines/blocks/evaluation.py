@@ -62,7 +62,6 @@ def eval_config(targets: Sequence[Target], options: EvaluationOptions) -> config
 
 
 def _names(target: Target, targets: Sequence[Target]) -> dict[str, str]:
-    """Returns the name of each of a target's metrics in the options."""
     prefix = f"{target.name}/" if len(targets) > 1 else ""
     return {metric: f"{prefix}{metric}" for metric in METRICS[target.task]}
 

@@ -43,8 +43,6 @@ class LabelFacts:
 
 
 class LabelTally:
-    """Accumulator of a target's `LabelFacts`, batch by batch."""
-
     def __init__(self, target: Target) -> None:
         self._target = target
         self._counts = np.zeros(len(target.classes), np.int64)
@@ -67,7 +65,6 @@ class LabelTally:
         self._merge(values.astype(np.float64))
 
     def facts(self) -> LabelFacts:
-        """Returns the facts of all added labels."""
         deviation = math.sqrt(self._squares / self._rows) if self._rows else 0.0
         return LabelFacts(self._rows, self._mean, deviation, tuple(self._counts.tolist()))
 

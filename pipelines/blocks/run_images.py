@@ -145,11 +145,7 @@ def _labels(fn_args: FnArgs, to_label: LabelFn, label: str) -> tf.data.Dataset:
 
 
 def class_texts(transform: tft.TFTransformOutput) -> list[str]:
-    """Returns the name of each class by number; empty for numbers without a class.
-
-    Raises:
-        DataError: A number is below 0, or two classes have the same.
-    """
+    """Returns the name of each class by number; empty for numbers without a class."""
     by_number: dict[int, str] = {}
     entries = transform.vocabulary_by_name(CLASSES)
     for entry in sorted(entries):

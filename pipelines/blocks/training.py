@@ -43,12 +43,7 @@ def train_and_compare(
 ) -> Trained | None:
     """Trains a model as `custom_config` says and compares it with the best constant.
 
-    Returns:
-        The trained model; None on a worker that is not the chief.
-
-    Raises:
-        DataError: The model is no better than a constant and must be; or as of `train`.
-        UsageError: As of `train`.
+    Returns None on a worker that is not the chief.
     """
     config = fn_args.custom_config
     if seed is not None:
@@ -85,13 +80,7 @@ def train_and_compare(
 def compare_with_baseline(
     model: keras.Model, eval_data: tf.data.Dataset, targets: Sequence[Target]
 ) -> list[Beaten]:
-    """Compares a model with the best constant of each target.
-
-    Args:
-        model: Model with one output per target.
-        eval_data: One pass of `(features, label)`; `label` is a dict if there are several targets.
-        targets: Targets of the model.
-    """
+    """Compares a model with each target's best constant in one pass over `(features, label)`."""
     tallies = {target.label: LabelTally(target) for target in targets}
     losses = dict.fromkeys(tallies, 0.0)
     rows = 0
@@ -109,13 +98,11 @@ def compare_with_baseline(
 
 
 def write_baseline(model_run_dir: str, compared: Sequence[Beaten]) -> None:
-    """Writes the comparison into the ModelRun."""
     with tf.io.gfile.GFile(os.path.join(model_run_dir, BASELINE_NAME), "w") as file:
         file.write(json.dumps([asdict(one) for one in compared], indent=1))
 
 
 def require_beaten(compared: Sequence[Beaten]) -> None:
-    """Raises a DataError with both losses if a model is no better than the constant."""
     failed = [str(one) for one in compared if not one.is_beaten]
     if failed:
         raise DataError(
@@ -129,7 +116,6 @@ def _of(values: Any, target: Target, targets: Sequence[Target]) -> tf.Tensor:
 
 
 def _loss(target: Target, y: np.ndarray, p: np.ndarray) -> float:
-    """Returns the loss summed over the rows."""
     p = p.astype(np.float64)
     if target.task == "regression":
         return float(((p.reshape(-1) - y) ** 2).sum())

@@ -25,44 +25,33 @@ _BOOLEAN_PAIRS = ({"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"on
 
 @dataclass(frozen=True)
 class ColumnLook:
-    """Properties of a column in the sample.
-
-    Attributes:
-        name: Name of the column.
-        kind: INT, FLOAT or BYTES.
-        is_list: Whether a row holds several values.
-        rows: Rows of the sample.
-        nulls: Rows without a value.
-        counts: Values and their frequencies, the most frequent first.
-        date_format: One of `DATE_FORMATS`, or None if the column holds no dates.
-    """
+    """Properties of a column in the sample."""
 
     name: str
     kind: FeatureKind
     is_list: bool
     rows: int
     nulls: int = 0
+    # Values and their frequencies, the most frequent first.
     counts: tuple[tuple[object, int], ...] = ()
+    # One of `DATE_FORMATS`; None if the column holds no dates.
     date_format: str | None = None
 
     @property
     def present(self) -> int:
-        """Number of rows with a value."""
         return self.rows - self.nulls
 
     @property
     def distinct(self) -> int:
-        """Number of distinct values."""
         return len(self.counts)
 
     @property
     def texts(self) -> list[str]:
-        """Distinct values as text, the most frequent first."""
+        """Distinct values, the most frequent first."""
         return [as_text(value) for value, _ in self.counts]
 
     @property
     def is_boolean(self) -> bool:
-        """Whether the column holds yes and no in one of their usual forms."""
         values = {text.strip().lower() for text in self.texts}
         if self.kind is FeatureKind.BYTES:
             return values in _BOOLEAN_PAIRS
@@ -70,14 +59,12 @@ class ColumnLook:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the column holds whole numbers only."""
         if self.kind is FeatureKind.BYTES:
             return False
         return all(float(value).is_integer() for value, _ in self.counts)  # type: ignore[arg-type]
 
 
 def look_at_columns(source: Source, table: pa.Table) -> list[ColumnLook]:
-    """Returns the properties of each column of a source in a sample of it."""
     dates = _parquet_dates(source)
     looks = []
     for column in source.columns:
@@ -108,11 +95,7 @@ def look_at_columns(source: Source, table: pa.Table) -> list[ColumnLook]:
 
 
 def sample_rows(source: Source) -> pa.Table:
-    """Reads up to `MAX_ROWS` rows from all parts of the data.
-
-    Raises:
-        DataError: No row can be read, or one does not fit its columns.
-    """
+    """Reads up to `MAX_ROWS` rows from all parts of the data."""
     tables = []
     for pieces in source.cut(_PLACES):
         rows = 0
@@ -163,5 +146,4 @@ def _share(pattern: re.Pattern[str], texts: Sequence[str]) -> float:
 
 
 def as_text(value: object) -> str:
-    """Returns a value of a column as text."""
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

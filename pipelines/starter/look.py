@@ -42,22 +42,15 @@ _MAX_LIST = 2**31 - 1  # more than one value: a list of any length
 
 @dataclass(frozen=True)
 class TableLook:
-    """A table and the roles of its columns.
-
-    Attributes:
-        kind: Kind of its files.
-        rows: Number of rows.
-        columns: Properties of each column.
-        roles: Role of each column.
-        evaluated: Facts of each target in the evaluation split, by name, from the sample.
-        leaks: Signs of leakage, one line each.
-    """
+    """A table and the roles of its columns."""
 
     kind: str
     rows: int
     columns: tuple[ColumnLook, ...]
     roles: Roles
+    # Facts of each target in the evaluation split, from the sample.
     evaluated: Mapping[str, LabelFacts] = field(default_factory=dict)
+    # Signs of leakage, one line each.
     leaks: tuple[str, ...] = ()
 
     @property
@@ -69,24 +62,19 @@ class TableLook:
 
 @dataclass(frozen=True)
 class ImagesLook:
-    """Images and their classes.
-
-    Attributes:
-        rows: Number of images.
-        labels_file: File with their labels; None if folders are classes.
-        label_column: Column of the class in that file; None for a usual name.
-        classes: Number of images by name or number of the class.
-        side: Side of the model's input in pixels.
-        channels: 1 if all images are gray, otherwise 3.
-        has_words: Whether the classes have names beside their numbers.
-    """
+    """Images and their classes."""
 
     rows: int
+    # None if folders are classes.
     labels_file: str | None
+    # None for one of the usual names.
     label_column: str | None
+    # Number of images by name or number of the class.
     classes: dict[str, int]
+    # Side of the model's input in pixels.
     side: int
     channels: int
+    # Whether the classes have names beside their numbers.
     has_words: bool
 
 
@@ -94,10 +82,6 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
     """Looks at a table, or at images if a folder holds one anywhere.
 
     Images have at most one target, a column of the label file, by default the only one beside them.
-
-    Raises:
-        DataError: There is nothing to learn from; states the reason.
-        UsageError: The data does not exist, or an option does not fit it.
     """
     targets, labels_file = options.targets, options.labels_file
     if not (is_remote(data) or os.path.exists(data) or any(c in data for c in "*?[")):

@@ -11,25 +11,17 @@ ROLES = ("number", "boolean", "date", "category", "drop")
 
 @dataclass(frozen=True)
 class StarterOptions:
-    """What the user knows about the data; everything else is worked out from it.
-
-    Attributes:
-        targets: Columns to predict; none for images with one folder per class.
-        labels_file: Label file of images; by default the only one beside them.
-        drop: Columns that the model does not get.
-        roles: Role of columns by name, one of `ROLES`.
-        group: Column whose rows stay in one split, such as a patient's id.
-        source: Options of reading the data by name, such as `{"delimiter": ";"}`.
-
-    Raises:
-        UsageError: A role does not exist, or a column has two.
-    """
+    """What the user knows about the data; everything else is worked out from it."""
 
     targets: tuple[str, ...] = ()
+    # Label file of images; by default the only one beside them.
     labels_file: str | None = None
     drop: tuple[str, ...] = ()
+    # One of `ROLES` by column.
     roles: Mapping[str, str] = field(default_factory=dict)
+    # Column whose rows stay in one split, such as a patient's id.
     group: str | None = None
+    # Options of reading the data by name, such as `{"delimiter": ";"}`.
     source: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -41,6 +33,5 @@ class StarterOptions:
 
     @property
     def columns(self) -> list[str]:
-        """All columns that the options name."""
         group = [self.group] if self.group else []
         return [*self.targets, *self.drop, *self.roles, *group]

@@ -23,29 +23,19 @@ _MAX_SLICE_VALUES, _MAX_SLICES = 12, 2
 
 @dataclass(frozen=True)
 class Plan:
-    """Numbers and texts of a starter's config.
-
-    Attributes:
-        summary: Targets and features in one sentence.
-        train_rows: Estimated rows of the training split.
-        batch_size: Rows per step.
-        steps_per_epoch: Steps per epoch.
-        max_steps: Most steps of the training.
-        cache: Cache of the training input.
-        thresholds: Metrics that a model must reach.
-        max_worsening: Largest worsening of a metric against the model before.
-        slices: Raw features by whose values metrics are computed, too.
-        filters: Filters of the small network for images.
-    """
+    """Numbers and texts of a starter's config."""
 
     summary: str
+    # Estimated.
     train_rows: int
     batch_size: int
     steps_per_epoch: int
     max_steps: int
     cache: str
+    # By metric, as in `EvaluationOptions`.
     thresholds: dict[str, float]
     max_worsening: dict[str, float]
+    # Raw features whose values define slices.
     slices: tuple[str, ...]
     filters: tuple[int, ...] = ()
 
@@ -56,7 +46,6 @@ class Plan:
 
 
 def plan_table(look: TableLook, data_name: str) -> Plan:
-    """Returns the plan of a table."""
     roles, columns = look.roles, {column.name: column for column in look.columns}
     with_targets = 1 - sum(look.gaps.values()) / columns[roles.targets[0].name].rows
     train_rows = max(1, int(look.rows * with_targets * _TRAIN_SHARE))
@@ -115,7 +104,6 @@ def _majority(most: int, rows: int) -> float:
 
 
 def plan_images(look: ImagesLook, data_name: str) -> Plan:
-    """Returns the plan of images."""
     train_rows = max(1, int(look.rows * _TRAIN_SHARE))
     batch_size = 32
     steps = max(_MIN_STEPS_PER_EPOCH, train_rows // batch_size)

@@ -32,26 +32,20 @@ _POSITIVE = ("yes", "true", "1", "y", "t", "positive", "on")
 
 @dataclass
 class Roles:
-    """Roles of the columns, in the order of the data.
-
-    Attributes:
-        targets: Targets of the model.
-        numbers: Columns of numbers.
-        booleans: Columns of yes and no.
-        dates: Format of each column of dates.
-        categories: Number of values with an id of their own, for each column of categories.
-        left_out: Reason for each column that the model does not get.
-        whole: FLOAT columns that hold whole numbers only and are read as such.
-        repeated_ids: Columns named like ids whose values repeat.
-    """
+    """Roles of the columns, in the order of the data."""
 
     targets: list[Target] = field(default_factory=list)
     numbers: list[str] = field(default_factory=list)
     booleans: list[str] = field(default_factory=list)
+    # Format of each column of dates.
     dates: dict[str, str] = field(default_factory=dict)
+    # Number of values with an id of their own, by column.
     categories: dict[str, int] = field(default_factory=dict)
+    # Reason for each column that the model does not get.
     left_out: dict[str, str] = field(default_factory=dict)
+    # FLOAT columns that hold whole numbers only and are read as such.
     whole: set[str] = field(default_factory=set)
+    # Columns named like ids whose values repeat.
     repeated_ids: set[str] = field(default_factory=set)
 
     @property
@@ -62,14 +56,7 @@ class Roles:
 
 
 def find_roles(looks: Sequence[ColumnLook], options: StarterOptions) -> Roles:
-    """Decides the role of each column unless the options state it.
-
-    Raises:
-        UsageError: There is no such column, a column cannot have the stated role, or two columns
-            have one name when served.
-        DataError: A target has one value in all rows, or values that are neither classes nor
-            numbers; or no column is left to predict it from.
-    """
+    """Decides the role of each column unless the options state it."""
     by_name = {look.name: look for look in looks}
     roles, targets = Roles(), options.targets
     for name in options.columns:
@@ -138,7 +125,6 @@ def _positive_last(texts: Sequence[str], look: ColumnLook) -> tuple[str, str]:
 
 
 def _give(look: ColumnLook, role: str, roles: Roles) -> None:
-    """Gives a column the role that the user states."""
     where = f"role of {look.name!r}"
     if look.is_list or not look.present:
         raise UsageError(f"{where}: holds {'lists' if look.is_list else 'no values'}; drop it")
@@ -197,7 +183,6 @@ def _written_numbers(look: ColumnLook) -> str | None:
 
 
 def _why_left_out(look: ColumnLook) -> str | None:
-    """Returns the reason to leave a column out, or None."""
     if look.is_list:
         return "several values a row"
     if not look.present:

@@ -32,7 +32,6 @@ _WIDTH = 84
 
 
 def package_name(folder: Path) -> str:
-    """Returns the package's name for a folder; UsageError if it is no identifier, or taken."""
     name = re.sub(r"\W", "_", folder.name, flags=re.ASCII).lower()
     if not name.isidentifier() or keyword.iskeyword(name):
         raise UsageError(f"{folder.name!r} is no name for a Python package; begin with a letter")
@@ -44,11 +43,7 @@ def package_name(folder: Path) -> str:
 def write_starter(
     folder: Path, look: TableLook | ImagesLook, data: str, options: StarterOptions, *, package: str
 ) -> list[Path]:
-    """Writes the package called `package` into a new folder, which appears by one rename.
-
-    Returns:
-        Files, relative to `folder`.
-    """
+    """Writes the package called `package` into a new folder, which appears by one rename."""
     texts = render_starter(folder.name, package, look, data, options)
     with attempt(folder, overwrite=None) as made:
         for name, text in texts.items():
