@@ -65,13 +65,7 @@ def check_yaml(out: Path) -> None:
 
 @dataclass(frozen=True)
 class CompiledFile:
-    """Contents of a compiled pipeline file.
-
-    Attributes:
-        parameters: KFP's definition of each parameter, by name.
-        tasks: Display name of each task, by its name in KFP.
-        retries: Whether any task asks to be retried when it fails.
-    """
+    """Contents of a compiled pipeline file; `tasks` are display names by KFP's names."""
 
     path: Path
     name: str
@@ -80,11 +74,7 @@ class CompiledFile:
     retries: bool
 
     def arguments(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Parses `NAME=VALUE` texts to the arguments of a run, by the types in the file.
-
-        Raises:
-            UsageError: A parameter does not exist, does not parse, or is missing.
-        """
+        """Parses `NAME=VALUE` texts by the types in the file."""
         given = dict(self._argument(text) for text in texts)
         for name, definition in self.parameters.items():
             required = not definition.get("isOptional") and "defaultValue" not in definition

@@ -23,13 +23,7 @@ _MOUNTED = {"gs://": "/gcs/", "s3://": "/s3/", "minio://": "/minio/"}
 
 @dataclass(frozen=True)
 class ExecutorInput:
-    """Inputs and outputs of one task.
-
-    Attributes:
-        parameters: Values by name, without parameters that have none.
-        artifacts: KFP's description of each input artifact, by name.
-        outputs: KFP's description of the outputs: parameters, artifacts and `outputFile`.
-    """
+    """Inputs and outputs of one task; artifacts in KFP's own description."""
 
     parameters: Mapping[str, Any]
     artifacts: Mapping[str, Mapping[str, Any]]
@@ -37,11 +31,7 @@ class ExecutorInput:
 
     @classmethod
     def parse(cls, text: str) -> "ExecutorInput":
-        """Parses KFP's JSON, in which any number may be a float.
-
-        Raises:
-            UsageError: The text is not a JSON object.
-        """
+        """Parses KFP's JSON, in which any number may be a float."""
         try:
             given = json.loads(text)
         except ValueError as error:

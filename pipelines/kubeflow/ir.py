@@ -33,11 +33,7 @@ _XZ = [{"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 4 * 2**20}]
 
 
 def compile_ir(pipeline: Pipeline) -> pipeline_pb2.Pipeline:
-    """Compiles a pipeline to its IR, with the defaults of its runtime parameters.
-
-    Raises:
-        UsageError: TFX's compiler rejects the pipeline, or a node is itself a pipeline.
-    """
+    """Compiles a pipeline to its IR, with the defaults of its runtime parameters."""
     try:
         ir = compiler.Compiler().compile(pipeline)
     except ValueError as error:
@@ -48,7 +44,7 @@ def compile_ir(pipeline: Pipeline) -> pipeline_pb2.Pipeline:
 
 
 def nodes(ir: pipeline_pb2.Pipeline) -> list[pipeline_pb2.PipelineNode]:
-    """Returns the nodes in topological order; UsageError if one is itself a pipeline."""
+    """Returns the nodes in topological order."""
     for node in ir.nodes:
         if node.WhichOneof("node") != "pipeline_node":
             name = node.sub_pipeline.pipeline_info.id
@@ -87,11 +83,7 @@ def encode(ir: pipeline_pb2.Pipeline) -> str:
 
 
 def decode(text: str) -> pipeline_pb2.Pipeline:
-    """Returns the IR that `encode` wrote, with the package paths of this machine.
-
-    Raises:
-        DataError: The text is cut or altered, or a package is not installed here.
-    """
+    """Returns the IR that `encode` wrote, with the package paths of this machine."""
     return _parse(_packed(text), _IN_ARGUMENTS)
 
 
@@ -106,11 +98,7 @@ def write_ir(text: str, address: str) -> None:
 
 
 def read_ir(address: str) -> pipeline_pb2.Pipeline:
-    """Reads an IR from a file, proto or JSON, compressed by xz or not.
-
-    Raises:
-        DataError: There is no such file, or it is not the IR of a pipeline.
-    """
+    """Reads an IR from a file, proto or JSON, compressed by xz or not."""
     if not fileio.exists(address):
         raise DataError(
             f"{address}: no such file; on Kubeflow the run's first nodes write it: start a new run"
@@ -147,11 +135,7 @@ def _parse(content: bytes, name: str) -> pipeline_pb2.Pipeline:
 
 
 def runtime_parameters(message: Message) -> dict[str, pipeline_pb2.RuntimeParameter]:
-    """Returns the user's runtime parameters anywhere in a message, sorted by name.
-
-    Raises:
-        UsageError: Two parameters of one name differ in type or default.
-    """
+    """Returns the user's runtime parameters anywhere in a message, sorted by name."""
     found: dict[str, pipeline_pb2.RuntimeParameter] = {}
     parameter: Any
     for parameter in walk(message):
@@ -169,12 +153,7 @@ def runtime_parameters(message: Message) -> dict[str, pipeline_pb2.RuntimeParame
 def bind_parameters(
     ir: pipeline_pb2.Pipeline, node_id: str, texts: Mapping[str, str]
 ) -> dict[str, str | int | float]:
-    """Parses values of runtime parameters by the types in the IR.
-
-    Raises:
-        UsageError: There is no such parameter, its text does not parse, or a parameter that the
-            node needs has neither text nor default.
-    """
+    """Parses values of runtime parameters by the types in the IR."""
     known = runtime_parameters(ir)
     for name in texts:
         if name not in known:

@@ -39,11 +39,7 @@ def load_tensorflow() -> None:
 
 
 def executor_operators(python: Callable[..., Any] | None = None) -> dict[Any, Any]:
-    """Returns operators for TFX's launcher that import an executor only to run it.
-
-    Args:
-        python: Operator of Python executors; by default TFX's own.
-    """
+    """Returns operators for TFX's launcher that import an executor only to run it."""
     from tfx.orchestration.portable import (
         base_executor_operator,
         beam_executor_operator,

@@ -44,12 +44,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class NodeResult:
-    """Result of a node.
-
-    Attributes:
-        state: Its outcome.
-        outputs: Its TFX artifacts by output key; empty if it was skipped.
-    """
+    """Outcome and TFX artifacts by output key; a skipped node has none."""
 
     state: State
     outputs: Mapping[str, list[Any]] = field(default_factory=dict)
@@ -69,20 +64,6 @@ def launch_node(
 
     A retry in the same run does not see outputs of failed attempts, and a node that has already
     succeeded is not run again. SIGTERM fails the node, which is then published as failed.
-
-    Args:
-        ir: The pipeline, which is not changed.
-        node_id: The node.
-        run_id: Id of the run, by which its nodes find each other's outputs.
-        store: The metadata store.
-        parameters: Runtime parameters by name, as text.
-        pipeline_root: Folder or address of the outputs; None takes the IR's own root.
-        worker_job: TFJob whose workers run the node's executor; None runs it in this process.
-
-    Raises:
-        UsageError: The node or a parameter does not exist, or a value does not parse.
-        DataError: The metadata store cannot be used.
-        NodeFailedError: The node failed.
     """
     ir = _bound(ir, node_id, run_id, parameters or {}, pipeline_root)
     node = irs.find_node(ir, node_id)
@@ -114,7 +95,6 @@ def _bound(
     parameters: Mapping[str, str],
     pipeline_root: str | None,
 ) -> pipeline_pb2.Pipeline:
-    """Returns a copy of the IR with all parameters filled in."""
     bindings: dict[str, Any] = dict(irs.bind_parameters(ir, node_id, parameters))
     bindings[irs.RUN_ID] = run_id
     if pipeline_root:
@@ -168,11 +148,7 @@ def _launch(
 
 
 def _result(handle: metadata.Metadata, node_id: str, execution_id: int) -> NodeResult:
-    """Reads the result of an execution from the store.
-
-    Raises:
-        NodeFailedError: It failed: TFX's launcher does not raise if an input is missing.
-    """
+    """Reads the result of an execution: TFX's launcher does not raise if an input is missing."""
     [execution] = handle.store.get_executions_by_id([execution_id])
     if not execution_lib.is_execution_successful(execution):
         result = execution_lib.get_execution_result(execution, ignore_parse_errors=True)

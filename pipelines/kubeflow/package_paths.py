@@ -23,12 +23,7 @@ _END, _START = r"(?![\w.-])", r"(?<![\w./-])"
 
 
 def mark_packages(text: str, more: Sequence[str] = ()) -> str:
-    """Replaces the folder of each package in a text by `python-package://NAME`.
-
-    Args:
-        text: Any text.
-        more: Packages besides the installed ones, such as the user's in the working folder.
-    """
+    """Replaces the folder of each package, installed or in `more`, by `python-package://NAME`."""
     for name in (*_OURS, *more):
         text = re.sub(f"{_START}{re.escape(_folder(name))}{_END}", _SCHEME + name, text)
     for site in {sysconfig.get_path(kind) for kind in ("purelib", "platlib")}:
@@ -37,7 +32,7 @@ def mark_packages(text: str, more: Sequence[str] = ()) -> str:
 
 
 def find_packages(text: str) -> str:
-    """Replaces each `python-package://NAME` by its folder here; DataError if it is missing."""
+    """Replaces each `python-package://NAME` by its folder here."""
     return _MARKED.sub(lambda match: _folder(match[1]), text)
 
 

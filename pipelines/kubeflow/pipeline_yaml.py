@@ -41,11 +41,7 @@ _VIEW_TYPES = {
 def write_kubeflow(
     plan: Plan, out: Path, *, image: str, placement: Placement, allow_mutable_tag: bool = False
 ) -> None:
-    """Compiles a plan to a YAML file, which appears whole or not at all.
-
-    Raises:
-        UsageError: The image or the placement does not fit, or the pipeline is too large.
-    """
+    """Compiles a plan to a YAML file, which appears whole or not at all."""
     check_image(image, allow_mutable_tag)
     check_yaml(out)
     placement.check_nodes(task.node_id for task in plan.tasks)
@@ -71,7 +67,6 @@ def _write(documents: Sequence[Mapping[str, Any]], out: Path) -> None:
 
 
 def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
-    """Returns the pipeline in kfp's form, a function that makes the tasks."""
     writers = _definition_writers(plan)
 
     def build(*channels: Any) -> None:
@@ -107,14 +102,12 @@ def _definition_writers(plan: Plan) -> Sequence[str]:
 
 
 def _definition(task: Task, plan: Plan, placement: Placement, *, writes: bool) -> Iterable[str]:
-    """Returns the arguments of `penstock node` that say where the definition is."""
     digest = hashlib.sha256(plan.ir.encode()).hexdigest()
     file = f"{placement.root_of(plan.name)}/definitions/{digest[:32]}.xz"
     return ("--ir", file, *(("--inline-ir", plan.ir) if writes else ()))
 
 
 def _arguments(task: Task, plan: Plan, image: str, placement: Placement) -> list[str]:
-    """Returns the arguments of `penstock node` that are the same in every run."""
     store = placement.metadata_sqlite
     if placement.metadata_mysql is not None:
         tls = MYSQL_TLS if placement.mysql_secret.tls_name else None
@@ -161,7 +154,6 @@ def _set_signature(
     types: Mapping[str, Any],
     defaults: Mapping[str, Any],
 ) -> None:
-    """Sets the name and types of a function, which kfp inspects."""
     function.__name__ = name
     function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [

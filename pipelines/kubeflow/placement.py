@@ -131,10 +131,7 @@ class Placement:
         return f"{self.pipeline_root.rstrip('/')}/{pipeline}"
 
     def check_on_volume(self, name: str, path: str) -> None:
-        """Raises UsageError for a path that is neither below the volume nor an address.
-
-        Containers would write there and lose it.
-        """
+        """Rejects a local path off the volume: containers would write there and lose it."""
         if "://" in path:
             return
         if self.volume is None:

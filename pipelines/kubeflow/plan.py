@@ -33,14 +33,7 @@ _CONTAINER_SPEC = executable_spec_pb2.ContainerExecutableSpec.DESCRIPTOR
 
 @dataclass(frozen=True)
 class Parameter:
-    """A runtime parameter of the pipeline.
-
-    Attributes:
-        name: Its name in TFX.
-        kfp_name: Its name in Kubeflow, `[a-z0-9_]`.
-        kind: int, float or str.
-        default: Its default; None if it has none and must be given.
-    """
+    """Runtime parameter of the pipeline; one without a default must be given."""
 
     name: str
     kfp_name: str
@@ -54,16 +47,7 @@ SPAN_FROM = Parameter("{span_from}", SPAN_FROM_NAME, str, "")
 
 @dataclass(frozen=True)
 class Task:
-    """A node as a container task.
-
-    Attributes:
-        node_id: Its id in TFX.
-        name: Its name in Kubeflow, `[a-z0-9-]`.
-        component: Dotted path of the component's class or function.
-        parameters: The runtime parameters that it uses.
-        upstream: Names of the tasks that come before it.
-        views: Its outputs in Kubeflow's UI, of `outputs.VIEWS`.
-    """
+    """Node as a container task: `views` are its outputs in KFP's UI, `upstream` task names."""
 
     node_id: str
     name: str
@@ -75,13 +59,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Plan:
-    """All tasks in topological order.
-
-    Attributes:
-        name: The pipeline's name in Kubeflow.
-        packages: The user's own packages that the image must have.
-        ir: The definition of all nodes, see `ir.encode`.
-    """
+    """Tasks in topological order, and the user's own packages that the image must have."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -96,11 +74,7 @@ def plan_pipeline(pipeline: Pipeline) -> Plan:
 
 
 def plan_ir(ir: pipeline_pb2.Pipeline) -> Plan:
-    """Plans the tasks of a pipeline's IR.
-
-    Raises:
-        UsageError: A node cannot run in a container, or holds a secret in clear text.
-    """
+    """Plans the tasks of a pipeline's IR."""
     check_no_secrets(ir)
     nodes = irs.nodes(ir)
     names = task_names(node.node_info.id for node in nodes)

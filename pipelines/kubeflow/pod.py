@@ -132,7 +132,6 @@ def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]
 
 
 def _render(placement: Placement, gpu: Gpu | None) -> _Pod:
-    """Renders the options that nodes and workers share."""
     ids = {"runAsUser": placement.run_as_user, "runAsGroup": placement.run_as_user}
     # KFP 2.16 and newer set the rest of Pod Security `restricted` themselves. An int64 of a proto
     # is text in JSON.

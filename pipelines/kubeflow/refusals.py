@@ -46,11 +46,7 @@ _WITH_TEXTS = (
 
 
 def check_no_secrets(ir: pipeline_pb2.Pipeline) -> None:
-    """Rejects a pipeline with a secret in any option of a node, such as a query or an address.
-
-    Raises:
-        UsageError: Names node, field and kind of the secret, but not its value.
-    """
+    """Rejects a pipeline with a secret in any option of a node, such as a query or an address."""
     for text in node_texts(ir):
         if kind := secret_kind(text.field, text.value):
             raise UsageError(
@@ -60,14 +56,7 @@ def check_no_secrets(ir: pipeline_pb2.Pipeline) -> None:
 
 
 def check_paths(ir: pipeline_pb2.Pipeline, placement: Placement) -> None:
-    """Rejects a pipeline with paths that only this machine has.
-
-    Such a path exists here, and is neither on the volume nor in an installed package nor in
-    `placement.image_paths`.
-
-    Raises:
-        UsageError: Names node, option and path.
-    """
+    """Rejects paths of this machine: not on the volume, in a package or in `image_paths`."""
     shared = [*placement.image_paths]
     if placement.volume:
         shared.append(placement.volume.mount_path)

@@ -127,14 +127,7 @@ class MySqlSecret:
 
 @dataclass(frozen=True)
 class Toleration:
-    """Toleration of a taint of Kubernetes nodes.
-
-    Attributes:
-        key: Key of the taint.
-        operator: `Exists` for any value, `Equal` for `value`.
-        value: Value of the taint.
-        effect: Effect of the taint; None for any.
-    """
+    """Toleration of a taint of Kubernetes nodes."""
 
     key: str = "nvidia.com/gpu"
     operator: Literal["Exists", "Equal"] = "Exists"

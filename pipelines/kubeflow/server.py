@@ -44,16 +44,7 @@ class _RenewedToken(TokenCredentialsBase):
 
 
 def connect(host: str, namespace: str | None) -> kfp.Client:
-    """Returns a client of a server that answers.
-
-    Args:
-        host: Address of the server, `http://` or `https://`; for the login see `read_token`.
-        namespace: The user's namespace, for a server with several users.
-
-    Raises:
-        UsageError: `host` is no address, or the server needs a namespace.
-        DataError: There is no server, it rejects the login, or it is of another version.
-    """
+    """Returns a client of a server that answers; for the login see `read_token`."""
     if not host.startswith(("http://", "https://")):
         raise UsageError(f"--host must start with http:// or https://, got {host!r}")
     host = host.rstrip("/")
@@ -67,14 +58,7 @@ def connect(host: str, namespace: str | None) -> kfp.Client:
 
 
 def read_token() -> str | None:
-    """Returns the bearer token for the server, or None.
-
-    It is the value of `PENSTOCK_KFP_TOKEN`, or the content of the file that
-    `PENSTOCK_KFP_TOKEN_FILE`, or in a pod KFP's own variable, names.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+    """Returns the bearer token of the environment or of the file that it names, or None."""
     if token := os.environ.get(TOKEN):
         return token
     path = os.environ.get(TOKEN_FILE) or os.environ.get(_MOUNTED_TOKEN)

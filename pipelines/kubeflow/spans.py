@@ -20,11 +20,7 @@ def reads_files(node: pipeline_pb2.PipelineNode) -> bool:
 
 
 def read_spans_from(ir: pipeline_pb2.Pipeline, node_id: str, address: str) -> None:
-    """Makes a node of an IR read the newest span at an address.
-
-    Raises:
-        UsageError: The address has no span, or the node does not read exactly one input of files.
-    """
+    """Makes a node of an IR read the newest span at an address."""
     folder, pattern = split_span_address(address)
     node = find_node(ir, node_id)
     if not reads_files(node):

@@ -17,14 +17,7 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
 
 
 def find_package(dotted: str) -> Path:
-    """Returns the folder, or the single file, of the top-level package of a dotted path.
-
-    Args:
-        dotted: `package`, `package.module` or `package.module:function`.
-
-    Raises:
-        UsageError: There is no such package.
-    """
+    """Returns the folder, or the single file, of the top-level package of a dotted path."""
     name = re.split(r"[.:]", dotted)[0]
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
     if spec is None or spec.origin is None:
@@ -50,7 +43,6 @@ def needed_packages(ir: pipeline_pb2.Pipeline) -> list[str]:
 
 @cache
 def _required() -> frozenset[str]:
-    """Names of Penstock's distribution and all its requirements, extras included."""
     found: set[str] = set()
     wanted = ["penstock"]
     while wanted:

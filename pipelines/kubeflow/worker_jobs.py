@@ -73,13 +73,7 @@ class JobOperator(python_executor_operator.PythonExecutorOperator):
 
 
 def work(invocation: str, executor: str, addresses: Sequence[str]) -> None:
-    """Runs an executor as one of the workers.
-
-    Args:
-        invocation: File with TFX's ExecutionInvocation.
-        executor: Dotted path of the executor's class.
-        addresses: `host:port` of all workers, for TF_CONFIG, which has only this worker's.
-    """
+    """Runs an executor on the file of its invocation as one worker; addresses are `host:port`."""
     task = json.loads(os.environ["TF_CONFIG"])["task"]
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": list(addresses)}, "task": task})
     workers = join_workers()
@@ -124,15 +118,7 @@ class WorkerJobs:
     def run(self, job: Mapping[str, Any], name: str, pod: str, arguments: list[str]) -> None:
         """Starts a job, prints the lines of its workers, waits for its end, and deletes it.
 
-        Args:
-            job: The TFJob of `pod.worker_job`.
-            name: Its name; a job of that name is of an earlier attempt, and deleted first.
-            pod: Name of the pod that owns it, this one.
-            arguments: Arguments of each worker's command, before the addresses of all.
-
-        Raises:
-            DataError: It failed or was deleted, or that of an earlier attempt cannot be deleted.
-            UsageError: The cluster has no TFJobs, or this pod may not create and watch one.
+        A job of the same name is of an earlier attempt, and deleted first. `pod` owns the job.
         """
         with _api_errors():
             owner = self._core.read_namespaced_pod(pod, self._namespace)

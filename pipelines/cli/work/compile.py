@@ -37,9 +37,6 @@ def compile_pipeline(
     """Compiles a pipeline by name or dotted path, see `find_pipeline`, to a file.
 
     A `root` in its config becomes `PIPELINE_ROOT/NAME` of the placement unless `changes` have one.
-
-    Raises:
-        UsageError: The pipeline, the image or the placement cannot be used.
     """
     with needs_kubeflow():
         from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow

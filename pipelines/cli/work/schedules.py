@@ -15,7 +15,7 @@ _PAGE = 100
 
 
 def check_cron(text: str) -> str:
-    """Returns five cron fields in KFP's form, seconds first; UsageError unless they are five."""
+    """Returns five cron fields in KFP's form, seconds first."""
     fields = " ".join(text.split())
     if not _FIELDS.fullmatch(fields):
         raise UsageError(
@@ -40,10 +40,6 @@ def create_schedule(
 
     Runs never overlap. After a pause or a long run KFP makes up for the last missed run only: a run
     takes the newest span anyway.
-
-    Raises:
-        DataError: There is no server, or it rejects the schedule.
-        UsageError: The schedule or a parameter does not parse.
     """
     expression = check_cron(cron)
     file = read_compiled_file(path)
@@ -75,12 +71,7 @@ def show_schedules(host: str, namespace: str | None) -> None:
 def change_schedule(
     what: str, action: Literal["enable", "disable", "delete"], host: str, namespace: str | None
 ) -> str:
-    """Enables, disables or deletes a schedule by its id or name, and returns its name.
-
-    Raises:
-        DataError: There is no server, or it rejects the change.
-        UsageError: There is no such schedule, or several have the name.
-    """
+    """Enables, disables or deletes a schedule by its id or name, and returns its name."""
     client = connect(host, namespace)
     known = _all(client, host, namespace)
     found = [one for one in known if what in (one.recurring_run_id, one.display_name)]

@@ -34,12 +34,7 @@ def submit(
     wait: bool,
     seconds_between_polls: float,
 ) -> str:
-    """Starts a run of a compiled pipeline and returns its id; see the flags of `penstock submit`.
-
-    Raises:
-        DataError: There is no server, it rejects the run, or `wait` and the run failed.
-        UsageError: A parameter does not parse.
-    """
+    """Starts a run of a compiled pipeline and returns its id; see `penstock submit --help`."""
     output = console(stderr=True)
     file = read_compiled_file(path)
     arguments = file.arguments(parameters)
@@ -59,12 +54,7 @@ def submit(
 
 
 def span_parameter(path: Path, address: str) -> str:
-    """Returns `--span-from` as `NAME=VALUE` for a parameter of a compiled pipeline.
-
-    Raises:
-        DataError: The file is no compiled pipeline.
-        UsageError: The pipeline has no ExampleGen of files or several, or the address no span.
-    """
+    """Returns `--span-from` as `NAME=VALUE` for a parameter of a compiled pipeline."""
     from penstock.components.example_gen.spans import split_span_address
 
     folder, _ = split_span_address(address)

@@ -16,19 +16,13 @@ from penstock.pipelines.kubeflow.executor import ExecutorInput
 
 
 def run_component(name: str, executor_input: str) -> None:
-    """Run a component on what KFP says.
-
-    Raises:
-        UsageError: There is no such component, or a parameter does not fit.
-        DataError: The data is bad.
-    """
+    """Run a component on what KFP says."""
     if name not in COMPONENTS:
         raise UsageError(f"no component {name!r}; choices: {', '.join(COMPONENTS)}")
     COMPONENTS[name](ExecutorInput.parse(executor_input))
 
 
 def _ingest(task: ExecutorInput) -> None:
-    """Ingests `data` or `inputs` into `examples`, and counts into `metrics`."""
     from penstock.components.example_gen.ingest import ingest
     from penstock.components.example_gen.options import (
         IngestInput,
@@ -105,7 +99,6 @@ def _validate(task: ExecutorInput) -> None:
 
 
 def _pack(task: ExecutorInput) -> None:
-    """Packs `examples` into `packed`, and counts into `metrics`."""
     from penstock.components.packing.options import ImageColumn, PackOptions
     from penstock.components.packing.pack import pack
     from penstock.components.packing.stated_columns import stated_columns
@@ -138,7 +131,6 @@ def _examples(task: ExecutorInput) -> Path:
 
 
 def _schema_file(given: Mapping[str, Any], folder: str) -> Path | None:
-    """The text of the schema, if there is one, as a file in a folder."""
     if not given.get("schema"):
         return None
     file = Path(folder, "schema.pbtxt")

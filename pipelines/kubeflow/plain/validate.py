@@ -31,14 +31,7 @@ from penstock.pipelines.reporting.schema_facts import gather_anomalies
 
 @dataclass(frozen=True)
 class Validation:
-    """Result of a validation.
-
-    Attributes:
-        statistics: Statistics of each split, one data set per list.
-        schema: The given schema, or one inferred from all splits.
-        anomalies: Differences of each split from the schema.
-        problems: Reasons why the data is unfit to train on, one line each; empty if it is fit.
-    """
+    """Result of a validation: one data set per list of statistics, one line per problem."""
 
     statistics: Mapping[str, statistics_pb2.DatasetFeatureStatisticsList]
     schema: schema_pb2.Schema
@@ -64,20 +57,7 @@ def validate_examples(
     workers: int = 1,
     report: Callable[[str], None] = lambda _: None,
 ) -> Validation:
-    """Verifies every byte of an Examples folder, then validates all rows of each split.
-
-    Args:
-        folder: Examples folder, of any ExampleGen.
-        options: Limits of the gate.
-        schema_text: Text of a `schema.pbtxt`; without one a schema is inferred, from which the data
-            then has no anomalies.
-        baseline: Statistics that `max_drift` is measured from, as `keep_validation` writes them.
-        workers: Processes that compute statistics.
-        report: Receives a line before each step.
-
-    Raises:
-        DataError: Not an Examples folder, shards are missing or damaged, or not a schema.
-    """
+    """Verifies every byte of an Examples folder, then validates all rows of each split."""
     given = parse_schema(schema_text, "the schema") if schema_text else None
     # Another ExampleGen may have written them.
     manifest = read_manifest(folder) if (folder / MANIFEST_NAME).exists() else None
