@@ -57,18 +57,7 @@ _TEMPORARY = ".temp_path"
 def analyze(
     preprocessing_fn: PreprocessingFn, schema: schema_pb2.Schema, output: str, run: RunShards
 ) -> None:
-    """Writes `transform_fn`, `transformed_metadata` and `metadata` as TFX's Transform does.
-
-    Args:
-        preprocessing_fn: TFT's function of the raw features.
-        schema: Schema of the raw features.
-        output: Folder to write into; workers must reach it.
-        run: Runs the work on the shards to analyze.
-
-    Raises:
-        DataError: A record does not have the features of the schema.
-        NotInBatchesError: The function has an analyzer that only TFT supports; nothing is written.
-    """
+    """Writes the folders of TFX's Transform; nothing if it raises NotInBatchesError."""
     temporary = os.path.join(output, _TEMPORARY)
     tf.io.gfile.makedirs(temporary)
     try:
@@ -78,8 +67,6 @@ def analyze(
 
 
 class _Analysis:
-    """One analysis: traces, builds TFT's graph, visits it, writes the result."""
-
     def __init__(
         self,
         preprocessing_fn: PreprocessingFn,
@@ -94,7 +81,6 @@ class _Analysis:
         )
 
     def write(self, output: str) -> None:
-        """Analyzes and writes the folders."""
         traced = self._traced
         graph, inputs, outputs = impl_helper.trace_preprocessing_function(
             traced.preprocessing_fn, traced.specs, False, traced.temporary
@@ -123,7 +109,6 @@ class _Analysis:
         self._move(path, output, assets)
 
     def _run_phase(self, phase: "_Phase") -> list[Any]:
-        """Returns the merged accumulator of each operation of a phase."""
         names = {key: tensor.name for key, tensor in phase.model.signature.items()}
         work = _PhaseWork(self._traced, names, phase.model.replacements(), phase.accumulating)
         parts = zip(*self._run(work), strict=True)
@@ -146,17 +131,9 @@ class _Analysis:
 
 @dataclass(frozen=True)
 class _Traced:
-    """What each trace of a preprocessing_fn takes.
-
-    Attributes:
-        preprocessing_fn: TFT's function of the raw features.
-        feature_spec: Parsing of the raw features.
-        temporary: Folder of vocabularies until they are part of the SavedModel.
-    """
-
     preprocessing_fn: PreprocessingFn
     feature_spec: Mapping[str, Any]
-    temporary: str
+    temporary: str  # folder of vocabularies until they are part of the SavedModel
 
     @property
     def specs(self) -> dict[str, tf.TypeSpec]:
@@ -171,18 +148,11 @@ def _as_tensors(replacements: Sequence[Replacement]) -> dict[str, tf.Tensor] | N
 
 @dataclass
 class _PhaseWork:
-    """Accumulates a shard for the analyzers of a phase; picklable.
-
-    Attributes:
-        traced: The preprocessing_fn.
-        names: Names of the tensors of the graph that are the analyzers' inputs, by key.
-        replacements: Results of the phases before.
-        accumulating: Operations to accumulate.
-    """
+    """Accumulates a shard for the analyzers of a phase; picklable."""
 
     traced: _Traced
-    names: Mapping[str, str]
-    replacements: Sequence[Replacement]
+    names: Mapping[str, str]  # tensors of the graph that are the analyzers' inputs, by key
+    replacements: Sequence[Replacement]  # results of the phases before
     accumulating: Sequence[Accumulating]
     _inputs: Any = field(default=None, init=False)
 
@@ -246,12 +216,7 @@ class _Later:
 
 @dataclass(frozen=True)
 class _Model:
-    """The graph with the results of some analyzers in it.
-
-    Attributes:
-        bindings: These results.
-        signature: Tensors of the graph by key.
-    """
+    """The graph with the results of some analyzers in it."""
 
     bindings: Sequence[_Later]
     signature: Mapping[str, Any]
@@ -262,13 +227,7 @@ class _Model:
 
 @dataclass
 class _Phase:
-    """The rows as the analyzers of one phase take them; read once for all of these.
-
-    Attributes:
-        model: Graph that gives the analyzers' inputs.
-        run: Reads the rows.
-        accumulating: Operations that take them.
-    """
+    """The rows as the analyzers of one phase take them; read once for all of these."""
 
     model: _Model
     run: Callable[["_Phase"], list[Any]]
@@ -389,7 +348,7 @@ def _merge_vocabulary(operation: Any, given: list[pa.Table]) -> list[pa.Table]:
 
 
 def _count_vocabulary(operation: Any, given: list[Any]) -> list[Any]:
-    # Of tables before they are pruned, of pairs afterwards.
+    # Tables before they are pruned, pairs afterwards.
     count = sum(one.num_rows if isinstance(one, pa.Table) else 1 for one in given)
     return [np.int64(max(1, count))]
 
@@ -419,7 +378,6 @@ def _reserved_tokens(graph: tf.Graph, operation: Any) -> list[Any]:
 def _write_vocabulary(
     temporary: str, operation: Any, given: list[Any], reserved: list[Any] | None = None
 ) -> list[Any]:
-    """Writes the vocabulary's file; returns its path."""
     pairs = list(given)
     tokens: list[bytes] = reserved[0][0] if reserved is not None else []
     if len(tokens):

@@ -23,12 +23,7 @@ class NotInBatchesError(Exception):
 
 
 class Accumulating(ABC):
-    """An operation that accumulates rows; picklable, as what it accumulates is.
-
-    Args:
-        operation: TFT's operation, not all of which are picklable.
-        keys: Names of the operation's inputs in a batch.
-    """
+    """An operation that accumulates rows; picklable, as what it accumulates is."""
 
     def __init__(self, operation: Any, keys: Any) -> None:
         self._combiner: Any = getattr(operation, "combiner", None)

@@ -200,7 +200,6 @@ class DistinctValues(CombinerStatsGenerator):
     def _top(
         self, counts: Counts
     ) -> tuple[int, list[FeatureValueCount], list[FeatureValueCount] | None]:
-        """Returns the number of values and the most frequent, by count and by weight."""
         is_weighted = bool(self._weights.all_weight_features())
         if isinstance(counts, EstimatedCounts):
             by_count, by_weight = map(_estimates, counts.top)

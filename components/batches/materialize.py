@@ -33,8 +33,6 @@ class _WriteTask:
 
 @dataclass(frozen=True)
 class _Write:
-    """Writes the transformed Examples of a shard."""
-
     rows: TransformedRows
     output: Output
 
@@ -77,17 +75,7 @@ def materialize(
     *,
     engine: Engine,
 ) -> Manifest:
-    """Writes transformed Examples, a shard for each raw one; all appear or none.
-
-    Args:
-        graph: Folder of the TransformGraph.
-        splits: Shards of raw Examples of each split.
-        output: Folder to make; must be empty.
-        engine: Number of processes on this machine, or maker of a Beam pipeline.
-
-    Raises:
-        DataError: A shard is damaged, or its rows do not fit the graph.
-    """
+    """Writes transformed Examples, a shard for each raw one; all appear or none."""
     tasks = [
         _WriteTask(task, f"{split_dir(split)}/{shard_name(number, len(of_split))}")
         for split, of_split in splits.items()

@@ -28,28 +28,16 @@ _BATCH_ROWS = 32_768
 
 @dataclass(frozen=True)
 class ShardTask:
-    """A shard to read.
-
-    Attributes:
-        file: Its path or address.
-        shard: Its entry in the manifest.
-        kinds: Name and kind of each feature; empty if they are not known.
-        lists: Names of the features with any number of values.
-    """
+    """A shard to read."""
 
     file: str
     shard: Shard
-    kinds: Kinds
-    lists: frozenset[str]
+    kinds: Kinds  # empty if they are not known
+    lists: frozenset[str]  # features with any number of values
 
 
 def shard_tasks(folder: str, split: str) -> list[ShardTask]:
-    """Returns the tasks of a split, held against its manifest if there is one.
-
-    Raises:
-        DataError: A shard is missing or altered.
-        UsageError: There is no such split.
-    """
+    """Returns the tasks of a split, held against its manifest if there is one."""
     [found] = find_splits(folder, [split])
     kinds = frozenset(found.kinds.items())
     pairs = zip(found.files, found.shards, strict=True)
@@ -63,17 +51,7 @@ def run_shards(
     engine: Engine,
     output: str,
 ) -> Iterator[Result]:
-    """Yields the result of each shard, in their order.
-
-    Args:
-        work: Picklable function of a task.
-        tasks: Shards to read.
-        engine: Number of processes on this machine, or maker of a Beam pipeline.
-        output: Path or address that all workers reach; a folder beside it carries the results.
-
-    Raises:
-        DataError: A shard cannot be read.
-    """
+    """Yields the result of each shard, in their order; workers must reach `output`."""
     rows = sum(task.shard.rows for task in tasks)
     with open_workspace(output) as place, activity.counting(rows):
         yield from run_tasks(tasks, work, place, engine)
@@ -83,9 +61,6 @@ def read_batches(task: ShardTask) -> Iterator[pa.RecordBatch]:
     """Yields the Examples of a shard as tfx_bsl's decoder does: a column of lists a feature.
 
     A feature that a row lacks is null; one with an empty list is not.
-
-    Raises:
-        DataError: The shard is damaged or holds other records.
     """
     read = 0
     for payloads in read_payloads(task.file, task.shard, rows=_BATCH_ROWS):
@@ -103,11 +78,7 @@ def read_batches(task: ShardTask) -> Iterator[pa.RecordBatch]:
 
 
 def read_sequences(task: ShardTask) -> Iterator[pa.RecordBatch]:
-    """Yields the SequenceExamples of a shard as tfx_bsl's decoder does.
-
-    Raises:
-        DataError: The shard is damaged or holds other records.
-    """
+    """Yields the SequenceExamples of a shard as tfx_bsl's decoder does."""
     from tfx_bsl.coders.sequence_example_coder import SequenceExamplesToRecordBatchDecoder
     from tfx_bsl.tfxio.tf_sequence_example_record import _SEQUENCE_COLUMN_NAME
 

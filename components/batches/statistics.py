@@ -37,17 +37,11 @@ _SAMPLED_ROWS = 1000
 
 @dataclass(frozen=True)
 class Plan:
-    """The work on each shard.
-
-    Attributes:
-        options: TFDV's options.
-        generators: TFDV's generators of these options, and `DistinctValues`.
-        slicers: Functions that give the slices of a batch; none without slices.
-    """
+    """Work on each shard: TFDV's generators with `DistinctValues`, and the slices of a batch."""
 
     options: StatsOptions
     generators: list[CombinerStatsGenerator]
-    slicers: list[Callable[..., Any]]
+    slicers: list[Callable[..., Any]]  # give the slices of a batch; empty without slices
 
 
 def not_in_batches(options: StatsOptions) -> str | None:

@@ -47,14 +47,7 @@ Artifacts = dict[str, list[types.Artifact]]
 
 @dataclass(frozen=True)
 class _Work:
-    """Accumulates the statistics of a shard.
-
-    Attributes:
-        options: TFDV's options, as JSON.
-        sequences: Whether the records are SequenceExamples.
-    """
-
-    options: str
+    options: str  # of TFDV, as JSON
     sequences: bool
 
     @property
@@ -77,12 +70,7 @@ class Executor(executor.Executor):
     def Do(  # noqa: N802, TFX's name
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
-        """Writes the statistics of each split that is not excluded.
-
-        Raises:
-            DataError: A shard is missing, altered or cannot be read.
-            ValueError: Two schemas are given, or there is no split.
-        """
+        """Writes the statistics of each split that is not excluded."""
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
         statistics = artifact_utils.get_single_instance(output_dict[keys.STATISTICS_KEY])
         options = _stats_options(input_dict, exec_properties)
@@ -111,7 +99,6 @@ class Executor(executor.Executor):
     def _compute(
         self, work: _Work, split: str, examples: types.Artifact, statistics: types.Artifact
     ) -> list[str]:
-        """Writes the statistics of a split; returns the features that are estimated."""
         parts = run_shards(
             work,
             shard_tasks(examples.uri, split),
@@ -178,7 +165,6 @@ def _not_plain(examples: types.Artifact, exec_properties: dict[str, Any]) -> str
 def _describe(
     statistics: types.Artifact, examples: types.Artifact, splits: list[str], options: StatsOptions
 ) -> None:
-    """Sets the properties that TFX's executor sets."""
     statistics.split_names = artifact_utils.encode_split_names(splits)
     statistics.span = examples.span
     link = stats_utils.generate_stats_dashboard_link(statistics)

@@ -208,11 +208,7 @@ _TALLIES: dict[type, Callable[[Any], Tally]] = {
 
 
 def tally_of(computation: metric_types.MetricComputation) -> Tally:
-    """Returns the tally that adds whole batches in place of a computation's combiner.
-
-    Raises:
-        NotInBatchesError: There is none; names the metrics.
-    """
+    """Returns the tally that adds whole batches in place of a computation's combiner."""
     kinds = {type(one) for one in computation.preprocessors or ()}
     tally = _TALLIES.get(type(computation.combiner))
     if tally is not None and not kinds - {metric_types.StandardMetricInputsPreprocessor}:

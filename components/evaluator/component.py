@@ -37,12 +37,7 @@ class Executor(executor.Executor):
     def Do(  # noqa: N802, TFX's name
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
-        """Writes the evaluation, and the blessing if there is a threshold.
-
-        Raises:
-            DataError: A prediction is NaN, a label no probability where a metric needs numbers, or
-                a shard is missing.
-        """
+        """Writes the evaluation, and the blessing if there is a threshold."""
         reason = self._not_plain(input_dict, exec_properties)
         if reason is None:
             config = _eval_config(input_dict, exec_properties)
@@ -126,7 +121,6 @@ def _models(input_dict: Artifacts, config: config_pb2.EvalConfig) -> list[EvalSh
 
 
 def _bless(input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
-    """Writes the blessing as TFX's executor does."""
     blessing = artifact_utils.get_single_instance(output_dict[keys.BLESSING_KEY])
     judged = (
         (keys.MODEL_KEY, constants.ARTIFACT_PROPERTY_CURRENT_MODEL_URI_KEY,

@@ -142,11 +142,9 @@ class ErrorAnalysis:
     def _importance(
         self, records: np.ndarray, known: Mapping[str, Columns], predict: Predict
     ) -> Importance:
-        """Returns the increase of the mean error if a feature is shuffled, by feature and target.
+        """Returns the increase of the mean error if a feature is shuffled, with its standard error.
 
-        Returns:
-            Mean of the rows' differences and its standard error; without the features that were
-            not reached within the time limit.
+        Without the features that were not reached within the time limit.
         """
         examples = [tf.train.Example.FromString(record) for record in records]
         maps = [example.features.feature for example in examples]
@@ -196,7 +194,6 @@ class _Kept:
         self.columns: list[np.ndarray] = []
 
     def add(self, scores: np.ndarray, *columns: np.ndarray) -> None:
-        """Adds rows: scores [n] and columns [n, ...]."""
         held = self.columns or [column[:0] for column in columns]
         scores = np.concatenate([self._scores, scores])
         best = np.argsort(-scores, kind="stable")[: self._rows]
@@ -207,11 +204,7 @@ class _Kept:
 
 
 def _read(inputs: Inputs, extracts: Extracts) -> Columns:
-    """Returns labels or class numbers [n] and predictions [n, b], both float64.
-
-    Raises:
-        NotInBatchesError: Labels are text or out of range, or a row has several.
-    """
+    """Returns labels or class numbers [n] and predictions [n, b], both float64."""
     labels, predictions, _ = inputs.arrays(extracts)
     classes = predictions.shape[1]
     if labels.shape[1] == classes > 1:

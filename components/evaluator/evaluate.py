@@ -79,17 +79,8 @@ def evaluate(
 ) -> None:
     """Evaluates as TFMA does, and writes TFMA's files and an error analysis (`ErrorAnalysis`).
 
-    Metrics differ from TFMA's by rounding, since sums are added in another order.
-
-    Args:
-        inputs: Files of `tf.train.Example` records.
-        output: Folder for TFMA's files.
-        eval_config: Config with TFMA's defaults that `not_in_batches` accepts.
-        models: The candidate, and its baseline if there is one, by their names in the config.
-
-    Raises:
-        DataError: A prediction is NaN or a label no probability where a metric needs numbers.
-        NotInBatchesError: A metric or the rows cannot be evaluated in batches; nothing is written.
+    Metrics differ from TFMA's by rounding, since sums are added in another order. If a metric
+    or the rows raise NotInBatchesError, nothing is written.
     """
     models = model_util.verify_and_update_eval_shared_models(list(models)) or []
     separated = tfma._filter_and_separate_computations(
@@ -118,7 +109,6 @@ def evaluate(
 
 
 def _outputs(tallies: Sequence[Tally], number: int) -> dict[Any, Any]:
-    """Returns the outputs of TFMA's combiners for a slice, by metric key."""
     found: dict[Any, Any] = {}
     for tally in tallies:
         found.update(tally.combiner.extract_output(tally.accumulator(number)))
@@ -137,7 +127,6 @@ def _log_rows(rows: int, slicer: Slicer, eval_config: config_pb2.EvalConfig) -> 
 def _derived(
     outputs: Iterable[Result], computations: Any, eval_config: config_pb2.EvalConfig
 ) -> Iterator[Result]:
-    """Adds the derived metrics of TFMA's computations to the outputs of the combiners."""
     spec = model_util.get_baseline_model_spec(eval_config)
     for key, output in outputs:
         values = dict(output)
@@ -169,7 +158,6 @@ def _write_results(
     eval_config: config_pb2.EvalConfig,
     models: Sequence[EvalSharedModel],
 ) -> None:
-    """Writes TFMA's files into the folder `output`, one slice after the other."""
     tf.io.gfile.makedirs(output)
     validation = writer.CombineValidations(
         eval_config, rubber_stamp=model_util.has_rubber_stamp(list(models))

@@ -25,24 +25,15 @@ class NotInBatchesError(Exception):
 
 @dataclass(frozen=True)
 class Inputs:
-    """Selection of labels, predictions and weights that one of TFMA's combiners adds.
-
-    Attributes:
-        model: Name of the model, `""` for a single one.
-        output: Name of the output, `""` for a single one.
-        label_key: Label key of the model's spec; names the label if labels are a dict.
-        prediction_key: Prediction key of the model's spec; used like `label_key`.
-        class_id: Class that is compared with the rest; None for all classes.
-        class_weights: Weight by class, 0 for missing ones; None for a weight of 1 each.
-        weighted: Whether rows are weighted.
-    """
+    """Selection of labels, predictions and weights that one of TFMA's combiners adds."""
 
     model: str
     output: str
+    # Names of the entries, if labels or predictions are dicts.
     label_key: str
     prediction_key: str
-    class_id: int | None
-    class_weights: Mapping[int, float] | None
+    class_id: int | None  # compared with the rest; None for all classes
+    class_weights: Mapping[int, float] | None  # 0 for missing classes; None for 1 each
     weighted: bool
 
     @classmethod
@@ -67,9 +58,6 @@ class Inputs:
 
         Labels have shape [n, a] and predictions [n, b], in their own dtypes; weights are float64
         [n].
-
-        Raises:
-            NotInBatchesError: They are ragged, text, or have more than two dimensions.
         """
         labels = extracts.get(constants.LABELS_KEY)
         predictions = extracts.get(constants.PREDICTIONS_KEY)
@@ -122,7 +110,6 @@ def _at(value: Any, *names: str) -> Any:
 
 
 def _numbers(value: Any) -> np.ndarray:
-    """Returns a matrix with one row for each example."""
     dense = isinstance(value, np.ndarray) and value.dtype.kind in "iuf" and value.ndim in (1, 2)
     if not dense or 0 in value.shape[1:]:
         raise NotInBatchesError

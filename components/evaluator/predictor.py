@@ -50,19 +50,12 @@ def read_batches(found: InputFiles) -> Iterator[np.ndarray]:
 
 @dataclass(frozen=True)
 class Predicted:
-    """Rows with the predictions of the models.
-
-    Attributes:
-        rows: Number of rows.
-        extracts: TFMA's extracts before it splits batches into rows.
-        columns: Raw features, as lists of values.
-        transformed: Transformed features, a dict for each model.
-    """
+    """Rows with the predictions of the models."""
 
     rows: int
-    extracts: Extracts
-    columns: pa.RecordBatch
-    transformed: Sequence[dict[str, np.ndarray]]
+    extracts: Extracts  # before TFMA splits batches into rows
+    columns: pa.RecordBatch  # raw features
+    transformed: Sequence[dict[str, np.ndarray]]  # features, a dict for each model
 
     def column(self, name: str) -> Coded | None:
         """Returns a feature to slice by: the transformed one, as in TFMA, or else the raw one."""

@@ -15,14 +15,9 @@ Values = tuple[str | bytes | int | float, ...]
 
 @dataclass(frozen=True)
 class Coded:
-    """A column in which a row may have no value, one or several.
+    """A column in which a row may have no value, one or several."""
 
-    Attributes:
-        codes: Code of each row's values, int64 [n].
-        values: Values of each code.
-    """
-
-    codes: np.ndarray
+    codes: np.ndarray  # index into `values` of each row, int64 [n]
     values: list[Values]
 
 
@@ -57,12 +52,7 @@ def coded_list(column: pa.Array) -> Coded:
 
 
 class Slicer:
-    """Assignment of rows to slices; TFMA computes it once for each combination of values.
-
-    Attributes:
-        keys: TFMA's key of each slice, by slice number.
-        outside: Number of rows outside all slices, by spec.
-    """
+    """Assignment of rows to slices; TFMA computes it once for each combination of values."""
 
     def __init__(self, eval_config: config_pb2.EvalConfig) -> None:
         specs = list(eval_config.slicing_specs) or [config_pb2.SlicingSpec()]
@@ -70,8 +60,8 @@ class Slicer:
         self._names = [[*spec.feature_keys, *spec.feature_values] for spec in specs]
         self._known: list[dict[tuple[Values, ...], list[int]]] = [{} for _ in specs]
         self._numbers: dict[SliceKey, int] = {}
-        self.keys: list[SliceKey] = []
-        self.outside = [0] * len(specs)
+        self.keys: list[SliceKey] = []  # TFMA's, by slice number
+        self.outside = [0] * len(specs)  # rows outside all slices, by spec
 
     @property
     def names(self) -> set[str]:
@@ -81,11 +71,9 @@ class Slicer:
     def members(
         self, rows: int, column: Callable[[str], Coded | None]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the slices of a batch; `column` returns a column of `names`, if it exists.
+        """Returns row indices and slice numbers, int64 [m] each, ordered by row.
 
-        Returns:
-            Row indices and slice numbers, int64 [m] each, ordered by row; a row in several slices
-            occurs several times, once for each slice.
+        A row in several slices occurs once for each. `column` returns a column of `names`.
         """
         columns = {name: column(name) for name in self.names}
         pairs = [self._of_spec(index, rows, columns) for index in range(len(self._specs))]
@@ -117,7 +105,6 @@ class Slicer:
         return np.concatenate([np.zeros(0, np.int64), *pairs])
 
     def _slices(self, index: int, values: tuple[Values, ...]) -> list[int]:
-        """Returns the slice numbers of rows with these values."""
         known = self._known[index]
         if values not in known:
             row: dict[str, Any] = {

@@ -66,11 +66,7 @@ class KeyedSums:
 
 
 class Tally(ABC):
-    """Sums of one combiner for all slices.
-
-    Raises:
-        NotInBatchesError: The combiner has a setting that batches do not support.
-    """
+    """Sums of one combiner for all slices; NotInBatchesError if it has an unsupported setting."""
 
     # Number of buckets of a slice.
     width = 1
@@ -81,12 +77,7 @@ class Tally(ABC):
         self._sums = KeyedSums()
 
     def add(self, extracts: Extracts, rows: np.ndarray, slices: np.ndarray) -> None:
-        """Adds a batch of TFMA's extracts, with rows and slices from `Slicer.members`.
-
-        Raises:
-            NotInBatchesError: The batch cannot be added as a whole.
-            DataError: TFMA's combiner could not add it either.
-        """
+        """Adds a batch of TFMA's extracts, with rows and slices from `Slicer.members`."""
         buckets, values, counts = self.added(extracts)
         kept = counts[rows]
         keys = (slices[:, None] * self.width + buckets[rows])[kept]

@@ -25,18 +25,7 @@ def manifest_of(
     options: IngestOptions,
     results: Iterable[TaskResult],
 ) -> Manifest:
-    """Returns the manifest of the shards that tasks wrote.
-
-    Args:
-        sources: Sources of the rows.
-        splits: Names of all splits.
-        plan: Why there are as many shards as there are.
-        options: Options of the ingest.
-        results: Those of all tasks, in order; drawn one by one.
-
-    Raises:
-        DataError: More rows are quarantined than the options allow, or all.
-    """
+    """Returns the manifest of the shards; `results` of tasks are in order and drawn one by one."""
     found: dict[str, list[Shard]] = {name: [] for name in splits}
     read = quarantined = blank = 0
     first = None

@@ -85,9 +85,5 @@ class _QueryProcessor(input_processor.QueryBasedInputProcessor):
     """Fills `@span_begin_timestamp` and similar into queries, as TFX does for BigQuery."""
 
     def get_latest_span(self) -> int:
-        """Refuses: a query has no newest span.
-
-        Raises:
-            UsageError: Always.
-        """
+        """Refuses: a query has no newest span."""
         raise UsageError("range_config must be a static_range for data without spans in its names")

@@ -68,18 +68,7 @@ def ingest(
 ) -> Manifest:
     """Writes the shards of all inputs and their manifest; all of it appears at once, or nothing.
 
-    Args:
-        inputs: Data and its splits; the columns must agree.
-        output: Folder to make, or an address (`s3://`, `gs://`); must not exist, or be empty,
-            unless `overwrite`.
-        options: Shards, compression, and what to do with bad rows.
-        engine: Number of processes on this machine, or maker of a Beam pipeline.
-        overwrite: Replace what stands at `output`.
-        on_planned: Called for each input when it was scanned and before anything is written.
-
-    Raises:
-        DataError: The data is bad; nothing is left at `output`.
-        UsageError: An option or `output` cannot be used.
+    `on_planned` is called for each input when it was scanned and before anything is written.
     """
     options = options or IngestOptions()
     check_output(output, overwrite=overwrite)
@@ -111,12 +100,7 @@ def plan_inputs(
 
 
 def plan_input(source: Source, splits: SplitOptions, options: IngestOptions) -> PlannedInput:
-    """Decides the number of shards from a sample of the source's rows.
-
-    Raises:
-        UsageError: The partition feature or a column of `skip_missing` is not one of the source's.
-        DataError: The scan found a row that does not fit, in strict mode.
-    """
+    """Decides the number of shards from a sample of the source's rows."""
     check_partition(splits, source.columns)
     names = [column.name for column in source.columns]
     for name in options.skip_missing:
@@ -170,7 +154,6 @@ def shard_tasks(planned: Sequence[PlannedInput]) -> Iterator[ShardTask]:
 
 
 def _absolute(data: str | Sequence[str]) -> list[str]:
-    """Paths in full, for workers that stand in other folders; other inputs as they are."""
     given = [data] if isinstance(data, str) else data
     return [os.path.abspath(one) if glob(one, recursive=True) else one for one in given]
 

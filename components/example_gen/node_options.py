@@ -50,15 +50,7 @@ class NodeOptions:
 
 
 def node_inputs(properties: Mapping[str, Any]) -> list[IngestInput]:
-    """Returns the inputs of an execution: one that is divided, or one for each split.
-
-    Args:
-        properties: Properties of the execution, with the span and version of the driver.
-
-    Raises:
-        UsageError: A split has no name or the name of another, or there are several inputs to
-            divide.
-    """
+    """Returns the inputs of an execution: one that is divided, or one for each split."""
     base = properties[standard_component_specs.INPUT_BASE_KEY]
     source = NodeOptions.from_properties(properties).source
     input_config = _message(properties, "input_config", example_gen_pb2.Input())

@@ -96,14 +96,8 @@ class SplitOptions:
 
 @dataclass(frozen=True)
 class IngestInput:
-    """Data of one source, and the splits that its rows go to.
+    """Data of one source, and the splits that its rows go to."""
 
-    Attributes:
-        data: Files, a glob, a folder or an address; one or several.
-        source: Options of the kind of data; None recognizes it by file names and contents.
-        splits: Names and shares of the splits.
-    """
-
-    data: str | Sequence[str]
-    source: KindOptions | None = None
+    data: str | Sequence[str]  # files, a glob, a folder or an address
+    source: KindOptions | None = None  # None recognizes the kind by file names and contents
     splits: SplitOptions = field(default_factory=SplitOptions)

@@ -16,17 +16,13 @@ class QuarantineWriter:
 
     Each line is an object with `file`, `line`, `row`, `column`, `reason` and the row as it
     stood in the file: `raw`, or `raw_base64` where it is not UTF-8.
-
-    Attributes:
-        rows: Number of rows written.
-        first: Place and reason of the first row; None without rows.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._out: TextIO | None = None
         self.rows = 0
-        self.first: str | None = None
+        self.first: str | None = None  # place and reason of the first row
 
     def write(self, rejected: Sequence[RejectedRow]) -> None:
         """Appends rows."""

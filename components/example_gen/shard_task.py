@@ -46,42 +46,25 @@ WriteBatch = Callable[[Batch, SplitOptions, Sequence[ShardWriter]], SplitIndices
 
 @dataclass(frozen=True)
 class ShardTask:
-    """Task of writing one shard of each split.
+    """Task of writing one shard of each split."""
 
-    Attributes:
-        number: Number among all tasks of an ingest.
-        source: Reader of the pieces, without what it knows of others.
-        splits: Rule that divides the rows.
-        index: Number of the shard.
-        count: Number of shards of each split.
-        pieces: Pieces to read.
-    """
-
-    number: int
+    number: int  # among all tasks of an ingest
     source: Source
     splits: SplitOptions
-    index: int
-    count: int
+    index: int  # of the shard
+    count: int  # of the shards of each split
     pieces: tuple[Piece, ...]
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """Result of a task.
-
-    Attributes:
-        shards: Shard of each split.
-        read: Number of rows read, blank ones included.
-        quarantined: Number of rows quarantined.
-        blank: Number of blank lines skipped.
-        first_rejected: Place and reason of the first row quarantined.
-    """
+    """Result of a task."""
 
     shards: dict[str, Shard]
-    read: int
+    read: int  # rows, blank ones included
     quarantined: int
     blank: int
-    first_rejected: str | None
+    first_rejected: str | None  # place and reason
 
 
 def strict_error(row: RejectedRow) -> DataError:
@@ -101,24 +84,14 @@ def write_examples(
 
 @dataclass(frozen=True)
 class WriteShards:
-    """Does `ShardTask`s, in any process.
-
-    Attributes:
-        output: Output that gets the files.
-        options: Compression, and what to do with bad rows.
-        write: Appends a batch of rows to shards.
-    """
+    """Does `ShardTask`s, in any process."""
 
     output: Output
     options: IngestOptions
     write: WriteBatch = write_examples
 
     def __call__(self, task: ShardTask) -> TaskResult:
-        """Reads the task's pieces and writes its files.
-
-        Raises:
-            DataError: A row does not fit, in strict mode; or the pieces cannot be read.
-        """
+        """Reads the task's pieces and writes its files."""
         with self.output.new_try() as folder:
             result = write_files(task, self.options, folder, self.write)
             self.output.take(folder)

@@ -26,11 +26,7 @@ def has_span(text: str) -> bool:
 
 
 def split_span_address(address: str) -> tuple[str, str]:
-    """Splits an address into the folder above the first placeholder and the pattern below it.
-
-    Raises:
-        UsageError: There is no placeholder of a span in it, or no folder above.
-    """
+    """Splits an address into the folder above the first placeholder and the pattern below it."""
     found = _SPAN.search(address)
     folder, _, name = address[: found.start() if found else 0].rpartition("/")
     if found is None or not folder:
@@ -45,12 +41,7 @@ class RemoteSpans(input_processor.FileBasedInputProcessor):
     """Finds the newest span and version at an address, which TFX's own file systems do not list."""
 
     def resolve_span_and_version(self) -> tuple[int, int | None]:
-        """Returns the newest span, or that of the range, and its newest version.
-
-        Raises:
-            DataError: There is no span, splits differ in it, or a name does not match the pattern.
-            UsageError: The server does not list.
-        """
+        """Returns the newest span, or that of the range, and its newest version."""
         if scheme_of(self._input_base_uri) in _NOT_LISTED:
             raise UsageError(
                 f"{self._input_base_uri}: spans are found on paths and at s3, gs and hdfs "

@@ -33,23 +33,14 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SparkRows(Source):
-    """Source of the rows of one partition.
+    """Source of the rows of one partition."""
 
-    Attributes:
-        names: Names of the columns, which are numbered for Spark, as it reads dots as paths.
-        steps: Columns that are feature lists.
-        by: Column whose values are the splits; None takes the splits of the task.
-        non_finite: Treatment of NaN and infinity.
-        place: Name of the partition in messages.
-        batches: The rows, which can be read once.
-    """
-
-    names: tuple[str, ...]
-    steps: tuple[StepColumn, ...]
-    by: str | None
+    names: tuple[str, ...]  # Spark has numbers, as it reads dots as paths
+    steps: tuple[StepColumn, ...]  # feature lists
+    by: str | None  # column whose values are the splits; None takes the splits of the task
     non_finite: str
     place: str = ""
-    batches: Iterable[pa.RecordBatch] = ()
+    batches: Iterable[pa.RecordBatch] = ()  # can be read once
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """Returns no pieces: Spark has cut the rows."""

@@ -107,7 +107,6 @@ def write_tfrecords(
 def _rows_of(
     df: "DataFrame", feature_lists: Sequence[str], by: str | None, non_finite: str
 ) -> SparkRows:
-    """Returns a source with the checked columns of a DataFrame and no rows."""
     if non_finite not in NON_FINITE:
         raise UsageError(f"`non_finite` must be one of {', '.join(NON_FINITE)}, got {non_finite!r}")
     twice = [name for name, times in Counter(df.columns).items() if times > 1]
@@ -153,7 +152,6 @@ def _written(df: "DataFrame", work: Callable[..., Any]) -> list[Written]:
 
 
 def _named(written: Sequence[Written], options: IngestOptions, output: Output) -> list[TaskResult]:
-    """Gives files of successful attempts their names in the output."""
     counts = Counter(split for one in written for split in one.result.shards)
     before: Counter[str] = Counter()
     moves, results = [], []
@@ -176,7 +174,6 @@ def _named(written: Sequence[Written], options: IngestOptions, output: Output) -
 def _manifest(
     rows: SparkRows, splits: SplitOptions, options: IngestOptions, results: Sequence[TaskResult]
 ) -> Manifest:
-    """Returns the manifest of the ingest after a check of its account."""
     if rows.by is not None:
         values = sorted({name for result in results for name in result.shards})
         splits = SplitOptions(tuple(map(Split, values)))

@@ -25,11 +25,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
 def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
-    """Refuses a partition feature that the rows do not have or that cannot be hashed.
-
-    Raises:
-        UsageError: Names the feature and the choices.
-    """
+    """Refuses a partition feature that the rows do not have or that cannot be hashed."""
     hashable = [c.name for c in columns if c.kind is not FeatureKind.FLOAT]
     if options.partition_feature not in (None, *hashable):
         raise UsageError(
@@ -41,26 +37,16 @@ def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
 def assign_splits(
     table: pa.RecordBatch, records: pa.BinaryArray, options: SplitOptions
 ) -> npt.NDArray[np.int64]:
-    """Returns the index into `options.splits` of each row, by its Example or a feature of it.
-
-    Raises:
-        DataError: A row has no value for the partition feature.
-    """
+    """Returns the index into `options.splits` of each row, by its Example or a feature of it."""
     return assign_by_digest(table, row_digests(records), options)
 
 
 def assign_by_digest(
     table: pa.RecordBatch, digests: Iterable[bytes], options: SplitOptions
 ) -> npt.NDArray[np.int64]:
-    """Returns the index into `options.splits` of each row, by its digest or a feature of it.
+    """Returns the index into `options.splits` of each row, by its sha256 or a feature of it.
 
-    Args:
-        table: Rows of a source.
-        digests: sha256 of each row; drawn only without a partition feature.
-        options: Splits and their shares.
-
-    Raises:
-        DataError: A row has no value for the partition feature.
+    `digests` are drawn only without a partition feature.
     """
     if len(options.splits) == 1:
         return np.zeros(table.num_rows, np.int64)

@@ -24,11 +24,7 @@ _LOST = "put a copy of it back, or start over with another --root"
 
 
 def metadata_file(connection: Any) -> Path:
-    """The sqlite file of an `ml_metadata.proto.ConnectionConfig`.
-
-    Raises:
-        UsageError: The pipeline keeps its metadata elsewhere.
-    """
+    """The sqlite file of an `ml_metadata.proto.ConnectionConfig`."""
     if connection is None or not connection.HasField("sqlite"):
         raise UsageError(
             "the pipeline must keep its metadata in an sqlite file: "
@@ -44,11 +40,7 @@ def metadata_file(connection: Any) -> Path:
 
 @contextmanager
 def only_run(folder: Path) -> Iterator[None]:
-    """Holds the lock of `folder` while the block lasts; it ends with a killed process.
-
-    Raises:
-        DataError: Another process is at work there.
-    """
+    """Holds the lock of `folder` while the block lasts; it ends with a killed process."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("a+") as lock:
         try:
@@ -70,10 +62,6 @@ def check_store(file: Path, pipeline: Pipeline) -> None:
 
     TFX itself would retry for five minutes, or begin a new store, whose outputs then meet those
     of the old one.
-
-    Raises:
-        DataError: Another process holds the file locked, it is no metadata store or a damaged
-            one, or it is gone and the outputs that it knows are not.
     """
     if not file.exists() or not file.stat().st_size:
         _refuse_unknown_outputs(file, pipeline)

@@ -35,16 +35,6 @@ def run_locally(
     """Run all nodes of a pipeline, one after the other; what is unchanged comes from the cache.
 
     Before that, what a killed run left is closed and removed.
-
-    Args:
-        pipeline: Its metadata must lie in an sqlite file.
-        progress: Told of each node.
-        check: Raises an error of its own if the compiled pipeline must not run.
-
-    Raises:
-        NodeFailedError: A node failed.
-        DataError: Another run is at work in the same folder, or the metadata cannot be used.
-        UsageError: The pipeline's metadata is not in an sqlite file.
     """
     file = metadata_file(pipeline.metadata_connection_config)
     with only_run(file.parent):
@@ -108,12 +98,7 @@ class _WatchedRunner(LocalDagRunner):
         return info
 
     def _state(self, node: str, info: Any) -> str:
-        """Returns the state of a node whose launch raised no error.
-
-        Raises:
-            NodeFailedError: It failed all the same; TFX's launcher is silent where an input is
-                missing.
-        """
+        """Returns the state of a node whose launch raised no error."""
         if info is None or not info.execution_id:
             return "skipped"  # its condition does not hold
         with metadata.Metadata(self._connection) as handle:
