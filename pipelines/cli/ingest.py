@@ -32,7 +32,6 @@ class Command(TyperCommand):
     """`ingest` with the flags of the kind of source that `--kind` names."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take on the kind's flags, then parse."""
         kind = _kind_in(args)
         if kind is not None:
             app = typer.Typer(add_completion=False)
@@ -170,7 +169,6 @@ def _packing(ids: Sequence[str], images: Sequence[str], on_missing: str | None) 
 
 @contextmanager
 def _errors_in_flags(kind: str | None) -> Iterator[None]:
-    """Name options in errors as the shell knows them."""
     try:
         yield
     except PenstockError as error:
@@ -201,7 +199,6 @@ def _inputs(
     split: Sequence[str] | None,
     partition_feature: str | None,
 ) -> list[IngestInput]:
-    """Returns one input that is divided, or one for each split."""
     if bool(inputs) == bool(input_splits):
         raise UsageError(
             "name INPUTS, which are divided, or --input-split once for each split; the last path "

@@ -58,15 +58,7 @@ class ReportPage:
 
 
 def write_report_page(runs: Sequence[str], *, out: Path | None, root: str, overwrite: bool) -> Path:
-    """Write the page of a run, or of several side by side, and return where.
-
-    What stands at `out`, or is the model card beside it, is replaced with `overwrite` alone; pages
-    beside the metadata, whose names are Penstock's own, are made anew each time.
-
-    Raises:
-        UsageError: There is no such run, they are too many, or `out` is taken.
-        DataError: The metadata cannot be read, or the page not be written.
-    """
+    """Writes a page; `overwrite` is for `out` and the model card beside it."""
     if len(runs) > MOST_RUNS:
         raise UsageError(f"at most {MOST_RUNS} runs fit beside each other, got {len(runs)}")
     if out is not None:

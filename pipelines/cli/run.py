@@ -69,13 +69,7 @@ def run_quietly(
     as_json: bool = False,
     quiet: bool = False,
 ) -> "RunSummary":
-    """Run a pipeline with its progress on stderr and what its nodes print in a log.
-
-    Raises:
-        UsageError: There is no such pipeline or option.
-        DataError: Another run is at work, or the metadata cannot be used.
-        NodeFailedError: A node failed; names the log.
-    """
+    """Run a pipeline with its progress on stderr and what its nodes print in a log."""
     with (
         noise_to_log() as noise,
         make_progress(

@@ -43,7 +43,6 @@ def command(
 
 
 def _show(report: "VerifyReport") -> None:
-    """Prints a report, without its faults, on stdout."""
     from penstock.components.errors import counted
     from penstock.pipelines.terminal import tables
 

@@ -91,7 +91,6 @@ def _collect(module: str, roots: set[str], sources: dict[str, bytes]) -> None:
 
 
 def _is_outside_environment(package: str) -> bool:
-    """Whether a top-level module lies neither in the standard library nor in site-packages."""
     spec = _find(package)
     if spec is None:
         return False

@@ -45,16 +45,7 @@ class PipelineFactory:
 
 
 def find_pipeline(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
-    """Find a pipeline and configure it.
-
-    Args:
-        name: A name of `PIPELINES`; `package.module:function` (found in the working directory
-            too), a function of one annotated config dataclass or of nothing; or `HERE`.
-        changes: Changes of the config by name, see `plain.override`.
-
-    Raises:
-        UsageError: There is no such pipeline, or `changes` do not fit its config.
-    """
+    """Finds and configures a pipeline: of `PIPELINES`, `package.module:function` or `HERE`."""
     path = pipeline_path(name)
     create = _load(path)
     config = _default_config(create, path)
@@ -66,11 +57,7 @@ def find_pipeline(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
 
 
 def pipeline_path(name: str) -> str:
-    """Returns the dotted path of a pipeline, `package.module:function`.
-
-    Raises:
-        UsageError: There is no such pipeline.
-    """
+    """Returns the dotted path of a pipeline, `package.module:function`."""
     path = _find_here() if name == HERE else PIPELINES.get(name, name)
     if ":" not in path:
         raise UsageError(
@@ -81,14 +68,7 @@ def pipeline_path(name: str) -> str:
 
 
 def peek_config(name: str, changes: Mapping[str, Any]) -> Any | None:
-    """Returns the config of a pipeline without importing the pipeline, which takes TFX's seconds.
-
-    The class is that of the function's first parameter, in the module `config` beside it, as in a
-    package of `penstock init`; None if it is not there.
-
-    Raises:
-        UsageError: There is no such pipeline, or `changes` do not fit its config.
-    """
+    """Returns the config of a pipeline without importing the pipeline and with it TFX."""
     module, _, function = pipeline_path(name).partition(":")
     package, beside, _ = module.rpartition(".")
     if os.getcwd() not in sys.path:
@@ -117,7 +97,6 @@ def _exists(module: str) -> bool:
 
 
 def _find_here() -> str:
-    """Returns the dotted path of the only `create_pipeline` in the working directory."""
     found = sorted(
         file.parent.name
         for file in Path.cwd().glob("*/pipeline.py")

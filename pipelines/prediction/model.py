@@ -23,8 +23,6 @@ class PushedModel:
     """A SavedModel with a signature of columns or of images.
 
     Attributes:
-        path: Its folder.
-        signature: `serve_columns` or `serve_images`.
         columns: The kind of each column that the signature takes, by its name there.
         lists: Those of them that take lists.
     """
@@ -71,16 +69,7 @@ class PushedModel:
 
 
 def open_model(place: str) -> PushedModel:
-    """Open a pushed model.
-
-    Args:
-        place: The model's folder; a folder of its versions, of which the highest is taken; or the
-            root of a pipeline's runs.
-
-    Raises:
-        DataError: There is no model there, or it cannot be read.
-        UsageError: It has no signature of columns or images.
-    """
+    """Open a pushed model."""
     path = place
     try:
         path = _find(place)
@@ -103,7 +92,6 @@ def open_model(place: str) -> PushedModel:
 
 
 def _find(place: str) -> str:
-    """The folder of the SavedModel."""
     for folder in (place, os.path.join(place, "serving_model")):
         if tf.io.gfile.exists(os.path.join(folder, _SAVED_MODEL)):
             return folder

@@ -93,7 +93,6 @@ def predict(
 
 
 def _table(model: PushedModel, data: str, options: Table) -> tuple[Iterator[pa.Table], int]:
-    """Predictions of each batch of a table, and its rows."""
     # What else the files hold goes along, as what it is; the model's columns are read as the model
     # has them.
     found = open_source(data, options)
@@ -121,12 +120,6 @@ def _table(model: PushedModel, data: str, options: Table) -> tuple[Iterator[pa.T
 
 
 def _names(model: PushedModel, source: Source) -> dict[str, str]:
-    """The data's column for each of the model's.
-
-    Raises:
-        DataError: Names all that are missing.
-        UsageError: Two of the data's columns may be the model's.
-    """
     there = features_by_column_name(
         column.name for column in source.columns if column_name(column.name) in model.columns
     )
@@ -153,7 +146,6 @@ def _schema_text(model: PushedModel, source: Source, names: Mapping[str, str]) -
 
 
 def _images(model: PushedModel, folder: str) -> tuple[Iterator[pa.Table], int]:
-    """Predictions of each batch of images, and their number."""
     source = open_source(folder, Images(unlabelled="keep"))
 
     def predictions() -> Iterator[pa.Table]:
@@ -197,7 +189,6 @@ def _tensor(column: pa.ChunkedArray, kind: FeatureKind, *, is_list: bool = False
 
 
 def _texts(rows: pa.Table) -> pa.Table:
-    """The columns of bytes as text where they are."""
     for at, name in enumerate(rows.column_names):
         if pa.types.is_binary(rows[name].type):
             try:
@@ -208,7 +199,6 @@ def _texts(rows: pa.Table) -> pa.Table:
 
 
 def _joined(rows: pa.Table, predictions: Mapping[str, pa.Array]) -> pa.Table:
-    """The rows with the predictions behind; DataError if they have a column of the same name."""
     if taken := [name for name in predictions if name in rows.column_names]:
         raise DataError(
             f"the data has columns that predictions are written to: {', '.join(taken)}; rename them"

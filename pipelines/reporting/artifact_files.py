@@ -18,12 +18,10 @@ _MOST_VALUES = 8
 
 
 def read_bytes(path: str) -> bytes:
-    """Returns the content of a file; raises OSError, or DataError at an address."""
     return Path(local_path(path)).read_bytes()
 
 
 def names_in(folder: str) -> list[str]:
-    """Returns the sorted names in a folder; raises OSError, or DataError at an address."""
     if not is_remote(folder):
         return sorted(os.listdir(folder))
     files, folders = list_folder(folder)
@@ -37,17 +35,11 @@ def splits_in(folder: str) -> list[str]:
 
 
 def split_folder(folder: str, split: str) -> str:
-    """Returns the folder of a split."""
     return posixpath.join(folder, split_dir(split))
 
 
 def rows_in(folder: str, *, of_each: int | None = None) -> Iterator[tuple[str, int, Features]]:
-    """Yields (shard, row index, features) for the rows of a split, at most `of_each` a shard.
-
-    Raises:
-        DataError: A shard is damaged.
-        OSError: The split is not there.
-    """
+    """Yields (shard, row index, features) for the rows of a split, at most `of_each` a shard."""
     for name in names_in(folder):
         for record in read_records(local_path(posixpath.join(folder, name))):
             if record.number == of_each:
@@ -58,13 +50,11 @@ def rows_in(folder: str, *, of_each: int | None = None) -> Iterator[tuple[str, i
 
 
 def values_of(features: Features, name: str) -> Sequence[Any]:
-    """Returns the values of a feature in a row; empty if it is missing."""
     kind = features[name].WhichOneof("kind") if name in features else None
     return list(getattr(features[name], kind).value) if kind else ()
 
 
 def as_text(values: Sequence[Any], most: int = 300) -> str:
-    """Formats values for display; the empty string if there are none."""
     return ", ".join(_text(value, most) for value in values[:_MOST_VALUES]) + (
         ", ..." if len(values) > _MOST_VALUES else ""
     )

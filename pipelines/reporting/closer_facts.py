@@ -21,13 +21,7 @@ _MOST_SHOWN = 8  # features of a row; the most important first
 
 @dataclass(frozen=True)
 class WrongRow:
-    """A row with a wrong prediction.
-
-    Attributes:
-        label: Label in words.
-        features: Values as text by feature, the most important features first.
-        image: Image as a data URI; the empty string without one.
-    """
+    """A row with a wrong prediction."""
 
     label: str
     prediction: str
@@ -49,14 +43,8 @@ class CloserFacts:
     """Error analysis of one target.
 
     Attributes:
-        task: `binary`, `classes` or `regression`.
-        sampled: Number of rows in the random sample.
         balance: Number of rows by label; empty for a regression.
-        wrong: Rows with the largest errors, the worst first.
         importance: Importance of the features with an effect, the most important first.
-        unused: Features without an effect.
-        actual: Labels of the sampled rows, for a regression.
-        predicted: Predictions of the sampled rows, for a regression.
         squares_errors: Standard error of the mean squared error by slice, for a regression.
     """
 
@@ -73,7 +61,6 @@ class CloserFacts:
 
     @property
     def residuals(self) -> list[float]:
-        """Predictions minus labels."""
         return [said - label for said, label in zip(self.predicted, self.actual, strict=True)]
 
 

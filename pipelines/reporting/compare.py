@@ -15,8 +15,6 @@ _OF_DRIVERS = ("input_fingerprint", "span", "version")
 
 @dataclass(frozen=True)
 class Change:
-    """A difference between runs: its section, its name and the value in each run as text."""
-
     where: str
     what: str
     values: Sequence[str]
@@ -31,7 +29,6 @@ class MetricChange:
 
     @property
     def known(self) -> list[float]:
-        """Values of the runs that have one."""
         return [value for value in self.values if value is not None]
 
     @property
@@ -42,7 +39,6 @@ class MetricChange:
 
     @property
     def spread(self) -> float:
-        """Largest minus smallest value."""
         return max(self.known) - min(self.known) if self.known else 0.0
 
 
@@ -51,12 +47,7 @@ class Comparison:
     """Two to four runs, in the order in which they were given.
 
     Attributes:
-        names: Column headings of the runs.
-        changes: Differences in data, code, options and versions.
-        metrics: Metrics of the evaluation over all examples.
-        training: Metrics of the last epoch.
         slices: Values of the deciding metric by slice, the largest differences first.
-        nodes: Seconds by node.
     """
 
     runs: Sequence[Report]
@@ -69,7 +60,6 @@ class Comparison:
 
 
 def compare(runs: Sequence[Report]) -> Comparison:
-    """Compares runs."""
     return Comparison(
         runs,
         ("Before", "After") if len(runs) == 2 else [f"Run {i}" for i in range(1, len(runs) + 1)],

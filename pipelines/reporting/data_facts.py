@@ -34,8 +34,6 @@ _NUMBERS = str.maketrans(dict.fromkeys("0123456789", ""))
 
 @dataclass(frozen=True)
 class Reason:
-    """Number of rows rejected for one kind of problem in one column."""
-
     column: str
     example: str
     rows: int
@@ -48,9 +46,6 @@ class DataFacts:
     Attributes:
         manifest: Manifest; None if another ExampleGen wrote the examples.
         files: Number of shards by split if there is no manifest.
-        reasons: Reasons of rejected rows, the most frequent first.
-        samples: The first rejected rows.
-        preview: Values as text in the first rows of the first split, by feature.
     """
 
     uri: str
@@ -62,12 +57,7 @@ class DataFacts:
 
 
 def gather_data(uri: str) -> DataFacts:
-    """Gathers the facts of an `Examples` artifact.
-
-    Raises:
-        DataError: The manifest is damaged.
-        OSError: The artifact does not exist.
-    """
+    """Gathers the facts of an `Examples` artifact."""
     splits = splits_in(uri)
     preview = _preview(split_folder(uri, splits[0])) if splits and not is_remote(uri) else {}
     path = posixpath.join(uri, MANIFEST_NAME)

@@ -31,7 +31,6 @@ class Confusion:
 
     Attributes:
         counts: Number of examples by actual class, then by predicted class.
-        origin: Source of the counts, in words.
     """
 
     classes: Sequence[str]
@@ -56,8 +55,6 @@ class Decision:
         threshold: Predictions of at least this count as positive.
         hits: True positives; weighted, as all counts here.
         alarms: False positives.
-        positives: All positive examples.
-        negatives: All negative examples.
     """
 
     threshold: float
@@ -68,12 +65,10 @@ class Decision:
 
     @property
     def recall(self) -> float:
-        """True positive rate, 0..1."""
         return self.hits / self.positives if self.positives else 0.0
 
     @property
     def alarm_rate(self) -> float:
-        """False positive rate, 0..1."""
         return self.alarms / self.negatives if self.negatives else 0.0
 
     @property
@@ -88,12 +83,8 @@ class EvaluationFacts:
     """An evaluation.
 
     Attributes:
-        result: Metrics of candidate and baseline, by slice.
-        confusion: Confusion matrix of all examples; None if neither plots nor metrics give it.
-        calibration: Calibration by rising prediction; empty if it was not plotted.
         decisions: Outcomes of a binary model by falling threshold; empty without calibration.
         intervals: 95 % intervals of metrics by slice; empty for weighted rows.
-        beaten: Model and best constant, for each target.
         closer: Error analysis of each target; empty if TFMA's own Evaluator ran.
     """
 
@@ -106,7 +97,6 @@ class EvaluationFacts:
     closer: Sequence[CloserFacts] = ()
 
     def decision_at(self, threshold: float) -> Decision:
-        """Returns the outcomes at a threshold; no positives if no prediction reaches it."""
         reached = [one for one in self.decisions if one.threshold >= threshold]
         if reached:
             return reached[-1]
@@ -120,19 +110,11 @@ class EvaluationFacts:
 
     @property
     def metrics(self) -> list[str]:
-        """Names of all metrics, the number of examples last."""
         return sorted(self.result.metrics.get(OVERALL, {}), key=lambda n: (n == EXAMPLE_COUNT, n))
 
 
 def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFacts:
-    """Gathers the facts of a `ModelEvaluation` artifact.
-
-    `baseline`, the comparison with the best constant, has the names of the classes.
-
-    Raises:
-        DataError: The artifact is damaged.
-        OSError: The artifact does not exist.
-    """
+    """Gathers an artifact's facts; `baseline` has the names of the classes."""
     uri = local_folder(uri)
     result = read_evaluation(uri)
     entries = (entry for where, entry in read_plots(uri) if where == OVERALL)

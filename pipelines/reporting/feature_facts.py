@@ -33,8 +33,6 @@ class SplitFeature:
 
     Attributes:
         distinct: Number of distinct values; None for a number.
-        top: Most frequent values of a text feature.
-        numbers: Mean, deviation, minimum, median, maximum, zeros and NaN of a number, by name.
         bars: Histogram on bins that all splits share.
     """
 
@@ -47,7 +45,6 @@ class SplitFeature:
 
     @property
     def missing_share(self) -> float:
-        """Share of rows without a value, 0..1."""
         return self.missing / self.rows if self.rows else 0.0
 
 
@@ -56,8 +53,6 @@ class FeatureFacts:
     """A feature in all splits.
 
     Attributes:
-        kind: `int`, `float`, `string`, `bytes` or `struct`.
-        splits: The feature by split; None if the split lacks it.
         skew: Distance between the first two splits, 0..1.
         drift: Distance of the first split from that of the previous run, 0..1.
     """
@@ -70,7 +65,6 @@ class FeatureFacts:
 
     @property
     def bars(self) -> dict[str, Sequence[Bar]]:
-        """Histogram of each split that has the feature."""
         return {split: of.bars for split, of in self.splits.items() if of and of.bars}
 
 
@@ -88,7 +82,6 @@ class StatisticsFacts:
 
 
 def read_statistics(uri: str) -> dict[str, Any]:
-    """Returns `DatasetFeatureStatistics` by split; raises DataError if none can be read."""
     by_split = {}
     try:
         for split in splits_in(uri):
@@ -104,11 +97,6 @@ def read_statistics(uri: str) -> dict[str, Any]:
 
 
 def gather_statistics(uri: str, *, previous: tuple[str, str] | None = None) -> StatisticsFacts:
-    """Gathers the facts of an `ExampleStatistics` artifact.
-
-    Raises:
-        DataError: The statistics cannot be read.
-    """
     found, before = read_statistics(uri), None
     if previous:
         with contextlib.suppress(DataError):  # the earlier run's may have been removed

@@ -43,8 +43,6 @@ class Report:
     """Facts of a run; None where a node did not run or its artifact cannot be read.
 
     Attributes:
-        ledger: Rows of each split by node, a line each.
-        labels: Labels that the gate and the Evaluator are configured with.
         missing: Parts that should exist and cannot be read, a line each.
     """
 
@@ -123,12 +121,10 @@ class _Reader:
         self.missing: list[str] = []
 
     def uri(self, type_name: str) -> str | None:
-        """Returns the URI of the first artifact of a type, if any."""
         artifact = self._run.artifact(type_name)
         return artifact.uri if artifact is not None else None
 
     def read(self, type_name: str, what: str, gather: Callable[[str], Facts]) -> Facts | None:
-        """Returns the facts of an artifact; None if there is none or it cannot be read."""
         uri = self.uri(type_name)
         return None if uri is None else self.attempt(what, lambda: gather(uri))
 

@@ -23,8 +23,6 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Values from `low` up to `high`."""
-
     low: float
     high: float
     count: float
@@ -35,7 +33,6 @@ class Histogram:
     """Distribution of a number.
 
     Attributes:
-        equal: Buckets of equal width, from the smallest to the largest value.
         deciles: Buckets of a tenth of the values each: narrow where values are dense.
     """
 

@@ -37,8 +37,6 @@ _MIME = {"JPEG": "jpeg", "PNG": "png", "GIF": "gif", "BMP": "bmp", "WebP": "webp
 
 @dataclass(frozen=True)
 class Sample:
-    """An image on the page: data URI, label and size as text, split and record."""
-
     source: str
     label: str
     text: str
@@ -46,8 +44,6 @@ class Sample:
 
 @dataclass(frozen=True)
 class Duplicate:
-    """An image that occurs more than once."""
-
     label: str
     places: Sequence[str]
 
@@ -57,10 +53,8 @@ class ImageFacts:
     """Images of a run.
 
     Attributes:
-        samples: Images to show, taken from all classes in turn.
         sizes: Number of images by format and size, the most frequent first.
         classes: Number of images by label and split.
-        duplicates: Images that occur more than once.
         duplicated: Number of images that are a copy of another.
         across_splits: Number of distinct images in more than one split.
     """
@@ -74,7 +68,6 @@ class ImageFacts:
 
     @property
     def looked_at(self) -> dict[str, float]:
-        """Number of images read, by split."""
         return {split: sum(bar.count for bar in bars) for split, bars in self.classes.items()}
 
 
@@ -87,12 +80,7 @@ class _Image:
 
 
 def gather_images(examples: str) -> ImageFacts | None:
-    """Gathers the facts of the images in an `Examples` artifact; None without images.
-
-    Raises:
-        DataError: A shard is damaged.
-        OSError: The artifact does not exist.
-    """
+    """Gathers the facts of the images in an `Examples` artifact; None without images."""
     if is_remote(examples):
         return None
     seen: dict[bytes, list[tuple[str, str, str]]] = {}
@@ -136,7 +124,6 @@ def _images(folder: str, split: str) -> Iterator[_Image]:
 
 
 def image_label(features: Features) -> str:
-    """Returns the class of an image, by name if the row has it."""
     return (
         as_text(
             values_of(features, image_features.TEXT)

@@ -44,12 +44,10 @@ class ModelCard:
 
     @property
     def drafts(self) -> list[str]:
-        """Names of the fields that are still drafts."""
         return [name for name, text in self.words.items() if text.startswith(DRAFT)]
 
 
 def read_model_card(config: Mapping[str, Any]) -> ModelCard | None:
-    """Returns the model card in a recorded config; None without one."""
     raw = config.get(CONFIG_FIELD)
     if not isinstance(raw, Mapping):
         return None

@@ -47,8 +47,6 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Signature:
-    """A function of the SavedModel."""
-
     name: str
     inputs: Sequence[TensorSpec]
     outputs: Sequence[TensorSpec]
@@ -56,14 +54,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """A SavedModel.
-
-    Attributes:
-        size: Bytes on disk.
-        parameters: Number of trainable parameters; None without any.
-        signatures: Signatures, `serving_default` first.
-        tensorflow: Version of TensorFlow that saved it.
-    """
+    """A SavedModel."""
 
     folder: str
     size: int
@@ -73,7 +64,6 @@ class ModelFacts:
 
 
 def gather_model(uri: str) -> ModelFacts:
-    """Gathers the facts of a `Model` or `PushedModel`; raises DataError without a SavedModel."""
     folder = find_saved_model(uri)
     # Importing TensorFlow takes seconds; a process that trained has done so already.
     from tensorflow.core.protobuf import saved_model_pb2
@@ -126,12 +116,7 @@ def _parameters(meta: Any) -> int | None:
 
 @dataclass(frozen=True)
 class Request:
-    """A sample request as texts to copy.
-
-    Attributes:
-        python: Program that loads the model and prints its prediction for a row of the run.
-        rest: Body of a POST to `/v1/models/NAME:predict`; None if it would be too long.
-    """
+    """A sample request as texts to copy."""
 
     python: str
     rest: str | None

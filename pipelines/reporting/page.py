@@ -27,7 +27,6 @@ _MOST_POINTS = 400  # more points add bytes to the page but no detail to a curve
 
 
 def render_report(report: Report) -> str:
-    """Returns the page of a run."""
     return _render(
         "report.html",
         r=report,
@@ -42,12 +41,10 @@ def render_report(report: Report) -> str:
 
 
 def render_card(report: Report, card: Mapping[str, Any]) -> str:
-    """Returns the page of a model card with the facts of `card_facts`."""
     return _render("card_page.html", r=report, c=card)
 
 
 def render_comparison(comparison: Comparison) -> str:
-    """Returns the page that compares runs."""
     return _render(
         "compare.html",
         c=comparison,
@@ -57,12 +54,10 @@ def render_comparison(comparison: Comparison) -> str:
 
 
 def render_section(template: str, **facts: Any) -> str:
-    """Returns one section of a report, from the facts that it shows."""
     return _render(template, r=facts)
 
 
 def render_parts(sections: Sequence[str]) -> str:
-    """Returns a page of rendered sections."""
     return _render("parts.html", parts=[Markup(section) for section in sections])
 
 
@@ -112,7 +107,6 @@ def _curves(training: TrainingFacts) -> list[Markup]:
 
 
 def _line(label: str, epochs: Sequence[EpochRecord], metric: str) -> list[plots.Line]:
-    """Returns one line of a metric over steps; an empty list if no epoch has it."""
     points = [(e.step, e.metrics[metric]) for e in epochs if metric in e.metrics]
     return [plots.Line(label, *zip(*points, strict=True))] if points else []
 

@@ -64,8 +64,6 @@ _STYLE = {
 
 @dataclass(frozen=True)
 class Line:
-    """A named line of at least one point."""
-
     name: str
     x: Sequence[float]
     y: Sequence[float]
@@ -100,7 +98,6 @@ def line_plot(
 
 
 def track_plot(key: str, track: Track) -> Markup:
-    """Plots a utilisation over time and its running mean."""
     with _axes("seconds") as (figure, axes):
         axes.plot(track.seconds, track.values, color=_MUTED, linewidth=0.7, alpha=0.55)
         axes.plot(track.seconds, track.smooth, color=_ONE, linewidth=1.8)
@@ -155,7 +152,6 @@ def slice_plot(
 
 
 def actual_plot(key: str, actual: Sequence[float], predicted: Sequence[float]) -> Markup:
-    """Plots predictions over labels, with the diagonal."""
     with _axes("actual", "predicted", inches=_SQUARE) as (figure, axes):
         ends = [min(*actual, *predicted), max(*actual, *predicted)]
         axes.plot(ends, ends, color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
@@ -180,12 +176,10 @@ def _note(
 
 
 def _points(axes: Any, x: Sequence[float], y: Sequence[float]) -> None:
-    """Draws a point for each row, as a raster."""
     axes.scatter(x, y, s=7, color=_RASTER, alpha=0.45, linewidths=0, rasterized=True)
 
 
 def calibration_plot(key: str, points: Sequence[CalibrationPoint]) -> Markup:
-    """Plots the share of positives over the mean prediction, with the diagonal."""
     with _axes("mean prediction", "share that came true", inches=_SQUARE) as (figure, axes):
         axes.plot([0, 1], [0, 1], color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
         most = max(point.examples for point in points)

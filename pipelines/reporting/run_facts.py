@@ -36,7 +36,6 @@ class NodeFacts(NodeRun):
 
     Attributes:
         tries: Number of attempts.
-        upstream: Nodes that it waits for.
     """
 
     tries: int = 0
@@ -54,7 +53,6 @@ class PipelineFacts:
     is_whole: bool
 
     def stopped(self) -> NodeFacts | None:
-        """The node at which the run stopped, if any."""
         return next((node for node in self.nodes if node.state in _STOPPED), None)
 
 
@@ -89,8 +87,6 @@ def _upstream_by_artifacts(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Origin:
-    """An external input of a node: its address and its digest."""
-
     node: str
     place: str
     digest: str
@@ -101,9 +97,6 @@ class LineageFacts:
     """Everything needed to repeat the run.
 
     Attributes:
-        command: Command line; the empty string if it was not recorded.
-        origins: External data and schema.
-        code: Commit of the user's code; the empty string if it was not recorded.
         code_digests: Digest of the user's code by node.
         options: Exec properties by node and name, with JSON parsed and secrets redacted.
     """
@@ -120,7 +113,6 @@ class LineageFacts:
 def gather_lineage(
     run: RunRecord, note: RunNote, pipeline: PipelineFacts, manifest: Manifest | None
 ) -> LineageFacts:
-    """Gathers the lineage of a run."""
     origins = []
     for node in run.nodes:
         # A cached node has no digest among its options, but its output has one.
@@ -146,13 +138,11 @@ def gather_lineage(
 
 
 def _first(known: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
-    """Returns the first value that is set under one of the names."""
     found = (str(k[name]) for k in known for name in names if k.get(name))
     return next(found, "")
 
 
 def _shown_place(place: str) -> str:
-    """Returns an address with secrets redacted."""
     if hide_secret("", place) == place:
         return place
     return hide_secret("", masked(place))
@@ -194,8 +184,6 @@ class Verdict:
     Attributes:
         tone: `good`, `bad` or `neutral`.
         word: Outcome in a word or two, `Pushed`.
-        sentence: Reason in one sentence.
-        details: Items that the sentence counts, a line each.
     """
 
     tone: str
@@ -207,7 +195,6 @@ class Verdict:
 def judge(
     run: RunRecord, pipeline: PipelineFacts, note: RunNote, evaluation: EvaluationResult | None
 ) -> Verdict:
-    """Judges a run by its nodes, its note and its evaluation, if any."""
     stopped = pipeline.stopped()
     if stopped is not None:
         return _stopped(stopped, note)

@@ -23,8 +23,6 @@ _SHOWN_VALUES = 8
 
 @dataclass(frozen=True)
 class SchemaRow:
-    """Requirements of the schema on one feature, in words."""
-
     name: str
     kind: str
     presence: str
@@ -33,13 +31,11 @@ class SchemaRow:
 
 
 def schema_rows(schema: Any) -> list[SchemaRow]:
-    """Returns the rows of a `Schema` proto."""
     domains = {domain.name: domain for domain in schema.string_domain}
     return [_row(feature, domains) for feature in schema.feature]
 
 
 def schema_of(uri: str) -> Any:
-    """Reads the `Schema` proto of an artifact; raises DataError if it cannot be read."""
     return read_schema(posixpath.join(uri, "schema.pbtxt"))
 
 
@@ -99,8 +95,6 @@ def _texts(values: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that caused an anomaly: its shard, its index in the shard, and its value."""
-
     shard: str
     record: int
     value: str
@@ -108,8 +102,6 @@ class BadRow:
 
 @dataclass(frozen=True)
 class AnomalyFacts:
-    """An anomaly and a sample of the rows that caused it."""
-
     anomaly: Anomaly
     rows: Sequence[BadRow] = ()
 

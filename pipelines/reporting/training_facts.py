@@ -22,8 +22,6 @@ class Track:
     """A measured quantity over time.
 
     Attributes:
-        unit: Unit, such as `share of the time` or `GiB`.
-        seconds: Seconds since the run began.
         limit: Capacity of the machine; None without a limit.
     """
 
@@ -42,32 +40,23 @@ class Track:
 
     @property
     def mean(self) -> float:
-        """Mean of all points."""
         return sum(self.values) / len(self.values)
 
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """Training record, verdict in one sentence, and utilisation over time if measured."""
-
     record: TrainingRecord
     bottleneck: str
     tracks: Sequence[Track] = ()
 
     @property
     def metrics(self) -> list[str]:
-        """Names of the loss and the training metrics."""
         names = dict.fromkeys(n for e in self.record.epochs for n in e.metrics)
         return sorted((n for n in names if not n.startswith("val_")), key=lambda n: n != "loss")
 
 
 def gather_training(uri: str) -> TrainingFacts:
-    """Gathers the facts of a `ModelRun` artifact.
-
-    Raises:
-        DataError: It has no record, because another loop than Penstock's trained.
-        OSError: The artifact is not there.
-    """
+    """Gathers the facts of a `ModelRun` artifact."""
     names = names_in(uri)
     if RECORD_NAME not in names:
         raise DataError(

@@ -29,11 +29,7 @@ _REPORT, _CARD = "report", "model_card"
 
 
 def write_report(run: RunRecord, earlier: Sequence[RunRecord], out: Path) -> None:
-    """Writes the page of a run and, if it trained a model, its model card beside.
-
-    Raises:
-        DataError: The file cannot be written.
-    """
+    """Writes the page of a run and, if it trained a model, its model card beside."""
     report = gather(run, earlier)
     write_page(render_report(report), out)
     if report.model is not None:
@@ -49,7 +45,6 @@ def card_file(report: Path, suffix: str) -> Path:
 
 
 def write_page(page: str, out: Path) -> None:
-    """Writes a page in one step; raises DataError if the file cannot be written."""
     try:
         with attempt_file(out) as file:
             file.write_text(page, encoding="utf-8")

@@ -49,7 +49,7 @@ class Interrupts:
         self._is_dropped = False
 
     def drop(self) -> None:
-        """The exception is gone: handled, or swallowed by who must not."""
+        """The exception was handled, or swallowed by a callback."""
         self._is_dropped = True
 
     def on_signal(self, number: int, _frame: FrameType | None) -> None:
@@ -82,7 +82,6 @@ class Interrupts:
         os._exit(code)
 
     def _watch(self) -> None:
-        """See to it that the main thread ends."""
         _thread.start_new_thread(_end_after, (_MAX_END_SECONDS, EXIT_CODE))
         main = threading.main_thread().ident
         assert main is not None
@@ -148,7 +147,6 @@ def kill_children() -> None:
 
 
 def _be_silent() -> None:
-    """Nothing that libraries say of the interrupt is of use to a person."""
     logging.disable(logging.CRITICAL)
     threading.excepthook = lambda _: None
     sys.unraisablehook = lambda _: None

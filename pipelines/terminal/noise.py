@@ -23,9 +23,7 @@ class Noise:
     """File that gets the noise, and a console without it.
 
     Attributes:
-        screen: The stderr that a person sees.
         log: The file that the noise goes to; a temporary one until `keep_in`.
-        is_kept: Whether it will be there afterwards.
     """
 
     def __init__(self, screen: TextIO, log: Path) -> None:

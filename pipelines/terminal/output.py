@@ -19,11 +19,7 @@ def plain(text: str) -> str:
 
 
 class ForgivingStream:
-    """A text stream that drops what it cannot write: its device is full, or its reader is gone.
-
-    Attributes:
-        error: The first error of writing, or None.
-    """
+    """A text stream that drops what it cannot write: its device is full, or its reader is gone."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

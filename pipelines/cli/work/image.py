@@ -23,11 +23,7 @@ RUN python -c "import {module}"
 
 
 def write_context(package: str, base: str, folder: Path) -> None:
-    """Writes a build context: a Dockerfile, and the package, also one of the working folder.
-
-    Raises:
-        UsageError: There is no such package, or the folder is not empty.
-    """
+    """Writes a build context: a Dockerfile, and the package, also one of the working folder."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     found = find_package(package)
@@ -44,12 +40,7 @@ def write_context(package: str, base: str, folder: Path) -> None:
 
 
 def build_image(package: str, base: str, tag: str) -> None:
-    """Builds the image with Docker, whose output goes to stdout and stderr of this process.
-
-    Raises:
-        UsageError: There is no such package.
-        DataError: Docker is missing, or the build fails.
-    """
+    """Builds the image with Docker, whose output goes to stdout and stderr of this process."""
     with tempfile.TemporaryDirectory(prefix="penstock-image-") as temporary:
         folder = Path(temporary, "context")
         write_context(package, base, folder)

@@ -31,12 +31,7 @@ def run_ingest(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Ingests all inputs into `output`; with `packing` as packed records instead of Examples.
-
-    Raises:
-        DataError: The data is bad.
-        UsageError: An option or `output` cannot be used.
-    """
+    """Ingests all inputs into `output`; with `packing` as packed records instead of Examples."""
     errors = console(stderr=True)
     started = time.perf_counter()
     planned: list[PlannedInput] = []

@@ -34,10 +34,7 @@ class Starter:
     """A package that `penstock init` wrote, and the properties of its data.
 
     Attributes:
-        folder: Folder of the package, in which `penstock run` is called.
-        package: Name of the Python package in it.
         files: Written files, relative to `folder`.
-        look: Properties of the data.
     """
 
     folder: Path
@@ -50,12 +47,7 @@ class Starter:
 
 
 def run_init(folder: Path, data: str, options: StarterOptions) -> Starter:
-    """Writes the package of a pipeline for some data into a new folder.
-
-    Raises:
-        DataError: There is nothing to learn from; states the reason.
-        UsageError: The folder exists, its name is taken, or an option does not fit the data.
-    """
+    """Writes the package of a pipeline for some data into a new folder."""
     check_target(folder, overwrite=None)
     package = package_name(folder)
     place = data if is_remote(data) else os.path.abspath(data)

@@ -71,7 +71,6 @@ def show_inspection(report: InspectReport, out: Console | None = None) -> None:
 
 
 def _show_manifest(out: Console, folder: str, manifest: Manifest) -> None:
-    """Prints splits, source and account of a manifest, and the layout of packed records."""
     account, files = manifest.account, counted(manifest.source_files, "file")
     show_splits(out, f"\n{folder}/{MANIFEST_NAME}", manifest)
     out.print(

@@ -27,12 +27,7 @@ def run_pack(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Pack `examples` into `output`.
-
-    Raises:
-        DataError: The rows are bad.
-        UsageError: An option or `output` cannot be used.
-    """
+    """Pack `examples` into `output`."""
     stated = None
     if schema is not None:
         from penstock.components.packing.stated_columns import stated_columns

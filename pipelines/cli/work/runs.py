@@ -29,16 +29,7 @@ class RunLine:
     """A run in a line.
 
     Attributes:
-        run_id: Its id.
-        pipeline: The pipeline.
-        began: When, in seconds since the epoch.
-        seconds: Duration in seconds.
-        outcome: In a word, `Pushed`.
-        sentence: Why.
-        cached: Nodes that came from the cache.
-        nodes: Nodes that ran or came from the cache.
         size: Bytes of the artifacts that it made and that are still there.
-        store: The metadata store that knows it.
     """
 
     run_id: str
@@ -104,12 +95,7 @@ def to_json(runs: Sequence[RunLine]) -> str:
 
 
 def show_run(what: str | None, root: str) -> None:
-    """Print a run's nodes and their artifacts on stdout.
-
-    Raises:
-        UsageError: There is no such run, or several.
-        DataError: There is no metadata, or it cannot be read.
-    """
+    """Print a run's nodes and their artifacts on stdout."""
     run = locate(what, root).run
     rows = []
     for node in run.nodes:
