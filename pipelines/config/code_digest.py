@@ -100,7 +100,6 @@ def _is_outside_environment(package: str) -> bool:
 
 
 def in_environment(path: str) -> bool:
-    """Whether a path lies in the standard library or in site-packages."""
     return os.path.realpath(path).startswith(_installed())
 
 

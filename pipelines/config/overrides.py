@@ -10,7 +10,6 @@ from penstock.components.errors import UsageError
 
 
 def load_overrides(file: Path | None, assignments: Sequence[str]) -> dict[str, Any]:
-    """The changes that a YAML file and, after it, `key=value` texts ask for, as a tree."""
     changes = _load_yaml(file) if file else {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")

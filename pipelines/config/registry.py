@@ -35,7 +35,6 @@ class PipelineFactory:
     config: Any
 
     def make(self) -> Any:
-        """Makes the pipeline; UsageError if its name is too long for TFX."""
         try:
             return self.create() if self.config is None else self.create(self.config)
         except ValueError as error:
@@ -57,7 +56,6 @@ def find_pipeline(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
 
 
 def pipeline_path(name: str) -> str:
-    """Returns the dotted path of a pipeline, `package.module:function`."""
     path = _find_here() if name == HERE else PIPELINES.get(name, name)
     if ":" not in path:
         raise UsageError(

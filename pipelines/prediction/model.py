@@ -36,7 +36,6 @@ class PushedModel:
 
     @property
     def is_of_images(self) -> bool:
-        """Whether it takes images."""
         return self.signature == SERVE_IMAGES
 
     def predict(self, columns: Mapping[str, Any]) -> dict[str, pa.Array]:

@@ -138,7 +138,6 @@ def was_interrupted(error: BaseException) -> bool:
 
 
 def kill_children() -> None:
-    """Kill the processes below this one; what they write is removed anyway."""
     import psutil
 
     for child in psutil.Process().children(recursive=True):

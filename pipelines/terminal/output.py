@@ -26,7 +26,6 @@ class ForgivingStream:
         self.error: OSError | None = None
 
     def write(self, text: str) -> int:
-        """Writes text, or drops it."""
         try:
             return self._stream.write(text)
         except OSError as error:
@@ -34,7 +33,6 @@ class ForgivingStream:
             return len(text)
 
     def flush(self) -> None:
-        """Writes what is buffered, or drops it."""
         try:
             self._stream.flush()
         except OSError as error:

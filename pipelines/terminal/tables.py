@@ -67,5 +67,4 @@ def short_path(file: str, path: str) -> str:
 
 
 def short_paths(files: Sequence[str], path: str) -> str:
-    """Returns several such paths in one line."""
     return ", ".join(short_path(file, path) for file in files)

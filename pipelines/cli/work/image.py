@@ -40,7 +40,6 @@ def write_context(package: str, base: str, folder: Path) -> None:
 
 
 def build_image(package: str, base: str, tag: str) -> None:
-    """Builds the image with Docker, whose output goes to stdout and stderr of this process."""
     with tempfile.TemporaryDirectory(prefix="penstock-image-") as temporary:
         folder = Path(temporary, "context")
         write_context(package, base, folder)

@@ -47,7 +47,6 @@ class Starter:
 
 
 def run_init(folder: Path, data: str, options: StarterOptions) -> Starter:
-    """Writes the package of a pipeline for some data into a new folder."""
     check_target(folder, overwrite=None)
     package = package_name(folder)
     place = data if is_remote(data) else os.path.abspath(data)
@@ -59,7 +58,6 @@ def run_init(folder: Path, data: str, options: StarterOptions) -> Starter:
 
 
 def show_starter(starter: Starter, out: Console | None = None) -> None:
-    """Print what was decided, by default on stdout."""
     out = out or console()
     look, folder, package = starter.look, starter.folder, starter.package
     if isinstance(look, ImagesLook):

@@ -44,7 +44,6 @@ class Inspection(InspectReport):
 
 
 def show_inspection(report: InspectReport, out: Console | None = None) -> None:
-    """Prints a report, by default on stdout."""
     out = out or console()
     print_table(out, _headline(report), _FILE_COLUMNS, _files(report))
     if len(report.files) > _MAX_FILES:
@@ -87,7 +86,6 @@ def _show_manifest(out: Console, folder: str, manifest: Manifest) -> None:
 
 
 def show_splits(out: Console, title: str, manifest: Manifest) -> None:
-    """Prints a table with rows, shards and bytes of each split."""
     rows = [
         (
             name,

@@ -27,7 +27,6 @@ def run_pack(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Pack `examples` into `output`."""
     stated = None
     if schema is not None:
         from penstock.components.packing.stated_columns import stated_columns

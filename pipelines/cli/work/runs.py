@@ -45,7 +45,6 @@ class RunLine:
 
 
 def list_runs(where: str) -> list[RunLine]:
-    """All runs of the stores that `find_stores` finds, the newest first; DataError if none."""
     found = []
     for store in find_stores(where):
         with open_reading(store) as opened:
@@ -72,7 +71,6 @@ def list_runs(where: str) -> list[RunLine]:
 
 
 def show_runs(runs: Sequence[RunLine]) -> None:
-    """Print a line a run on stdout."""
     headers = ("run", "pipeline", "began", "took", "cached", "size", "outcome")
     rows = [
         (
@@ -90,12 +88,10 @@ def show_runs(runs: Sequence[RunLine]) -> None:
 
 
 def to_json(runs: Sequence[RunLine]) -> str:
-    """The runs as a JSON list."""
     return json.dumps([asdict(run) for run in runs], indent=1)
 
 
 def show_run(what: str | None, root: str) -> None:
-    """Print a run's nodes and their artifacts on stdout."""
     run = locate(what, root).run
     rows = []
     for node in run.nodes:
@@ -113,7 +109,6 @@ def show_run(what: str | None, root: str) -> None:
 
 
 def prune_runs(where: str, *, keep: int, yes: bool, interrupted: bool) -> None:
-    """Removes artifacts of old runs, or lists them; raises DataError without metadata."""
     for store in find_stores(where):
         with open_reading(store, writable=yes) as opened:
             plan = plan_prune(opened, keep=keep, interrupted=interrupted)
