@@ -108,17 +108,7 @@ def _value_type(arrow_type: pa.DataType) -> pa.DataType:
 
 
 def to_feature(array: pa.Array, column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
-    """Converts one column's values.
-
-    Args:
-        array: Values of a type that `fits` the column.
-        column: The column.
-        non_finite: Policy for NaN and infinity: `reject`, `null` or `keep`.
-
-    Returns:
-        An array of the column's type and equal length, null where a value does not fit, and the
-        reasons for those values.
-    """
+    """Returns values in the column's type, null where one does not fit, and those faults."""
     if types.is_null(array.type):
         return pa.nulls(len(array), column.arrow_type), {}
     return _converted(array, column.kind, non_finite)

@@ -76,17 +76,11 @@ class Avro(RowFileOptions):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AvroFile(ScannedFile):
-    """A file as its header and the heads of its blocks describe it.
+    """A file as its header and the heads of its blocks describe it."""
 
-    Attributes:
-        schema: Avro schema (JSON) of its records.
-        block_starts: First byte of each block.
-        block_ends: One past the last row of each block, ascending.
-    """
-
-    schema: Mapping[str, Any]
-    block_starts: tuple[int, ...]
-    block_ends: tuple[int, ...]
+    schema: Mapping[str, Any]  # Avro schema (JSON) of its records.
+    block_starts: tuple[int, ...]  # First byte of each block.
+    block_ends: tuple[int, ...]  # One past the last row of each block, ascending.
 
     @property
     def types(self) -> dict[str, Any]:
@@ -154,7 +148,6 @@ def open_avro(inputs: Sequence[str], options: Avro, spread: Spread = here) -> Av
 
 
 def _inspect(path: str) -> AvroFile:
-    """Reads the header and all blocks; checks the checksums of snappy."""
     with open_data(path) as stream:
         head = stream.read(512)
     content = hash_file(path)

@@ -27,19 +27,12 @@ NUMBERS = (FeatureKind.INT, FeatureKind.FLOAT)
 
 @dataclass(frozen=True)
 class Column:
-    """One feature of every row.
-
-    Attributes:
-        name: Name of the feature.
-        kind: Kind of its values; decides their Arrow type.
-        is_list: Whether a row holds a list of values (Arrow `list<kind>`) instead of one.
-        is_text: Whether bytes are certainly UTF-8 text; ignored when columns are compared.
-    """
+    """One feature of every row."""
 
     name: str
     kind: FeatureKind
-    is_list: bool = False
-    is_text: bool = field(default=False, compare=False)
+    is_list: bool = False  # A row holds a list of values (Arrow `list<kind>`).
+    is_text: bool = field(default=False, compare=False)  # Certainly UTF-8 text.
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -55,43 +48,25 @@ class Column:
 
 @dataclass(frozen=True)
 class Piece:
-    """A contiguous part of one file, the unit that a worker reads.
-
-    Attributes:
-        file: Path of the file.
-        start: First byte (text) or first row, from 0 (all other kinds).
-        end: One past the last byte or row.
-        first_row: Number of the first data row within the file, from 1, without the header.
-        first_line: Number of the first physical line within the file, from 1; 0 if the file has no
-            lines.
-    """
+    """A contiguous part of one file, the unit that a worker reads."""
 
     file: str
-    start: int
-    end: int
-    first_row: int
-    first_line: int = 0
+    start: int  # First byte (text) or first row, from 0 (all other kinds).
+    end: int  # One past the last byte or row.
+    first_row: int  # Number of the first data row in the file, from 1, without the header.
+    first_line: int = 0  # Its physical line, from 1; 0 if the file has no lines.
 
 
 @dataclass(frozen=True)
 class RejectedRow:
-    """A row that does not fit its columns.
-
-    Attributes:
-        file: Path of the file.
-        row: Number of the data row within the file, from 1, without the header.
-        line: Number of the physical line within the file, from 1; 0 if the file has no lines.
-        column: Name of the column at fault, or None if the whole row is.
-        reason: The fault and what was expected.
-        raw: The row's bytes in the file; a JSON rendering for binary formats.
-    """
+    """A row that does not fit its columns."""
 
     file: str
-    row: int
-    line: int
-    column: str | None
-    reason: str
-    raw: bytes
+    row: int  # Number of the data row in the file, from 1, without the header.
+    line: int  # Its physical line, from 1; 0 if the file has no lines.
+    column: str | None  # The column at fault; None if the whole row is.
+    reason: str  # The fault and what was expected.
+    raw: bytes  # The row's bytes in the file; JSON for binary formats.
 
     def __str__(self) -> str:
         """Returns `file:row:column: reason`, the message of strict mode."""
@@ -102,24 +77,13 @@ class RejectedRow:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of one piece, in file order.
+    """Some rows of one piece, in file order."""
 
-    Attributes:
-        table: The good rows: one array for each `Column`, in the source's order and of its
-            `arrow_type`; null if a row has no value.
-        rejected: The rows that do not fit.
-        blank: Number of blank lines skipped.
-        records: Serialized good rows (binary, one for each row of `table`) if the source has them;
-            None if they are encoded from `table`.
-        digests: sha256 that decides the split of each row (binary, one for each row of `table`) if
-            that is the digest of a file; None if it is the digest of the serialized row.
-    """
-
-    table: pa.RecordBatch
+    table: pa.RecordBatch  # Good rows, an array of its `arrow_type` per `Column`; null is no value.
     rejected: Sequence[RejectedRow] = field(default_factory=tuple)
-    blank: int = 0
-    records: pa.BinaryArray | None = None
-    digests: pa.BinaryArray | None = None
+    blank: int = 0  # Number of blank lines skipped.
+    records: pa.BinaryArray | None = None  # Serialized rows of `table`, if the source has them.
+    digests: pa.BinaryArray | None = None  # sha256 of each row's file; decides its split if given.
 
     @property
     def rows_read(self) -> int:
@@ -138,39 +102,22 @@ class Source(ABC):
        holds no open file or connection, and its size must not grow with the whole input.
     3. A worker unpickles it and calls `read` with the pieces, again after a retry. The same pieces
        give the same batches each time, or a `DataError` if the data have changed.
-
-    Attributes:
-        kind: `csv`, `parquet`, ...
-        columns: Name and kind of each feature, fixed before work starts.
-        fingerprint: sha256 (hex) over content and names of all files, in order; independent of
-            time stamps.
-        rows: Exact number of rows in all files, blank ones included.
-        files: Paths of the files, in reading order.
-        input_bytes: Total size of the files.
-        ignored: Stray files beside the data that were left out.
-        rejected_by_scan: Bad rows found before work starts, at least the first; `read` returns
-            them again.
-        notes: Choices that a user should know of, one line each.
-        has_sequences: Whether the records are SequenceExamples.
     """
 
     kind: str
-    columns: tuple[Column, ...]
-    fingerprint: str
-    rows: int
-    files: tuple[str, ...]
+    columns: tuple[Column, ...]  # Fixed before work starts.
+    fingerprint: str  # sha256 (hex) over content and names of all files, in order; no times.
+    rows: int  # In all files, blank ones included.
+    files: tuple[str, ...]  # In reading order.
     input_bytes: int
-    ignored: tuple[str, ...] = ()
-    rejected_by_scan: tuple[RejectedRow, ...] = ()
-    notes: tuple[str, ...] = ()
-    has_sequences: bool = False
+    ignored: tuple[str, ...] = ()  # Stray files beside the data that were left out.
+    rejected_by_scan: tuple[RejectedRow, ...] = ()  # At least the first; `read` gives them again.
+    notes: tuple[str, ...] = ()  # Choices that a user should know of, one line each.
+    has_sequences: bool = False  # Whether the records are SequenceExamples.
 
     @abstractmethod
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        """Returns `parts` contiguous runs of pieces of about equal size, in order.
-
-        Runs may be empty if there are fewer rows than parts.
-        """
+        """Returns `parts` contiguous runs of about equal size, in order; some may be empty."""
 
     def part(self, pieces: tuple[Piece, ...]) -> tuple["Source", tuple[Piece, ...]]:
         """Returns the source and the pieces to pickle for the worker of one run."""
@@ -178,11 +125,7 @@ class Source(ABC):
 
     @abstractmethod
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """Yields the rows of the pieces as batches of bounded size.
+        """Yields the rows of the pieces as batches of bounded size; `rows_read` adds up to `rows`.
 
-        Over all pieces, `Batch.rows_read` adds up to `rows`.
-
-        Raises:
-            DataError: The data cannot be read, or have changed since they were opened; names the
-                place.
+        DataError names the place of data that cannot be read, or changed since they were opened.
         """

@@ -59,15 +59,7 @@ def batch_without(
     first_row: int,
     raw: Callable[[int], bytes],
 ) -> Batch:
-    """Returns a batch of the file `place` with the rows at fault rejected.
-
-    Args:
-        faults: Faults by row of `table`.
-        table: The rows.
-        place: The file.
-        first_row: Number of the table's first row in the file, from 1.
-        raw: Returns the bytes of a row of the table as the file has them.
-    """
+    """Returns a batch of the file `place` without the rows at fault, which `raw` returns."""
     rejected = [
         RejectedRow(place, first_row + at, 0, *faults[at], raw(at)) for at in sorted(faults)
     ]

@@ -78,20 +78,11 @@ _READER_LACKS = re.compile(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ColumnarFile(ScannedFile):
-    """A file as its header or footer describes it.
-
-    Attributes:
-        schema: Names and Arrow types of its columns.
-        group_ends: One past the last row of each group of rows, ascending.
-        row_bytes: Largest mean size of a row among the groups, as encoded; its values may be far
-            larger.
-        partitions: Values, by name, of the columns of its folders `column=value`; these columns
-            are the last ones of `schema`.
-    """
+    """A file as its header or footer describes it."""
 
     schema: pa.Schema
-    group_ends: tuple[int, ...]
-    row_bytes: int = 1
+    group_ends: tuple[int, ...]  # One past the last row of each group of rows, ascending.
+    row_bytes: int = 1  # Largest mean encoded size of a row among the groups.
     partitions: Mapping[str, int | str | None] = field(default_factory=dict)
 
     @property
@@ -104,11 +95,7 @@ class ColumnarFile(ScannedFile):
         return self.schema.field(name).type
 
     def feature(self, name: str) -> tuple[FeatureKind | None, bool]:
-        """Returns (kind, is_list) of a column; kind None if it holds only nulls.
-
-        Raises:
-            DataError: No feature can hold its type.
-        """
+        """Returns (kind, is_list) of a column; kind None if it holds only nulls."""
         feature = feature_type(self.type_of(name))
         if feature is None:
             raise DataError(
@@ -305,11 +292,7 @@ def opening(path: str, what: str) -> Iterator[None]:
 
 
 def read_content(path: str, magics: tuple[bytes, ...], what: str) -> tuple[Content, bytes]:
-    """Returns size and state of a file that must begin with one of `magics`, and its first bytes.
-
-    Raises:
-        DataError: It begins otherwise; names the format that it looks like.
-    """
+    """Returns size, state and first bytes of a file that must begin with one of `magics`."""
     with open_data(path) as stream:
         size, state = file_size(stream), file_state(stream)
         head = stream.read(_SNIFFED_BYTES)
@@ -433,7 +416,6 @@ def _kept(files: Sequence[ColumnarFile], options: ColumnOptions) -> list[str]:
 
 
 def _check_units(name: str, files: Sequence[ColumnarFile]) -> None:
-    """Rejects, by DataError, files in which the numbers of a column have different units."""
     first: dict[str, ColumnarFile] = {}
     for file in files:
         unit = number_unit(file.type_of(name))

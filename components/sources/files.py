@@ -38,32 +38,20 @@ T = TypeVar("T")
 
 
 class RowStart(NamedTuple):
-    """A place in a file at which a row begins, or the end of the file.
+    """A place in a file at which a row begins, or the end of the file."""
 
-    Attributes:
-        position: Byte (text) or row (all other kinds) at which a `Piece` may start.
-        row: Number of the row within the file, from 1.
-        line: Its physical line, from 1; 0 if the file has no lines.
-    """
-
-    position: int
-    row: int
-    line: int = 0
+    position: int  # Byte (text) or row (all other kinds) at which a `Piece` may start.
+    row: int  # Number of the row within the file, from 1.
+    line: int = 0  # Its physical line, from 1; 0 if the file has no lines.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScannedFile:
-    """A file after its scan.
-
-    Attributes:
-        path: Path of the file.
-        content: Its size, digest and state.
-        rows: Number of its rows, blank ones included.
-    """
+    """A file after its scan."""
 
     path: str
     content: Content
-    rows: int
+    rows: int  # Blank ones included.
 
     @property
     def units(self) -> int:
@@ -82,15 +70,10 @@ SourceT = TypeVar("SourceT", bound="FileSource[Any]")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileSource(Source, Generic[FileT]):
-    """Scanned and typed files of one kind.
-
-    Attributes:
-        options: Options of the kind.
-        scanned: The files that have rows, by path.
-    """
+    """Scanned and typed files of one kind."""
 
     options: Any
-    scanned: dict[str, FileT]
+    scanned: dict[str, FileT]  # The files that have rows, by path.
 
     @classmethod
     def of(
@@ -158,12 +141,9 @@ def cut_files(
 ) -> list[tuple[Piece, ...]]:
     """Cuts files, in order, into contiguous runs of pieces of about equal size.
 
-    Args:
-        files: The files, each with a `path` and a number of `units` to read.
-        parts: Number of runs, at least 1; some are empty if there are fewer rows.
-        row_start: Returns a place where a row begins near a number of units from the first: the
-            first row for 0, the end of the file for all units, ascending in between. Its third
-            argument is its previous result in the file, from which a search may go on.
+    `row_start` returns a place where a row begins near a number of units from the first: the first
+    row for 0, the end of the file for all units, ascending in between. Its third argument is its
+    previous result in the file, from which a search may go on.
     """
     total = sum(file.units for file in files)
     bounds = [part * total // parts for part in range(parts + 1)]

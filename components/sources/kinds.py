@@ -16,14 +16,8 @@ if TYPE_CHECKING:  # Arrow, which help does not need.
 class Kind:
     """Location of a kind's code, as `module:name` below this room; imported when it is used.
 
-    Attributes:
-        options: The dataclass of its options.
-        opener: Function (inputs, options) -> `Source` that finds, checks, counts, hashes and types
-            the data. Raises a `DataError` with file and place for bad data, and a `UsageError` for
-            inputs or options that it does not take.
-        of_files: Whether it reads files: its opener then also takes the `Spread` that runs the
-            tasks of its scan. Otherwise its inputs are addresses, and its options have a
-            `with_query` for the query of an input split.
+    The opener takes (inputs, options), and a `Spread` for its scan if the kind is `of_files`. Else
+    its inputs are addresses, and its options have a `with_query` for the query of an input split.
     """
 
     options: str

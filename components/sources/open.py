@@ -19,15 +19,8 @@ def open_source(
 ) -> Source:
     """Opens outside data: finds, checks, counts, hashes and types all of it.
 
-    Args:
-        pattern: A file, a folder, a glob (`**` is recursive), or several of them; an address for a
-            kind that does not read files.
-        options: Options of the kind; None recognises the kind and takes its defaults.
-        spread: Runs the tasks of a scan of files.
-
-    Raises:
-        DataError: There are no data, or they cannot be read; names them.
-        UsageError: The kind does not read such a pattern.
+    `pattern` is a file, a folder, a glob (`**` is recursive), or several of them; an address for a
+    kind that does not read files. Options None recognises the kind and takes its defaults.
     """
     options = options or Table()
     inputs = [pattern] if isinstance(pattern, str) else list(pattern)

@@ -146,13 +146,10 @@ class RowFileOptions(ColumnOptions):
 
 
 def check_fields(options: Any, **choices: Collection[str]) -> None:
-    """Checks that each field has its default's type: whole number, flag or list of strings.
+    """Checks that each field has its default's type, by UsageError: whole number, flag or strings.
 
     A number may be 0 only if its default is. `kind` must keep its default. Texts must be one of
     `choices`, by name; a field without a default and any other text is not checked.
-
-    Raises:
-        UsageError: Names the option and the value received.
     """
     known: dict[str, Collection[str]] = {**_CHOICES, **choices}
     for field in fields(options):
@@ -187,11 +184,7 @@ def check_whole(options: Any, name: str, *, least: int = 1, most: int | None = N
 
 
 def check_strings(options: Any, name: str) -> None:
-    """Converts a list of strings, as JSON brings it, to a tuple; None is kept.
-
-    Raises:
-        UsageError: It is anything else.
-    """
+    """Converts a list of strings, as JSON brings it, to a tuple; None is kept."""
     value = getattr(options, name)
     if value is None:
         return

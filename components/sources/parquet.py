@@ -29,15 +29,10 @@ from penstock.components.sources.spread import Spread, here
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ParquetFile(ColumnarFile):
-    """A Parquet file.
+    """A Parquet file."""
 
-    Attributes:
-        int96: Columns whose timestamps may not fit nanoseconds.
-        by_arrow: Whether Arrow wrote the file.
-    """
-
-    int96: tuple[str, ...]
-    by_arrow: bool
+    int96: tuple[str, ...]  # Columns whose timestamps may not fit nanoseconds.
+    by_arrow: bool  # Whether Arrow wrote the file.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,12 +64,8 @@ def open_reader(path: str, int96_unit: str | None = None) -> pq.ParquetFile:
     """Opens a reader of a file, its footer parsed; to be used as a context manager.
 
     Timestamps of 96 bits are read as `int96_unit`; without one as nanoseconds, which wrap.
-
     Arrow opens a local file itself: if its threads released a Python stream while the interpreter
     ends, the process would abort (see `csv/parse.py`).
-
-    Raises:
-        DataError: The file is not Parquet, is damaged, or wants pickled code to be run.
     """
 
     def opened() -> pq.ParquetFile:

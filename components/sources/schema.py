@@ -18,28 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SchemaColumn:
-    """A feature of the schema.
-
-    Attributes:
-        name: Name of the feature.
-        kind: Kind of its values.
-        is_list: Whether a row holds several values; None if the schema does not say.
-        required: Whether every file must have it.
-    """
+    """A feature of the schema."""
 
     name: str
     kind: FeatureKind
-    is_list: bool | None
-    required: bool
+    is_list: bool | None  # None if the schema does not say.
+    required: bool  # Whether every file must have it.
 
 
 def read_schema(path: str | None) -> tuple[SchemaColumn, ...]:
-    """Returns the features in use of a `schema.pbtxt`, in its order; none without a path.
-
-    Raises:
-        DataError: There is no such file, it is not a schema, or a feature has a type that no
-            `tf.train.Feature` holds.
-    """
+    """Returns the features in use of a `schema.pbtxt`, in its order; none without a path."""
     if not path:
         return ()
     # Imports protobuf, which a source without a schema does not need.
@@ -99,13 +87,7 @@ def shown(names: Collection[str], limit: int = 8) -> str:
 def check_layouts(
     files: Sequence[Any], schema: Sequence[SchemaColumn], options: ColumnOptions
 ) -> None:
-    """Compares the columns of files with the schema, or without one with the first file's.
-
-    Each file has a `path` and the `names` of its columns, whose order does not matter.
-
-    Raises:
-        DataError: Names the file and the columns that are missing or unexpected.
-    """
+    """Compares the columns of files, in any order, with the schema's or else the first file's."""
     for file in files:
         if schema:
             check_schema_names(file.path, file.names, schema, options.extra_columns)

@@ -24,17 +24,7 @@ class Spread(Protocol):
     def __call__(
         self, work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int
     ) -> list[Result]:
-        """Returns what `work` gives for each task, in order.
-
-        Args:
-            work: Function of one task; picklable, as are tasks and results.
-            tasks: The tasks.
-            input_bytes: Number of bytes to read in all tasks.
-
-        Raises:
-            DataError: A task failed, or a process was lost.
-            RuntimeError: The traceback of another error in another process.
-        """
+        """Returns what `work` gives for each task, in order; all of them picklable."""
         ...
 
 
@@ -45,12 +35,7 @@ def here(work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int
 
 
 def spread_by(engine: Engine, output: str | os.PathLike[str]) -> Spread:
-    """Returns what spreads a scan over an engine, if there is enough to read.
-
-    Args:
-        engine: Number of processes on this machine, or maker of a Beam pipeline.
-        output: Its workers elsewhere see files beside it.
-    """
+    """Returns a spread over an engine if there is enough to read; workers share `output`."""
 
     def spread(
         work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int

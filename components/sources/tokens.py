@@ -49,13 +49,7 @@ def beyond_float32(shown: str) -> str:
 
 
 def to_int64(text: str, non_finite: str) -> int | None:
-    """Parses a whole number ("8.0" is one) within int64.
-
-    Returns None for NaN and infinity if `non_finite` is `null`.
-
-    Raises:
-        ValueError: The reason why `text` is not such a number.
-    """
+    """Parses a whole number (`8.0` is one) within int64; None for NaN and infinity under `null`."""
     text = text.strip(SPACES)
     match = _WHOLE.fullmatch(text)
     if not match:
@@ -72,11 +66,7 @@ def to_int64(text: str, non_finite: str) -> int | None:
 
 
 def to_float32(text: str, non_finite: str) -> float | None:
-    """Parses a number within float32; None for NaN or infinity if `non_finite` is `null`.
-
-    Raises:
-        ValueError: The reason why `text` is not such a number.
-    """
+    """Parses a number within float32; None for NaN or infinity if `non_finite` is `null`."""
     text = text.strip(SPACES)
     if _FLOAT.fullmatch(text):
         number = float(text)

@@ -27,15 +27,10 @@ STRAY = re.compile(
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A file that may be data.
+    """A file that may be data."""
 
-    Attributes:
-        path: Its path, or a `RemoteFile`.
-        name: Its path below the input folder, with `/`.
-    """
-
-    path: str
-    name: str
+    path: str  # A path, or a `RemoteFile`.
+    name: str  # Its path below the input folder, with `/`.
 
     @property
     def folder(self) -> str | None:
@@ -46,32 +41,18 @@ class FoundFile:
 
 @dataclass
 class Tree:
-    """Files below the inputs.
-
-    Attributes:
-        files: Files that may be data, in the order of their names.
-        refused: Reason by path of entries that are not read: links out of the folder, links to
-            folders, devices.
-        ignored: Files and folders that are certainly not data.
-    """
+    """Files below the inputs, in the order of their names."""
 
     files: list[FoundFile] = field(default_factory=list)
-    refused: dict[str, str] = field(default_factory=dict)
-    ignored: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)  # Reason by path.
+    ignored: list[str] = field(default_factory=list)  # Certainly not data.
 
 
 def find_tree(inputs: Sequence[str], stray: re.Pattern[str], what: str) -> Tree:
     """Finds the files of folders (recursively), globs and named files.
 
-    Args:
-        inputs: Paths or addresses. Names are relative to an input folder, or to the part of a glob
-            before its first folder with `*`, `?` or `[`.
-        stray: Matches names of files and folders that are not data; a file that is an input itself
-            is taken nevertheless.
-        what: Noun for the files in messages.
-
-    Raises:
-        DataError: An input does not exist, or there is no file in any.
+    Names are relative to an input folder, or to the part of a glob before its first folder with a
+    wildcard. `stray` matches names that are not data; an input itself is taken nevertheless.
     """
     tree = Tree()
     known: set[str] = set()

@@ -84,26 +84,16 @@ def rejected_file(path: str, reason: str, raw: bytes = b"") -> RejectedFile:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileList(ScannedFile):
-    """The list of all files, in the order of the shards; each is a row of the list.
-
-    Attributes:
-        paths: Paths of the files to read.
-        names: Their paths below the input; binary [files].
-        sizes: Bytes of each; int64 [files].
-        digests: sha256 of each; binary [files].
-        states: `file_state` of each; int64 [files].
-        rejected: Files that the scan rejected; these rows follow the others.
-        first: Row of the first file in the whole list, if this is a slice of it.
-    """
+    """The list of all files, in the order of the shards; each is a row of the list."""
 
     path: str = "the list of files"
     paths: tuple[str, ...]
-    names: pa.BinaryArray
-    sizes: np.ndarray
-    digests: pa.BinaryArray
-    states: np.ndarray
-    rejected: tuple[RejectedRow, ...] = ()
-    first: int = 0
+    names: pa.BinaryArray  # Paths below the input; binary [files].
+    sizes: np.ndarray  # int64 [files], bytes.
+    digests: pa.BinaryArray  # sha256; binary [files].
+    states: np.ndarray  # `file_state`; int64 [files].
+    rejected: tuple[RejectedRow, ...] = ()  # By the scan; these rows follow the others.
+    first: int = 0  # Row of the first file in the whole list, if this is a slice of it.
 
     @classmethod
     def of(
@@ -170,16 +160,12 @@ class Rows:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WholeFileSource(FileSource[ListT]):
-    """Files of which each is a row; the first column is the content.
-
-    Attributes:
-        max_bytes: A larger file is rejected unread.
-    """
+    """Files of which each is a row; the first column is the content."""
 
     # Most rows of the first batch.
     first_rows: ClassVar[int] = MAX_BATCH_ROWS
 
-    max_bytes: int
+    max_bytes: int  # A larger file is rejected unread.
 
     @abstractmethod
     def add_row(self, files: ListT, at: int, data: bytes, rows: Rows) -> None:
@@ -337,7 +323,6 @@ def _size(path: str) -> int:
 
 
 def _look(path: str, max_bytes: int) -> Content | str:
-    """Returns size and digest of a file, or the reason for rejecting it."""
     try:
         found = scan_file(path, max_bytes)
     except DataError as error:

@@ -24,10 +24,7 @@ _DELIMITERS = ",;\t|"
 def read_header(
     path: str, splitter: CsvSplitter, options: Csv, known_names: Collection[str]
 ) -> Header:
-    """Reads and checks the header of one file, after a byte order mark.
-
-    `known_names` are those of the schema; a number among them may be a column name.
-    """
+    """Reads and checks a header; a number in `known_names` may be a column's name."""
     with open_data(path) as file:
         size, state = file_size(file), file_state(file)
         head = file.read(_HEAD_BYTES)

@@ -41,11 +41,7 @@ class RowParser:
     options: Csv
 
     def parse(self, data: bytes, rows: int, *, quoted: bool) -> pa.RecordBatch:
-        """Parses whole rows, none of them blank; `quoted` if there is a quote among them.
-
-        Raises:
-            Misfit: A row has another number of fields, or a value of another kind.
-        """
+        """Parses whole rows, none blank, or raises `Misfit`; `quoted` if any has a quote."""
         if _has_0x(data):
             self._refuse_hexadecimal(data, quoted=quoted)
         types = {column.name: _PARSED_TYPES[column.kind] for column in self.columns}
@@ -58,11 +54,7 @@ class RowParser:
     def parse_raw(
         self, data: bytes, *, quoted: bool, kinds: Collection[FeatureKind] = tuple(FeatureKind)
     ) -> dict[str, pa.Array]:
-        """Returns the unconverted values of the columns of some kinds: binary [rows] by name.
-
-        Raises:
-            Misfit: A row has another number of fields.
-        """
+        """Returns the unconverted columns of some kinds, binary [rows], by name."""
         names = [c.name for c in self.columns if c.kind in kinds and c.name in self.names]
         if not names:
             return {}

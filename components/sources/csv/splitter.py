@@ -178,7 +178,6 @@ class CsvSplitter(Splitter):
 
 
 def _skip_line(stream: Readable, start: int, end: int, path: str) -> tuple[int, bytes]:
-    """Reads on to the end of a line; returns the start of the next, and what was read of it."""
     while start < end:
         part = read_exactly(stream, min(_SKIPPED_BYTES, end - start), path)
         if part.endswith(b"\r") and start + len(part) < end:

@@ -37,12 +37,8 @@ class RowWalker:
     ) -> list[RowBlock]:
         """Returns blocks without gaps, each of good rows or of one broken row.
 
-        Args:
-            text: Bytes to walk over.
-            begin: Start of a row in them.
-            offset: Byte of the file at which `text` begins.
-            stretch: The walk stops at the first row end after so many bytes.
-            last: Whether the file ends with `text`.
+        A row starts at `begin`; `offset` is the byte of the file at which `text` begins. The walk
+        stops at the first row end after `stretch` bytes; `last` if the file ends with `text`.
         """
         rows: list[_Row] = []
         position = begin

@@ -35,30 +35,17 @@ _BITS = {0: {1, 2, 4, 8, 16}, 2: {8, 16}, 3: {1, 2, 4, 8}, 4: {8, 16}, 6: {8, 16
 
 
 class Probe(NamedTuple):
-    """An image as its headers describe it.
-
-    Attributes:
-        format: `JPEG`, `PNG`, `GIF`, `BMP` or `WebP`.
-        width: Pixels as stored, before EXIF rotation.
-        height: Pixels as stored, before EXIF rotation.
-        channels: 1 (gray) or 3, as TensorFlow decodes the bytes; 0 if not `is_plain`.
-        is_plain: Whether TensorFlow decodes the bytes to what the policies say: upright, without
-            alpha that counts, of a format and colours that it reads.
-    """
+    """An image as its headers describe it; width and height as stored, before EXIF rotation."""
 
     format: str
     width: int
     height: int
-    channels: int
-    is_plain: bool
+    channels: int  # 1 (gray) or 3, as TensorFlow decodes it; 0 if not `is_plain`.
+    is_plain: bool  # TensorFlow decodes it to what the policies say.
 
 
 def probe(data: bytes, path: str, options: Images) -> Probe:
-    """Examines the bytes of a file, whose extension must agree with them.
-
-    Raises:
-        UnfitFileError: It is not an image, not whole, too large, or of another format.
-    """
+    """Examines the bytes of a file, whose extension must agree with them."""
     if not data:
         raise UnfitFileError("is empty (0 bytes), expected an image; copy it again")
     header = image_header(data)

@@ -26,31 +26,17 @@ Names = Sequence[str]
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels of images, in the order of the images.
+    """Labels of images, in the order of the images."""
 
-    Attributes:
-        columns: `image/class/label`, `image/class/text` if known, and further columns.
-        rows: Their values; null if an image has no label.
-        unlabelled: Indices of the images without label.
-        missing: Row (from 1) and name in the label file of labels without image.
-        notes: Choices made, for a report.
-    """
-
-    columns: tuple[Column, ...]
-    rows: pa.RecordBatch
-    unlabelled: tuple[int, ...]
-    missing: tuple[tuple[int, str], ...] = ()
+    columns: tuple[Column, ...]  # `image/class/label`, `image/class/text` if known, further ones.
+    rows: pa.RecordBatch  # Null if an image has no label.
+    unlabelled: tuple[int, ...]  # Indices of images.
+    missing: tuple[tuple[int, str], ...] = ()  # Row (from 1) and name of labels without image.
     notes: tuple[str, ...] = ()
 
 
 def label_by_folder(images: Sequence[FoundFile], class_names: Names | None) -> Labels:
-    """Labels each image by its folder right below the input.
-
-    Classes are numbered in the order of `class_names`, or else of the sorted names.
-
-    Raises:
-        DataError: A folder is not among `class_names`.
-    """
+    """Labels images by folder, numbered in the order of `class_names` or sorted."""
     folders = [image.folder for image in images]
     names = class_names or sorted({folder for folder in folders if folder is not None})
     numbers = {name: number for number, name in enumerate(names)}
@@ -70,11 +56,7 @@ def label_by_folder(images: Sequence[FoundFile], class_names: Names | None) -> L
 def label_by_file(
     images: Sequence[FoundFile], table: LabelTable, options: Images, class_names: Names | None
 ) -> Labels:
-    """Labels each image by its row of a label file.
-
-    Raises:
-        DataError: The file and the images, or two rows, contradict each other; names them.
-    """
+    """Labels each image by its row of a label file; DataError names rows that contradict."""
     taken = find_columns(table, options)
     row_of_image, missing, rule = _match(images, table, taken.file)
     numbers, texts = _classes(table, taken, class_names)
@@ -158,7 +140,6 @@ def _as_path(value: object, table: LabelTable, row: int) -> str:
 def _classes(
     table: LabelTable, taken: LabelColumns, class_names: Names | None
 ) -> tuple[list[int | None], list[bytes | None] | None]:
-    """Returns number and text of each row's class."""
     names = class_names or table.class_names
     if taken.label is None:
         assert taken.text is not None, "find_columns requires one of them"

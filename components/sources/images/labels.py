@@ -32,23 +32,14 @@ Branch = Mapping[str, object]
 
 @dataclass(frozen=True)
 class LabelTable:
-    """The rows of a label file.
-
-    Attributes:
-        path: Path of the file.
-        origin: Part of it that was taken, for a report.
-        columns: Names and kinds of the columns.
-        rows: Their values, in the same order and of their `arrow_type`.
-        class_names: Names of all classes that the file has besides its rows, if any.
-        first_class: Number of the first of `class_names`: 1 as MATLAB counts, or 0.
-    """
+    """The rows of a label file."""
 
     path: str
-    origin: str
+    origin: str  # Part of the file that was taken, for a report.
     columns: tuple[Column, ...]
     rows: pa.RecordBatch
-    class_names: tuple[str, ...] | None = None
-    first_class: int = 0
+    class_names: tuple[str, ...] | None = None  # Names of all classes, if the file has them.
+    first_class: int = 0  # Number of the first of them: 1 as MATLAB counts, or 0.
 
     def values(self, name: str) -> list:
         """Returns the values of a column as Python objects."""
@@ -73,11 +64,7 @@ class LabelColumns:
 
 
 def read_labels(path: str, options: Images) -> LabelTable:
-    """Reads a label file whole; one of a million images takes some hundred MiB.
-
-    Raises:
-        DataError: It cannot be read, or has no rows that name files.
-    """
+    """Reads a label file whole; one of a million images takes some hundred MiB."""
     with open_data(path) as stream:
         head = stream.read(_HEAD_BYTES)
     if not head:
@@ -94,11 +81,7 @@ def read_labels(path: str, options: Images) -> LabelTable:
 
 
 def read_class_names(path: str) -> tuple[str, ...]:
-    """Returns the names of all classes, from lines of text, a JSON list or a MATLAB file.
-
-    Raises:
-        DataError: The file has no names, or two are equal.
-    """
+    """Returns the names of all classes, from lines of text, a JSON list or a MATLAB file."""
     with open_data(path) as stream:
         data = stream.read()
     if is_matlab(data[:_HEAD_BYTES]):
@@ -165,7 +148,6 @@ def _from_tree(tree: object, path: str, options: Images, *, first_class: int) ->
 
 
 def _rows(value: object, options: Images) -> list[Branch]:
-    """Returns the rows of a list of mappings, or of a mapping of lists of equal length."""
     if isinstance(value, Mapping):
         file = find_file_column(value, options.file_column)
         files = value.get(file) if file else None
@@ -202,11 +184,7 @@ def _class_names(tree: object) -> tuple[str, ...] | None:
 
 
 def type_rows(rows: Sequence[Branch], path: str) -> tuple[tuple[Column, ...], pa.RecordBatch]:
-    """Returns rows of Python values as typed columns.
-
-    Raises:
-        DataError: A value does not fit its column; names the row and the column.
-    """
+    """Returns rows of Python values as typed columns; DataError names a misfit's place."""
     sample = ValueSample()
     for row in rows:
         sample.add(row, path)
@@ -227,12 +205,7 @@ def find_file_column(names: Collection[str], wanted: str | None) -> str | None:
 
 
 def find_columns(table: LabelTable, options: Images) -> LabelColumns:
-    """Returns the roles of the columns; a class column of text is the class as text.
-
-    Raises:
-        DataError: No column names images, or none holds classes.
-        UsageError: A column named by an option does not exist.
-    """
+    """Returns the roles of the columns; a class column of text is the class as text."""
     kinds = {column.name: column.kind for column in table.columns if not column.is_list}
     for option in ("file_column", "label_column", "text_column"):
         wanted = getattr(options, option)

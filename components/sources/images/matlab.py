@@ -25,12 +25,7 @@ def _is_hdf5(head: bytes) -> bool:
 
 
 def read_matlab(path: str, head: bytes) -> dict[str, object]:
-    """Returns all variables of a file.
-
-    Raises:
-        DataError: It is damaged, or of version 7.3 (HDF5).
-        UsageError: SciPy is missing.
-    """
+    """Returns all variables of a file; DataError if it is damaged or of version 7.3 (HDF5)."""
     if _is_hdf5(head):
         raise DataError(
             f"{path}: is a MATLAB file of version 7.3 (HDF5), which is not read; save it with "
@@ -53,7 +48,6 @@ def read_matlab(path: str, head: bytes) -> dict[str, object]:
 
 
 def _plain(value: Any) -> object:
-    """Converts SciPy's value to one without NumPy."""
     if isinstance(value, np.void) and value.dtype.names:
         return {name: _plain(value[name]) for name in value.dtype.names}
     if not isinstance(value, np.ndarray):

@@ -49,11 +49,7 @@ class StoredImage(NamedTuple):
 
 
 def store(data: bytes, path: str, options: Images) -> StoredImage:
-    """Returns the image to store, from the bytes and name of a file.
-
-    Raises:
-        UnfitFileError: The reason why the file cannot be stored.
-    """
+    """Returns the image to store, from the bytes and name of a file."""
     seen = probe(data, path, options)
     if options.layout == "bytes":
         return _as_bytes(data, seen, options)
@@ -113,13 +109,7 @@ def require_pillow() -> None:
 
 
 def decode(data: bytes, probe: Probe, options: Images) -> "Image":
-    """Decodes an image to mode `L` if it has no colours, else `RGB`.
-
-    A JPEG that will be made much smaller is decoded at a reduced size.
-
-    Raises:
-        UnfitFileError: It cannot be decoded.
-    """
+    """Decodes to mode `L` or `RGB`; a JPEG to be made much smaller at a reduced size."""
     from PIL import Image
 
     try:

@@ -74,10 +74,7 @@ class ImageList(FileList):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ImageSource(WholeFileSource[ImageList]):
-    """Images, listed and labelled.
-
-    The scan rejects links out of the folder, images without label and labels without image.
-    """
+    """Images, listed and labelled; the scan rejects links out of the folder."""
 
     # The images from which the size of records is estimated are decoded in vain.
     first_rows = 16
@@ -114,12 +111,7 @@ class ImageSource(WholeFileSource[ImageList]):
 
 
 def open_images(inputs: Sequence[str], options: Images, spread: Spread = here) -> ImageSource:
-    """Lists, hashes and labels images.
-
-    Raises:
-        DataError: No image is found, or the labels are damaged or do not agree with the images.
-        UsageError: Pillow, or a package that a label file needs, is not installed.
-    """
+    """Lists, hashes and labels images."""
     require_pillow()
     tree = find_images(inputs)
     labels = _labels(tree.files, options)

@@ -152,7 +152,6 @@ def check_crc(path: str, beside: str) -> None:
 
 
 def _list(folder: str) -> tuple[dict[str, str], list[str]]:
-    """Returns the files of a folder by name, and the names of its folders."""
     if is_remote(folder):
         listed, folders = list_folder(folder)
         return {os.path.basename(file): file for file in listed}, folders

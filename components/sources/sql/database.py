@@ -50,12 +50,7 @@ class Database:
 
     @contextmanager
     def reading(self, mark: str | None) -> Iterator[Connection]:
-        """Yields a read-only connection, to the state of the data that `mark` names if given.
-
-        Raises:
-            DataError: The data are in another state.
-            TriesFailedError: The connection failed.
-        """
+        """Yields a read-only connection, to the state of the data that `mark` names if given."""
         connection = self.connect()
         try:
             self._begin(connection, mark)
@@ -100,11 +95,9 @@ class Database:
             ) from error
 
     def _login(self) -> Login:
-        """Returns user name and password."""
         return read_login(self._credentials_file)
 
     def _connect_args(self) -> dict[str, Any]:
-        """Returns arguments for the driver."""
         return {}
 
     def _begin(self, connection: Connection, mark: str | None) -> None:
@@ -116,11 +109,7 @@ class Database:
         return None
 
     def features(self, description: Sequence[Any], connection: Connection) -> list[Feature] | None:
-        """Returns the types of the columns of a cursor's description; None to infer them.
-
-        Raises:
-            DataError: No feature holds a column; names it.
-        """
+        """Returns the types of the columns of a cursor's description; None to infer them."""
         del description, connection
         return None
 
@@ -132,10 +121,7 @@ class Database:
     def counts_and_digest(
         self, statements: Statements, connection: Connection
     ) -> tuple[int, int, bytes]:
-        """Returns the numbers of rows and of rows with a key, and a digest independent of order.
-
-        Reads every row.
-        """
+        """Reads all rows: number, number with a key, and a digest independent of order."""
         total = 0
         for rows in fetch(connection, select(statements.rows), _DIGEST_ROWS):
             for row in rows:

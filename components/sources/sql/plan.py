@@ -45,28 +45,16 @@ _FETCH_ROWS = 256
 
 @dataclass(frozen=True)
 class SqlPlan:
-    """Plan of a query.
-
-    Attributes:
-        key: Name of the key column.
-        key_as_text: See `Statements`.
-        names: All columns of the query.
-        columns: The features, in order.
-        rows: Number of rows.
-        keyed_rows: Number of rows whose key is not NULL; they come first.
-        boundaries: Keys at which ranges may begin, ascending, by the number of rows with a smaller
-            key.
-        fingerprint: Digest (hex) of the content.
-    """
+    """Plan of a query."""
 
     key: str
-    key_as_text: bool
+    key_as_text: bool  # See `Statements`.
     names: tuple[str, ...]
     columns: tuple[Column, ...]
     rows: int
-    keyed_rows: int
-    boundaries: dict[int, Any]
-    fingerprint: str
+    keyed_rows: int  # Rows whose key is not NULL; they come first.
+    boundaries: dict[int, Any]  # Keys at which ranges may begin, by number of rows before.
+    fingerprint: str  # Digest (hex) of the content.
 
     def boundary_at(self, row: int) -> int:
         """Returns the first row of a range, at or after `row`; rows without key are one range."""
@@ -181,7 +169,6 @@ def _key(database: Database, options: Sql, names: Sequence[str], connection: Con
 
 
 def _with_tables(error: DataError, options: Sql, connection: Connection) -> DataError:
-    """Adds the names of the tables to the error for a table that does not exist."""
     table = options.table
     if table is None or "." in table:
         return error

@@ -45,7 +45,6 @@ class SqliteDatabase(Database):
         return Login(None, None)
 
     def _begin(self, connection: Connection, mark: str | None) -> None:
-        """Begins a transaction, in which the data do not change."""
         # Workers do not decode text only to encode it again: 1.5 us a row of eight texts. Planning
         # needs keys as text, to send them back.
         driver: Any = connection.connection.driver_connection

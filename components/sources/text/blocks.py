@@ -32,30 +32,16 @@ class RowPlace(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """Whole rows of a file.
+    """Whole rows of a file."""
 
-    Attributes:
-        offset: Byte of the file at which `data` begins.
-        data: Bytes of the rows, line ends included.
-        rows: Number of rows, blank ones included.
-        quoted: Whether `data` has any quote.
-        ends: int64 [rows], end of each row in `data`, after its line end; None if every line is a
-            row and the ends have not been needed yet.
-        by_parity: Whether the parity of quotes tells if a byte is inside quotes.
-        broken_at: Offset in `data` of a quote that is not closed properly, or of a line that is
-            too long; the block then holds that row alone. None for all other blocks.
-        left_out: Number of bytes of that row after `data`.
-        find_ends: Returns the ends of the lines of some bytes.
-    """
-
-    offset: int
-    data: bytes
-    rows: int
-    quoted: bool = False
-    ends: np.ndarray | None = None
-    by_parity: bool = True
-    broken_at: int | None = None
-    left_out: int = 0
+    offset: int  # Byte of the file at which `data` begins.
+    data: bytes  # Bytes of the rows, line ends included.
+    rows: int  # Blank ones included.
+    quoted: bool = False  # Whether `data` has any quote.
+    ends: np.ndarray | None = None  # int64 [rows]; None: each line is a row.
+    by_parity: bool = True  # Whether the parity of quotes tells what is inside quotes.
+    broken_at: int | None = None  # Unclosed quote in `data`, then the only row, or a long line.
+    left_out: int = 0  # Number of bytes of that row after `data`.
     find_ends: Callable[[bytes], np.ndarray] = field(default_factory=lambda: line_ends)
 
     @property
@@ -126,18 +112,10 @@ class Splitter(ABC):
     def split(
         self, stream: Readable, start: int, end: int, path: str, *, cell: int | None = None
     ) -> Iterator[RowBlock]:
-        """Yields the rows of a file from byte `start` to `end`, both starts of rows.
+        """Yields the rows of a file from byte `start`, at which `stream` stands, to `end`.
 
-        Args:
-            stream: Stands at byte `start`.
-            start: Start of the first row.
-            end: Start of the first row that is not read, or the end of the file.
-            path: Path of the file, for messages.
-            cell: If given, the rows that begin in a cell of so many bytes are yielded before much
-                is read of the next cell.
-
-        Raises:
-            DataError: The file ends before `end`.
+        Both are starts of rows, or `end` is the end of the file. The rows that begin in a `cell` of
+        so many bytes, if given, are yielded before much is read of the next cell.
         """
 
     @abstractmethod

@@ -93,7 +93,6 @@ class LineSplitter(Splitter):
 
 
 def _skip_line(stream: Readable, start: int, end: int, path: str) -> tuple[int, bytes]:
-    """Reads on to the end of a line; returns the start of the next, and what was read of it."""
     while start < end:
         part = read_exactly(stream, min(_BLOCK_BYTES, end - start), path)
         if size := part.find(b"\n") + 1:

@@ -44,19 +44,11 @@ class Header(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TextFile(ScannedFile):
-    """A scanned file of rows of text.
+    """A scanned file of rows of text."""
 
-    Attributes:
-        names: Names of its columns, in its order, if it has any.
-        data_start: First byte after the header.
-        has_data: Whether any row is not blank.
-        checkpoints: int64 [blocks + 1, 3]: byte, row number and line of row starts, ascending; the
-            last is the end of the file.
-    """
-
-    names: tuple[str, ...]
-    data_start: int
-    has_data: bool
+    names: tuple[str, ...]  # Names of its columns, in its order, if it has any.
+    data_start: int  # First byte after the header.
+    has_data: bool  # Whether any row is not blank.
     checkpoints: np.ndarray
 
     @property
@@ -81,15 +73,10 @@ SampleT = TypeVar("SampleT", bound=Sample)
 
 @dataclass(frozen=True)
 class Sampler(ABC, Generic[SampleT]):
-    """Samples the first rows of files, and a few of every later cell.
-
-    Attributes:
-        files: Number of files.
-        sample_rows: Number of rows to sample from the beginnings of all files.
-    """
+    """Samples the first rows of files, and a few of every later cell."""
 
     files: int
-    sample_rows: int
+    sample_rows: int  # Number of rows from the beginnings of all files.
 
     def wanted(self, header: Header, cell: int) -> int:
         """Returns the number of rows to sample from those that begin in a cell."""
@@ -117,29 +104,18 @@ class RangeTask(NamedTuple):
 
 @dataclass
 class ScannedRange:
-    """Result of the scan of one part of a file: the rows that begin in it.
-
-    Attributes:
-        start: Start of the first row, known or guessed.
-        end: One past the last row.
-        rows: Number of rows.
-        lines: Number of physical lines.
-        has_data: Whether any row is not blank.
-        checkpoints: Byte of the first row of each cell, and the number of rows and lines before it.
-        rejected: The first broken rows; rows and lines counted from 0.
-        sample: Pickled sample: 1 kB instead of 20 for each of a million files.
-        digests: sha256 of each cell.
-    """
+    """Result of the scan of one part of a file: the rows that begin in it."""
 
     start: int
     end: int
     rows: int = 0
     lines: int = 0
     has_data: bool = False
+    # First row of each cell: its byte, and the rows and lines before it.
     checkpoints: list[tuple[int, int, int]] = field(default_factory=list)
     rejected: list[RejectedRow] = field(default_factory=list)
-    sample: bytes = b""
-    digests: tuple[bytes, ...] = ()
+    sample: bytes = b""  # Pickled: 1 kB instead of 20 for each of a million files.
+    digests: tuple[bytes, ...] = ()  # sha256 of each cell.
 
     def add(self, block: RowBlock, path: str, splitter: Splitter) -> None:
         """Counts the rows of a block."""

@@ -144,7 +144,6 @@ class RecordDecoder:
         return faults
 
     def _decode_without(self, faults: Collection[int], payloads: Sequence[bytes]) -> Any:
-        """Decodes the records with those at fault replaced by empty ones."""
         # After an error the decoder keeps its part of the batch.
         self._decoder = self._make_decoder()
         kept = [b"" if at in faults else payload for at, payload in enumerate(payloads)]

@@ -22,12 +22,7 @@ from penstock.components.tfrecord.unlisted import missing_members
 
 
 def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shard]:
-    """Returns the entries of manifests, by `identity`, for the files of the inputs.
-
-    Raises:
-        DataError: A listed shard is missing or cut, or an unlisted file is beside it; or, among
-            local files without a manifest, a member of a set is missing.
-    """
+    """Returns entries of manifests by `identity`; DataError if files differ from them."""
     shards: dict[str, Shard] = {}
     whole = False
     for path in inputs:

@@ -71,17 +71,11 @@ class TFRecord(KindOptions):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TFRecordFile(ScannedFile):
-    """A scanned TFRecord file.
+    """A scanned TFRecord file."""
 
-    Attributes:
-        compression: `""`, `"GZIP"` or `"ZLIB"`.
-        checkpoints: First byte of every 256th record; none for a compressed file.
-        sequences: Number of records that are SequenceExamples with a list.
-    """
-
-    compression: str
-    checkpoints: tuple[int, ...]
-    sequences: int = 0
+    compression: str  # `""`, `"GZIP"` or `"ZLIB"`.
+    checkpoints: tuple[int, ...]  # First byte of every 256th record; none if compressed.
+    sequences: int = 0  # Number of records that are SequenceExamples with a list.
 
     def read(self, start: int, end: int) -> Iterator[Record]:
         """Yields the records from `start` up to `end`, counted from 0."""
@@ -105,13 +99,10 @@ class TFRecordSource(FileSource[TFRecordFile]):
     Columns are the features that records may have, for SequenceExamples those of the context. The
     records are SequenceExamples if most have a list. Among Examples, whose readers drop lists
     silently, a SequenceExample is rejected.
-
-    Attributes:
-        step_kinds: Kind of the steps of each feature list; a record with another is rejected.
     """
 
     options: TFRecord
-    step_kinds: Mapping[str, FeatureKind]
+    step_kinds: Mapping[str, FeatureKind]  # Of each feature list.
 
     def row_start(
         self, file: TFRecordFile, at: int, before: RowStart | None, parts: int

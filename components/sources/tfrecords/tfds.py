@@ -96,7 +96,6 @@ def _builder_info(folder: str) -> Any:
 
 
 def _shard_records(info: Any, folder: str) -> dict[str, dict[str, int]]:
-    """Returns the number of records of each file (absolute path) of each split."""
     found = {}
     for name, split in info.splits.items():
         paths = [
