@@ -36,28 +36,16 @@ Buffer: TypeAlias = Any
 
 @dataclass(frozen=True)
 class BlockView:
-    """The rows of a packed record as views of its bytes.
-
-    Attributes:
-        rows: Number of rows.
-        sections: Array `[rows, width]` of each section of the layout, by name.
-        dictionary: Dictionary as encoded by `encode_values`; empty without one.
-    """
+    """The rows of a packed record as views of its bytes: `[rows, width]` by section."""
 
     rows: int
     sections: Mapping[str, npt.NDArray[Any]]
-    dictionary: Buffer
+    dictionary: Buffer  # as `encode_values` wrote it; empty without one
 
 
 @dataclass(frozen=True)
 class Block:
-    """The rows of a packed record.
-
-    Attributes:
-        rows: Number of rows.
-        sections: Array `[rows, width]` of each section of the layout, by name.
-        dictionary: Byte strings; a cell is an index into them.
-    """
+    """The rows of a packed record: `[rows, width]` by section; a cell is an index of a value."""
 
     rows: int
     sections: Mapping[str, npt.NDArray[Any]]
@@ -80,11 +68,7 @@ def encode_block(block: Block, layout: PackedLayout) -> bytes:
 
 
 def view_block(payload: Buffer, layout: PackedLayout) -> BlockView:
-    """Returns the arrays of a record without a copy and without decoding its dictionary.
-
-    Raises:
-        DataError: It is not a packed record, or has another layout.
-    """
+    """Returns the arrays of a record without a copy and without decoding its dictionary."""
     rows, dictionary_bytes = _header(payload)
     *starts, end = layout.section_offsets(rows)
     if end + dictionary_bytes > len(payload) or rows > layout.block_rows:
@@ -100,11 +84,7 @@ def view_block(payload: Buffer, layout: PackedLayout) -> BlockView:
 
 
 def decode_block(payload: bytes, layout: PackedLayout) -> Block:
-    """Decodes a record; the dense arrays are views of its bytes.
-
-    Raises:
-        DataError: It is not a packed record, has another layout, or its dictionary is damaged.
-    """
+    """Decodes a record; the dense arrays are views of its bytes."""
     view = view_block(payload, layout)
     dictionary = example_values(bytes(view.dictionary))
     cells = view.sections.get("cell")
@@ -117,12 +97,7 @@ def decode_block(payload: bytes, layout: PackedLayout) -> Block:
 
 
 def column_values(block: Block, layout: PackedLayout) -> dict[str, Any]:
-    """Returns the values of a block by column, in the layout's order.
-
-    Returns:
-        Arrays `[rows, *shape]` of int64, float32, uint8, int32 (ids) or objects (bytes); for
-        lists, one array (or list of bytes) for each row.
-    """
+    """Returns `[rows, *shape]` by column, in the layout's order; a list of arrays for lists."""
     dictionary = block.dictionary.to_numpy(zero_copy_only=False)
     found: dict[str, Any] = {}
     for section in layout.sections:
@@ -138,16 +113,10 @@ def column_values(block: Block, layout: PackedLayout) -> dict[str, Any]:
 
 
 def block_rows(payload: bytes) -> int:
-    """Returns the number of rows in a packed record.
-
-    Raises:
-        DataError: It is not a packed record.
-    """
     return _header(payload)[0]
 
 
 def is_packed(payload: bytes) -> bool:
-    """Whether a record is packed, by its first bytes."""
     return payload.startswith(MAGIC)
 
 
@@ -159,7 +128,6 @@ def encode_values(values: pa.BinaryArray) -> bytes:
 
 
 def encode_value_lists(lists: pa.ListArray) -> pa.BinaryArray:
-    """Encodes the values of each row as one feature of a tf.train.Example."""
     return encode_examples(pa.RecordBatch.from_arrays([lists], [VALUES]))
 
 
@@ -172,7 +140,6 @@ def _header(payload: Buffer) -> tuple[int, int]:
 
 
 def _array(data: Buffer, section: Section, start: int, rows: int) -> npt.NDArray[Any]:
-    """Returns a section [rows, width] as a view of the block's bytes."""
     dtype: np.dtype[Any] = np.dtype(section.dtype).newbyteorder("<")
     items = section.row_bytes // dtype.itemsize
     array = np.frombuffer(data, dtype, rows * items, start).reshape(rows, items)

@@ -25,8 +25,6 @@ _SCHEMA = "schema.pbtxt"
 
 
 class PackSpec(ComponentSpec):
-    """Inputs and outputs of `Pack`."""
-
     PARAMETERS = {  # noqa: RUF012 - as TFX has them
         "options": ExecutionParameter(type=str),
         "apply_graph": ExecutionParameter(type=int, optional=True),
@@ -40,19 +38,12 @@ class PackSpec(ComponentSpec):
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):
-    """Executor of `Pack`."""
-
     def Do(  # noqa: N802, TFX's name
         self,
         input_dict: dict[str, list[types.Artifact]],
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, Any],
     ) -> None:
-        """Writes the packed shards of all splits and their manifest.
-
-        Raises:
-            DataError: The rows do not fit; the artifact's folder stays empty.
-        """
         packed = artifact_utils.get_single_instance(output_dict["packed"])
         stated = None
         for key, file in (("transform_graph", _TRANSFORMED_SCHEMA), ("schema", _SCHEMA)):

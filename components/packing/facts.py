@@ -30,24 +30,18 @@ class StatedColumn:
 
 @dataclass
 class ColumnFacts:
-    """Facts about one column.
+    """Facts about one column."""
 
-    Attributes:
-        kinds: Kinds (INT, FLOAT, BYTES) of its values, with the first task, row and split of each.
-        lengths: Number of rows by number of values, without rows that have none.
-        rows: Rows with at least one value.
-        first: First BYTES value, with the number of its task.
-        vocabulary: Count of each value, for a column of ids.
-    """
-
+    # first task, row and split of each kind
     kinds: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+    # rows by number of values, without rows that have none
     lengths: Counter[int] = field(default_factory=Counter)
-    rows: int = 0
-    first: tuple[int, bytes] | None = None
+    rows: int = 0  # rows with at least one value
+    first: tuple[int, bytes] | None = None  # task and value of the first BYTES
+    # count of each value, for a column of ids
     vocabulary: Counter[bytes] = field(default_factory=Counter)
 
     def merge(self, other: "ColumnFacts") -> None:
-        """Adds the facts of another task."""
         for kind, place in other.kinds.items():
             self.kinds[kind] = min(place, self.kinds.get(kind, place))
         self.lengths.update(other.lengths)
@@ -57,11 +51,7 @@ class ColumnFacts:
         self.vocabulary.update(other.vocabulary)
 
     def kind(self, name: str) -> str | None:
-        """Returns INT, FLOAT or BYTES; None if no row has a value or the column is dropped.
-
-        Raises:
-            DataError: Rows have different kinds; `name` is the column's name in messages.
-        """
+        """Returns INT, FLOAT or BYTES; None if no row has a value or the column is dropped."""
         kinds = sorted(self.kinds, key=self.kinds.__getitem__)
         if len(kinds) > 1:
             where = self.kinds[kinds[1]][-1]
@@ -71,26 +61,15 @@ class ColumnFacts:
 
 @dataclass
 class Facts:
-    """Facts about the rows that tasks have read.
-
-    Attributes:
-        rows: Number of rows.
-        columns: Facts by column name.
-        cpu_seconds: CPU time of the tasks.
-        pass_seconds: Estimated CPU time of a training pass to read and decode the rows.
-    """
+    """Facts about the rows that tasks have read."""
 
     rows: int = 0
     columns: dict[str, ColumnFacts] = field(default_factory=dict)
     cpu_seconds: float = 0.0
-    pass_seconds: float = 0.0
+    pass_seconds: float = 0.0  # estimated CPU time of a training pass to read and decode the rows
 
     def add(self, batch: pa.RecordBatch, options: PackOptions, task: int, split: str) -> None:
-        """Adds a batch of rows in the form of `without_lists`.
-
-        Raises:
-            DataError: A column has another kind than in earlier batches.
-        """
+        """Adds a batch of rows in the form of `without_lists`."""
         place = (task, self.rows, split_dir(split))
         self.rows += batch.num_rows
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -104,7 +83,6 @@ class Facts:
                 facts.rows += int((row_lengths(column) > 0).sum())
 
     def merge(self, other: "Facts") -> None:
-        """Adds the facts of another task; the order does not matter."""
         self.rows += other.rows
         self.cpu_seconds += other.cpu_seconds
         self.pass_seconds += other.pass_seconds
@@ -146,19 +124,7 @@ def packed_columns(
     stated: Mapping[str, StatedColumn] | None,
     image_shapes: Mapping[str, tuple[int, ...]],
 ) -> tuple[PackedColumn, ...]:
-    """Decides how each column is stored.
-
-    Args:
-        facts: Facts about all rows.
-        options: Columns of ids and images, and the treatment of missing values.
-        stated: Columns of a schema, and only these are kept; None takes kinds and shapes
-            from the rows.
-        image_shapes: Height, width and channels of each image column.
-
-    Raises:
-        DataError: Rows do not fit their shape, or lack a required value.
-        UsageError: There is no such column, or it is not BYTES.
-    """
+    """Decides how each column is stored; a schema's `stated` columns are all that is kept."""
     from_schema = stated is not None
     if stated is None:
         stated = {
@@ -188,7 +154,6 @@ def packed_columns(
 
 
 def _seen_shape(facts: ColumnFacts) -> tuple[int, ...] | None:
-    """Returns the shape if all rows with a value have the same number of values."""
     return tuple(facts.lengths) if len(facts.lengths) == 1 else None
 
 

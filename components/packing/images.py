@@ -19,11 +19,7 @@ _MAGICS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM")
 
 
 def image_shape(column: ImageColumn, first: bytes) -> tuple[int, ...]:
-    """Returns height, width and channels of all images: as configured, or those of the first.
-
-    Raises:
-        DataError: The first value is not an image, or raw pixels without a configured shape.
-    """
+    """Returns height, width and channels of all images: as configured, or those of the first."""
     if column.size:
         return (*column.size, column.channels)
     if first.startswith(_MAGICS):
@@ -35,12 +31,7 @@ def image_shape(column: ImageColumn, first: bytes) -> tuple[int, ...]:
 
 
 class ImageDecoder:
-    """Decoder of one column.
-
-    Args:
-        column: Name of the column, and the size to resize to, if any.
-        shape: Height, width and channels of every image.
-    """
+    """Decoder of one column of images of one shape: height, width, channels."""
 
     def __init__(self, column: ImageColumn, shape: tuple[int, ...]) -> None:
         self._column = column
@@ -48,16 +39,11 @@ class ImageDecoder:
         self._cpu_seconds = 0.0
 
     def take_cpu_seconds(self) -> float:
-        """Returns the CPU seconds spent decoding since the last call."""
         spent, self._cpu_seconds = self._cpu_seconds, 0.0
         return spent
 
     def decode(self, values: pa.Array) -> npt.NDArray[np.uint8]:
-        """Decodes images to uint8 [rows, height * width * channels].
-
-        Raises:
-            DataError: A value is not an image, or has another shape than the others.
-        """
+        """Decodes images to uint8 [rows, height * width * channels]."""
         began = time.process_time()
         size = int(np.prod(self._shape))
         pixels = np.empty((len(values), size), np.uint8)
@@ -91,7 +77,6 @@ class ImageDecoder:
         return pixels
 
     def _is_raw(self, data: bytes) -> bool:
-        """Whether the values are raw pixels."""
         if len(data) != math.prod(self._shape):
             return False
         # The first two pixels may be the magic bytes of a BMP.

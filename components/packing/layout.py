@@ -63,23 +63,14 @@ _ITEM_BYTES = {"int64": 8, "float32": 4, "uint8": 1, "int32": 4, "cell": 4, "lis
 
 @dataclass(frozen=True)
 class PackedColumn:
-    """A feature of the rows.
-
-    Attributes:
-        name: Name in the row Examples.
-        kind: Kind in the row Examples: INT, FLOAT or BYTES.
-        storage: One of `STORAGES`; see the table above.
-        shape: Shape of the values in a row; `()` for a list.
-        vocabulary: Path of the vocabulary, relative to the manifest; None without one.
-        filled: Number of rows without a value, stored as 0, 0.0 or the empty string.
-    """
+    """A feature of the rows."""
 
     name: str
     kind: str
-    storage: str
-    shape: tuple[int, ...] = ()
-    vocabulary: str | None = None
-    filled: int = 0
+    storage: str  # one of `STORAGES`; see the table above
+    shape: tuple[int, ...] = ()  # shape of the values in a row; `()` for a list
+    vocabulary: str | None = None  # path relative to the manifest
+    filled: int = 0  # rows without a value, stored as 0, 0.0 or the empty string
 
     @property
     def width(self) -> int:
@@ -88,29 +79,20 @@ class PackedColumn:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes in a row, without the padding of an image and dictionary entries."""
         return self.width * _ITEM_BYTES[self.storage]
 
 
 @dataclass(frozen=True)
 class Section:
-    """A dense array of a block, [rows, width].
+    """A dense array of a block, [rows, width]."""
 
-    Attributes:
-        name: `int64`, `float32`, `int32`, `cell`, or `uint8:NAME` for an image.
-        dtype: Name of the dtype in NumPy and TensorFlow.
-        width: Items in a row.
-        columns: Columns in the order of their items.
-    """
-
-    name: str
+    name: str  # `int64`, `float32`, `int32`, `cell`, or `uint8:NAME` for an image
     dtype: str
     width: int
     columns: tuple[PackedColumn, ...]
 
     @property
     def row_bytes(self) -> int:
-        """Bytes in a row."""
         size = sum(column.row_bytes for column in self.columns)
         return _padded_image(size) if self.dtype == "uint8" else size
 
@@ -122,21 +104,14 @@ class Section:
 
 @dataclass(frozen=True)
 class PackedLayout:
-    """Columns of packed shards, as stored in the manifest.
-
-    Attributes:
-        columns: Columns in the order of the rows.
-        block_rows: Rows in every block but the last one of a shard, which may have fewer.
-        seed: Seed of the shuffle.
-    """
+    """Columns of packed shards, as stored in the manifest."""
 
     columns: tuple[PackedColumn, ...]
-    block_rows: int
+    block_rows: int  # the last block of a shard may have fewer
     seed: int
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
-        """Dense arrays of a block, in order."""
         found = []
         for storage in ("int64", "float32", "int32"):
             found += self._section(storage, storage, self._stored(storage))
@@ -156,11 +131,7 @@ class PackedLayout:
         return max((section.alignment for section in self.sections), default=ALIGNMENT)
 
     def section_offsets(self, rows: Any) -> list[Any]:
-        """Returns the offset of each section in a block, and of the dictionary as the last.
-
-        Args:
-            rows: Number of rows in the block; an integer, or an array or tensor of integers.
-        """
+        """Returns the offset of each section, then of the dictionary; takes arrays and tensors."""
         offsets = []
         end = FRAME_HEADER_BYTES + HEADER_BYTES + 0 * rows
         for section in self.sections:
@@ -175,18 +146,12 @@ class PackedLayout:
         return -(-size // self.alignment) * self.alignment
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the layout in the manifest's form."""
         # Lists, since a manifest is compared with one that was read from JSON.
         columns = [{**asdict(column), "shape": list(column.shape)} for column in self.columns]
         return {"version": LAYOUT_VERSION, **asdict(self), "columns": columns}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], path: str) -> "PackedLayout":
-        """Reads the form of `to_dict`.
-
-        Raises:
-            DataError: It has another version, or is damaged.
-        """
         version = raw.get("version")
         if version != LAYOUT_VERSION:
             raise DataError(

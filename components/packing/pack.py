@@ -95,7 +95,6 @@ def pack(
 
 
 def _together(splits: Sequence[RowSplit]) -> list[RowSplit]:
-    """Returns one split for each name; kinds of features are known if all folders agree."""
     found: dict[str, RowSplit] = {}
     for split in splits:
         before = found.get(split.name)
@@ -118,12 +117,7 @@ def write_packed(
     engine: Engine,
     on_cost: OnCost = lambda passes: None,
 ) -> Manifest:
-    """Reads the splits and writes the packed shards; returns their manifest, which is not written.
-
-    Raises:
-        DataError: The rows cannot be read, or do not fit the options.
-        UsageError: There is no such column.
-    """
+    """Reads the splits and writes the packed shards; returns their manifest, not yet written."""
     began = _cpu_seconds()
     facts, parts, tasks = Facts(), [], read_tasks(splits)
     with activity.counting(2 * sum(plan.rows.values())):  # each row is read and written
@@ -144,7 +138,6 @@ def write_packed(
 
 
 def _cpu_seconds() -> float:
-    """Returns the CPU time of this process and of its ended children."""
     return sum(os.times()[:4])
 
 

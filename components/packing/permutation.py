@@ -18,13 +18,7 @@ _ROUNDS = 6
 
 
 class Permutation:
-    """A permutation of `0..rows-1`.
-
-    Args:
-        rows: Number of rows; 0 for an empty split.
-        seed: Seed, used together with `name`.
-        name: Name of the split, so that two splits are shuffled differently.
-    """
+    """A permutation of `0..rows-1`, decided by the seed and the name of the split."""
 
     def __init__(self, rows: int, *, seed: int, name: str) -> None:
         self._rows = rows

@@ -38,37 +38,24 @@ _HEAD_BYTES = 6
 
 @dataclass(frozen=True)
 class RowSplit:
-    """One split of rows.
-
-    Attributes:
-        name: Name of the split.
-        files: Its shards, in order; `RemoteFile`s at an address.
-        shards: Their entries in the manifest, or what was counted.
-        read: Reads a shard.
-        kinds: INT, FLOAT or BYTES of each feature of the rows; empty if unknown.
-        lists: Features with any number of values in a row; known if the kinds are.
-    """
+    """One split of rows: its shards in order, as files and as entries of the manifest."""
 
     name: str
     files: tuple[str, ...]
     shards: tuple[Shard, ...]
     read: ReadShard
+    # INT, FLOAT or BYTES of each feature; empty if unknown
     kinds: Mapping[str, str] = field(default_factory=dict)
+    # features with any number of values in a row; known if the kinds are
     lists: frozenset[str] = frozenset()
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
         return sum(shard.rows for shard in self.shards)
 
 
 def find_splits(folder: str, wanted: Sequence[str]) -> list[RowSplit]:
-    """Finds the splits of an Examples folder written by Penstock or TFX; by default all splits.
-
-    Raises:
-        DataError: There is no split, or a shard is missing or truncated.
-        UsageError: There is no such split.
-    """
+    """Finds the splits of an Examples folder written by Penstock or TFX; by default all splits."""
     remote = _remote_files(folder)
     root = Path(folder if remote else local_folder(folder))
     recover(root)
@@ -139,17 +126,7 @@ def _from_folder(folder: Path) -> RowSplit:
 
 
 def read_examples(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a shard of Examples, decoded by `RowDecoder`.
-
-    Args:
-        file: Path or address; a shard at an address is copied to this machine for the time.
-        shard: The shard's entry in the manifest.
-        kinds: Features to read.
-
-    Raises:
-        DataError: The shard is damaged, holds SequenceExamples or another number of rows, or its
-            rows cannot be decoded.
-    """
+    """Yields the rows of a shard of Examples, decoded by `RowDecoder`."""
     decoder = row_decoder(kinds)
     read = 0
     for payloads in read_payloads(file, shard):
@@ -159,16 +136,7 @@ def read_examples(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBa
 
 
 def read_payloads(file: str, shard: Shard, *, rows: int = BATCH_ROWS) -> Iterator[list[bytes]]:
-    """Yields the serialized records of a shard, at most `rows` or about `BATCH_BYTES` at a time.
-
-    Args:
-        file: Path or address of the shard; one at an address is copied here meanwhile.
-        shard: The shard's entry in the manifest.
-        rows: Most records of a batch.
-
-    Raises:
-        DataError: The shard is damaged, altered or holds another number of rows.
-    """
+    """Yields the serialized records of a shard, at most `rows` or about `BATCH_BYTES` at a time."""
     path = local_path(file)
     if isinstance(file, RemoteFile) and (found := hash_file(path).sha256.hex()) != shard.sha256:
         raise DataError(altered(file, found, shard))
@@ -198,13 +166,7 @@ def _payloads(file: str, rows: int) -> Iterator[list[bytes]]:
 
 
 def require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:
-    """Raises DataError for records that are not Examples.
-
-    Args:
-        payloads: Serialized records.
-        where: Name of the records' file in messages.
-        first: Number of the first record.
-    """
+    """Rejects records that are not Examples; `first` is the number of the first record."""
     plain: set[tuple[int, bytes]] = set()  # lengths and first bytes of known layouts
     for number, payload in enumerate(payloads, first):
         layout = (len(payload), payload[:_HEAD_BYTES])
@@ -230,13 +192,10 @@ def row_decoder(kinds: Kinds) -> "RowDecoder":
 
 
 class RowDecoder:
-    """Decoder of serialized rows to Arrow columns of lists.
+    """Decoder of serialized rows to Arrow columns of lists; no `kinds` decodes all features.
 
-    TensorFlow's parser takes a quarter of the time of tfx_bsl's decoder, which need not know
-    the features and gives a reason for rows that do not fit.
-
-    Args:
-        kinds: Kind (INT, FLOAT, BYTES) of each feature to decode; empty decodes all.
+    TensorFlow's parser takes a quarter of the time of tfx_bsl's decoder, which need not know the
+    features and gives a reason for rows that do not fit.
     """
 
     def __init__(self, kinds: Mapping[str, str]) -> None:
@@ -246,19 +205,7 @@ class RowDecoder:
         self._parse = _parser(kinds) if kinds else None
 
     def decode(self, rows: list[bytes], where: str) -> pa.RecordBatch:
-        """Decodes rows.
-
-        Args:
-            rows: Serialized Examples.
-            where: Name of the rows in messages.
-
-        Returns:
-            A column `large_list<int64 | float | large_binary>` for each feature, or of type null
-            if no row has a value; sorted by name.
-
-        Raises:
-            DataError: They are not Examples, or a feature has two kinds.
-        """
+        """Returns a `large_list` by feature, of type null if no row has a value; sorted by name."""
         import tensorflow as tf
 
         if self._parse is not None:
@@ -276,7 +223,6 @@ class RowDecoder:
 
 
 def _parser(kinds: Mapping[str, str]) -> Callable[[list[bytes]], pa.RecordBatch]:
-    """Returns a function that decodes rows of these features by TensorFlow."""
     import tensorflow as tf
 
     dtypes = {"INT": tf.int64, "FLOAT": tf.float32, "BYTES": tf.string}

@@ -30,18 +30,10 @@ class BlockMaker:
         self._images = images
 
     def take_images_cpu_seconds(self) -> float:
-        """Returns the CPU seconds spent decoding images since the last call."""
         return sum(image.take_cpu_seconds() for image in self._images.values())
 
     def block(self, batch: pa.RecordBatch) -> Block:
-        """Returns the block of rows.
-
-        Args:
-            batch: Columns in the form that `RowShuffler` returns.
-
-        Raises:
-            DataError: An image cannot be decoded, or has another shape than the others.
-        """
+        """Returns the block of rows, given as `RowSorter` returns them."""
         rows = batch.num_rows
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         dictionary = pa.array([], pa.binary())

@@ -21,16 +21,7 @@ CHUNK_SHARE = 4
 
 
 class RowSorter:
-    """Takes all rows of a shard, then returns them in order.
-
-    Args:
-        folder: Folder of the parts; created when needed and emptied part by part.
-        rows: Number of rows.
-        memory_bytes: Approximate limit of bytes in memory.
-
-    Attributes:
-        rows: Number of rows taken so far.
-    """
+    """Takes all rows of a shard, then returns them in order; `folder` gets what does not fit."""
 
     def __init__(self, folder: Path, rows: int, *, memory_bytes: int) -> None:
         self._folder = folder
@@ -49,16 +40,11 @@ class RowSorter:
             self._spill()
 
     def add_encoded(self, rows: bytes) -> None:
-        """Takes rows that `encode_rows` encoded."""
         for places, batch in _read_rows(rows):
             self.add(places, batch)
 
     def in_order(self, sizes: Iterable[int]) -> Iterator[pa.RecordBatch]:
-        """Yields all rows once, in the order of their positions.
-
-        Args:
-            sizes: Number of rows in each batch; their sum is the number of rows.
-        """
+        """Yields all rows once, in order; `sizes` of the batches add up to all rows."""
         parts = self._in_parts()
         order = np.empty(0, np.int64)
         rows: pa.RecordBatch = None
@@ -72,7 +58,6 @@ class RowSorter:
             yield _with_lists(_joined(found))
 
     def _spill(self) -> None:
-        """Appends buffered rows to the files of their parts."""
         # The first buffer holds as many rows as fit.
         self._parts = self._parts or -(-self._expected // self._waiting.rows)
         self._folder.mkdir(exist_ok=True)
@@ -85,7 +70,6 @@ class RowSorter:
         return self._folder / f"{part:05d}"
 
     def _in_parts(self) -> Iterator[tuple[pa.RecordBatch, Numbers]]:
-        """Yields the rows of each part and their order."""
         if self._parts and self._waiting.rows:
             self._spill()
         for part in range(max(1, self._parts)):
@@ -99,12 +83,7 @@ class RowSorter:
 
 
 class PlacedRows:
-    """Rows with their positions, in memory.
-
-    Attributes:
-        rows: Number of rows.
-        bytes: Approximate number of bytes.
-    """
+    """Rows with their positions, in memory; `bytes` is approximate."""
 
     def __init__(self) -> None:
         self._clear()
@@ -115,7 +94,6 @@ class PlacedRows:
         self.rows = self.bytes = 0
 
     def add(self, places: Numbers, batch: pa.RecordBatch) -> None:
-        """Adds rows."""
         self._places.append(places)
         self._batches.append(batch)
         self.rows += len(places)
@@ -131,13 +109,7 @@ class PlacedRows:
 def cut_rows(
     places: Numbers, rows: pa.RecordBatch, parts: Numbers
 ) -> Iterator[tuple[int, Numbers, pa.RecordBatch]]:
-    """Yields (part number, positions, rows) for each part.
-
-    Args:
-        places: Positions, int64 [rows].
-        rows: Rows.
-        parts: Part number of each row, int64 [rows].
-    """
+    """Yields (part, positions, rows) for each part; `places` and `parts` are int64 [rows]."""
     order = np.argsort(parts, kind="stable")
     places, rows, parts = places[order], rows.take(pa.array(order)), parts[order]
     begins = np.flatnonzero(np.diff(parts, prepend=-1))
@@ -152,7 +124,6 @@ def encode_rows(places: Numbers, rows: pa.RecordBatch) -> bytes:
 
 
 def encode_batch(batch: pa.RecordBatch) -> pa.Buffer:
-    """Encodes a batch; encoded batches can be concatenated."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -160,14 +131,12 @@ def encode_batch(batch: pa.RecordBatch) -> pa.Buffer:
 
 
 def read_encoded(file: Any) -> Iterator[pa.RecordBatch]:
-    """Yields the batches that `encode_batch` encoded from an open Arrow file."""
     size = file.size()
     while file.tell() < size:
         yield from pa.ipc.open_stream(file)
 
 
 def _read_rows(data: bytes | Path) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
-    """Yields the rows that `encode_rows` encoded from a file."""
     source: Any = pa.BufferReader(data) if isinstance(data, bytes) else pa.memory_map(str(data))
     with source as file:
         for batch in read_encoded(file):

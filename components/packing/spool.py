@@ -52,15 +52,7 @@ def ingest_packed(
     overwrite: bool = False,
     on_planned: OnPlanned = lambda planned: None,
 ) -> Manifest:
-    """Packs the rows of sources; the output appears complete or not at all.
-
-    The manifest has the account of the ingest. Arguments are those of `ingest`, and `packing`: the
-    options of packing for all splits, except the number of shards, which `options` has.
-
-    Raises:
-        DataError: The data is invalid; nothing is left at `output`.
-        UsageError: `output` cannot be used, or a source's rows are Examples already.
-    """
+    """Packs the rows of sources, with the account of an ingest."""
     options = options or IngestOptions()
     if options.compression or options.parquet_copy:
         raise UsageError("packed records have neither `compression` nor `parquet_copy`")
@@ -94,7 +86,6 @@ def ingest_packed(
 
 
 def _with_origin(manifest: Manifest, origin: Manifest) -> Manifest:
-    """Returns the manifest with source and account of the ingest."""
     names = ("source_kind", "source_fingerprint", "source_files", "account", "quarantine")
     return replace(manifest, **{name: getattr(origin, name) for name in names})
 
@@ -132,7 +123,6 @@ def _digests(batch: Batch) -> Iterator[bytes]:
 
 
 def _read(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a file of Arrow batches in the form of `read_examples`."""
     del kinds  # stored in the file
     with pa.memory_map(file) as mapped:
         batches = list(read_encoded(mapped))

@@ -13,12 +13,7 @@ _KINDS = {tf.int64: "INT", tf.float32: "FLOAT", tf.string: "BYTES"}
 
 
 def stated_columns(schema: schema_pb2.Schema | str | os.PathLike[str]) -> dict[str, StatedColumn]:
-    """Returns kind and shape of every feature in use, in the schema's order.
-
-    Raises:
-        DataError: The schema cannot be read, a feature has a kind that records cannot hold, or is
-            ragged by other features.
-    """
+    """Returns kind and shape of every feature in use, in the schema's order."""
     stated = {}
     for name, spec in feature_spec(schema).items():
         if isinstance(spec, tf.io.RaggedFeature) and spec.value_key != name:

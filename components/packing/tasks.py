@@ -63,19 +63,11 @@ Parts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PackPlan:
-    """Plan that all tasks of a packing share.
-
-    Attributes:
-        options: Columns to keep and their storage.
-        stated: Columns and shapes of a schema; None takes them from the rows.
-        kinds: Name and kind of each feature to read; empty reads all.
-        rows: Number of rows of each split.
-        shards: Number of packed shards of each split, and why.
-    """
+    """Plan that all tasks of a packing share."""
 
     options: PackOptions
-    stated: Mapping[str, StatedColumn] | None
-    kinds: Kinds
+    stated: Mapping[str, StatedColumn] | None  # None takes columns and shapes from the rows
+    kinds: Kinds  # name and kind of each feature to read; empty reads all
     rows: Mapping[str, int]
     shards: Mapping[str, ShardPlan]
 
@@ -87,33 +79,19 @@ class PackPlan:
 
 @dataclass(frozen=True)
 class ReadTask:
-    """A shard of rows to read.
+    """A shard of rows to read."""
 
-    Attributes:
-        number: Number among all reading tasks.
-        split: Name of its split.
-        file: Its path or address.
-        shard: Its entry in the manifest.
-        first: Number of its first row in the split.
-        read: Reads it.
-    """
-
-    number: int
+    number: int  # index among all reading tasks
     split: str
     file: str
     shard: Shard
-    first: int
+    first: int  # number of its first row in the split
     read: ReadShard
 
 
 @dataclass(frozen=True)
 class ReadResult:
-    """Result of reading a shard.
-
-    Attributes:
-        facts: Facts about its rows.
-        parts: Number of a packed shard, and where rows of it are in the task's file.
-    """
+    """Facts about a shard's rows, and (packed shard, begin, end) of parts of the task's file."""
 
     facts: Facts
     parts: Parts
@@ -121,13 +99,7 @@ class ReadResult:
 
 @dataclass(frozen=True)
 class WriteTask:
-    """A packed shard to write.
-
-    Attributes:
-        split: Name of its split.
-        index: Number of the shard.
-        parts: Number of a reading task, and where rows of the shard are in its file.
-    """
+    """A packed shard to write, from parts (reading task, begin, end) of the tasks' files."""
 
     split: str
     index: int
@@ -149,17 +121,7 @@ def plan_packing(
     options: PackOptions,
     stated: Mapping[str, StatedColumn] | None,
 ) -> PackPlan:
-    """Decides how many packed shards there will be: of each split at most one a row.
-
-    Args:
-        splits: Their rows.
-        options: Options of packing.
-        stated: Columns and shapes as a schema has them; None takes them from the rows.
-
-    Raises:
-        DataError: The first rows cannot be read, or are no images.
-        UsageError: More shards are asked for than there are rows in all splits.
-    """
+    """Decides how many packed shards there will be: of each split at most one a row."""
     known = {n: c.kind for n, c in stated.items()} if stated else splits[0].kinds
     kinds = frozenset(known.items())
     rows = sum(split.rows for split in splits)
@@ -176,7 +138,6 @@ def plan_packing(
 
 
 def read_tasks(splits: Sequence[RowSplit]) -> list[ReadTask]:
-    """Returns a task for each shard of rows."""
     tasks: list[ReadTask] = []
     for split in splits:
         first = 0
@@ -229,22 +190,11 @@ def _kept(batch: pa.RecordBatch, options: PackOptions) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class ReadRows:
-    """Function that runs a `ReadTask`.
-
-    Attributes:
-        plan: Plan that all tasks share.
-        output: Output that gets the file of rows.
-    """
-
     plan: PackPlan
     output: Output
 
     def __call__(self, task: ReadTask) -> ReadResult:
-        """Reads a shard and writes its rows to a file, by the packed shard that they go to.
-
-        Raises:
-            DataError: The rows cannot be read, or a column has two kinds.
-        """
+        """Reads a shard and writes its rows to a file, by the packed shard that they go to."""
         began = time.process_time()
         facts = Facts()
         parts = []
@@ -300,12 +250,7 @@ def _cut_by_shard(waiting: PlacedRows, starts: Sequence[int]) -> Iterator[tuple[
 
 
 def plan_layout(facts: Facts, plan: PackPlan) -> tuple[PackedLayout, dict[str, list[bytes]]]:
-    """Decides how columns are stored: the layout, and each vocabulary's values by its path.
-
-    Raises:
-        DataError: The rows do not fit what is asked for.
-        UsageError: There is no such column.
-    """
+    """Decides how columns are stored: the layout, and each vocabulary's values by its path."""
     options = plan.options
     shapes = {}
     for image in options.images:
@@ -325,11 +270,7 @@ def plan_layout(facts: Facts, plan: PackPlan) -> tuple[PackedLayout, dict[str, l
 
 
 def vocabulary_file(path: str, values: Sequence[bytes]) -> bytes:
-    """Returns the bytes of a vocabulary: one value a line.
-
-    Raises:
-        DataError: A value has a line break.
-    """
+    """Returns the bytes of a vocabulary: one value a line."""
     for value in values:
         if b"\n" in value or b"\r" in value:
             raise DataError(
@@ -343,13 +284,6 @@ def vocabulary_file(path: str, values: Sequence[bytes]) -> bytes:
 def write_tasks(
     plan: PackPlan, tasks: Sequence[ReadTask], parts: Sequence[Parts]
 ) -> Iterator[WriteTask]:
-    """Yields a task for each packed shard.
-
-    Args:
-        plan: Plan that all tasks share.
-        tasks: The reading tasks.
-        parts: Those of each reading task's result.
-    """
     for split in plan.rows:
         of_split = [
             np.insert(found, 1, task.number, axis=1)
@@ -365,13 +299,7 @@ def write_tasks(
 
 
 class WritePacked:
-    """Does `WriteTask`s.
-
-    Args:
-        plan: Plan that all tasks share.
-        layout: Layout of the blocks.
-        output: Output with the rows and vocabularies, which gets the packed shards.
-    """
+    """Does `WriteTask`s: the output has rows and vocabularies, and gets the packed shards."""
 
     def __init__(self, plan: PackPlan, layout: PackedLayout, output: Output) -> None:
         self._plan = plan
@@ -380,11 +308,6 @@ class WritePacked:
         self._maker: BlockMaker | None = None
 
     def __call__(self, task: WriteTask) -> WriteResult:
-        """Writes a packed shard.
-
-        Raises:
-            DataError: An image cannot be decoded, or has another shape than the others.
-        """
         began = time.process_time()
         # Reads the vocabularies, which may be large, once a process.
         self._maker = self._maker or block_maker(self._layout, self._plan, self._output.read)

@@ -27,25 +27,12 @@ _OUTPUT_BYTES = 64 * MIB
 
 @dataclass(frozen=True)
 class TransformedRows:
-    """Reads raw shards as transformed rows; picklable, a `ReadShard` of packing.
-
-    Attributes:
-        graph: Path or address of the TransformGraph's folder.
-    """
+    """Reads raw shards as transformed rows by a TransformGraph's folder; a `ReadShard`."""
 
     graph: str
 
     def __call__(self, file: str, shard: Shard, kinds: Kinds = frozenset()) -> Iterator[Any]:
-        """Yields the transformed rows of a shard: a column `large_list` a feature.
-
-        Args:
-            file: Path or address of the shard of raw Examples.
-            shard: The shard's entry in the manifest.
-            kinds: Not used; the graph's schema has them.
-
-        Raises:
-            DataError: The shard is damaged, or its rows do not fit the graph.
-        """
+        """Yields the transformed rows of a shard, a `large_list` a feature; ignores `kinds`."""
         del kinds
         import tensorflow as tf
 
@@ -93,7 +80,6 @@ def _loaded(graph: str) -> Any:
 
 
 def transformed_schema(graph: str) -> Any:
-    """Returns the schema of a TransformGraph's outputs."""
     from tensorflow_transform import TFTransformOutput
 
     return TFTransformOutput(graph).transformed_metadata.schema

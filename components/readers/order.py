@@ -53,47 +53,28 @@ def block_rows_of(window_rows: int, files: int = READER_PARALLELISM) -> int:
 
 @dataclass(frozen=True)
 class PassPlan:
-    """The part of a pass to read.
+    """The part of a pass to read."""
 
-    Attributes:
-        lanes: Pieces of files, by lane; the lane whose turn it is comes first.
-        window: Number of the first window in its pass.
-        ahead: Rows of the stream before that window, less than a block: to be left out.
-        drop: Rows of the first window, once permuted, to be left out.
-    """
-
-    lanes: Lanes
-    window: int = 0
-    ahead: int = 0
-    drop: int = 0
+    lanes: Lanes  # pieces of files; the lane whose turn it is comes first
+    window: int = 0  # number of the first window in its pass
+    ahead: int = 0  # rows of the stream before that window, less than a block: to be left out
+    drop: int = 0  # rows of the first window, once permuted, to be left out
 
 
 @dataclass(frozen=True)
 class Order:
-    """The order of the rows of one share.
+    """The order of the rows of one share."""
 
-    Attributes:
-        seed: A 64-bit integer.
-        file_bytes: Sizes of the files.
-        lanes: Files that are read side by side; at least 1.
-        block_rows: Rows of a block.
-        window: Rows of a window.
-        file_rows: Rows of each file; may be None for the beginning of a single share.
-        shares: Number of shares that the rows are cut into.
-        share: Index of this one, from 0.
-    """
-
-    seed: int
+    seed: int  # 64 bits
     file_bytes: Sequence[int]
-    lanes: int
+    lanes: int  # files that are read side by side; at least 1
     block_rows: int
     window: int
-    file_rows: Sequence[int] | None = None
-    shares: int = 1
-    share: int = 0
+    file_rows: Sequence[int] | None = None  # None only for the beginning of a single share
+    shares: int = 1  # number of shares that the rows are cut into
+    share: int = 0  # index of this share, from 0
 
     def plan(self, number: int) -> PassPlan:
-        """Returns all rows of this share in a pass, counted from 0."""
         return PassPlan(self._dealt(self._pieces(number)))
 
     def locate(self, rows: int) -> tuple[int, int]:
@@ -136,7 +117,6 @@ class Order:
         return dict(zip(("file", "row", "rows", "lane"), columns, strict=False))
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what the order depends on, by name, as JSON values."""
         return {
             "scheme": SCHEME,
             "seed": self.seed,
@@ -203,13 +183,8 @@ class RowOrder:
     """Numbers of the rows of one share, in the order in which a training takes them.
 
     For readers that can get any row at any time. Numbers are cut from the endless stream of passes,
-    across the seams of windows and passes.
-
-    Args:
-        order: The order, with rows of files.
-        first_numbers: int64 [files], number of the first row of each file.
-        begin: Rows of the stream that were given before.
-        permute: Permutation of a window's rows.
+    across the seams of windows and passes. `first_numbers` has that of the first row of each file,
+    `begin` the rows of the stream that were given before.
     """
 
     def __init__(
@@ -248,7 +223,6 @@ class RowOrder:
         return int(ends[-1]) if len(ends) else 0
 
     def _blocks_of_pass(self, number: int) -> tuple[Numbers, Numbers]:
-        """The number of each block's first row, and its end in the pass."""
         table = self._order.table(self._order.plan(number).lanes)
         return self._first_numbers[table["file"]] + table["row"], np.cumsum(table["rows"])
 

@@ -39,10 +39,7 @@ _Read = Callable[[Any, int, "_Texts"], Any]
 class PackedShards:
     """Reader of the rows of packed shards, by the index of the shard and the row in it.
 
-    Args:
-        layout: The layout of their blocks.
-        columns: The columns to read.
-        content: Returns a shard's bytes and int64 [blocks, 2], the bounds of its payloads.
+    `content` returns a shard's bytes and int64 [blocks, 2], the bounds of its payloads.
     """
 
     def __init__(
@@ -75,7 +72,6 @@ class PackedShards:
         }
 
     def take(self, shards: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        """Returns rows in the given order."""
         blocks = np.stack([shards, rows // self._layout.block_rows], axis=1)
         found, which = np.unique(blocks, axis=0, return_inverse=True)
         places = rows % self._layout.block_rows
@@ -113,9 +109,7 @@ class PackedShards:
 class _Texts:
     """Offsets of the byte strings of a block's dictionary in the shard: 16 bytes each.
 
-    Args:
-        dictionary: The dictionary's bytes, a tf.train.Example that ends with its values.
-        begin: Offset of the dictionary in the shard.
+    The dictionary is a tf.train.Example that ends with its values.
     """
 
     def __init__(self, dictionary: bytes, begin: int) -> None:
@@ -128,7 +122,6 @@ class _Texts:
         self._starts = self._ends - lengths
 
     def get(self, data: Any, cell: int) -> bytes:
-        """Returns the byte string that a cell has the number of, from the shard's bytes."""
         if not 0 <= cell < len(self._ends):
             raise DataError(
                 f"a cell has the number {cell}, but the block's dictionary has "

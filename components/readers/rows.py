@@ -180,7 +180,6 @@ class Rows:
         return self._stored(self._first(at), self._ends[at], 0)
 
     def _stored(self, begin: int, end: int, start: int) -> Iterator[pa.RecordBatch]:
-        """Rows from `begin` to `end`, in batches that end with blocks and shards."""
         size = self._layout.block_rows if self._layout else _BATCH_ROWS
         for at in range(bisect_right(self._ends, begin), len(self.shards)):
             first = self._first(at)

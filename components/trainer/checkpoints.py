@@ -59,13 +59,7 @@ def resume_dir(model_run_dir: str, key: Any) -> str:
 
 @dataclass(frozen=True)
 class Saved:
-    """A complete checkpoint.
-
-    Attributes:
-        path: Folder of the checkpoint.
-        epochs: Records of the epochs before it.
-        start: Position at which the input resumes.
-    """
+    """A complete checkpoint: its folder, the epochs before it, and where the input resumes."""
 
     path: str
     epochs: tuple[EpochRecord, ...]
@@ -75,10 +69,8 @@ class Saved:
 class Checkpoints:
     """Saves and restores a model, its optimizer, its metrics and the position of its training.
 
-    Args:
-        directory: Folder of the checkpoints.
-        keep: Number of newest checkpoints to keep.
-        scratch: Folder of a worker that is not the chief, which must write a copy that is not read.
+    `keep` newest ones are kept; `scratch` is the folder of a worker that is not the chief, which
+    must write a copy that is not read.
     """
 
     def __init__(self, directory: str, *, keep: int, scratch: str | None = None) -> None:
@@ -123,7 +115,6 @@ class Checkpoints:
                 _remove(self._path(old))
 
     def newest(self) -> Saved | None:
-        """Returns the newest complete checkpoint, if any."""
         for step in reversed(self._steps()):
             path = self._path(step)
             try:
@@ -133,11 +124,7 @@ class Checkpoints:
         return None
 
     def at(self, step: int) -> Saved:
-        """Returns the checkpoint from which the chief resumes.
-
-        Raises:
-            DataError: This worker cannot find it.
-        """
+        """Returns the checkpoint from which the chief resumes."""
         try:
             return _read_whole(self._path(step))
         except _DAMAGED as error:
@@ -147,11 +134,6 @@ class Checkpoints:
             ) from error
 
     def restore(self, saved: Saved) -> None:
-        """Restores model and optimizer.
-
-        Raises:
-            DataError: The checkpoint belongs to another model.
-        """
         try:
             self._tracked.read(posixpath.join(saved.path, _VARIABLES)).assert_consumed()
         except (AssertionError, ValueError) as error:
@@ -161,11 +143,7 @@ class Checkpoints:
             ) from error
 
     def model_values(self, step: int) -> list[np.ndarray]:
-        """Returns the values of the model's variables in a checkpoint, or their moving averages.
-
-        Raises:
-            DataError: The checkpoint is missing or damaged.
-        """
+        """Returns the values of the model's variables in a checkpoint, or their moving averages."""
         path = self._path(step)
         try:
             reader = tf.train.load_checkpoint(posixpath.join(path, _VARIABLES))
@@ -179,7 +157,6 @@ class Checkpoints:
             ) from error
 
     def clear(self) -> None:
-        """Removes all checkpoints and their folder."""
         if self._scratch is None:
             _remove(self.directory)
 

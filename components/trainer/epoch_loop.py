@@ -38,27 +38,7 @@ OnLive = Callable[[Mapping[str, float], int], None]
 
 
 class EpochLoop:
-    """A running training and its progress.
-
-    Args:
-        model: Compiled and built model.
-        steps: Training and evaluation steps.
-        options: Length, early stop and checkpoints.
-        checkpoints: Checkpoints; None saves nothing.
-        start: Position at which the input begins.
-        flag: Set when the process receives a signal to stop.
-        workers: All workers if there are several; they stop together.
-        meter: Meter of the time of each phase.
-        sampler: Sampler of steps without an input.
-        batch_rows: Rows of a step, for the rate; None if batches differ in size.
-
-    Attributes:
-        epochs: Records of the finished epochs, including those before a resumption.
-        step: Number of steps done.
-        resumed_from: Step at which this run began; None if from scratch.
-        first_step_seconds: Duration of the first step of this run.
-        rule: Metric that decides which epoch is best.
-    """
+    """A running training and its progress; `steps`, `epochs` include those before a resumption."""
 
     def __init__(
         self,
@@ -96,16 +76,9 @@ class EpochLoop:
 
     @property
     def best(self) -> EpochRecord | None:
-        """The best epoch so far."""
         return best_epoch(self.epochs, self.rule)
 
     def resume(self, saved: Saved) -> None:
-        """Restores a checkpoint.
-
-        Raises:
-            DataError: It is of another model.
-            UsageError: It has more steps than the options ask for.
-        """
         assert self._checkpoints is not None
         if saved.start.step > self._options.total_steps:
             raise UsageError(
@@ -121,10 +94,8 @@ class EpochLoop:
     def run(self, on_epoch: OnEpoch, on_live: OnLive) -> str:
         """Trains to the end, an early stop or an interruption; returns the reason.
 
-        Args:
-            on_epoch: Called with the record of each epoch after it is saved.
-            on_live: Called every few seconds and at the end of each epoch with figures by name and
-                their step.
+        `on_live` is called every few seconds and at the end of each epoch with figures and their
+        step.
         """
         options = self._options
         while self._epochs_end < options.total_steps:
@@ -141,10 +112,7 @@ class EpochLoop:
         return f"all {options.total_steps} steps done"
 
     def restore_best(self) -> int:
-        """Restores the weights of the best epoch if the early stop asks for it.
-
-        Returns the epoch whose weights the model has now.
-        """
+        """Restores the weights of the best epoch if asked for; returns the model's epoch."""
         best = self.best
         if self._options.early_stop is None or best is None or best is self.epochs[-1]:
             take_averages(self._model)
@@ -157,11 +125,6 @@ class EpochLoop:
         return best.epoch
 
     def stop_if_interrupted(self) -> None:
-        """Saves a checkpoint and raises if the process received a signal to stop.
-
-        Raises:
-            TrainingInterruptedError: It was.
-        """
         if not self._told:
             return
         place = f"{self._told} at step {self.step} of {self._options.total_steps}"

@@ -95,11 +95,7 @@ and the label where the records have it; only with `transform` |
 
 
 def check_finite(model: keras.Model) -> None:
-    """Refuses a model that would predict NaN.
-
-    Raises:
-        DataError: Names the first weight that holds NaN or inf.
-    """
+    """Refuses a model that would predict NaN; names the first weight that holds NaN or inf."""
     for variable in model.variables:
         # Cast to float32: bfloat16 is not one of NumPy's float types.
         value = np.asarray(keras.ops.convert_to_numpy(variable), np.float32)

@@ -45,8 +45,6 @@ def _end_with_exit_code(otherwise: _Hook) -> _Hook:
 
 
 class InterruptFlag:
-    """Name of the signal that came, or None."""
-
     name: str | None = None
 
 

@@ -40,14 +40,8 @@ _COPIES = ("Memcpy", "Memset")
 class LimitSampler:
     """Takes samples of steps without an input beside those of a run.
 
-    Args:
-        model: The model; its weights come out unchanged.
-        steps: Its training steps.
-        total_steps: Steps of the training.
-        has_workers: Whether other workers must do the same steps: samples then lie at the end.
-
-    Attributes:
-        wants_batch: Whether the run's next step is to be `step_on_kept_batch`.
+    Samples lie at the end where other workers must do the same steps. `wants_batch` says that the
+    run's next step is to be `step_on_kept_batch`.
     """
 
     def __init__(
@@ -66,7 +60,6 @@ class LimitSampler:
         self.wants_batch = False
 
     def begin(self, step: int) -> None:
-        """Plans the samples of a run that begins after step `step`."""
         left = self._total_steps - step
         if not self._has_workers:
             self._due = [step + left * (n + 1) / (_SAMPLES + 1) for n in range(_SAMPLES)]

@@ -274,7 +274,6 @@ def _steps(
 def _write(
     record: TrainingRecord, used: Utilisation, model_run_dir: str, tracking: Tracking
 ) -> None:
-    """Writes the records to the ModelRun, `training.json` last, and to the trackers."""
     write_utilisation(model_run_dir, used)
     write_training_record(model_run_dir, record)
     tracking.file(UTILISATION_NAME, used.to_json())
@@ -309,7 +308,6 @@ def _run(
 
 
 def _check_metric(options: TrainOptions, names: list[str], *, has_eval: bool) -> None:
-    """Refuses an early stop on a metric that does not exist, before hours of training."""
     known = sorted(names + [f"val_{name}" for name in names] * has_eval)
     if "loss" not in names:
         raise UsageError(f"the model's train_step must report 'loss', it has {', '.join(names)}")

@@ -16,11 +16,7 @@ BuildModel = Callable[[], keras.Model]
 
 
 def default_strategy(*, prefetch_to_device: bool) -> tf.distribute.Strategy:
-    """All GPUs of this machine where there are several, else the one device there is.
-
-    Args:
-        prefetch_to_device: Whether batches are copied to that one device ahead of their step.
-    """
+    """All GPUs of this machine where there are several, else the one device there is."""
     gpus = tf.config.list_logical_devices("GPU")
     if len(gpus) > 1:
         return tf.distribute.MirroredStrategy()
@@ -52,11 +48,7 @@ def prefetches_to_device(option: bool | None, data: Sequence[tf.data.Dataset | N
 def make_model(
     build_model: BuildModel, *, strategy: tf.distribute.Strategy, mixed_precision: str
 ) -> keras.Model:
-    """Call `build_model` under the strategy and the precision policy.
-
-    Raises:
-        UsageError: It gives no compiled model of Keras 3 on TensorFlow.
-    """
+    """Calls `build_model` under the strategy and the precision policy."""
     if keras.backend.backend() != "tensorflow":
         raise UsageError(
             f"Keras runs on {keras.backend.backend()}, TFX needs tensorflow: "
@@ -98,12 +90,9 @@ def input_names(model: keras.Model) -> tuple[str, ...] | None:
 
 
 def check_features(model: keras.Model, data: tf.data.Dataset) -> None:
-    """Refuse data whose features are not the model's inputs.
+    """Refuses data whose features are not the model's inputs.
 
     Keras goes by position where the names differ, and would train on the wrong columns.
-
-    Raises:
-        UsageError: Names what is missing and what is too much.
     """
     names = input_names(model)
     features = _features(data)
@@ -118,11 +107,7 @@ def check_features(model: keras.Model, data: tf.data.Dataset) -> None:
 
 
 def check_numbers(data: tf.data.Dataset, option: str) -> None:
-    """Refuse data with strings, which stay on the host.
-
-    Raises:
-        UsageError: Names the option that needs numbers, and the features that are strings.
-    """
+    """Refuses data with strings, which stay on the host."""
     if strings := _text_features(data):
         raise UsageError(
             f"{option} needs inputs that are all numbers, {', '.join(strings)} is text: "

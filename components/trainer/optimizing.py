@@ -11,11 +11,7 @@ from penstock.components.trainer.options import TrainOptions
 
 
 def set_up_optimizer(model: keras.Model, options: TrainOptions, *, replicas: int) -> None:
-    """Give a compiled model's optimizer, not built yet, its schedule, accumulation and averages.
-
-    Raises:
-        UsageError: It has a schedule of its own, or several devices were to accumulate.
-    """
+    """Gives the optimizer, not built yet, its schedule, accumulation and averages."""
     optimizer = _inner(model)
     every = options.gradient_accumulation_steps
     if every > 1:

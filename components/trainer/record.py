@@ -16,34 +16,22 @@ RECORD_VERSION = 1
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch.
-
-    Attributes:
-        epoch: Number of the epoch, from 1.
-        step: Total number of steps at its end.
-        steps: Number of its steps, including those before a resumption; its metrics cover them.
-        metrics: Loss and metrics by name; names of evaluation metrics begin with `val_`.
-        learning_rate: Learning rate at its end.
-        seconds: Wall time of its steady steps in the run that ended it, input included; without
-            the first step of a run, which is compiled, and without evaluation.
-        seconds_per_step: Median over its steady steps; None without one.
-        input_wait_share: Share of `seconds` spent waiting for input, 0..1; None without steady
-            steps and on a GPU, whose host waits while it works; see `Utilisation.limit`.
-        examples_per_second: Rows per second of `seconds`; None without steady steps.
-    """
+    """One epoch."""
 
     epoch: int
-    step: int
-    steps: int
-    metrics: Mapping[str, float]
-    learning_rate: float
+    step: int  # steps in all at the end of the epoch
+    steps: int  # including those before a resumption; the metrics cover them
+    metrics: Mapping[str, float]  # names of evaluation metrics begin with `val_`
+    learning_rate: float  # at the end of the epoch
+    # Wall time of steady steps with input, in the run that ended the epoch: without the first step,
+    # which is compiled, and without evaluation.
     seconds: float
-    seconds_per_step: float | None
+    seconds_per_step: float | None  # median over its steady steps
+    # Share of `seconds`, 0..1; None on a GPU, whose host waits while it works.
     input_wait_share: float | None
     examples_per_second: float | None
 
     def __str__(self) -> str:
-        """Line for the log."""
         metrics = "  ".join(f"{name} {value:.4f}" for name, value in self.metrics.items())
         line = f"epoch {self.epoch}  step {self.step}  {metrics}"
         if self.seconds_per_step is None or self.input_wait_share is None:
@@ -56,32 +44,18 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class TrainingRecord:
-    """Record of a training.
-
-    Attributes:
-        epochs: Records of the epochs in order, including those before a resumption.
-        steps: Total number of steps.
-        stopped: Reason for its end.
-        best_epoch: Epoch with the best `best_metric`; None if no epoch has it.
-        best_metric: Metric that decides: that of the early stop, else `val_loss` or `loss`.
-        exported_epoch: Epoch whose weights the model has: the best one with an early stop, else
-            the last.
-        resumed_from: Step of the checkpoint from which this run resumed; None if from scratch.
-        replicas: Number of devices that share a batch.
-        seconds: Wall time of this run, with compilation, evaluation and checkpoints.
-        first_step_seconds: Duration of the first step; None if there was nothing left to do.
-    """
+    """Record of a training; its epochs and steps include those before a resumption."""
 
     epochs: Sequence[EpochRecord]
     steps: int
     stopped: str
     best_epoch: int | None
-    best_metric: str
-    exported_epoch: int
-    resumed_from: int | None
-    replicas: int
-    seconds: float
-    first_step_seconds: float | None
+    best_metric: str  # metric of the early stop, else `val_loss` or `loss`
+    exported_epoch: int  # the best one with an early stop, else the last
+    resumed_from: int | None  # step of the checkpoint
+    replicas: int  # devices that share a batch
+    seconds: float  # this run, with compilation, evaluation and checkpoints
+    first_step_seconds: float | None  # None if there was nothing left to do
 
     @property
     def input_wait_share(self) -> float | None:
@@ -99,7 +73,6 @@ class TrainingRecord:
         return _weighted([(e.seconds_per_step, e.steps) for e in self.epochs])
 
     def to_json(self) -> str:
-        """Returns the text of `training.json`, including figures over all epochs."""
         summary = {
             "seconds_per_step": self.seconds_per_step,
             "input_wait_share": self.input_wait_share,
@@ -109,11 +82,6 @@ class TrainingRecord:
 
     @classmethod
     def from_json(cls, text: str, path: str) -> "TrainingRecord":
-        """Parses the text of the record at `path`.
-
-        Raises:
-            DataError: The text is not a record of this version.
-        """
         try:
             raw = json.loads(text)
             if raw.pop("version") != RECORD_VERSION:
@@ -126,16 +94,10 @@ class TrainingRecord:
 
 
 def write_training_record(directory: str | os.PathLike[str], record: TrainingRecord) -> None:
-    """Writes `training.json` into `directory` in one step."""
     write_record(posixpath.join(os.fspath(directory), RECORD_NAME), record.to_json())
 
 
 def read_training_record(directory: str | os.PathLike[str]) -> TrainingRecord:
-    """Reads the `training.json` of a ModelRun.
-
-    Raises:
-        DataError: The file is missing or cannot be read.
-    """
     path = posixpath.join(os.fspath(directory), RECORD_NAME)
     return TrainingRecord.from_json(read_record(path), path)
 

@@ -21,19 +21,9 @@ from penstock.components.trainer.workers import Workers
 
 
 class Steps:
-    """Runs training and evaluation steps of one model.
+    """Runs training and evaluation steps of one model, built under `strategy.scope()`.
 
-    Args:
-        model: Compiled model, built under `strategy.scope()`.
-        train_data: Endless training batches.
-        eval_data: Batches of an evaluation, or None.
-        strategy: Distribution strategy.
-        workers: All workers if there are several; their training batches are shares, evaluation
-            batches are the same for all.
-        xla: Whether to compile the training step with XLA.
-
-    Attributes:
-        on_gpu: Whether GPUs train, so that the host runs ahead of them.
+    Training batches of several workers are shares, evaluation batches are the same for all.
     """
 
     def __init__(
@@ -63,14 +53,10 @@ class Steps:
 
     @property
     def has_eval(self) -> bool:
-        """Whether there is evaluation data."""
         return self._eval_data is not None
 
     def build(self) -> list[str]:
-        """Traces the training step, which creates variables that are created on first use.
-
-        Returns the names of the loss and the metrics that the model reports.
-        """
+        """Traces the training step, which creates variables; returns the metrics' names."""
         with self._strategy.scope():
             if self._model.built:
                 self._model.optimizer.build(self._model.trainable_variables)
@@ -80,18 +66,13 @@ class Steps:
     def train(self, steps: int) -> tuple[np.ndarray, CallTimes]:
         """Runs training steps and waits until the device has finished them.
 
-        Returns:
-            Running mean of the loss since the metrics were reset, after each step, float32[steps];
-            and their duration.
+        Returns the running mean of the loss since the metrics were reset after each step,
+        float32[steps], and their duration.
         """
         return self._call(self._train, self._batches, steps)
 
     def resident_batch(self) -> Any:
-        """Fetches the next training batch and copies its numbers to the device that trains.
-
-        Raises:
-            tf.errors.OutOfRangeError: There is none.
-        """
+        """Fetches the next training batch and copies its numbers to the device that trains."""
         try:
             batch = next(self._batches)
         except StopIteration as end:

@@ -41,13 +41,7 @@ _LOST = (
 
 @dataclass(frozen=True)
 class Workers:
-    """All workers, and the index of this one.
-
-    Attributes:
-        strategy: Distribution strategy over all their devices.
-        addresses: `host:port` of each worker, the chief first.
-        index: Index of this worker in `addresses`.
-    """
+    """All workers, and the index of this one; the chief comes first."""
 
     strategy: tf.distribute.Strategy
     addresses: tuple[str, ...]
@@ -55,12 +49,10 @@ class Workers:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this worker exports, logs and keeps checkpoints."""
         return self.index == 0
 
     @property
     def input_context(self) -> tf.distribute.InputContext:
-        """Share of the input that this worker reads."""
         replicas = self.strategy.num_replicas_in_sync
         return tf.distribute.InputContext(len(self.addresses), self.index, replicas)
 
@@ -75,11 +67,7 @@ class Workers:
 
     @contextmanager
     def losses_named(self) -> Iterator[None]:
-        """Names the lost worker in one line if TensorFlow reports that one was lost.
-
-        Raises:
-            WorkerLostError: A worker was lost.
-        """
+        """Names the lost worker in one line if TensorFlow reports that one was lost."""
         try:
             yield
         except _LOST as error:

@@ -15,7 +15,6 @@ from penstock.components.errors import UsageError
 
 
 def application_names() -> tuple[str, ...]:
-    """Returns the names of all networks: `MobileNetV2`, `InceptionResNetV2`, ..."""
     return tuple(sorted(_applications()))
 
 

@@ -59,7 +59,6 @@ class _GivenSeed(keras.random.SeedGenerator):
     draws: int = 0
 
     def next(self, ordered: bool = True) -> Any:
-        """Returns the next seed."""
         self.draws += 1
         seed = tf.random.experimental.stateless_fold_in(self.given, self.draws)
         return tf.cast(seed, self.state.dtype)

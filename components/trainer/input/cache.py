@@ -32,12 +32,6 @@ _locks: list[IO[str]] = []
 
 
 def cached(images: tf.data.Dataset, rows: int, options: ImageInputOptions) -> tf.data.Dataset:
-    """Returns the decoded images with their labels, from the cache after the first pass.
-
-    Raises:
-        UsageError: The images do not fit; states their size and the free space.
-        DataError: The cache's folder cannot be written.
-    """
     specs = images.element_spec[0].values()
     each = sum(spec.dtype.size * math.prod(spec.shape) for spec in specs)
     needed = rows * (each + _OVERHEAD_BYTES)
@@ -62,7 +56,6 @@ def cached(images: tf.data.Dataset, rows: int, options: ImageInputOptions) -> tf
 
 
 def free_memory_bytes() -> int:
-    """Returns the memory that this process may still take, within its container's limit."""
     within_limit = memory_limit_mib() * MIB - psutil.Process().memory_info().rss
     return max(0, int(min(psutil.virtual_memory().available, within_limit)))
 
@@ -79,11 +72,7 @@ def remove_leftovers(cache_dir: str) -> None:
 
 
 def check_memory(needed: int, what: str, advice: str) -> None:
-    """Rejects a cache in memory that does not fit.
-
-    Raises:
-        UsageError: It does not fit; states its size and the free space.
-    """
+    """Rejects a cache in memory that does not fit."""
     _check_fits("memory", needed, _MEMORY_SHARE * free_memory_bytes(), what, advice)
 
 

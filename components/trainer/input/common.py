@@ -40,7 +40,6 @@ class _PythonCalls:
         self._is_over = False
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Returns `function(*args)`; ends the data once the process ends."""
         with self._lock:
             if not self._last:
                 atexit.register(self._end)
@@ -73,11 +72,6 @@ def python_op(function: Callable[..., Any], inputs: list[Any], kinds: list[tf.DT
 
 
 def names_of(label: Label, features: Collection[str]) -> tuple[str, ...]:
-    """Returns the names of the labels.
-
-    Raises:
-        UsageError: One is not among the features.
-    """
     names = () if label is None else (label,) if isinstance(label, str) else tuple(label)
     for name in names:
         if name not in features:
@@ -86,7 +80,6 @@ def names_of(label: Label, features: Collection[str]) -> tuple[str, ...]:
 
 
 def apart(features: dict[str, Any], label: Label) -> Any:
-    """Returns `(features, label)`, or only the features if there is no label."""
     if label is None:
         return features
     if isinstance(label, str):
@@ -95,11 +88,6 @@ def apart(features: dict[str, Any], label: Label) -> Any:
 
 
 def rows_of_replica(options: InputOptions, context: tf.distribute.InputContext | None) -> int:
-    """Returns the rows of one replica's share of a batch.
-
-    Raises:
-        UsageError: The batch cannot be divided among the replicas.
-    """
     replicas = context.num_replicas_in_sync if context else 1
     if options.batch_size % replicas:
         raise UsageError(
@@ -112,12 +100,7 @@ def rows_of_replica(options: InputOptions, context: tf.distribute.InputContext |
 def share_of_worker(
     files: InputFiles, options: InputOptions, context: tf.distribute.InputContext | None
 ) -> tuple[InputFiles, int]:
-    """Returns one worker's files for evaluation, and the rows of one replica's share of a batch.
-
-    Raises:
-        DataError: There are fewer files than workers.
-        UsageError: The batch cannot be divided among the replicas.
-    """
+    """Returns one worker's files for evaluation, and the rows of one replica's share of a batch."""
     if context is not None:
         files = files.shard(context.num_input_pipelines, context.input_pipeline_id)
     return files, rows_of_replica(options, context)
@@ -132,17 +115,8 @@ def first_record(
 ) -> T:
     """Returns the first record, parsed, to find errors of the whole input at once.
 
-    An endless dataset over no rows would spin for ever.
-
-    Args:
-        files: Files to read.
-        parse: Takes a serialised record.
-        expected: Completes "the first record ..." where it cannot be parsed; may have a
-            `{reason}`.
-        has_lists: Whether the records may be SequenceExamples.
-
-    Raises:
-        DataError: There is no record, or the first cannot be read or parsed.
+    An endless dataset over no rows would spin for ever. `expected` completes "the first record ..."
+    where it cannot be parsed, and may have a `{reason}`.
     """
     for file, compression in zip(files.files, files.compressions, strict=True):
         try:
@@ -165,7 +139,6 @@ def first_record(
 
 
 def paths_of(files: InputFiles) -> tf.data.Dataset:
-    """Returns a dataset of `(path, compression)` per file."""
     return tf.data.Dataset.from_tensor_slices((list(files.files), files.compressions))
 
 

@@ -36,39 +36,26 @@ InputSource = str | os.PathLike[str] | Sequence[str]
 
 @dataclass(frozen=True)
 class InputFiles:
-    """The files of one split.
-
-    Attributes:
-        files: Paths of the shards, sorted; empty ones are left out if a manifest names them.
-        shard_rows: Rows of each file, or None if unknown.
-        sha256: Digest of each file as its manifest says, or None for unlisted files.
-    """
+    """The files of one split, sorted; empty shards are left out if a manifest names them."""
 
     files: tuple[str, ...]
-    shard_rows: tuple[int, ...] | None
-    sha256: tuple[str, ...] | None = None
+    shard_rows: tuple[int, ...] | None  # None if unknown
+    sha256: tuple[str, ...] | None = None  # as the manifest says; None for unlisted files
 
     @property
     def rows(self) -> int | None:
-        """Rows in all files, or None if unknown."""
         return None if self.shard_rows is None else sum(self.shard_rows)
 
     @property
     def sizes(self) -> list[int]:
-        """Bytes of each file."""
         return [tf.io.gfile.stat(file).length for file in self.files]
 
     @property
     def compressions(self) -> list[str]:
-        """`GZIP` or `""` for each file, judged by its name."""
         return ["GZIP" if file.endswith(".gz") else "" for file in self.files]
 
     def shard(self, workers: int, worker: int) -> "InputFiles":
-        """Returns the files that one of several workers reads; each file has exactly one worker.
-
-        Raises:
-            DataError: There are fewer files than workers.
-        """
+        """Returns the files that one of several workers reads; each file has exactly one worker."""
         if len(self.files) < workers:
             raise DataError(
                 f"{self.files[0]} and its like are {counted(len(self.files), 'file')} for "
@@ -78,11 +65,7 @@ class InputFiles:
         return InputFiles(self.files[worker::workers], rows)
 
     def counted(self) -> tuple[int, ...]:
-        """Returns the rows of each file, counted at about 2 us per row if unknown.
-
-        Raises:
-            DataError: A file cannot be read to its end.
-        """
+        """Returns the rows of each file, counted at about 2 us per row if unknown."""
         if self.shard_rows is not None:
             return self.shard_rows
         if not any("://" in file for file in self.files):
@@ -104,17 +87,7 @@ class InputFiles:
 
 
 def find_input(source: InputSource, *, split: str) -> InputFiles:
-    """Finds the shards of row Examples to read.
-
-    Args:
-        source: A folder with a manifest; or paths and patterns such as `.../Split-train/*`, whose
-            hidden files, markers and leftovers of Beam are passed over.
-        split: The split to take from a manifest.
-
-    Raises:
-        DataError: Nothing matches, the manifest is damaged, or a shard differs from it.
-        UsageError: The manifest has no such split, or the records are packed.
-    """
+    """Finds the shards of row Examples of a folder with a manifest, or of paths and patterns."""
     if isinstance(source, str | os.PathLike):
         parts = [_from_manifest(os.fspath(source), split)]
     else:
@@ -129,13 +102,7 @@ def find_input(source: InputSource, *, split: str) -> InputFiles:
 
 
 def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedLayout]:
-    """Finds packed shards: a folder with a manifest and a split, or `[FOLDER/Split-NAME/*]`.
-
-    Raises:
-        DataError: There is no manifest, it is damaged, a shard differs from it, or the split has
-            no rows.
-        UsageError: The records are not packed, or there is no such split.
-    """
+    """Finds packed shards: a folder with a manifest and a split, or `[FOLDER/Split-NAME/*]`."""
     folder, split = _folder_and_split(source, split)
     folder = _readable(folder)
     manifest = checked_manifest(folder)
@@ -164,7 +131,6 @@ def _known(values: Mapping[str, Any], files: Sequence[str]) -> tuple[Any, ...] |
 
 
 def _readable(folder: str) -> str:
-    """The folder itself, or a local copy if TensorFlow cannot read its file system."""
     return local_folder(folder) if scheme_of(folder) in _COPIED else folder
 
 

@@ -20,29 +20,21 @@ _DTYPES = (tf.uint8, tf.float32)
 
 @dataclass(frozen=True)
 class StoredImages:
-    """Storage of the images of a feature: pixels need other ops than files do.
-
-    Attributes:
-        image: The feature.
-        form: `file` (JPEG, PNG, ...), raw pixels as `bytes` or `floats`, or `tensor`, as
-            `tf.io.serialize_tensor` makes it.
-        dtype: Dtype of the images: uint8, or float32 for float pixels.
-        channels: Number of channels of pixels; 0 for files, whose headers have it.
-        sizes: The features of the height and width of raw pixels; none where all have `first_size`.
-        first_size: Height and width of the first. Where that is the size that is wanted, each
-            image is looked at before it is resized, which others need not pay for.
-    """
+    """Storage of the images of a feature: pixels need other ops than files do."""
 
     image: str = names.ENCODED
+    # `file` (JPEG, PNG, ...), raw pixels as `bytes` or `floats`, or `tensor`, as
+    # `tf.io.serialize_tensor` makes it
     form: str = "file"
-    dtype: tf.DType = tf.uint8
-    channels: int = 0
+    dtype: tf.DType = tf.uint8  # uint8, or float32 for float pixels
+    channels: int = 0  # channels of raw pixels; 0 for files, whose headers have it
+    # Features of the height and width of raw pixels; empty if all have `first_size`.
     sizes: tuple[str, ...] = ()
+    # Only if this is the wanted size is each image checked before it is resized.
     first_size: tuple[int, ...] = (0, 0)
 
     @property
     def spec(self) -> dict[str, Any]:
-        """Specs for `parse_single_example` of one image."""
         floats = tf.io.FixedLenSequenceFeature([], tf.float32, allow_missing=True)
         image = floats if self.form == "floats" else tf.io.FixedLenFeature([], tf.string)
         return {self.image: image, **dict.fromkeys(self.sizes, tf.io.FixedLenFeature([], tf.int64))}
@@ -52,9 +44,6 @@ def stored_as(features: Any, image: str, options: ImageInputOptions) -> StoredIm
     """Returns the storage of an image in a record, given its map of `tf.train.Feature`.
 
     Raw pixels are of the record's height and width, or else of those wanted.
-
-    Raises:
-        InvalidArgumentError: It holds none.
     """
     floats, values = features[image].float_list.value, features[image].bytes_list.value
     data, reason = values[0] if len(values) == 1 else b"", ""

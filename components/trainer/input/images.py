@@ -62,8 +62,6 @@ Stored = Mapping[str, StoredImages]
 
 
 class ImageInput(Input):
-    """See `Input.images`."""
-
     kind = "images"
     options: ImageInputOptions
 
@@ -139,7 +137,6 @@ class ImageInput(Input):
         return dict.fromkeys(labels, tf.io.FixedLenFeature([], tf.int64))
 
     def _parser(self, stored: Stored, decode: Callable[..., tf.Tensor]) -> Callable[..., Any]:
-        """A function of a serialised Example, and of `decode`'s arguments, to images and label."""
         spec, label = self._label_spec(), self._label
         for one in stored.values():
             spec.update(one.spec)

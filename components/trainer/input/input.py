@@ -217,12 +217,9 @@ class Input(ABC):
 
 
 def damage_in(*datasets: tf.data.Dataset | None) -> str | None:
-    """Finds the first fault in the local files that datasets of an `Input` read.
+    """Finds the first fault in the local files of an `Input`'s datasets: file, record and offset.
 
     Reads every byte: call it after a failure, as tf.data's own errors name no file.
-
-    Returns:
-        File, record and offset in one line, or None.
     """
     for dataset in datasets:
         source = getattr(dataset, _SOURCE, ())

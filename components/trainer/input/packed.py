@@ -46,8 +46,6 @@ _MAX_GROUP_BYTES = 4 * 2**20
 
 
 class PackedInput(Input):
-    """See `Input.packed`."""
-
     kind = "packed"
 
     def __init__(
@@ -141,7 +139,7 @@ class PackedInput(Input):
 
 
 class _Numbers:
-    """Numbers of the rows of one worker, in the order of training."""
+    """Numbers of the rows of one worker in the order of training; of several shares whole steps."""
 
     def __init__(self, shares: list[Passes], first_numbers: npt.NDArray[np.int64]) -> None:
         self.step_rows = shares[0].step_rows * len(shares)
@@ -157,10 +155,6 @@ class _Numbers:
         ]
 
     def of(self, begin: int, count: int) -> npt.NDArray[np.int64]:
-        """int64 [count], numbers from row `begin` of the worker's stream on.
-
-        Of several shares, whole steps only.
-        """
         shares = len(self._orders)
         parts = [order.numbers(begin // shares, count // shares) for order in self._orders]
         if shares == 1:

@@ -24,10 +24,7 @@ def joined_cells(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The cells of rows of several blocks as numbers of one dictionary, and that dictionary.
 
-    Args:
-        cells: int32 [rows, width], each row's numbers of its own block's dictionary.
-        places: int32 [rows], which of the dictionaries it is.
-        dictionaries: string [blocks], serialised.
+    `places` says which of the serialised dictionaries a row's cells are numbers of.
     """
     spec = {VALUES: tf.io.RaggedFeature(tf.string)}
     values = tf.io.parse_example(dictionaries, spec)[VALUES]
@@ -43,17 +40,10 @@ def split_columns(
     *,
     stacked: bool,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Make features of sections, the labels apart.
+    """Returns features by name in the layout's order, and the labels by name.
 
-    Args:
-        sections: `[rows, width]` of each, by name, and `WORDS` if `cell` is among them.
-        layout: Layout of the sections.
-        wanted: The columns to give, the labels among them.
-        labels: The columns that are labels.
-        stacked: Whether columns of numbers and strings stay together.
-
-    Returns:
-        Features by name in the layout's order, and the labels by name.
+    `sections` has `WORDS` if `cell` is among them; `stacked` leaves columns of a type in one
+    tensor.
     """
     found: dict[str, Any] = {}
     together: dict[str, Any] = {}
@@ -82,7 +72,6 @@ def split_columns(
 
 
 def _parts(values: tf.Tensor, section: Section, wanted: Collection[str]) -> dict[str, tf.Tensor]:
-    """[rows, width] of each column of a section that is wanted."""
     widths = [column.width for column in section.columns]
     if all(column.name in wanted for column in section.columns):
         if len(widths) > 1 and set(widths) == {1}:

@@ -36,21 +36,10 @@ Picked = list[Array]
 
 
 class PackedRows:
-    """The rows of some shards.
+    """The rows of some shards; remote ones are copied to a temporary folder of this machine.
 
-    Args:
-        files: The shards; remote ones are copied to a temporary folder of this machine.
-        layout: Layout of their blocks.
-        wanted: Columns; a section with none of them is passed over.
-        in_memory: Whether to read the shards into memory now.
-
-    Attributes:
-        layout: The layout.
-        sections: The sections that are wanted, in the layout's order.
-        first_numbers: int64 [files], number of the first row of each.
-
-    Raises:
-        DataError: A shard has other blocks than its layout says, or a copy is damaged.
+    Only sections with a wanted column are touched. `first_numbers` has that of each file's first
+    row.
     """
 
     def __init__(
@@ -78,7 +67,6 @@ class PackedRows:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that are copied of a row."""
         return sum(section.row_bytes for section in self.sections)
 
     def all_numbers(self) -> npt.NDArray[np.int64]:
@@ -89,10 +77,9 @@ class PackedRows:
     def pick(self, numbers: npt.NDArray[np.int64]) -> Picked:
         """Some rows, by their numbers, int64 [rows], in any order.
 
-        Returns:
-            `[rows, width]` of each of `sections`; int32 [rows], for each row the place of its
-            block's dictionary among the last one's; and these dictionaries, serialised, none where
-            no column that is wanted has cells.
+        Returns `[rows, width]` of each of `sections`; int32 [rows], for each row the place of its
+        block's dictionary among the last one's; and these dictionaries, serialised, none where no
+        column that is wanted has cells.
         """
         blocks = numbers // self.layout.block_rows
         found = np.unique(blocks)
@@ -140,7 +127,6 @@ class PackedRows:
         return view_block(self._map(self._local[file])[begin:end], self.layout)
 
     def _find_payloads(self, file: int) -> npt.NDArray[np.int64]:
-        """int64 [blocks, 2], where the payload of each block begins and ends."""
         found, is_whole = payload_bounds(self._map(self._local[file]))
         blocks = -(-self._rows[file] // self.layout.block_rows)
         if len(found) != blocks or not is_whole:
@@ -151,7 +137,6 @@ class PackedRows:
         return found
 
     def _copied(self) -> list[str]:
-        """The paths of the shards' copies, which are removed at the end of the process."""
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-packed-")
         copies = []
         for number, file in enumerate(self._files):

@@ -28,13 +28,6 @@ def parser(spec: Spec, feature_lists: Spec | None = None) -> Parser:
 
     Padding is 0 or the empty string; in a `FixedLenSequenceFeature` of an Example its default. The
     longest has a length of at least 1.
-
-    Args:
-        spec: Specs of `tf.train.Example` records, or of the context of SequenceExamples.
-        feature_lists: Specs of each step of SequenceExamples; None for Examples.
-
-    Raises:
-        UsageError: A name is in both.
     """
     lists = {**spec, **(feature_lists or {})}
     defaults = {
@@ -62,10 +55,7 @@ def padded(
 ) -> dict[str, Any]:
     """The features of `records`, the ragged ones dense, and none of no length.
 
-    Args:
-        features: By name.
-        records: Serialised records that the features come from, string [rows].
-        defaults: The padding of those that are dense already, or None for 0 or the empty string.
+    `defaults` has the padding of those that are dense already, None for 0 or the empty string.
     """
     found, defaults = dict(features), defaults or {}
     for name, value in features.items():

@@ -24,19 +24,12 @@ ENDLESS = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Passes:
-    """The passes of one share over the rows of some files.
-
-    Attributes:
-        files: All files, those of other shares included.
-        order: Order of the share's rows.
-        step: Batches that were given before.
-        step_rows: The share's rows in a batch.
-    """
+    """The passes of one share over the rows of some files, those of other shares included."""
 
     files: InputFiles
     order: Order
-    step: int
-    step_rows: int
+    step: int  # batches that were given before
+    step_rows: int  # the share's rows in a batch
 
     @cached_property
     def begin(self) -> tuple[int, int]:
@@ -45,7 +38,6 @@ class Passes:
 
     @property
     def numbers(self) -> tf.data.Dataset:
-        """int64, the pass to begin with and all after it."""
         return tf.data.Dataset.range(self.begin[0], ENDLESS)
 
     def read(self, number: tf.Tensor, *, batched: bool) -> "PassBlocks":
@@ -131,19 +123,12 @@ class Passes:
 
 @dataclass(frozen=True)
 class PassBlocks:
-    """The blocks of a pass, and where its windows begin.
-
-    Attributes:
-        blocks: Dataset of blocks or records, in order.
-        sizes: int64 [n], rows of the windows, the last repeated.
-        window: int64, number of the first window.
-        drop: int64, rows of the first window that were given before.
-    """
+    """The blocks, or records, of a pass in order, and where its windows begin."""
 
     blocks: tf.data.Dataset
-    sizes: tf.Tensor
-    window: tf.Tensor
-    drop: tf.Tensor
+    sizes: tf.Tensor  # int64 [n], rows of the windows, the last repeated
+    window: tf.Tensor  # int64, number of the first window
+    drop: tf.Tensor  # int64, rows of the first window that were given before
 
     @property
     def windows(self) -> tf.data.Dataset:
@@ -160,20 +145,7 @@ def open_passes(
     context: tf.distribute.InputContext | None,
     start: InputStart | None,
 ) -> list[Passes]:
-    """Returns the passes of each share that a worker reads, from where a training begins.
-
-    Args:
-        files: All files, those of other workers included.
-        options: Batch size, window, seed, shares, files to read side by side.
-        block_rows: Rows that a file hands over at a time; None takes the options'.
-        context: This worker's place among several.
-        start: Position to begin at; None begins at the first row.
-
-    Raises:
-        DataError: There are fewer rows than shares.
-        UsageError: The input is another one than at the start, the workers or the batch do not
-            divide the shares, or several shares have a cache or no common seed.
-    """
+    """Returns the passes of each share that a worker reads, from where a training begins."""
     workers = context.num_input_pipelines if context else 1
     worker = context.input_pipeline_id if context else 0
     if workers > 1 and start is None and options.seed is None:

@@ -65,8 +65,6 @@ Parse: TypeAlias = Callable[[tf.Tensor], Any]
 
 
 class RowInput(Input):
-    """See `Input.rows`."""
-
     kind = "rows"
 
     def __init__(
@@ -199,7 +197,6 @@ def _parsed(
 
 
 def _require_steps(files: InputFiles) -> None:
-    """Rejects Examples in place of SequenceExamples: they would parse as ones without steps."""
     pairs = zip(files.files, files.compressions, strict=True)
     records = (record for pair in pairs for record in tf.data.TFRecordDataset(*pair))
     if not any(has_sequences(record.numpy()) for record in islice(records, _LOOKED_AT)):

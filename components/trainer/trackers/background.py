@@ -22,12 +22,6 @@ class BackgroundTracker:
     If the tracker fails, it gets no more calls: one line is logged and kept in `failure`; training
     continues. A server that is down for a while loses nothing. Training waits `patience_seconds`
     for the tracker to open and to close.
-
-    Attributes:
-        failure: Reason why some calls did not reach the tracker; None if all did.
-
-    Raises:
-        DataError: The tracker does not open, for example because its address is wrong.
     """
 
     def __init__(
@@ -48,15 +42,12 @@ class BackgroundTracker:
         self.run, self.url, self.continued = tracker.run, tracker.url, tracker.continued
 
     def params(self, values: Mapping[str, str]) -> None:
-        """Forwards options."""
         self._pass_on("params", values)
 
     def metrics(self, values: Mapping[str, float], step: int) -> None:
-        """Forwards figures."""
         self._pass_on("metrics", values, step)
 
     def file(self, name: str, text: str) -> None:
-        """Forwards a file."""
         self._pass_on("file", name, text)
 
     def end(self, state: State) -> None:

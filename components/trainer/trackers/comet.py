@@ -31,12 +31,7 @@ _QUIET: dict[str, Any] = {
 
 
 class CometTracker:
-    """A Comet experiment: new, or continued with `run`; an archive in `offline_dir` if given.
-
-    Raises:
-        UsageError: `COMET_API_KEY` is not set and a server is used.
-        OSError: The server does not answer.
-    """
+    """A Comet experiment: new, or continued with `run`; an archive in `offline_dir` if given."""
 
     def __init__(self, project: str, run: str | None, offline_dir: str | None) -> None:
         logging.getLogger("comet_ml").setLevel(logging.ERROR)
@@ -50,19 +45,15 @@ class CometTracker:
         self.url = None if offline_dir is not None else str(self._experiment.url)
 
     def params(self, values: Mapping[str, str]) -> None:
-        """Logs options."""
         self._experiment.log_parameters(dict(values))
 
     def metrics(self, values: Mapping[str, float], step: int) -> None:
-        """Logs figures of a training step."""
         self._experiment.log_metrics(dict(values), step=step)
 
     def file(self, name: str, text: str) -> None:
-        """Logs a text as an asset."""
         self._experiment.log_asset_data(text, name=name)
 
     def end(self, state: State) -> None:
-        """Sends everything, sets the final state and closes the experiment."""
         self._experiment.log_other("state", state)
         sent = self._experiment.flush()
         self._experiment.end()

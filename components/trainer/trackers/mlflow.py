@@ -35,21 +35,17 @@ class MlflowTracker:
         self.url = redacted(f"{address}/#/experiments/{number}/runs/{run}") if on_server else None
 
     def params(self, values: Mapping[str, str]) -> None:
-        """Logs options; values beyond MLflow's limit are truncated."""
         params = [Param(name, value[:_MAX_PARAM_CHARACTERS]) for name, value in values.items()]
         for begin in range(0, len(params), _BATCH):
             self._client.log_batch(self.run, params=params[begin : begin + _BATCH])
 
     def metrics(self, values: Mapping[str, float], step: int) -> None:
-        """Logs figures of a training step."""
         now = int(1000 * time.time())
         metrics: Sequence[Metric] = [Metric(name, v, now, step) for name, v in values.items()]
         self._client.log_batch(self.run, metrics=metrics)
 
     def file(self, name: str, text: str) -> None:
-        """Logs a text as an artifact of the run."""
         self._client.log_text(self.run, text, name)
 
     def end(self, state: State) -> None:
-        """Sets the final state of the run."""
         self._client.set_terminated(self.run, RunStatus.to_string(_STATUS[state]))

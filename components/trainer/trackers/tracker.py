@@ -30,14 +30,11 @@ class Tracker(Protocol):
         """Whether the run existed before and has params and earlier epochs already."""
         ...
 
-    def params(self, values: Mapping[str, str]) -> None:
-        """Logs options by name."""
+    def params(self, values: Mapping[str, str]) -> None: ...
 
-    def metrics(self, values: Mapping[str, float], step: int) -> None:
-        """Logs figures of a training step by name."""
+    def metrics(self, values: Mapping[str, float], step: int) -> None: ...
 
-    def file(self, name: str, text: str) -> None:
-        """Logs a text file."""
+    def file(self, name: str, text: str) -> None: ...
 
     def end(self, state: State) -> None:
         """Closes the run; blocks until everything is sent."""

@@ -24,21 +24,12 @@ _VALIDATION = "epoch_val_"
 
 @dataclass(frozen=True)
 class TrackerRecord:
-    """A run in a tracker, stored as `tracker.json` in the ModelRun and beside the checkpoints.
-
-    Beside the checkpoints it is written at the beginning, for the next run.
-
-    Attributes:
-        kind: `mlflow` or `comet`.
-        run: The tracker's id of the run.
-        url: URL of the run; None if the tracker has no web page.
-        failure: Reason why some data did not reach the tracker; None if all did.
-    """
+    """`tracker.json`, in the ModelRun and, for the next run, beside the checkpoints."""
 
     kind: str
-    run: str
-    url: str | None
-    failure: str | None = None
+    run: str  # the tracker's id
+    url: str | None  # None if the tracker has no web page
+    failure: str | None = None  # why some data did not reach the tracker
 
 
 class TensorBoard:
@@ -57,7 +48,6 @@ class TensorBoard:
         self._validation = tf.summary.create_file_writer(posixpath.join(log_dir, "validation"))
 
     def params(self, values: Mapping[str, str]) -> None:
-        """Writes a table of the options."""
         rows = [f"| {name} | {value} |" for name, value in values.items()]
         with self._train.as_default(step=0):
             tf.summary.text("params", "\n".join(["| option | value |", "|---|---|", *rows]))
@@ -80,7 +70,6 @@ class TensorBoard:
         """Does nothing: the file is in the folder of the logs already."""
 
     def end(self, state: State) -> None:
-        """Closes the event files."""
         self._train.close()
         self._validation.close()
 
@@ -88,17 +77,8 @@ class TensorBoard:
 class Tracking:
     """Context manager of TensorBoard and of the tracker that the options name.
 
-    The trackers get the state of the run from how the `with` block ends.
-
-    Args:
-        options: Options of the tracker in addition to TensorBoard.
-        model_run_dir: Folder for the event files and, with a tracker, `tracker.json`.
-        resume_dir: Folder in which the next run finds the id of the run to continue; None starts a
-            new one each time.
-
-    Raises:
-        UsageError: The tracker is not installed, or lacks a key or an address.
-        DataError: The tracker does not open.
+    The trackers get the state of the run from how the `with` block ends. In `resume_dir` the next
+    run finds the id of the run to continue.
     """
 
     def __init__(self, options: TrackOptions, model_run_dir: str, resume_dir: str | None) -> None:
@@ -130,16 +110,13 @@ class Tracking:
                     tracker.metrics(_metrics(epoch), epoch.step)
 
     def epoch(self, epoch: EpochRecord) -> None:
-        """Logs an epoch."""
         self.metrics(_metrics(epoch), epoch.step)
 
     def metrics(self, values: Mapping[str, float], step: int) -> None:
-        """Logs figures of a training step."""
         for tracker in self._trackers:
             tracker.metrics(values, step)
 
     def file(self, name: str, text: str) -> None:
-        """Logs a text file."""
         for tracker in self._trackers:
             tracker.file(name, redacted(text))
 
@@ -148,7 +125,6 @@ class Tracking:
 
 
 def write_tracker_record(directory: str | os.PathLike[str], record: TrackerRecord) -> None:
-    """Writes `tracker.json` into `directory` in one step."""
     path = posixpath.join(os.fspath(directory), TRACKER_NAME)
     write_record(path, json.dumps(asdict(record), indent=1) + "\n")
 

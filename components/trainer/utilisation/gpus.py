@@ -12,16 +12,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class GpuReading:
-    """One look at one GPU.
+    """One look at one GPU."""
 
-    Attributes:
-        busy_share: Share of the last sixth of a second to second, as the driver takes it, in
-            which a kernel ran, 0..1.
-        memory_mib: Memory in use, by all processes.
-    """
-
-    busy_share: float
-    memory_mib: float
+    busy_share: float  # 0..1, share of the last 1/6 to 1 s with a running kernel
+    memory_mib: float  # memory in use by all processes
 
 
 @dataclass(frozen=True)
@@ -45,10 +39,7 @@ class Gpu:
 
 
 def open_gpus(nvml: Any | None = None, visible: str | None = None) -> tuple[Gpu, ...]:
-    """The GPUs that this process sees and that can be read.
-
-    Given instead of the environment's: the module `pynvml`, what `CUDA_VISIBLE_DEVICES` says.
-    """
+    """The GPUs that this process sees and that can be read; `visible` is `CUDA_VISIBLE_DEVICES`."""
     nvml = nvml or _pynvml()
     try:
         nvml.nvmlInit()

@@ -38,11 +38,9 @@ class Meter:
 
     @property
     def seconds(self) -> float:
-        """Time since the run began."""
         return time.perf_counter() - self._monitor.begin
 
     def add_call(self, step: int, call: CallTimes) -> None:
-        """Count a call that ended with step `step`."""
         numbers = np.arange(step - call.steps + 1, step + 1, dtype=np.float64)
         self._batches.add(np.stack([numbers, call.step_seconds], axis=1))
         self._batch_seconds.add(call.step_seconds)
@@ -52,14 +50,10 @@ class Meter:
         self._since_told.append(call)
 
     def add_epoch(self, times: EpochTimes) -> None:
-        """Count an epoch."""
         self._epochs.append(times)
 
     def live(self, *, now: bool = False) -> dict[str, float]:
-        """Figures since they were given last, by name, with units.
-
-        None, but `now`, until `LIVE_SECONDS` have passed.
-        """
+        """Returns the figures since the last call by name; empty before `LIVE_SECONDS`."""
         if not now and time.perf_counter() - self._told < LIVE_SECONDS:
             return {}
         values = self._live_calls() | self._live_machine()
@@ -70,7 +64,7 @@ class Meter:
     def record(
         self, limit: StepLimit | None = None, gpu_idle_share: float | None = None
     ) -> Utilisation:
-        """All of it, with what was measured after the last epoch; ends the looking."""
+        """Ends the sampling and returns all of it, with what was measured after the last epoch."""
         monitor = self._monitor
         monitor.stop()
         return Utilisation(

@@ -38,19 +38,8 @@ class Sample:
 class Monitor:
     """Context manager that samples cores, memory and GPUs.
 
-    A sample that fails ends the sampling but not the training; `missed` has the reason.
-
-    Args:
-        begin: `time.perf_counter()` of time 0 of the samples; None is now.
-        interval_seconds: Seconds between two samples.
-        gpus: GPUs to sample; None takes those that this process sees.
-
-    Attributes:
-        gpus: GPUs that are sampled.
-        latest: Newest sample; None before the first.
-        free_memory_mib: Least free memory in any sample; None before the first.
-        cpu_seconds: CPU time of the sampling.
-        missed: Reason why sampling ended early; None if it did not.
+    A sample that fails ends the sampling but not the training; `missed` has the reason. `begin` is
+    `time.perf_counter()` of time 0 of the samples. `free_memory_mib` is the least in any sample.
     """
 
     def __init__(
@@ -81,7 +70,6 @@ class Monitor:
         self.stop()
 
     def stop(self) -> None:
-        """Ends the sampling."""
         self._stop.set()
         self._thread.join()
 

@@ -1,7 +1,6 @@
-"""Time and hardware used by a run, as `utilisation.json` in the ModelRun artifact.
+"""Time and hardware used by one run, as `utilisation.json` in the ModelRun artifact.
 
-A record covers one run: a resumed training has a record for each of its runs. Series are
-bounded (`bounded_series.MAX_POINTS`), so that the file of a week is as small as that of an hour.
+Series are bounded (`series.MAX_POINTS`): the file of a week is as small as that of an hour.
 """
 
 import json
@@ -23,37 +22,22 @@ UTILISATION_VERSION = 3
 
 @dataclass(frozen=True)
 class GpuSeries:
-    """A GPU over time; `busy_share` and `memory_mib` belong to `MachineSeries.seconds`.
+    """A GPU over time; sequences belong to `MachineSeries.seconds`."""
 
-    Attributes:
-        index: NVML's index.
-        name: NVIDIA's name of the model.
-        memory_total_mib: Memory of the GPU.
-        busy_share: Share of time with a running kernel, 0..1.
-        memory_mib: Memory in use by all processes.
-    """
-
-    index: int
+    index: int  # NVML's
     name: str
     memory_total_mib: float
-    busy_share: Sequence[float]
-    memory_mib: Sequence[float]
+    busy_share: Sequence[float]  # 0..1, share of time with a running kernel
+    memory_mib: Sequence[float]  # memory in use by all processes
 
 
 @dataclass(frozen=True)
 class MachineSeries:
-    """The machine over time; all sequences have the same length.
-
-    Attributes:
-        seconds: Time since the run began.
-        process_cores: Cores that this process kept busy, 0..cores of the machine.
-        memory_mib: Resident memory of this process.
-        gpus: GPUs that this process sees.
-    """
+    """The machine over time; all sequences have the same length."""
 
     seconds: Sequence[float]
-    process_cores: Sequence[float]
-    memory_mib: Sequence[float]
+    process_cores: Sequence[float]  # cores that this process kept busy
+    memory_mib: Sequence[float]  # resident memory of this process
     gpus: Sequence[GpuSeries]
 
 
@@ -61,58 +45,37 @@ class MachineSeries:
 class BatchSeries:
     """Training batches over time, each point a mean of neighbours; all of the same length.
 
-    On a GPU, where the host runs ahead of the device, a batch's time is the mean of its call
-    into TensorFlow (0.2 s), and there are no waits.
-
-    Attributes:
-        step: Number of the step, from 1 over the whole training.
-        seconds: Time from the end of the previous step to the end of this one, with its wait.
-        wait_seconds: Part of `seconds` in which the step waited for its batch.
+    On a GPU, where the host runs ahead of the device, a batch's time is the mean of its call into
+    TensorFlow (0.2 s), and there are no waits.
     """
 
-    step: Sequence[float]
+    step: Sequence[float]  # counted from 1 over the whole training
+    # Time from the end of the previous step to the end of this one, with its wait.
     seconds: Sequence[float]
-    wait_seconds: Sequence[float]
+    wait_seconds: Sequence[float]  # part of `seconds`
 
 
 @dataclass(frozen=True)
 class EpochTimes:
-    """An epoch of which this run did at least a part.
-
-    Attributes:
-        epoch: Number of the epoch, from 1.
-        begin_seconds: Its begin, in seconds since the run began.
-        trained_seconds: End of its training steps and begin of its evaluation, likewise.
-        end_seconds: Its end, likewise; the checkpoint follows.
-        steps: Number of steady steps: all but the first of a run, which is compiled.
-        step_seconds: Wall time of the steady steps, with waits.
-        wait_seconds: Part of `step_seconds` spent waiting for input; None on a GPU.
-        cpu_seconds: CPU time of all threads of this process in that time.
-    """
+    """An epoch of which this run did at least a part; times since the run began."""
 
     epoch: int
     begin_seconds: float
-    trained_seconds: float
-    end_seconds: float
-    steps: int
-    step_seconds: float
-    wait_seconds: float | None
-    cpu_seconds: float
+    trained_seconds: float  # end of its training steps and begin of its evaluation
+    end_seconds: float  # the checkpoint follows
+    steps: int  # steady steps: all but the first of a run, which is compiled
+    step_seconds: float  # wall time of the steady steps, with waits
+    wait_seconds: float | None  # part of `step_seconds`; None on a GPU
+    cpu_seconds: float  # CPU time of all threads in the steady steps
 
 
 @dataclass(frozen=True)
 class StepLimit:
-    """Steps on a batch that is resident on the device: no input can make them faster.
+    """Steps on a batch that is resident on the device: no input can make them faster."""
 
-    Attributes:
-        calls: Mean seconds of a step in each call into TensorFlow.
-        on_gpu: Whether the device is a GPU; otherwise it is the CPU.
-        run: Mean seconds of a step in the run's call before each of these; empty if all of them
-            were made after the run.
-    """
-
-    calls: Sequence[float]
+    calls: Sequence[float]  # mean seconds of a step in each call into TensorFlow
     on_gpu: bool
+    # Mean seconds of a step in the run's call before each; empty if all were made after the run.
     run: Sequence[float] = ()
 
     @property
@@ -157,38 +120,23 @@ class InputFacts:
 
 @dataclass(frozen=True)
 class Utilisation:
-    """Time and hardware used by a run.
+    """Time and hardware used by a run."""
 
-    Attributes:
-        cores: Cores that the process may use, within the container's quota.
-        memory_limit_mib: Memory that the process may use, within the container's limit.
-        free_memory_mib: Least free memory in any sample; None without a sample.
-        missed: Reason why sampling ended before the run; None if it did not.
-        machine: Cores, memory and GPUs over time.
-        batches: Batches over time.
-        batch_seconds: Distribution of the duration of steady steps, with waits.
-        wait_seconds: Distribution of their waits for input; empty on a GPU.
-        epochs: Epochs of this run.
-        input: Facts about the input; None if the caller of `train` gave none.
-        limit: The same steps without an input; None if that could not be measured.
-        gpu_idle_share: Share of time without a running kernel, mean over the GPUs, 0..1, from a
-            profile; None without a profile or GPU.
-        machine_busy_share: Share of the machine's cores that all processes kept busy during the
-            run, 0..1; None if unknown.
-    """
-
-    cores: float
-    memory_limit_mib: float
-    free_memory_mib: float | None
-    missed: str | None
+    cores: float  # within the container's quota
+    memory_limit_mib: float  # within the container's limit
+    free_memory_mib: float | None  # minimum over all samples
+    missed: str | None  # why sampling ended before the run
     machine: MachineSeries
     batches: BatchSeries
-    batch_seconds: Durations
-    wait_seconds: Durations
+    batch_seconds: Durations  # steady steps, with waits
+    wait_seconds: Durations  # waits of steady steps for input; empty on a GPU
     epochs: Sequence[EpochTimes]
-    input: InputFacts | None
+    input: InputFacts | None  # None if the caller of `train` gave none
+    # Steps without an input; None if they could not be measured.
     limit: StepLimit | None = None
+    # 0..1, mean over the GPUs; None without a profile or GPU.
     gpu_idle_share: float | None = None
+    # 0..1, all processes on all of the machine's cores; None if unknown.
     machine_busy_share: float | None = None
 
     @property
@@ -220,14 +168,12 @@ class Utilisation:
         return sum(shares) / len(shares) if shares else None
 
     def to_json(self) -> str:
-        """Returns the text of `utilisation.json`: the attributes by name, a line each."""
         fields = {"version": UTILISATION_VERSION, **asdict(self)}
         lines = (f"{json.dumps(k)}: {json.dumps(_rounded(v))}" for k, v in fields.items())
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
     def from_json(cls, text: str, path: str) -> "Utilisation":
-        """Parses the record at `path`; raises DataError if it is not one of this version."""
         try:
             raw = json.loads(text)
             if raw.pop("version") != UTILISATION_VERSION:
@@ -238,12 +184,10 @@ class Utilisation:
 
 
 def write_utilisation(directory: str | os.PathLike[str], record: Utilisation) -> None:
-    """Writes `utilisation.json` into `directory` in one step."""
     write_record(posixpath.join(os.fspath(directory), UTILISATION_NAME), record.to_json())
 
 
 def read_utilisation(directory: str | os.PathLike[str]) -> Utilisation:
-    """Reads the `utilisation.json` of a ModelRun; raises DataError if it cannot be read."""
     path = posixpath.join(os.fspath(directory), UTILISATION_NAME)
     return Utilisation.from_json(read_record(path), path)
 

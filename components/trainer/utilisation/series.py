@@ -31,7 +31,6 @@ class BoundedSeries:
         self._rows = 0
 
     def add(self, rows: np.ndarray) -> None:
-        """Adds rows, float[rows, columns]."""
         end = self._rows + len(rows)
         while end > len(self._sums) * self._rows_a_point:
             self._merge_neighbours()
@@ -54,19 +53,13 @@ class BoundedSeries:
 
 @dataclass(frozen=True)
 class Durations:
-    """A histogram with bins of equal ratio, from the first to the last that has something.
+    """A histogram with bins of equal ratio, from the first to the last that has something."""
 
-    Attributes:
-        upper_seconds: The upper end of each bin; each begins where the one before ends.
-        counts: Number of durations in each bucket.
-    """
-
-    upper_seconds: Sequence[float]
+    upper_seconds: Sequence[float]  # each bin begins where the one before ends
     counts: Sequence[int]
 
     @property
     def count(self) -> int:
-        """Durations in all."""
         return sum(self.counts)
 
     def quantile(self, share: float) -> float | None:
@@ -94,12 +87,10 @@ class DurationCounter:
         self._counts = np.zeros(len(_UPPER), np.int64)
 
     def add(self, seconds: np.ndarray) -> None:
-        """Count durations, float[any], in seconds."""
         bins = np.minimum(np.searchsorted(_UPPER, seconds), len(_UPPER) - 1)
         self._counts += np.bincount(bins, minlength=len(_UPPER))
 
     def durations(self) -> Durations:
-        """Returns the histogram of all durations so far."""
         filled = np.flatnonzero(self._counts)
         if not filled.size:
             return Durations((), ())

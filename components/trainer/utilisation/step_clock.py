@@ -8,24 +8,15 @@ import numpy as np
 
 @dataclass(frozen=True)
 class CallTimes:
-    """A call into TensorFlow that runs several steps.
+    """A call into TensorFlow that runs several steps."""
 
-    Attributes:
-        seconds: Wall time until the device finished.
-        cpu_seconds: CPU time of all threads of this process in that time.
-        step_seconds: Duration of each step with its wait, float64[steps].
-        wait_seconds: Part of it in which the step waited for its batch, float64[steps]; None on a
-            GPU.
-    """
-
-    seconds: float
-    cpu_seconds: float
-    step_seconds: np.ndarray
-    wait_seconds: np.ndarray | None
+    seconds: float  # wall time until the device finished
+    cpu_seconds: float  # CPU time of all threads of this process
+    step_seconds: np.ndarray  # float64[steps], with waits
+    wait_seconds: np.ndarray | None  # float64[steps]; None on a GPU
 
     @property
     def steps(self) -> int:
-        """Number of steps of the call."""
         return len(self.step_seconds)
 
 
@@ -34,15 +25,9 @@ def call_times(
 ) -> CallTimes:
     """Returns the durations of a call and of its steps.
 
-    On a GPU the host runs ahead: the device may work while the host waits for a batch,
-    so the host's waits do not tell how long the device is idle; `StepLimit` does.
-
-    Args:
-        seconds: Wall time of the call.
-        cpu_seconds: CPU time of the process in the call.
-        marks: Begin of each step and end of the last, float64[steps + 1].
-        waits: Seconds that each step waited for a batch, float64[steps].
-        runs_ahead: Whether the host runs ahead of the device.
+    On a GPU the host runs ahead: the device may work while the host waits for a batch, so the
+    host's waits do not tell how long the device is idle; `StepLimit` does. `marks` are the begin of
+    each step and the end of the last, float64[steps + 1].
     """
     steps = len(waits)
     if runs_ahead:
@@ -62,7 +47,6 @@ class StepClock:
         self.cpu_seconds = 0.0
 
     def add(self, call: CallTimes) -> None:
-        """Adds a call."""
         self.seconds += call.seconds
         self.wait_seconds = _sum(self.wait_seconds, call.wait_seconds)
         self.cpu_seconds += call.cpu_seconds
@@ -70,7 +54,6 @@ class StepClock:
 
     @property
     def steps(self) -> int:
-        """Number of steps."""
         return len(self._step_seconds)
 
     @property

@@ -38,18 +38,10 @@ _MOST_WAITS = 0.9999
 
 @dataclass(frozen=True)
 class InputGain:
-    """Speed-up of a training if its input cost nothing.
+    """Speed-up of a training if its input cost nothing, with its 95 % interval."""
 
-    Attributes:
-        step_seconds: Mean time of the run's steady steps.
-        limit_seconds: Median time of the same steps on one batch that lies on the device.
-        times: Speed-up, the ratio of the two.
-        least: Lower end of the interval that holds `times` with 95 % confidence.
-        most: Upper end.
-    """
-
-    step_seconds: float
-    limit_seconds: float
+    step_seconds: float  # mean of the steady steps
+    limit_seconds: float  # median of the same steps on a batch on the device
     times: float
     least: float
     most: float
