@@ -19,13 +19,9 @@ _SECONDS_BETWEEN_COUNTS = 0.2
 
 @dataclass(frozen=True)
 class Activity:
-    """State of a piece of work.
+    """State of a piece of work: a line for a person, and rows done and in all if rows are counted.
 
-    Attributes:
-        text: One line for a person: what is done, the rate, the time left.
-        is_milestone: Whether a part of the work is over, such as an epoch, so that it is never
-            left out.
-        rows: Number of rows done, and in all; None of work that is not counted in rows.
+    A milestone, such as the end of an epoch, is never left out.
     """
 
     text: str
@@ -83,11 +79,7 @@ def advance(rows: int) -> None:
 
 @contextmanager
 def counting(total: int) -> Iterator[None]:
-    """Reports rows done, rate and time left while tasks `advance` in the block.
-
-    Args:
-        total: Number of rows to do.
-    """
+    """Reports rows done, rate and time left while tasks `advance` in the block."""
     began = told = time.perf_counter()
     done = 0
 

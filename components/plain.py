@@ -41,24 +41,18 @@ def from_plain(kind: type[T], values: Mapping[str, Any], *, where: str = "") -> 
 
 
 def override(config: T, changes: Mapping[str, Any], *, where: str = "") -> T:
-    """Returns a copy of a dataclass with some fields changed.
+    """Returns a copy of a dataclass with some fields changed; UsageError as of `from_plain`.
 
     A mapping changes fields of a nested dataclass and entries of a dict, where null removes one.
-
-    Raises:
-        UsageError: See `from_plain`.
     """
     return _build(type(config), changes, where, config)
 
 
 def from_record(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Makes a dataclass from JSON that Penstock wrote by `dataclasses.asdict`.
+    """Makes a dataclass from JSON that Penstock wrote; UsageError as of `from_plain`.
 
     Types must be exact (no number for a text), and whole numbers 0 or more: they are counts, sizes
     and seeds.
-
-    Raises:
-        UsageError: See `from_plain`; callers turn it into an error about their file.
     """
     return _build(kind, values, "", exact=True)
 
@@ -100,13 +94,11 @@ def _build(
 
 @functools.lru_cache
 def _hints(kind: Any) -> dict[str, Any]:
-    """Types of the fields that `__init__` takes."""
     hints = typing.get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}
 
 
 def _convert(value: Any, hint: Any, path: str, current: Any = None, exact: bool = False) -> Any:
-    """Converts a value to the annotation `hint`, given the field's current value."""
     if hint in _EXPECTED:  # first, because a manifest may list 100,000 shards
         return _simple(value, hint, path, exact)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)

@@ -23,33 +23,12 @@ _TYPE_CODES = {"int64": "q", "float": "d"}
 
 @dataclass(frozen=True)
 class FeatureSummary:
-    """Values of one feature in the records that were looked at.
-
-    Attributes:
-        name: Name of the feature.
-        place: `features`; in a SequenceExample `context` or `feature_lists`.
-        kind: `int64`, `float`, `bytes`, several joined by `|`, or `""` if no record has a value.
-        present: Number of records with a value (feature lists: with a step).
-        records: Number of records that were looked at.
-        min_values: Smallest number of values in a record (feature lists: in a step) that has any.
-        max_values: Largest number of values.
-        min_steps: Smallest number of steps in a record with the feature list; None for others.
-        max_steps: Largest number of steps.
-        minimum: Smallest finite number; None without numbers.
-        maximum: Largest finite number.
-        mean: Mean of the finite numbers.
-        non_finite: Number of NaN and infinite values.
-        min_bytes: Length of the shortest bytes value; None without bytes.
-        max_bytes: Length of the longest bytes value.
-        distinct: Number of distinct ints or bytes values, at most `MAX_DISTINCT`; None for floats.
-        contents: Number of bytes values by kind of image (`PNG 8x8`).
-        samples: Some distinct values, shortened.
-    """
+    """Values of one feature in the records that were looked at; None where there is no such."""
 
     name: str
-    place: str
-    kind: str
-    present: int
+    place: str  # `features`; in a SequenceExample `context` or `feature_lists`
+    kind: str  # `int64`, `float`, `bytes`, several joined by `|`, or `""` without values
+    present: int  # records with a value (feature lists: with a step)
     records: int
     min_values: int
     max_values: int
@@ -61,9 +40,9 @@ class FeatureSummary:
     non_finite: int
     min_bytes: int | None
     max_bytes: int | None
-    distinct: int | None
-    contents: dict[str, int]
-    samples: tuple[str, ...]
+    distinct: int | None  # at most `MAX_DISTINCT`
+    contents: dict[str, int]  # number of bytes values by kind of image (`PNG 8x8`)
+    samples: tuple[str, ...]  # some distinct values, shortened
 
 
 @dataclass
@@ -130,7 +109,6 @@ class FeatureTally:
         self._ranges[what] = min(low, lowest), max(high, highest)
 
     def _add(self, feature: Any) -> bool:
-        """Adds the values of one Feature; False if it has none."""
         which = feature.WhichOneof("kind")
         values = getattr(feature, which).value if which else ()
         if not values:
@@ -160,7 +138,6 @@ class FeatureTally:
                 self.contents[str(image)] += 1
 
     def _fold(self, kind: str) -> None:
-        """Adds a run of numbers to the totals."""
         run = np.frombuffer(self._runs[kind], self._runs[kind].typecode)
         finite = run[np.isfinite(run)]
         self.non_finite += len(run) - len(finite)

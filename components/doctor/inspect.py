@@ -33,15 +33,9 @@ _HEXDUMP_BYTES = 64
 
 @dataclass(frozen=True)
 class InspectedFile:
-    """Size and records of one file.
+    """Size on disk and records of one file, an estimate from its first part unless `is_exact`.
 
-    Attributes:
-        file: Path of the file.
-        bytes: Size on disk.
-        compression: `""`, `"GZIP"` or `"ZLIB"`.
-        records: Number of records; an estimate from its first part unless `is_exact`.
-        is_exact: Whether it was read to its end.
-        fault: Place of the first damage, which ends the counting; or None.
+    `fault` is the place of the first damage, which ends the counting.
     """
 
     file: str
@@ -54,22 +48,7 @@ class InspectedFile:
 
 @dataclass(frozen=True)
 class InspectReport:
-    """Result of an inspection.
-
-    Attributes:
-        path: Path that was inspected.
-        files: Its files, in order.
-        skipped: Files that were skipped because of their names.
-        payloads: Number of parsed records by kind: `Example`, `SequenceExample`, `packed` (a block
-            of rows), `empty`, or `other`.
-        packed_rows: Number of rows in the parsed packed blocks.
-        first_file: The file of `first_frame`; None if no file has a record.
-        first_frame: Layout of the first record.
-        features: Summary of each feature, sorted by place and name.
-        hexdump: Beginning of the first payload that is `other`; or `""`.
-        set_faults: Differences between the files and their manifests.
-        manifests: Manifests of the files, by folder.
-    """
+    """Result of an inspection."""
 
     path: str
     files: tuple[InspectedFile, ...]
@@ -114,14 +93,8 @@ def inspect(
 ) -> InspectReport:
     """Inspects a TFRecord file, a folder of them, or those that match a glob.
 
-    Args:
-        path: A file, a folder or a glob.
-        samples: Number of distinct values of each feature in the report.
-        max_records: Number of records to parse, from the beginnings of all files and at most
-            64 MiB in all; None parses and counts all.
-
-    Raises:
-        DataError: There is no TFRecord file there.
+    Parses at most `max_records` records (None: all), from the beginnings of all files and at most
+    64 MiB in all, and keeps `samples` distinct values of each feature.
     """
     manifests, set_faults = _sets(path)
     try:
@@ -164,8 +137,6 @@ def _sets(path: str) -> tuple[dict[str, Manifest], tuple[str, ...]]:
 
 
 class _Survey:
-    """Tallies of the payloads of all files."""
-
     def __init__(self, samples: int) -> None:
         self.payloads: Counter[str] = Counter()
         self.packed_rows = 0

@@ -25,15 +25,9 @@ _KINDS = {"int64_list": "INT", "float_list": "FLOAT", "bytes_list": "BYTES"}
 
 @dataclass(frozen=True)
 class FileReport:
-    """Content and faults of one file.
+    """Size on disk, records and faults of one file, a line for each, in file order.
 
-    Attributes:
-        file: Path of the file.
-        bytes: Size on disk.
-        compression: `""`, `"GZIP"` or `"ZLIB"`.
-        records: Number of records, damaged ones included, up to a fault that hides the rest.
-        rows: Number of rows, several in a packed record; None if a fault hides some.
-        faults: One line for each fault, in file order.
+    A fault that hides the rest ends `records` there, and makes `rows` None.
     """
 
     file: str
@@ -53,16 +47,10 @@ def check_shard(
     step_kinds: dict[str, str] | None = None,
     on_bytes: Callable[[int], None],
 ) -> FileReport:
-    """Checks one file.
+    """Checks one file; `shard` and `compression` are None without a manifest.
 
-    Args:
-        path: The file.
-        shard: Its entry in the manifest; None without a manifest.
-        compression: The manifest's compression; None without a manifest.
-        layout: Layout of packed records; None if each record is one row.
-        step_kinds: Kind (INT, FLOAT, BYTES) of the steps of each feature list in files that were
-            checked before; those of this file are added.
-        on_bytes: Receives the number of bytes of each read.
+    `layout` is that of packed records, None if each record is one row. `step_kinds` collects the
+    kind (INT, FLOAT, BYTES) of the steps of each feature list over all files.
     """
     try:
         with open_file(path) as raw:
@@ -103,9 +91,6 @@ class _Examples:
     """Check of payloads that are rows; each counts as a row, whatever it is.
 
     Without a manifest, blocks of packed rows pass with the number of rows in their header.
-
-    Attributes:
-        has_packed: Whether there were packed blocks.
     """
 
     def __init__(self, step_kinds: dict[str, str], has_manifest: bool) -> None:
@@ -201,7 +186,6 @@ def _read(
 
 
 def _differences(held: Content, found: _Records, shard: Shard, noun: str) -> Iterator[str]:
-    """Yields the differences between a file and its manifest entry."""
     if found.rows is not None and found.rows != shard.rows:
         fewer = "; it was cut at the end of a record" if found.rows < shard.rows else ""
         yield f"{found.rows:,} {noun}, the manifest says {shard.rows:,}{fewer}"

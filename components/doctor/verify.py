@@ -28,15 +28,9 @@ _NO_MANIFEST = (
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """Result of a verification.
+    """Result of a verification: its manifests joined by commas, faults of the set, skipped files.
 
-    Attributes:
-        path: Path that was verified.
-        manifest: Paths of the manifests that list the files, joined by commas; None without one.
-        files: Report of each file that was read, in order.
-        set_faults: Faults of the set: in the manifest, missing shards, files that are not listed.
-        notes: Checks that were not possible, with the reason.
-        skipped: Files that were skipped because of their names.
+    `notes` are checks that were not possible, with the reason.
     """
 
     path: str
@@ -79,8 +73,6 @@ class VerifyReport:
 
 
 class _Meter:
-    """Reports the number of bytes read so far."""
-
     def __init__(self, total: int, on_progress: OnProgress | None) -> None:
         self._total = total
         self._done = 0
@@ -151,7 +143,6 @@ def _verify_listed(path: str, scope: Scope, meter: _Meter) -> VerifyReport:
 
 
 def _account_faults(path: str, manifest: Manifest) -> Iterator[str]:
-    """Compares a manifest's account of rows with its lists of shards."""
     for split in sorted(manifest.splits.keys() | manifest.account.written.keys()):
         listed = sum(shard.rows for shard in manifest.splits.get(split, ()))
         written = manifest.account.written.get(split, 0)

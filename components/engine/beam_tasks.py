@@ -38,8 +38,6 @@ _MAX_ELEMENTS = 4_000
 
 
 class _Files(NamedTuple):
-    """Names of the files of one run in its place."""
-
     plan: str
     stopped: str
     results: str
@@ -72,12 +70,7 @@ def run_on_beam(
     place: Output,
     make_pipeline: MakePipeline,
 ) -> Iterator[Result]:
-    """Yields the results of `run_tasks` where an engine elsewhere does the work.
-
-    Raises:
-        DataError: An error in the data stopped a task; or a worker was lost, or sees no `place`.
-        PenstockError: The engine failed.
-    """
+    """Yields the results of `run_tasks` where an engine elsewhere does the work."""
     files = _Files.new()
     planned = _write_plan(tasks, place, files)
     if not planned:

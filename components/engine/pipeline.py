@@ -44,12 +44,7 @@ def local_pipeline(workers: int = 1) -> beam.Pipeline:
 
 @contextmanager
 def engine_pipeline(engine: EngineOptions) -> Iterator[beam.Pipeline]:
-    """Yields a pipeline on an engine, which runs when the block ends.
-
-    Raises:
-        PenstockError: The engine failed; with its own reason.
-        UsageError: It does not answer, or its job server is not there.
-    """
+    """Yields a pipeline on an engine, which runs when the block ends; errors have its reason."""
     if engine.runner == "local":
         with local_pipeline(engine.workers) as pipeline:
             yield pipeline

@@ -41,15 +41,9 @@ def run_in_processes(
 ) -> Iterator[Result]:
     """Yields the result of each task in order, as soon as it and all before it are there.
 
-    Args:
-        work: Picklable, as are tasks and results.
-        tasks: Drawn one by one, as processes become free.
-        count: Number of processes.
-
-    Raises:
-        PenstockError: The first task's that failed by one; tasks behind it do not begin.
-        DataError: A process was lost; the others are killed.
-        RuntimeError: The traceback of another error in a task.
+    Work, tasks and results are picklable; tasks are drawn as processes become free. Of failed tasks
+    the first's error is raised, and tasks behind it do not begin. A lost process is a DataError,
+    and the others are killed; a bug is a RuntimeError with its traceback.
     """
     todo = enumerate(tasks)
     running: dict[Connection, tuple[_Process, int]] = {}
@@ -84,8 +78,6 @@ def run_in_processes(
 
 
 class _Process:
-    """A process that does one task after the other."""
-
     def __init__(self, popen: "subprocess.Popen[bytes]", connection: Connection) -> None:
         self._popen = popen
         self.connection = connection
@@ -135,7 +127,6 @@ def _started(work: Callable[[Any], Any]) -> Iterator[_Process]:
 
 
 def _serve(handle: str) -> None:
-    """Does tasks until the driver ends or sends no more."""
     with Connection(int(handle)) as driver, suppress(EOFError, ConnectionError):
         work = driver.recv()
         with activity.counting_by(_RowSender(driver)) as sender:

@@ -42,15 +42,9 @@ def run_tasks(
 ) -> Iterator[Result]:
     """Yields the result of each task, in their order; the work is done while they are drawn.
 
-    Args:
-        tasks: Picklable; drawn one by one, so that a plan of millions of files fits in memory.
-        work: Does a task; picklable. It may count rows by `activity.advance`.
-        place: Output that workers of an engine elsewhere see; the plan and the results go there.
-        engine: Number of processes on this machine, or maker of a Beam pipeline.
-
-    Raises:
-        PenstockError: The first task's that failed; tasks behind it do not begin.
-        DataError: A worker was lost, or memory or the disk is full.
+    Tasks are drawn one by one, so that a plan of millions of files fits in memory; `work` may count
+    rows by `activity.advance`. The plan and the results of an engine elsewhere go to `place`, which
+    its workers see. Of failed tasks the first's error is raised; tasks behind it do not begin.
     """
     if not isinstance(engine, int):
         from penstock.components.engine.beam_tasks import run_on_beam
@@ -69,11 +63,7 @@ class WithOneLineErrors(Generic[Task, Result]):
     work: Callable[[Task], Result]
 
     def __call__(self, task: Task) -> Result:
-        """Does a task.
-
-        Raises:
-            DataError: In place of OSError and MemoryError.
-        """
+        """Does a task; DataError in place of OSError and MemoryError."""
         try:
             return self.work(task)
         except (OSError, TriesFailedError, MemoryError) as error:

@@ -65,7 +65,6 @@ class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
                 process.kill()
 
     def _answer(self, error: str) -> None:
-        """Fails all pending and future requests to the worker."""
         connection = self.control_conn
         push = connection.push
 

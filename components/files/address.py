@@ -41,14 +41,9 @@ def masked(text: str) -> str:
 
 
 def check_no_secret(address: str, advice: str) -> None:
-    """Refuses an address that contains a secret.
+    """Raises a UsageError if an address contains a secret, without repeating it.
 
-    Args:
-        address: The address.
-        advice: Proper place of the secret, for the message.
-
-    Raises:
-        UsageError: It contains one, which the message does not repeat.
+    `advice` names the proper place of the secret.
     """
     scheme, separator, rest = address.partition("://")
     if not separator:

@@ -16,13 +16,7 @@ _RANGE_CELLS = 8
 
 
 class ByteRange(NamedTuple):
-    """A run of cells of a file.
-
-    Attributes:
-        path: Path or address of the file.
-        start: First byte, at the beginning of a cell.
-        end: One past the last byte, at the end of a cell or of the file.
-    """
+    """A run of whole cells of a file; the last one ends with the file."""
 
     path: str
     start: int

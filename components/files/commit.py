@@ -43,14 +43,8 @@ _NO_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
 def attempt(target: str | os.PathLike[str], *, overwrite: bool | None = False) -> Iterator[Path]:
     """Yields a new, empty folder beside `target`, which becomes `target` if the block succeeds.
 
-    Args:
-        target: The output folder; must not exist yet, or be empty.
-        overwrite: Replace an old output by the new one when that is complete; None if the command
-            has no such option.
-
-    Raises:
-        UsageError: `target` is not a local path; or it is not empty and `overwrite` is off, or
-            holds a file that no manifest of Penstock lists.
+    UsageError if `target` is not empty and `overwrite` is off (None: the command has no such
+    option), or holds a file that no manifest of Penstock lists.
     """
     target = check_target(target, overwrite=overwrite)
     with beside(target) as folder:
@@ -62,12 +56,7 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool | None = False) -
 def attempt_file(target: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
     """Yields a path to write to; the file becomes `target` if the block succeeds.
 
-    Args:
-        target: The output file.
-        overwrite: Replace a file that is there by then.
-
-    Raises:
-        UsageError: A file appeared there meanwhile, and `overwrite` is off.
+    UsageError if a file appeared there meanwhile and `overwrite` is off.
     """
     with beside(Path(os.path.abspath(target))) as folder:
         file = folder / os.path.basename(target)
@@ -78,12 +67,7 @@ def attempt_file(target: str | os.PathLike[str], *, overwrite: bool = True) -> I
 
 
 def check_file(target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Refuses an output file that cannot be written, before any work is done.
-
-    Raises:
-        UsageError: It is an address, a folder or a device, its folder is not writable, or it
-            exists and `overwrite` is off.
-    """
+    """Raises a UsageError for an output file that cannot be written, before any work is done."""
     _refuse_address(target)
     if os.path.isdir(target):
         raise UsageError(f"{target}: is a folder; name a file")
@@ -112,11 +96,7 @@ def beside(target: Path) -> Iterator[Path]:
 
 
 def check_target(target: str | os.PathLike[str], *, overwrite: bool | None = False) -> Path:
-    """Returns the absolute path of an output folder that can be written; that of a link's target.
-
-    Raises:
-        UsageError: See `attempt`.
-    """
+    """Returns the absolute path of an output folder that can be written; of a link's target."""
     _refuse_address(target)
     _refuse_place(target)
     path = Path(os.path.abspath(target))
@@ -177,7 +157,6 @@ def _refuse_occupied(target: Path, *, overwrite: bool | None) -> None:
 
 
 def _refuse_foreign(folder: Path, target: Path) -> None:
-    """Refuses to delete an old output with files that its manifest does not list."""
     if not (folder / MANIFEST_NAME).is_file():
         raise _not_ours(target, f"no {MANIFEST_NAME}")
     try:

@@ -23,12 +23,9 @@ EMPTY_ADVICE = "remove it, or set `allow_empty` to skip such files"
 
 
 def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
-    """Returns the digest (hex) of the contents and names of files, in order.
+    """Returns the digest (hex) of the paths and the sha256 of files, in order.
 
-    Args:
-        kind: Kind of source that reads the files.
-        files: Path and sha256 of the content of each file. Paths count relative to the folder that
-            all share, so that a moved folder has the same digest.
+    Paths count relative to the folder that all share, so that a moved folder has the same digest.
     """
     files = list(files)
     root = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path, _ in files])
@@ -88,15 +85,9 @@ def look(path: str) -> tuple[int, int]:
 
 
 def scanned_content(path: str, before: tuple[int, int], cells: Sequence[bytes]) -> Content:
-    """Returns the content of a file whose cells were each read once.
+    """Returns the content of a file from the digests of its cells, each read once.
 
-    Args:
-        path: Path or address of the file.
-        before: Result of `look` before that.
-        cells: Digests of its cells, in order.
-
-    Raises:
-        DataError: The file has changed since.
+    DataError if the file has changed since `before`, the result of `look` then.
     """
     if look(path) != before:
         raise DataError(f"{path}: was changed while it was read; start again when it is complete")
@@ -106,10 +97,7 @@ def scanned_content(path: str, before: tuple[int, int], cells: Sequence[bytes]) 
 def open_data(path: str) -> BinaryIO:
     """Opens a data file: in a store by parts, at another address as a local copy.
 
-    Transient errors of opening and reading are retried (`retry.py`).
-
-    Raises:
-        DataError: It cannot be opened; names it and the reason.
+    Transient errors of opening and reading are retried (`retry.py`), then a DataError.
     """
     if is_read_in_parts(path):
         return open_parts(path if isinstance(path, RemoteFile) else remote_file(path))
@@ -141,15 +129,10 @@ def file_state(stream: BinaryIO) -> int:
 
 @contextmanager
 def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
-    """Opens a file that was scanned, and checks at the end of the block that it has not changed.
+    """Opens a file that was scanned; DataError if it differs from that, now or after the block.
 
-    Args:
-        path: Path or address of the file.
-        content: Its content when it was scanned. Digests are compared only if the file's state
-            differs, as after a change of permissions; a remote file is read in one version only.
-
-    Raises:
-        DataError: The content differs from the scan's, or changed while it was read.
+    Digests are compared only if the file's state differs, as after a change of permissions; a
+    remote file is read in one version only.
     """
     with open_data(path) as stream:
         size = file_size(stream)

@@ -52,20 +52,11 @@ class Listing:
 
 
 def list_files(pattern: str | Sequence[str], kind: str | None) -> Listing:
-    """Finds the data files of one or several patterns.
+    """Finds the data files of one or several patterns: a file, a folder (not recursive), a glob.
 
     A path of a file is taken whatever its name. In a glob or a folder, hidden files, markers
     (`_SUCCESS`), checksums and READMEs are ignored; in a folder, also files with another suffix if
-    some have one of the kind's.
-
-    Args:
-        pattern: A file, a folder (not recursive), a glob (`**` is), or several of them; paths or
-            addresses (`remote.py`).
-        kind: One of `EXTENSIONS`, or None for any of them.
-
-    Raises:
-        DataError: Nothing matches.
-        UsageError: The scheme of an address is not read.
+    some have one of the kind's (a key of `EXTENSIONS`; None: any kind's).
     """
     patterns = [pattern] if isinstance(pattern, str) else list(pattern)
     if not patterns:

@@ -40,10 +40,8 @@ class Output(ABC):
     def take(self, folder: Path) -> None:
         """Moves each file below an attempt's folder to its name in the output, in one step each.
 
-        Two attempts at a task give equal bytes; either may stand.
-
-        Raises:
-            OSError: The output is gone or the disk is full; a retry may succeed.
+        Two attempts at a task give equal bytes; either may stand. OSError if the output is gone or
+        the disk is full.
         """
 
     def put(self, name: str, data: bytes) -> None:
@@ -67,20 +65,12 @@ class Output(ABC):
 
     @abstractmethod
     def commit(self, manifest: Manifest) -> None:
-        """Checks the sizes of shards against the manifest and writes it, as the last file.
-
-        Raises:
-            DataError: A shard has another size, or another ingest wrote here meanwhile.
-        """
+        """Checks the sizes of shards against the manifest and writes it, as the last file."""
 
 
 @contextmanager
 def open_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Output]:
-    """Yields an output at a path or an address; without a `commit` nothing of it remains.
-
-    Raises:
-        UsageError: See `check_output`; or another ingest is writing to the address.
-    """
+    """Yields an output at a path or an address; without a `commit` nothing of it remains."""
     address = store_address(target)
     if address:
         from penstock.components.files.store_output import open_store
@@ -112,12 +102,7 @@ def open_workspace(target: str | os.PathLike[str]) -> Iterator[Output]:
 
 
 def check_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Refuses an output that cannot be written, before any work is done.
-
-    Raises:
-        UsageError: It is not empty and `overwrite` is off, or it holds a file that Penstock did not
-            write; or the scheme of the address is not written to.
-    """
+    """Raises a UsageError for an output that cannot be written, before any work is done."""
     address = store_address(target)
     if address:
         from penstock.components.files.store_output import check_prefix
@@ -189,10 +174,7 @@ def files_below(folder: Path) -> list[Path]:
 def check_sizes(place: object, manifest: Manifest, size_of: Callable[[str], int | None]) -> None:
     """Raises a DataError for the first shard whose size is not the manifest's.
 
-    Args:
-        place: The output, for messages.
-        manifest: Manifest of the output.
-        size_of: Returns the size in bytes of a file by its name, or None if it is missing.
+    `size_of` returns the size in bytes of a file by its name, or None if it is missing.
     """
     for shard in manifest.shards:
         size = size_of(shard.file)

@@ -28,11 +28,9 @@ T = TypeVar("T")
 
 
 class RemoteFile(str):
-    """Address of a file, with its size and version when it was listed.
+    """Address of a file, with its size (None: unknown) and version when it was listed.
 
-    Attributes:
-        size: Size in bytes; None if unknown.
-        version: ETag, generation or time of change; None if the server sends none of them.
+    The version is an ETag, a generation or a time of change; None if the server sends none.
     """
 
     size: int | None
@@ -54,11 +52,7 @@ class RemoteFile(str):
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path is an address of files.
-
-    Raises:
-        UsageError: The address has a scheme that is not read, or contains a secret.
-    """
+    """Whether a path is an address of files; UsageError for another scheme, or a secret."""
     scheme = scheme_of(path)
     if scheme is None or "://" not in path:  # a file may be called a::b.csv
         return False
@@ -80,8 +74,7 @@ def is_read_in_parts(path: str) -> bool:
 def find_files(pattern: str) -> tuple[list[RemoteFile], bool]:
     """Returns the files at an address, sorted, and whether the address is that of one file.
 
-    Args:
-        pattern: A file, a folder (not recursive) or a glob; with http(s) only a file.
+    The address is that of a file, a folder (not recursive) or a glob; with http(s) only of a file.
     """
     pattern = normal_address(pattern)
     if has_glob(pattern):

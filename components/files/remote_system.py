@@ -18,11 +18,7 @@ _EXTRAS = {"s3": "s3", "gs": "gcs", "http": "https", "https": "https"}
 
 
 def file_system(address: str) -> Any:
-    """Returns the `fsspec.AbstractFileSystem` of an address, without a cache of listings.
-
-    Raises:
-        UsageError: Its client is not installed.
-    """
+    """Returns the `fsspec.AbstractFileSystem` of an address, without a cache of listings."""
     scheme = str(scheme_of(address))
     place = address.partition("://")[2].partition("/")[0] if scheme == "hdfs" else ""
     try:

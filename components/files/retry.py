@@ -53,11 +53,9 @@ def waits() -> Iterator[float]:
 
 
 def wait_or_give_up(path: str, error: OSError, left: Iterator[float]) -> None:
-    """Sleeps for the next of the waits that are left.
+    """Sleeps for the next of the waits that are left; raises a TriesFailedError without any.
 
-    Raises:
-        TriesFailedError: No wait is left.
-        OSError: The error itself, if it is not transient.
+    An error that is not transient is raised itself.
     """
     if not is_transient(error):
         raise error
@@ -71,7 +69,7 @@ def wait_or_give_up(path: str, error: OSError, left: Iterator[float]) -> None:
 
 
 def retry_local(path: str, call: Callable[[], T]) -> T:
-    """Returns the result of a local read, retry_remote as `wait_or_give_up` allows."""
+    """Returns the result of a local read, retried as `wait_or_give_up` allows."""
     left = waits()
     while True:
         try:
@@ -81,10 +79,7 @@ def retry_local(path: str, call: Callable[[], T]) -> T:
 
 
 class RetryingFile(io.FileIO):
-    """A local file that is reopened at its position when a read fails with a transient error.
-
-    Error messages name it `shown`.
-    """
+    """A local file that is reopened at its position when a read fails with a transient error."""
 
     def __init__(self, path: str, shown: str) -> None:
         self._shown = shown
@@ -128,17 +123,10 @@ _readinto = io.FileIO.readinto
 
 
 def retry_remote(address: str, call: Callable[[], T], doing: str = "read") -> T:
-    """Returns the result of a request to a server, retry_remote after each of `WAIT_SECONDS`.
+    """Returns the result of a request to a server, retried after each of `WAIT_SECONDS`.
 
-    Args:
-        address: Address that the request is for, for messages.
-        call: Makes the request once.
-        doing: `read` or `written`, for messages.
-
-    Raises:
-        DataError: Nothing has that address, or access is denied.
-        FileExistsError: A put that must create a new object found one there.
-        TriesFailedError: Every try failed.
+    DataError if nothing has that address, or access is denied; FileExistsError if a put that must
+    create a new object found one there.
     """
     for wait in (*WAIT_SECONDS, None):
         try:

@@ -93,9 +93,7 @@ _WEB_USER = re.compile(r"\bhttps?://([^/\s:@'\"?#]+)@", re.IGNORECASE)
 def secret_kind(name: str, value: str) -> str | None:
     """Returns the kind of secret that a text looks like, "a GitHub token"; None if it does not.
 
-    Args:
-        name: Name of the text, `source.password`; the empty string without one.
-        value: The text.
+    `name` is the name of the text, `source.password`; the empty string without one.
     """
     for kind, form in _KNOWN_FORMS.items():
         if form.search(value):

@@ -48,12 +48,7 @@ _RANGE_NOT_SATISFIABLE = 416
 
 
 def local_path(path: str) -> str:
-    """Returns the path of a local file, or of the local copy of a remote one.
-
-    Raises:
-        DataError: It cannot be copied, or there is no room for it.
-        UsageError: It is an address that no files are read from.
-    """
+    """Returns the path of a local file, or of the local copy of a remote one."""
     if not isinstance(path, RemoteFile):
         if not is_remote(path):
             return path
@@ -70,10 +65,6 @@ def local_folder(path: str) -> str:
     """Returns a local path as it is, or that of a copy of everything below an address.
 
     The copy is removed when this process ends. Globs are returned as they are.
-
-    Raises:
-        DataError: There is nothing, or it cannot be copied.
-        UsageError: It is an address that no files are read from.
     """
     if not is_remote(path) or has_glob(path):
         return path
@@ -106,11 +97,7 @@ def remove_copies() -> None:
 
 
 def copy_to(file: RemoteFile, out: BinaryIO) -> None:
-    """Copies a file's content, in the version that was listed, to an unbuffered file.
-
-    Raises:
-        DataError: It cannot be read or written, or was changed since it was listed.
-    """
+    """Copies a file's content, in the version that was listed, to an unbuffered file."""
     if scheme_of(file) in ("http", "https"):
         retry_remote(file, partial(_receive, file, out))
     else:

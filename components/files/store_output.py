@@ -47,12 +47,9 @@ _LEFT_OVER = re.compile(
 
 @dataclass(frozen=True)
 class _StoreOutput(Output):
-    """Output below an address.
+    """Output below an address without a final slash, with the driver's claim on it.
 
-    Attributes:
-        address: Address without a final slash.
-        claim: Name of the driver's claim.
-        writer: First bytes of the claim, unique to this writer.
+    `writer` is the first bytes of the claim, unique to this writer.
     """
 
     address: str
@@ -94,18 +91,12 @@ class _StoreOutput(Output):
             self.take(folder)
 
     def has_claim(self, names: dict[str, RemoteFile]) -> bool:
-        """Whether this writer still holds the newest claim among these files."""
         is_last = _last_claim(names) == self.claim
         return is_last and self.read(self.claim, 0, len(self.writer)) == self.writer
 
 
 def check_prefix(address: str, *, overwrite: bool) -> dict[str, RemoteFile]:
-    """Returns the files below an address that may be written to, by name.
-
-    Raises:
-        DataError: The server does not answer.
-        UsageError: There is an output and `overwrite` is off, or a file that no ingest wrote.
-    """
+    """Returns the files below an address by name; UsageError if it may not be written to."""
     check_no_secret(address, LOGIN_ADVICE)
     if not address.partition("://")[2].partition("/")[2]:
         raise UsageError(f"{address}: a bucket cannot be an output; name a folder in it")
@@ -143,9 +134,6 @@ def open_store(address: str, *, overwrite: bool) -> Iterator[_StoreOutput]:
     """Claims an address, removes what a dead ingest left there, and releases the claim at the end.
 
     While an output is overwritten, readers see no output until the new one is committed.
-
-    Raises:
-        UsageError: See `check_prefix`; or another ingest is writing there.
     """
     names = check_prefix(address, overwrite=overwrite)
     output = _claim(address, names)
@@ -179,11 +167,7 @@ def open_store_workspace(address: str) -> Iterator[_StoreOutput]:
 
 
 def create(address: str, file: Path) -> None:
-    """Puts a file under a new name.
-
-    Raises:
-        DataError: An object of other content has the name, or the server refuses.
-    """
+    """Puts a file under a new name; DataError if an object of other content has it."""
     try:
         put = file_system(address).put_file
         retry_remote(address, lambda: put(str(file), address, mode="create"), "written")
@@ -215,11 +199,7 @@ def _last_claim(names: dict[str, RemoteFile]) -> str | None:
 
 
 def _claim(address: str, names: dict[str, RemoteFile]) -> _StoreOutput:
-    """Claims an address; exactly one of several processes succeeds.
-
-    Raises:
-        UsageError: Another process holds a claim, and is alive.
-    """
+    """Claims an address; exactly one of several processes succeeds."""
     last = _last_claim(names)
     if last is not None:
         _wait_until_dead(names[last])

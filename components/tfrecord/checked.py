@@ -45,13 +45,9 @@ _State = list[int]
 
 @dataclass(frozen=True)
 class Scope:
-    """Shards of a manifest that a path selects.
+    """Shards that a path selects, present or not, and selected files that no manifest lists.
 
-    Attributes:
-        root: Folder of the manifest.
-        manifest: The manifest.
-        shards: Selected shards, present or not.
-        leftovers: Selected files that the manifest does not list.
+    `root` is the folder of the manifest.
     """
 
     root: Path
@@ -65,9 +61,6 @@ def checked_manifest(folder: str | os.PathLike[str]) -> Manifest:
 
     For readers that open only what the manifest lists; other files there are ignored. On an object
     store only sizes are compared: a digest would fetch every byte.
-
-    Raises:
-        DataError: The manifest is missing or damaged, or a shard differs; names the first.
     """
     if "://" in os.fspath(folder):
         return _checked_remote(os.fspath(folder))
@@ -80,13 +73,7 @@ def checked_manifest(folder: str | os.PathLike[str]) -> Manifest:
 def check_folder(folder: str, manifest_sha256: str = "") -> None:
     """Checks a folder of Examples against its manifest, for readers that read every file there.
 
-    Args:
-        folder: Any folder; one without a manifest passes.
-        manifest_sha256: Digest of the manifest that was written there; empty if unknown.
-
-    Raises:
-        DataError: The manifest is missing, altered or damaged, or the folder differs from it; names
-            the first shard.
+    A folder without a manifest passes, unless the digest of the one written there is given.
     """
     if manifest_sha256:
         _check_manifest(posixpath.join(folder, MANIFEST_NAME), manifest_sha256)
@@ -107,11 +94,7 @@ def _check_manifest(path: str, sha256: str) -> None:
 def check_listed(path: str | os.PathLike[str]) -> bool:
     """Checks the shards that a path selects; returns whether any manifest lists them.
 
-    Args:
-        path: A folder, a split's folder, a shard, or a pattern of shards.
-
-    Raises:
-        DataError: A manifest is damaged, or a shard differs from it; names the first.
+    The path is a folder, a split's folder, a shard, or a pattern of shards.
     """
     scopes = find_scopes(path)
     for scope in scopes:

@@ -45,13 +45,7 @@ def compression_of(head: bytes) -> str:
 def read_chunks(file: Readable, head: bytes, compression: str) -> Iterator[bytes]:
     """Yields the uncompressed content of a file in nonempty chunks of at most about 1 MiB.
 
-    Args:
-        file: The file, after `head` was read from it.
-        head: Its first bytes.
-        compression: Result of `compression_of(head)`.
-
-    Raises:
-        DamagedStreamError: The data is cut or does not decompress; its good part was yielded.
+    `head` was read from the file before. DamagedStreamError after the good part of damaged data.
     """
     raw = itertools.chain([head] if head else [], iter(lambda: file.read(CHUNK_BYTES), b""))
     return _inflate(raw, compression) if compression else raw

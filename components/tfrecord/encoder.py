@@ -39,31 +39,19 @@ IntArray = npt.NDArray[np.int64]
 
 
 def encode_examples(batch: pa.RecordBatch) -> pa.BinaryArray:
-    """Encodes the rows of a batch as Examples.
+    """Encodes the rows of a batch as serialized `tf.train.Example`s, no nulls.
 
-    Args:
-        batch: Columns of int64, float32, binary, or lists of these. A null is a feature
-            without a value; a list holds no nulls. At most 2 GiB when encoded.
-
-    Returns:
-        One serialized `tf.train.Example` a row, no nulls.
-
-    Raises:
-        TypeError: A column has another type; names it.
+    Columns are int64, float32, binary, or lists of these without nulls; a null is a feature without
+    a value. At most 2 GiB when encoded. TypeError names a column of another type.
     """
     return _join(encode_in_pieces(batch, ()), batch.num_rows)
 
 
 def encode_sequences(batch: pa.RecordBatch, feature_lists: Container[str]) -> pa.BinaryArray:
-    """Encodes the rows of a batch as SequenceExamples.
+    """Encodes the rows of a batch as serialized `tf.train.SequenceExample`s, no nulls.
 
-    Args:
-        batch: Columns as in `encode_examples`; a column of steps is a list of these types, so a
-            list of lists if a step has several values. A null is a sequence without steps.
-        feature_lists: Names of the columns of steps; the others are the context.
-
-    Returns:
-        One serialized `tf.train.SequenceExample` a row, no nulls.
+    Columns as in `encode_examples`; those of `feature_lists` are lists of these types, an item a
+    step, and a null is a sequence without steps. The other columns are the context.
     """
     parts: dict[bytes, list[Part]] = {_TAG_1: [], _TAG_2: []}
     columns = zip(batch.schema.names, batch.columns, strict=True)
@@ -77,15 +65,10 @@ def encode_sequences(batch: pa.RecordBatch, feature_lists: Container[str]) -> pa
 
 
 def encode_in_pieces(batch: pa.RecordBatch, apart: Container[str]) -> list[pa.BinaryArray]:
-    """Encodes the rows of a batch without copying the values of some columns.
+    """Encodes the rows of a batch without copying the values of some binary columns, those `apart`.
 
-    Args:
-        batch: Columns as in `encode_examples`.
-        apart: Names of binary columns whose values become pieces of their own.
-
-    Returns:
-        Arrays, no nulls; the concatenated values of a row are its Example. The piece of a column
-        set apart is the column itself if it has no nulls.
+    The concatenated values of a row in all arrays are its Example. The piece of a column set apart
+    is the column itself if it has no nulls.
     """
     columns = zip(batch.schema.names, batch.columns, strict=True)
     pieces: list[pa.BinaryArray] = []
@@ -179,12 +162,7 @@ def _scalar_payload(column: pa.Array) -> pa.BinaryArray:
 
 
 def _list_payload(column: pa.ListArray, values: pa.Array) -> pa.BinaryArray:
-    """The encoded bytes of each row's values; empty for a null list.
-
-    Args:
-        column: The lists.
-        values: Concatenated values of all lists that are not null.
-    """
+    """The encoded bytes of each row's values, given those of all lists that are not null."""
     if pa.types.is_binary(values.type):
         head = _by_length(_lengths(values), lambda size: _TAG_1 + _varint(size))
         tagged = _join([head, values], len(values))

@@ -34,12 +34,8 @@ def masked_crc(data: bytes) -> int:
 def payload_bounds(data: Any) -> tuple[npt.NDArray[np.int64], bool]:
     """Finds the payloads of a file's records by their lengths, without reading checksums.
 
-    Args:
-        data: The uncompressed file: bytes, a memory map, or a uint8 array of one.
-
-    Returns:
-        Begin and end offset of each payload, int64 [records, 2], and whether the last record ends
-        at the end of the file.
+    Returns begin and end offset of each payload, int64 [records, 2], and whether the last record
+    ends at the end of the uncompressed file.
     """
     bounds = []
     start = 0

@@ -38,14 +38,7 @@ COUNTED = "counted"
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One TFRecord file.
-
-    Attributes:
-        file: Path relative to the manifest, `Split-train/data_tfrecord-00000-of-00004`.
-        rows: Number of rows.
-        bytes: Size on disk, after compression.
-        sha256: Digest (hex) of the file's bytes.
-    """
+    """One TFRecord file, by its path relative to the manifest, and its sha256 (hex)."""
 
     file: str
     rows: int
@@ -65,17 +58,7 @@ def check_quarantined_share(share: float) -> None:
 
 @dataclass(frozen=True)
 class RowAccount:
-    """Account of all rows that were read.
-
-    Attributes:
-        read: Rows read, including blank ones.
-        written: Rows written, by split.
-        quarantined: Rejected rows, stored with a reason.
-        blank: Blank lines that were skipped.
-
-    Raises:
-        ValueError: The numbers do not add up, which is a bug and never caused by data.
-    """
+    """Account of all rows that were read, blank ones too; ValueError if it does not add up."""
 
     read: int
     written: Mapping[str, int]
@@ -107,38 +90,21 @@ class ManifestColumn:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Everything that a reader needs to trust a set of shards.
-
-    Attributes:
-        splits: The shards of each split, in order.
-        columns: The features, in the order of the source.
-        schema_sha256: Digest (hex) of the columns' names and kinds.
-        source_kind: `csv`, `parquet`, ...
-        source_fingerprint: Content digest of the source.
-        source_files: Number of files that were read.
-        account: The account of rows.
-        compression: `""` or `"GZIP"`.
-        plan: Reason for the number of shards, in words.
-        quarantine: Folder of the rejected rows relative to the manifest, or None.
-        parquet: Folder of the Parquet copy of the rows relative to the manifest, or None.
-        packed: `PackedLayout.to_dict()` of packed records (blocks of rows); None if each record
-            is one row.
-
-    Raises:
-        ValueError: The path of a shard leads out of the folder, or the compression is unknown.
-    """
+    """Everything that a reader needs to trust a set of shards."""
 
     splits: Mapping[str, Sequence[Shard]]
     columns: Sequence[ManifestColumn]
     schema_sha256: str
     source_kind: str
-    source_fingerprint: str
+    source_fingerprint: str  # digest of the content
     source_files: int
     account: RowAccount
     compression: str = ""
-    plan: str = ""
+    plan: str = ""  # reason for the number of shards, in words
+    # Folders of the rejected rows and of the Parquet copy, relative to the manifest.
     quarantine: str | None = None
     parquet: str | None = None
+    # `PackedLayout.to_dict()` of blocks of rows; None if each record is one row.
     packed: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:

@@ -41,13 +41,7 @@ _FILE_KINDS = {
 
 
 class Record(NamedTuple):
-    """A record with correct checksums.
-
-    Attributes:
-        number: Index in the file, from 0.
-        offset: Offset of its frame in the uncompressed stream, in bytes.
-        payload: Its bytes.
-    """
+    """A record with correct checksums: its index in the file, offset of its frame, and bytes."""
 
     number: int
     offset: int
@@ -56,15 +50,9 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Frame:
-    """Layout of one record in the file, damaged or not.
+    """Layout of one record in the file, damaged or not; None where the file ends before a part.
 
-    Attributes:
-        offset: Offset of the frame in the uncompressed stream, in bytes.
-        length: Stored length of the payload, in bytes.
-        length_crc: Stored masked crc32c of the 8 bytes of length.
-        length_crc_computed: Correct value of `length_crc`.
-        payload_crc: Stored masked crc32c of the payload; None if the file ends before it.
-        payload_crc_computed: Correct value of `payload_crc`; None if the file ends before it.
+    A `..._crc` is stored, `..._crc_computed` its correct value.
     """
 
     offset: int
@@ -83,14 +71,8 @@ class Frame:
 class RecordReader:
     """Reader of the records of one file, for one pass.
 
-    Args:
-        file: The file, at its beginning or at byte `offset`.
-        name: Name of the file in messages.
-        number: Index of the first record to read.
-        offset: Offset of that record in bytes.
-
-    Attributes:
-        compression: `""`, `"GZIP"` or `"ZLIB"`, decided by content.
+    The file stands at its beginning, or at byte `offset`, where record `number` begins.
+    `compression` is `""`, `"GZIP"` or `"ZLIB"`, decided by content.
     """
 
     def __init__(self, file: Readable, name: str, *, number: int = 0, offset: int = 0) -> None:
@@ -104,15 +86,10 @@ class RecordReader:
     def records(
         self, *, on_bad_payload: Callable[[DataError], None] | None = None
     ) -> Iterator[Record]:
-        """Yields the records in file order.
+        """Yields the records in file order; a DataError names file, record and offset of damage.
 
-        Args:
-            on_bad_payload: Receives the error of a payload with a wrong checksum, and reading
-                continues with the next record; None raises the error.
-
-        Raises:
-            DataError: A length or payload has a wrong checksum, or a record or the compressed data
-                is cut; names file, record and offset.
+        With `on_bad_payload`, which receives the error of a payload with a wrong checksum, reading
+        continues with the next record.
         """
         for buffer, start, footer in self._frames():
             payload = buffer[start:footer]
@@ -129,9 +106,6 @@ class RecordReader:
         """Counts the records by their headers, without checking payloads, and ends the pass.
 
         Takes a quarter of the time of `records`.
-
-        Raises:
-            DataError: A header is damaged, or a record or the compressed data is cut.
         """
         return sum(1 for _ in self._frames())
 
@@ -162,10 +136,7 @@ class RecordReader:
             self._offset += size
 
     def first_frame(self) -> Frame | None:
-        """Returns the layout of the first record, damaged or not, and ends the pass.
-
-        None if the file is too short for a header.
-        """
+        """Returns the layout of the first record, None without a header, and ends the pass."""
         buffer = self._extend(b"", HEADER_BYTES)
         if len(buffer) < HEADER_BYTES:
             return None
@@ -181,7 +152,6 @@ class RecordReader:
         return Frame(self._offset, length, length_crc, computed, crc, payload_crc)
 
     def _extend(self, buffer: bytes, size: int) -> bytes:
-        """Extends a buffer to at least `size` bytes, or to the end of the file."""
         parts = [buffer]
         total = len(buffer)
         try:
@@ -196,7 +166,6 @@ class RecordReader:
         return b"".join(parts)
 
     def _length(self, header: bytes) -> int:
-        """Length of a payload, from the header of its frame."""
         if len(header) < HEADER_BYTES:
             raise self._cut(f"{len(header)} of the {HEADER_BYTES} bytes of its header")
         length, stored = struct.unpack("<QI", header)
@@ -219,7 +188,6 @@ class RecordReader:
         return int(length)
 
     def _check_whole(self, available: int, length: int) -> None:
-        """Refuses a record if the file has fewer bytes of it than its frame needs."""
         if available < HEADER_BYTES + length + FOOTER_BYTES:
             payload = max(0, available - HEADER_BYTES)
             part = (

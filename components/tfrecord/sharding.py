@@ -68,15 +68,9 @@ class ShardPlan:
 
 
 def plan_shards(estimated_bytes: int, options: ShardOptions, *, rows: int) -> ShardPlan:
-    """Plans the number of shards of a split.
+    """Plans the number of shards of a split, of at most one a row.
 
-    Args:
-        estimated_bytes: Uncompressed size of the largest split's records.
-        options: Options of the number.
-        rows: Rows of all splits, the largest possible number of shards.
-
-    Raises:
-        UsageError: `options.shards` is above `rows`.
+    `estimated_bytes` is the uncompressed size of the largest split's records.
     """
     if options.shards is not None:
         if options.shards > max(rows, 1):

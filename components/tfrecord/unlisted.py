@@ -39,12 +39,9 @@ _counted: dict[tuple[str, int, int, int, int], int] = {}
 
 @dataclass(frozen=True)
 class FoundFiles:
-    """TFRecord files below a path.
+    """TFRecord files below a path, chosen by name and sorted; not opened.
 
-    Attributes:
-        files: The TFRecord files, chosen by name, sorted by path; not opened.
-        skipped: Files skipped because of their names: hidden ones, `_SUCCESS` and others
-            that begin with `_`, and those with the suffix of another kind of file; not manifests.
+    `skipped` are hidden files, `_SUCCESS` and the like, and other kinds by suffix; not manifests.
     """
 
     files: tuple[Path, ...]
@@ -55,9 +52,6 @@ def find_tfrecords(path: str) -> FoundFiles:
     """Finds the TFRecord files of a folder and its subfolders, or of a glob pattern.
 
     A path of a file gives that file, whatever its name.
-
-    Raises:
-        DataError: The path does not exist, or has no TFRecord file.
     """
     recover(path)
     if os.path.exists(path) and not os.path.isdir(path):
@@ -72,13 +66,11 @@ def find_tfrecords(path: str) -> FoundFiles:
 
 
 def check_unlisted(files: Sequence[str]) -> tuple[int, ...]:
-    """Counts the records of each file.
+    """Counts the records of each file; DataError if a set lacks a member, or a file is cut.
 
     Takes about 0.3 us a record, and the decompression of compressed files; a file that has not
     changed is not counted again.
 
-    Raises:
-        DataError: A set lacks a member, or a file is empty or cut; names it and the place.
     """
     for fault in missing_members(map(Path, files)):
         raise DataError(f"{fault}; bring back the whole set, and only that")

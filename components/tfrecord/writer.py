@@ -94,11 +94,6 @@ class ShardWriter:
 
     A context manager; leaving it by an exception removes the file. Two writers of the same shard
     (a retried Beam bundle) use different temporary names: the last to finish stands.
-
-    Args:
-        root: Folder in which the manifest will stand.
-        file: Path of the shard relative to `root`.
-        compression: `""` or `"GZIP"`.
     """
 
     def __init__(self, root: str | os.PathLike[str], file: str, *, compression: str = "") -> None:

@@ -12,18 +12,7 @@ BASELINE_NAME = "baseline.json"
 
 @dataclass(frozen=True)
 class Beaten:
-    """Comparison of a model with the best constant on the same rows.
-
-    Attributes:
-        target: Name of the target.
-        metric: `cross-entropy` or `mean squared error`; less is better.
-        model: Metric of the model.
-        baseline: Metric of the best constant.
-        constant: The best constant, in words.
-        rows: Number of rows compared.
-        label: Name of the transformed label.
-        classes: Names of the classes by number; empty for a regression.
-    """
+    """Comparison of a model with the best constant by `metric` (less is better)."""
 
     target: str
     metric: str
@@ -31,8 +20,8 @@ class Beaten:
     baseline: float
     constant: str
     rows: int
-    label: str = ""
-    classes: tuple[str, ...] = ()
+    label: str = ""  # its name after the Transform
+    classes: tuple[str, ...] = ()  # names by number; empty for a regression
 
     @property
     def is_beaten(self) -> bool:

@@ -19,42 +19,24 @@ _FEW_ROWS = 100
 
 @dataclass(frozen=True)
 class Threshold:
-    """Threshold of a metric for a model to be blessed.
-
-    Attributes:
-        where: Slices to which it applies, in words.
-        lower: Lower bound; None without one.
-        upper: Upper bound; None without one.
-        change: Allowed worsening (below 0) or required improvement against the baseline, in the
-            metric's unit; None without one.
-        higher_is_better: Whether more of it is better.
-    """
+    """Threshold of a metric for a model to be blessed; None where it has no such bound."""
 
     metric: str
     where: str
     lower: float | None
     upper: float | None
-    change: float | None
+    change: float | None  # allowed worsening (below 0) or required improvement
     higher_is_better: bool
 
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """An evaluation of a model.
+    """An evaluation of a model; `failures` are the reasons not to bless it, a line each."""
 
-    Attributes:
-        metrics: Values by metric name, of several targets `price/auc`, by slice (`OVERALL`,
-            `trip_start_hour=14`), rows that lack the feature as `trip_start_hour missing`; a metric
-            that means nothing there is left out.
-        failures: Reasons why the model is not blessed, one line each.
-        deciding_metric: A metric with a threshold, else one of `metrics`; None without any.
-        higher_is_better: Whether more of it is better.
-        baseline: The same values of the model that it was compared with; empty without one.
-    """
-
+    # By slice (`OVERALL`, `hour=14`, `hour missing`) and metric, of several targets `price/auc`.
     metrics: Mapping[str, Mapping[str, float]]
     failures: tuple[str, ...]
-    deciding_metric: str | None
+    deciding_metric: str | None  # one with a threshold, else any
     higher_is_better: bool
     baseline: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     thresholds: tuple[Threshold, ...] = ()
@@ -147,7 +129,6 @@ def read_plots(directory: str) -> Iterator[tuple[str, Any]]:
 
 
 def _messages(directory: str, prefix: str, kind: Any) -> Iterator[Any]:
-    """Yields the messages in files with a prefix."""
     for name in sorted(os.listdir(directory)):
         if name.startswith(prefix):
             for record in read_records(os.path.join(directory, name)):
@@ -238,7 +219,7 @@ def _expected(failure: Any) -> str:
 def _deciding_metric(
     thresholds: tuple[Threshold, ...], overall: Mapping[str, float]
 ) -> tuple[str | None, bool]:
-    """Returns the first metric with a threshold, and whether higher is better."""
+    """The first metric with a threshold, and whether higher is better."""
     for threshold in thresholds:
         if threshold.metric in overall:
             return threshold.metric, threshold.higher_is_better

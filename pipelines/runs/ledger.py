@@ -17,12 +17,9 @@ ROWS_PROPERTY = "penstock_rows"
 
 @dataclass(frozen=True)
 class NodeRows:
-    """Rows that a node read and wrote.
+    """Rows that a node read and wrote by split; splits evaluated together are one, `train+eval`.
 
-    Attributes:
-        read: Rows read, by split; splits that are evaluated together are one, `train+eval`.
-        written: Rows written, by split; empty if the output does not tell.
-        reasons: Why a split has other rows than were read, by split.
+    `written` is empty if the output does not tell, and `reasons` say why a split has other rows.
     """
 
     read: Mapping[str, int] = field(default_factory=dict)

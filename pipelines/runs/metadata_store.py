@@ -52,15 +52,11 @@ class SqliteStore:
 
 @dataclass(frozen=True)
 class MySqlStore:
-    """A metadata store in a MySQL (or MariaDB) database.
+    """A metadata store in a MySQL (or MariaDB) database, created if missing; IPv6 without brackets.
 
-    Attributes:
-        host: Name or address of the server; IPv6 without brackets.
-        port: Port, 1 to 65535.
-        database: Name of the database, created if missing.
-        tls: Folder with `ca.crt`, and `tls.crt` and `tls.key` where the server asks for a client's
-            certificate; not encrypted without one. MLMD's client encrypts, and does not check
-            whose certificate the server has.
+    `tls` is a folder with `ca.crt`, and `tls.crt` and `tls.key` where the server asks for a
+    client's certificate; not encrypted without one. MLMD's client encrypts, and does not check
+    whose certificate the server has.
     """
 
     host: str = ""
@@ -82,11 +78,7 @@ class MySqlStore:
             raise UsageError("the MySQL database needs a name")
 
     def connection_config(self, environment: Mapping[str, str] = os.environ) -> Any:
-        """An `ml_metadata.proto.ConnectionConfig`, user and password from the environment.
-
-        Raises:
-            UsageError: The environment lacks them.
-        """
+        """An `ml_metadata.proto.ConnectionConfig`, user and password from the environment."""
         from ml_metadata.proto import metadata_store_pb2 as mlmd
 
         for name in (MYSQL_USER, MYSQL_PASSWORD):
@@ -125,11 +117,7 @@ MetadataStore = SqliteStore | MySqlStore
 
 
 def store_of(text: str) -> MetadataStore:
-    """The store that a file is, or an address, `mysql://HOST[:PORT]/DATABASE[?tls=FOLDER]`.
-
-    Raises:
-        UsageError: Not the address of a server.
-    """
+    """The store that a file is, or an address, `mysql://HOST[:PORT]/DATABASE[?tls=FOLDER]`."""
     if not is_address(text):
         return SqliteStore(text)
     if "@" in text.partition("?")[0]:
@@ -158,10 +146,7 @@ def is_address(text: str) -> bool:
 
 
 def is_metadata(file: str) -> bool:
-    """Whether a file is a metadata store: its first bytes and its tables say so.
-
-    True also where another process keeps its tables from being read.
-    """
+    """Whether a file is a metadata store by its first bytes and tables; True while it is locked."""
     try:
         with open(file, "rb") as opened:
             if opened.read(len(_MAGIC)) != _MAGIC:
@@ -184,11 +169,7 @@ def hide_password(text: str) -> str:
 
 @contextmanager
 def store_errors(store: MetadataStore) -> Iterator[None]:
-    """Errors of MLMD while the block runs, as one line that names the store.
-
-    Raises:
-        DataError: The store cannot be used.
-    """
+    """Turns errors of MLMD in the block into a DataError of one line that names the store."""
     from ml_metadata import errors
 
     try:
@@ -202,11 +183,7 @@ def store_errors(store: MetadataStore) -> Iterator[None]:
 
 @contextmanager
 def open_store(store: MetadataStore) -> Iterator[Any]:
-    """The store as TFX's `Metadata`, entered, to read and write.
-
-    Raises:
-        DataError: It cannot be used.
-    """
+    """The store as TFX's `Metadata`, entered, to read and write."""
     from tfx.orchestration.metadata import Metadata
 
     with store_errors(store), Metadata(store.connection_config()) as handle:
@@ -215,11 +192,7 @@ def open_store(store: MetadataStore) -> Iterator[Any]:
 
 @contextmanager
 def open_reading(store: MetadataStore, *, writable: bool = False) -> Iterator[Any]:
-    """A store that there is, as an `ml_metadata.MetadataStore`, only read unless `writable`.
-
-    Raises:
-        DataError: It is not a metadata store, or cannot be used.
-    """
+    """An existing store as an `ml_metadata.MetadataStore`, only read unless `writable`."""
     import ml_metadata
     from ml_metadata.proto import metadata_store_pb2
 

@@ -21,13 +21,9 @@ _PRESENT = (mlmd.Artifact.LIVE, mlmd.Artifact.MARKED_FOR_DELETION)
 
 @dataclass(frozen=True)
 class PrunePlan:
-    """Artifacts that can be removed.
+    """Artifacts and folders of failed attempts that can be removed, and their bytes.
 
-    Attributes:
-        runs: Ids of the runs that lose artifacts, the newest first.
-        leftovers: Folders left by failed attempts.
-        size: Bytes of artifacts and leftovers.
-        kept: Ids of the runs that are kept completely.
+    `runs` are the ids of those that lose artifacts, the newest first; `kept` those that lose none.
     """
 
     runs: tuple[str, ...]
@@ -40,15 +36,10 @@ class PrunePlan:
 def plan_prune(store: Any, *, keep: int, interrupted: bool = False) -> PrunePlan:
     """Finds artifacts that the newest runs and the newest blessed model of a pipeline do not need.
 
-    Kept are their inputs and outputs, everything these were made from, and the statistics of the
-    blessed model's run. Files that a user imported and models in a serving folder are never
-    touched.
-
-    Args:
-        store: An open `ml_metadata.MetadataStore`.
-        keep: Newest runs of each pipeline to keep.
-        interrupted: Treat runs that are recorded as running as interrupted; otherwise they are
-            kept too.
+    Kept of each pipeline are the inputs and outputs of its newest `keep` runs and of running ones
+    (unless those are known to be `interrupted`), everything these were made from, and the
+    statistics of the blessed model's run. Files that a user imported and models in a serving folder
+    are never touched.
     """
     runs = list(all_runs(store))
     kept = _kept(runs, keep, interrupted)

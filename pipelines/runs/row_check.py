@@ -81,12 +81,7 @@ def rows_held() -> Iterator[None]:
 def hold_rows(info: Any, output: Any) -> None:
     """States the rows of a node's outputs, and holds them to those of its input Examples.
 
-    Args:
-        info: TFX's `ExecutionInfo` of the node.
-        output: The `ExecutorOutput` of its executor, whose artifacts are what is published.
-
-    Raises:
-        DataError: A split has other rows than were read, and nothing says why.
+    `info` is TFX's `ExecutionInfo`; `output` the `ExecutorOutput`, whose artifacts are published.
     """
     types_of = {key: made[0].type_name for key, made in info.output_dict.items() if made}
     counted = {key: name for key, name in types_of.items() if name in _COUNTS}
@@ -261,10 +256,7 @@ def _listed(uri: str) -> Manifest | None:
 
 
 def _counted(uri: str) -> Manifest | None:
-    """Returns a manifest of the TFRecord files below the splits of a folder.
-
-    None if the files are Parquet, as ExampleGens write on request.
-    """
+    """A manifest of the TFRecord files below the splits of a folder; None if they are Parquet."""
     splits = _split_folders(uri)
     if any(name.endswith(".parquet") for f in splits.values() for name in _shard_files(uri, f)):
         return None
@@ -311,8 +303,6 @@ def _shard(uri: str, name: str) -> Shard:
 
 
 class _Hashed:
-    """A file whose bytes are hashed as they are read."""
-
     def __init__(self, file: Any) -> None:
         self._file = file
         self.sha256 = hashlib.sha256()

@@ -38,16 +38,10 @@ _GIT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class RunNote:
-    """Note of a run.
+    """Note of a run: its command quoted for a shell, options as JSON, nodes that a node waits for.
 
-    Attributes:
-        command: Command line, quoted for a shell.
-        config: Options of the pipeline as JSON values.
-        upstream: Nodes that a node waits for, by node.
-        error: Reason why the run stopped; the empty string if it did not.
-        versions: Versions of Python and of the main packages, by name.
-        code: Commit of the user's code, followed by `-dirty` if there were changes; the
-            empty string outside git.
+    `code` is the commit of the user's code, followed by `-dirty` if there were changes; the empty
+    string outside git.
     """
 
     command: str = ""

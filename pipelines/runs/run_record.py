@@ -28,36 +28,22 @@ _STATES = {
 
 @dataclass(frozen=True)
 class NodeRun:
-    """One node of the run.
-
-    Attributes:
-        state: `done`, `cached`, `failed`, `running` or `cancelled`.
-        seconds: From its start to its last change.
-        outputs: The artifacts that it gave, from the cache or new.
-        began: When, in seconds since the epoch.
-        error: Why it failed, where that was noted.
-        execution_id: Its execution's id in the store, which its folders are named after.
-    """
+    """One node of the run."""
 
     node: str
-    state: str
+    state: str  # a value of `_STATES`
     seconds: float
     outputs: Sequence[mlmd.Artifact]
     inputs: Sequence[mlmd.Artifact] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    began: float = 0.0
+    began: float = 0.0  # seconds since the epoch
     error: str = ""
     execution_id: int = 0
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run of a pipeline, its nodes in the order in which they began.
-
-    Attributes:
-        nodes: Its nodes; one that was tried again is there once a try.
-        properties: Properties of the run itself.
-    """
+    """A run, its nodes in the order in which they began, once for each try."""
 
     pipeline: str
     run_id: str
@@ -98,11 +84,7 @@ def serving_problems(run: RunRecord) -> tuple[str, ...]:
 
 
 def latest_run(store: Any, pipeline: str) -> RunRecord:
-    """The newest run of `pipeline` in an open `ml_metadata.MetadataStore`.
-
-    Raises:
-        DataError: The store knows no run of it.
-    """
+    """The newest run of `pipeline` in an `ml_metadata.MetadataStore`; DataError without any."""
     for run in all_runs(store):
         if run.pipeline == pipeline:
             return run
@@ -127,11 +109,7 @@ def all_runs(store: Any) -> Iterator[RunRecord]:
 
 
 def note_of_run(store: Any, run_id: str, name: str, text: str) -> None:
-    """Keep a text with a run in the store, as a property of its context.
-
-    Raises:
-        DataError: The store does not know the run.
-    """
+    """Stores a text with a run, as a property of its context; DataError for an unknown run."""
     contexts = store.get_contexts_by_type(_RUN_CONTEXT)
     context = next((c for c in contexts if c.name == run_id), None)
     if context is None:

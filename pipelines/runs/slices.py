@@ -33,10 +33,8 @@ def meaningful(
 ) -> dict[str, dict[str, float]]:
     """The metrics without those that are not a number, or an area of one class.
 
-    Args:
-        metrics: Values by name, by slice.
-        positives: Gives positive rows and all rows of each slice that has plots; called only where
-            an area is 0, which it may rightly be.
+    `positives` gives positive rows and all rows of each slice that has plots; called only where an
+    area is 0, which it may rightly be.
     """
     known: Mapping[str, tuple[float, float]] | None = None
     kept: dict[str, dict[str, float]] = {}
@@ -54,7 +52,6 @@ def meaningful(
 
 
 def _metric(name: str) -> str:
-    """`auc` of `price/auc`."""
     return name.rpartition("/")[2]
 
 
@@ -67,15 +64,10 @@ def _has_one_class(recall: float, rows: float | None, counted: tuple[float, floa
 def rows_in_no_slice(
     metrics: Metrics, features: Mapping[str, tuple[str, ...]]
 ) -> dict[str, dict[str, float]]:
-    """The rows that lack a feature that others are sliced by, as slices of their own.
+    """The rows that lack a feature that others are sliced by, as slices `payment_type missing`.
 
-    Args:
-        metrics: Values by name, by slice, with the number of examples.
-        features: Features of all slices but `OVERALL`; each has one value in a row.
-
-    Returns:
-        `payment_type missing` and the like, with their number of examples and the metrics that
-        are means over rows.
+    `features` has the features of all slices but `OVERALL`, each with one value in a row. The
+    result has their number of examples and the metrics that are means over rows.
     """
     overall = metrics.get(OVERALL, {})
     total = overall.get(EXAMPLE_COUNT)

@@ -50,8 +50,8 @@ class Place:
 def report_name(metadata: str, pipeline: str) -> str:
     """Name of a run's report beside a metadata file.
 
-    A file of a name of its own may stand in one folder with those of other pipelines, so there the
-    report has the pipeline's name in its own: `mine-report.html`.
+    Beside a store of another name than `_FILES` it has the pipeline's name, `mine-report.html`:
+    stores of other pipelines may stand in the same folder.
     """
     if os.path.basename(metadata) in _FILES:
         return REPORT_NAME
@@ -59,11 +59,7 @@ def report_name(metadata: str, pipeline: str) -> str:
 
 
 def find_stores(where: str) -> Sequence[MetadataStore]:
-    """The metadata files in a folder and below it, the file itself, or the server of an address.
-
-    Raises:
-        DataError: There are none.
-    """
+    """The metadata files in a folder and below it, the file itself, or the server of an address."""
     path = Path(where)
     if path.is_file() or is_address(where):
         return [store_of(where)]
@@ -92,12 +88,7 @@ def find_stores(where: str) -> Sequence[MetadataStore]:
 
 
 def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:
-    """The run with an id, or an id that begins so; the newest of all where none is named.
-
-    Raises:
-        UsageError: There is no such run, or several.
-        DataError: A store cannot be read.
-    """
+    """The run with an id, or an id that begins so; the newest of all where none is named."""
     found: list[tuple[MetadataStore, RunRecord]] = []
     for store in stores:
         with open_reading(store) as opened:
@@ -122,15 +113,9 @@ def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:
 
 
 def locate(what: str | None, root: str) -> Place:
-    """The run that an argument of the command line means.
+    """The run that an argument of the command line means: a folder, a store, an id, or the newest.
 
-    Args:
-        what: A folder of runs, a metadata file or address, or a run id; None is the newest.
-        root: Folder in which runs are searched unless `what` is a path or an address.
-
-    Raises:
-        UsageError: There is no such run, or several.
-        DataError: There is no metadata, or it cannot be read.
+    `root` is searched unless `what` is a path or an address.
     """
     if what is not None and (os.path.exists(what) or is_address(what)):
         return find_run(None, find_stores(what))

@@ -38,29 +38,13 @@ class NodeSummary:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run, as far as it came: None stands where a node did not run, or is not there.
-
-    Attributes:
-        examples: Folder of the Examples.
-        data: Their manifest; None where another ExampleGen wrote them.
-        anomalies: Findings of the ExampleValidator, a line each.
-        bottleneck: Limit of the training's speed, in one sentence.
-        evaluation: Metrics and what failed.
-        blessed: Whether the model may be pushed.
-        pushed: Folder of the pushed model; None where it was not pushed.
-        serving_problems: Why a model server could not serve it, a line each.
-        report: The page that says all of this and more, or why there is none; None where none
-            was asked for.
-        log: The file that holds what the nodes printed; None where the run was not started here.
-        baseline: The model beside the best constant, a target each; empty where none was compared.
-        ledger: Rows of each split in the output of each node that has rows.
-    """
+    """A run, as far as it came: None stands where a node did not run, or is not there."""
 
     pipeline: str
     run_id: str
     nodes: tuple[NodeSummary, ...]
     examples: str | None
-    data: Manifest | None
+    data: Manifest | None  # None where another ExampleGen wrote them
     anomalies: tuple[str, ...] | None
     training: TrainingRecord | None
     bottleneck: str | None
@@ -69,7 +53,7 @@ class RunSummary:
     model: str | None
     pushed: str | None
     serving_problems: tuple[str, ...] = ()
-    report: str | None = None
+    report: str | None = None  # path of the page, or why there is none
     log: str | None = None
     baseline: tuple[Beaten, ...] = ()
     ledger: tuple[LedgerEntry, ...] = ()
@@ -88,11 +72,7 @@ class RunSummary:
 
 
 def collect(store: Any, pipeline: str) -> RunSummary:
-    """Sum up the newest run of a pipeline in an open store.
-
-    Raises:
-        DataError: The store knows no run of it.
-    """
+    """Sums up the newest run of a pipeline in an open store; DataError if it knows none."""
     run = latest_run(store, pipeline)
     found = {name: run.artifact(name) for name in _ARTIFACTS}
     uris = {name: artifact.uri if artifact else None for name, artifact in found.items()}
@@ -123,7 +103,6 @@ _ARTIFACTS = ("Examples", "ExampleAnomalies", "ModelRun", "Model", "ModelEvaluat
 
 
 def _read(reader: Callable[[str], Read], uri: str | None) -> Read | None:
-    """Returns what a reader makes of an artifact; None if it is missing or another node's."""
     try:
         return reader(uri) if uri else None
     except DataError:
