@@ -40,7 +40,7 @@ from penstock.components.batches.analyzers import (
     extracted,
     summed,
 )
-from penstock.components.batches.shards import ShardTask
+from penstock.components.batches.shards import ShardTask, merge_in_groups
 from penstock.components.errors import DataError
 from penstock.components.packing.rows import read_payloads
 
@@ -111,9 +111,7 @@ class _Analysis:
     def _run_phase(self, phase: "_Phase") -> list[Any]:
         names = {key: tensor.name for key, tensor in phase.model.signature.items()}
         work = _PhaseWork(self._traced, names, phase.model.replacements(), phase.accumulating)
-        parts = zip(*self._run(work), strict=True)
-        pairs = zip(phase.accumulating, parts, strict=True)
-        return [one.merge(list(of_shards)) for one, of_shards in pairs]
+        return merge_in_groups(self._run(work), partial(_merged_parts, phase.accumulating))
 
     def _move(self, saved_model: str, output: str, assets: Mapping[str, str]) -> None:
         own = os.path.join(saved_model, impl_helper.METADATA_DIR_NAME)
@@ -127,6 +125,11 @@ class _Analysis:
         raw = dataset_metadata.DatasetMetadata(self._schema)
         metadata_io.write_metadata(raw, os.path.join(output, Folder.RAW_METADATA_DIR))
         tf.io.gfile.rename(saved_model, os.path.join(output, Folder.TRANSFORM_FN_DIR))
+
+
+def _merged_parts(accumulating: Sequence[Accumulating], parts: Sequence[list[Any]]) -> list[Any]:
+    pairs = zip(accumulating, zip(*parts, strict=True), strict=True)
+    return [one.merge(of_shards) for one, of_shards in pairs]
 
 
 @dataclass(frozen=True)

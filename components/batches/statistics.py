@@ -8,8 +8,9 @@ Only the counts of distinct values are not TFDV's own (`distinct_values.py`).
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,11 @@ from tfx_bsl.arrow.table_util import RecordBatchTake
 from tfx_bsl.statistics.merge_util import merge_dataset_feature_statistics
 
 from penstock.components.batches.distinct_values import DistinctValues
+from penstock.components.batches.shards import merge_in_groups
 
 # An accumulator of each generator, by slice key; the key is None without slices.
 Accumulators = dict[str | None, list[Any]]
 
-_MAX_UNMERGED = 16
 # TFDV's `sample_rate` keeps or drops batches; these are as large as its own.
 _SAMPLED_ROWS = 1000
 
@@ -108,24 +109,22 @@ def add(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Accumulators:
 
 
 def merge(plan: Plan, parts: Iterable[Accumulators]) -> Accumulators:
-    """Returns the accumulators of all parts together.
+    """Returns the accumulators of all parts together."""
+    return merge_in_groups(parts, partial(_merged, plan))
 
-    They are merged in groups: all at once would hold those of all shards, and a pairwise merge
-    would copy each time.
-    """
+
+def _merged(plan: Plan, parts: Sequence[Accumulators]) -> Accumulators:
     by_key: dict[str | None, list[list[Any]]] = {}
     for part in parts:
         for key, accumulators in part.items():
-            several = by_key.setdefault(key, [])
-            several.append(accumulators)
-            if len(several) == _MAX_UNMERGED:
-                by_key[key] = [_merged(plan, several)]
-    return {key: _merged(plan, several) for key, several in by_key.items()}
-
-
-def _merged(plan: Plan, several: list[list[Any]]) -> list[Any]:
-    pairs = zip(plan.generators, zip(*several, strict=True), strict=True)
-    return [generator.merge_accumulators(list(of_one)) for generator, of_one in pairs]
+            by_key.setdefault(key, []).append(accumulators)
+    return {
+        key: [
+            generator.merge_accumulators(list(of_one))
+            for generator, of_one in zip(plan.generators, zip(*several, strict=True), strict=True)
+        ]
+        for key, several in by_key.items()
+    }
 
 
 def extract(plan: Plan, found: Accumulators) -> DatasetFeatureStatisticsList:

@@ -2,9 +2,11 @@
 
 import os
 import pickle
+import weakref
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 import tensorflow_transform as tft
@@ -219,6 +221,22 @@ def test_graph_equals_that_of_tft(function, folder, tmp_path):
     assert mine.keys() == other.keys()
     for name, values in other.items():
         assert_equal_values(mine[name], values, name)
+
+
+def test_accumulators_of_many_shards_are_merged_in_groups(folder, tmp_path):
+    [task, *_] = shard_tasks(str(folder), "train")
+    tables, held = [], []
+
+    def run(work):
+        for _ in range(40):
+            found = work(task)
+            tables.extend(weakref.ref(one) for [one] in found if isinstance(one, pa.Table))
+            held.append(sum(table() is not None for table in tables))
+            yield found
+
+    analyze(lambda i: {"k": vocabulary(i["k"], "k")}, SCHEMA, str(tmp_path), run)
+    assert len(held) == 40
+    assert max(held) <= 17
 
 
 def test_an_approximate_vocabulary_has_as_many_tokens_as_asked(folder, tmp_path):
