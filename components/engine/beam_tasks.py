@@ -24,7 +24,6 @@ from apache_beam.runners.direct import DirectRunner
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from penstock.components.engine.tasks import MakePipeline, Result, Task
-from penstock.components.engine.workers import WORKER_LOST
 from penstock.components.errors import DataError, PenstockError, TriesFailedError, one_line
 from penstock.components.files.output import WORK_DIR, Output
 
@@ -91,8 +90,6 @@ def run_on_beam(
             raise KeyboardInterrupt from error  # as it was before Beam's worker wrapped it
         # An engine repeats a worker's error within its own; the text may come cut.
         causes = f"{error}\n{error.__cause__}"
-        if lost := re.search(f"{WORKER_LOST}.*", str(error)):
-            raise DataError(lost[0]) from error
         if unseen := re.search(f"{_UNSEEN} [^ ]+ .*?{_UNSEEN_END}", causes):
             raise DataError(unseen[0]) from error
         raise

@@ -1,21 +1,17 @@
-"""Beam pipelines on this machine, and on the engines of `options.py`."""
+"""Beam pipelines on the engines of `options.py`, and the engine of a TFX node."""
 
 import os
-import shlex
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import cpu_count
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from penstock.components.engine import workers as _workers  # noqa: F401 - watches processes
 from penstock.components.engine.beam_tasks import LOCAL_RUNNERS
-from penstock.components.engine.options import EngineOptions, local_beam_args
+from penstock.components.engine.options import EngineOptions
 from penstock.components.engine.tasks import Engine, MakePipeline
 from penstock.components.errors import PenstockError, UsageError, short_error
 
@@ -23,32 +19,10 @@ _ANSWER_SECONDS = 10.0
 # The engine's own reason stands behind Beam's words for the pipeline.
 _SAID_CHARACTERS = 600
 
-# Beam's own command, but Ctrl-C is left to the driver: a worker would print a traceback. Warnings
-# of Google's clients at every import are of no use to a person either.
-_WORKER_COMMAND = (
-    f"trap '' INT; exec {shlex.quote(sys.executable)} -W ignore::FutureWarning "
-    "-m apache_beam.runners.worker.sdk_worker_main"
-)
-
-
-def local_pipeline(workers: int = 1) -> beam.Pipeline:
-    """Returns a pipeline on Beam's own local runner."""
-    options = PipelineOptions(flags=local_beam_args(workers))
-    if workers == 1:
-        return beam.Pipeline(options=options)
-    # With a running mode the runner would put a command of its own in place of ours.
-    options.view_as(DirectOptions).direct_running_mode = None
-    environment = SubprocessSDKEnvironment.from_command_string(_WORKER_COMMAND)
-    return beam.Pipeline(FnApiRunner(default_environment=environment), options=options)
-
 
 @contextmanager
 def engine_pipeline(engine: EngineOptions) -> Iterator[beam.Pipeline]:
     """Yields a pipeline on an engine, which runs when the block ends; errors have its reason."""
-    if engine.runner == "local":
-        with local_pipeline(engine.workers) as pipeline:
-            yield pipeline
-        return
     _require_engine(engine)
     try:
         with beam.Pipeline(options=PipelineOptions(flags=engine.beam_args())) as pipeline:

@@ -12,6 +12,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
 from google.protobuf import text_format
+from local_beam import local_pipeline
 from row_files import example, write_shards
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.public import tfxio
@@ -19,7 +20,6 @@ from tfx_bsl.public import tfxio
 from penstock.components.batches.analysis import analyze
 from penstock.components.batches.analyzers import NotInBatchesError
 from penstock.components.batches.shards import shard_tasks
-from penstock.components.engine.pipeline import local_pipeline
 
 FIXED = "presence { min_fraction: 1 } shape { dim { size: %d } }"
 SCHEMA = text_format.Parse(

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_data_validation as tfdv
 from google.protobuf import text_format
+from local_beam import local_pipeline
 from statistics_leaves import assert_equal_statistics
 from tensorflow_data_validation.statistics.generators.cross_feature_stats_generator import (
     CrossFeatureStatsGenerator,
@@ -26,7 +27,6 @@ from penstock.components.batches.statistics import (
     merge,
     not_in_batches,
 )
-from penstock.components.engine.pipeline import local_pipeline
 
 
 def schema(text):

@@ -7,10 +7,11 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
+from local_beam import local_pipeline
 
 from penstock.components.engine import beam_tasks, pipeline
 from penstock.components.engine.options import EngineOptions, local_beam_args
-from penstock.components.engine.pipeline import local_pipeline, node_engine
+from penstock.components.engine.pipeline import node_engine
 from penstock.components.engine.tasks import run_tasks, task_engine
 from penstock.components.errors import DataError
 from penstock.components.files.output import open_workspace

@@ -7,8 +7,8 @@ from contextlib import suppress
 import apache_beam as beam
 import psutil
 import pytest
+from local_beam import local_pipeline
 
-from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.engine.workers import WORKER_LOST, _status
 from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput

@@ -17,7 +17,7 @@ from tfx.types import Channel
 from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEvaluation, Schema
 from tfx.utils import proto_utils
 
-from penstock.components.engine.pipeline import local_beam_args
+from penstock.components.engine.options import local_beam_args
 from penstock.components.evaluator.component import BatchEvaluator, Executor
 
 CONFIG = """

@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 import tensorflow_model_analysis as tfma
 from google.protobuf import json_format, text_format
+from local_beam import local_pipeline
 from tensorflow_model_analysis.proto import config_pb2
 from tfx_bsl.tfxio import tf_example_record
 
-from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError
 from penstock.components.evaluator import predictor
 from penstock.components.evaluator.evaluate import evaluate, not_in_batches

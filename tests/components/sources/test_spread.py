@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from local_beam import local_pipeline
 from PIL import Image
 
-from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError
 from penstock.components.example_gen.ingest import plan_input, write_inputs
 from penstock.components.example_gen.options import IngestOptions, SplitOptions

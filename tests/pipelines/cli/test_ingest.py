@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+from local_beam import local_pipeline
 from typer.testing import CliRunner
 
 from penstock.components.engine import pipeline
-from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.errors import DataError, UsageError
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.pipelines.cli.main import app

@@ -6,7 +6,7 @@ import pytest
 from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import example_gen_pb2
 
-from penstock.components.engine.pipeline import local_beam_args
+from penstock.components.engine.options import local_beam_args
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.pipelines.kubeflow import ir as irs

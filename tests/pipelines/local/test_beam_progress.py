@@ -2,9 +2,9 @@ import re
 import time
 
 import apache_beam as beam
+from local_beam import local_pipeline
 
 from penstock.components.activity import listening
-from penstock.components.engine.pipeline import local_pipeline
 from penstock.pipelines.local import beam_progress
 from penstock.pipelines.local.beam_progress import beam_told
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from local_beam import local_pipeline
 
-from penstock.components.engine.pipeline import local_pipeline
 from penstock.components.example_gen.ingest import plan_input, write_inputs
 from penstock.components.example_gen.options import IngestOptions, SplitOptions
 from penstock.components.files import cells
