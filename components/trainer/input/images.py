@@ -17,6 +17,7 @@ batch is full, and a seed decides the order, so that a training resumes at any s
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import gcd
 from typing import Any
 
 import tensorflow as tf
@@ -103,7 +104,7 @@ class ImageInput(Input):
             streams = [_stream(_pass, passes) for passes in shares]
             images = parallel_map(taken_in_turn(streams, share_rows), whole)
         batches = images.batch(batch_size, drop_remainder=True)
-        return self._labelled(self._augmented(batches, passes))
+        return self._labelled(self._augmented(batches, shares, batch_size))
 
     def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
         files = find_input(self.source, split=split)
@@ -148,16 +149,32 @@ class ImageInput(Input):
 
         return parse
 
-    def _augmented(self, batches: tf.data.Dataset, passes: Passes) -> tf.data.Dataset:
+    def _augmented(
+        self, batches: tf.data.Dataset, shares: list[Passes], batch_size: int
+    ) -> tf.data.Dataset:
+        """Batches whose images are changed, a part of a share at a time, by numbered seeds.
+
+        The numbers go on after a resume, and are those of the shares on any number of workers.
+        """
         if (change := self._augment) is None:
             return batches
-        numbers = tf.data.Dataset.range(passes.step, ENDLESS)
+        passes = shares[0]
+        share_parts = passes.step_rows // gcd(batch_size, passes.step_rows)
+        batch_parts = batch_size * share_parts // passes.step_rows
+        own_parts = share_parts * len(shares)
+
+        def changed(images: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
+            found = []
+            for at, part in enumerate(tf.split(images, batch_parts)):
+                own = batch * batch_parts + at
+                step = passes.step + own // own_parts
+                first = step * passes.order.shares + passes.order.share
+                found.append(change(part, passes.seed_of(first * share_parts + own % own_parts)))
+            return tf.concat(found, 0) if batch_parts > 1 else found[0]
+
         return parallel_map(
-            tf.data.Dataset.zip((batches, numbers)),
-            lambda batch, n: (
-                {name: change(images, passes.seed_of(n)) for name, images in batch[0].items()},
-                batch[1],
-            ),
+            tf.data.Dataset.zip((batches, tf.data.Dataset.range(ENDLESS))),
+            lambda batch, n: ({k: changed(v, n) for k, v in batch[0].items()}, batch[1]),
         )
 
     def _labelled(self, batches: tf.data.Dataset) -> tf.data.Dataset:

@@ -18,6 +18,7 @@ from penstock.components.trainer.input.image_decode import (
 from penstock.components.trainer.input.image_storage import StoredImages
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import ImageInputOptions
+from penstock.components.trainer.input.start import InputStart
 
 COUNT = 23
 
@@ -154,6 +155,36 @@ def test_labels_and_images_can_be_changed(source):
     assert label.shape == (5, 1)
     expected = 255 - 10 * (label.numpy()[:, 0] - 100)
     np.testing.assert_array_equal(features["image"][:, 0, 0, 0], expected)
+
+
+def seeds_of_steps(source, workers, replicas, *, begin=0, end=6, shares=None):
+    """Set of the augmentation's seeds in each step, over all workers, in the order of shares."""
+
+    def marked(images, seed):
+        return tf.fill(tf.shape(images), tf.cast(seed[1], tf.uint8))
+
+    data = Input.images(source, options=options(batch_size=4, shares=shares), augment=marked)
+    steps = [[] for _ in range(begin, end)]
+    for worker in range(workers):
+        context = tf.distribute.InputContext(workers, worker, workers * replicas)
+        batches = iter(data.train(start=InputStart(step=begin, seed=7), input_context=context))
+        for step in steps:
+            for _ in range(replicas):
+                images = next(batches)[0]["image"]
+                step += images[:, 0, 0, 0].numpy().tolist()
+    return steps
+
+
+def test_augmentation_seeds_of_several_workers_and_gpus_go_on_at_a_resume(source):
+    steps = seeds_of_steps(source, 2, 2)
+    assert len(set(itertools.chain(*steps))) == 6 * 4  # another seed for each replica of a step
+    assert seeds_of_steps(source, 2, 2, begin=3) == steps[3:]
+
+
+def test_augmentation_seeds_are_those_of_the_shares_on_any_workers(source):
+    two = seeds_of_steps(source, 2, 1, shares=2)
+    assert seeds_of_steps(source, 1, 1, shares=2) == two
+    assert [sorted(set(step)) for step in two[:2]] == [[0, 1], [2, 3]]
 
 
 def test_functions_of_the_user_may_branch_on_tensors(source):
