@@ -18,6 +18,7 @@ from penstock.components.errors import PenstockError, one_line
 from penstock.pipelines.cli import (
     bench,
     containers,
+    doctor,
     export,
     image,
     ingest,
@@ -71,7 +72,7 @@ app = typer.Typer(
 )
 for _one in (
     *(init, run, predict, report, ingest, pack, export, inspect, verify, compile_, image, submit),
-    node,
+    *(doctor, node),
 ):
     app.command(_one.__name__.rpartition(".")[2], cls=getattr(_one, "Command", None))(_one.command)
 app.add_typer(runs.app, name="runs", help="List runs, show one, remove what old runs left.")

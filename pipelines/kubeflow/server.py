@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ TOKEN, TOKEN_FILE = "PENSTOCK_KFP_TOKEN", "PENSTOCK_KFP_TOKEN_FILE"
 # KFP's own variable for the token that Kubernetes mounts into a pod, and renews.
 _MOUNTED_TOKEN = "KF_PIPELINES_SA_TOKEN_PATH"
 _AUDIENCE = "pipelines.kubeflow.org"
+_REMEDY = f"kubectl create token ACCOUNT --audience {_AUDIENCE} makes one"
 _HEALTH = "/apis/v2beta1/healthz"
 _TIMEOUT_SECONDS = 10
 _REFUSED = (401, 403)
@@ -45,10 +46,8 @@ class _RenewedToken(TokenCredentialsBase):
 
 def connect(host: str, namespace: str | None) -> kfp.Client:
     """Returns a client of a server that answers; for the login see `read_token`."""
-    if not host.startswith(("http://", "https://")):
-        raise UsageError(f"--host must start with http:// or https://, got {host!r}")
     host = host.rstrip("/")
-    if _health(host).get("multi_user") and not namespace:
+    if health(host).get("multi_user") and not namespace:
         raise UsageError(f"{host} has several users; name yours with --namespace")
     credentials = _RenewedToken() if read_token() else None
     with warnings.catch_warnings():
@@ -84,7 +83,23 @@ def server_errors(host: str) -> Iterator[None]:
         raise DataError(f"{host} does not answer any more ({type(error).__name__})") from error
 
 
-def _health(host: str) -> dict[str, Any]:
+def check_login() -> str:
+    """Returns what the token's own text says of it; DataError if it cannot be right."""
+    token = read_token()
+    if token is None:
+        return "no token, and the server asks for none"
+    claims = _claims(token)
+    if fault := _claims_fault(claims):
+        raise DataError(fault)
+    left = claims.get("exp", 0) - time.time()
+    return f"the token expires in {left / 60:,.0f} minutes" if left > 0 else "a token"
+
+
+def health(host: str) -> dict[str, Any]:
+    """Returns the server's own account of itself: `multi_user`, `tag_name`."""
+    if not host.startswith(("http://", "https://")):
+        raise UsageError(f"--host must start with http:// or https://, got {host!r}")
+    host = host.rstrip("/")
     request = urllib.request.Request(f"{host}{_HEALTH}")
     if token := read_token():
         request.add_header("Authorization", f"Bearer {token}")
@@ -120,19 +135,28 @@ def _refused(host: str, status: int) -> DataError:
 
 def _token_fault(token: str | None) -> str:
     """Returns what is wrong with a token as far as its own text (a JWT) tells, and the remedy."""
-    remedy = f"kubectl create token ACCOUNT --audience {_AUDIENCE} makes one"
     if token is None:
-        return f"set {TOKEN} or {TOKEN_FILE} to a token: {remedy}"
+        return f"set {TOKEN} or {TOKEN_FILE} to a token: {_REMEDY}"
+    return _claims_fault(_claims(token)) or (
+        "the token is not accepted; has its account rights in the namespace?"
+    )
+
+
+def _claims(token: str) -> dict[str, Any]:
     claims: dict[str, Any] = {}
     with suppress(IndexError, ValueError):
         payload = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    return claims
+
+
+def _claims_fault(claims: Mapping[str, Any]) -> str | None:
     expiry, audience = claims.get("exp"), claims.get("aud", [])
     if isinstance(expiry, int | float) and expiry < time.time():
-        return f"the token expired {(time.time() - expiry) / 60:,.0f} minutes ago: {remedy}"
+        return f"the token expired {(time.time() - expiry) / 60:,.0f} minutes ago: {_REMEDY}"
     if claims and _AUDIENCE not in audience:
-        return f"the token is for {audience or 'no audience'}, not for {_AUDIENCE}: {remedy}"
-    return "the token is not accepted; has its account rights in the namespace?"
+        return f"the token is for {audience or 'no audience'}, not for {_AUDIENCE}: {_REMEDY}"
+    return None
 
 
 def _wrong_version(host: str) -> DataError:

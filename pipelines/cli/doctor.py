@@ -1,0 +1,43 @@
+"""`penstock doctor`: checks a Kubeflow Pipelines server before the first run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.components.errors import DataError, counted
+from penstock.pipelines.cli.option_flags import Namespace
+from penstock.pipelines.kubeflow.compiled_file import needs_kubeflow
+
+
+def command(
+    kubeflow: Annotated[
+        str, typer.Option(metavar="HOST", help="Address of the Kubeflow Pipelines server.")
+    ],
+    namespace: Namespace = None,
+    service_account: Annotated[
+        str | None,
+        typer.Option(help="Kubernetes account of the run's pods; by default the server's."),
+    ] = None,
+    placement: Annotated[
+        Path | None, typer.Option(help="Placement that pipelines are compiled with.")
+    ] = None,
+    image: Annotated[str | None, typer.Option(help="Image that all tasks run.")] = None,
+) -> None:
+    """Check a Kubeflow Pipelines server and a namespace: one line each, with the remedy.
+
+    The server is asked over HTTP. The rest is asked of Kubernetes with your kubeconfig: what it
+    may not read is "unseen". Nothing is changed. Exit 1: something would stop a run.
+
+    Example: penstock doctor --kubeflow http://localhost:8080 --namespace team-a
+    """
+    with needs_kubeflow():
+        from penstock.pipelines.kubeflow.doctor import examine
+    from penstock.pipelines.kubeflow.placement import read_placement
+
+    faults = 0
+    for found in examine(kubeflow, namespace, service_account, read_placement(placement), image):
+        faults += found.state == "fault"
+        typer.echo(f"{found.state:<8} {found.subject}: {found.text}")
+    if faults:
+        raise DataError(f"{counted(faults, 'fault')} would stop a run")
