@@ -124,16 +124,10 @@ def plan_packing(
     """Decides how many packed shards there will be: of each split at most one a row."""
     known = {n: c.kind for n, c in stated.items()} if stated else splits[0].kinds
     kinds = frozenset(known.items())
-    rows = sum(split.rows for split in splits)
     plans = {}
     for split in splits:
         size = int(_row_bytes(split, options, kinds) * split.rows)
-        asked = options.shards.shards
-        plan = plan_shards(size, options.shards, rows=rows if asked else split.rows)
-        if asked and asked > split.rows:
-            shards = max(split.rows, 1)
-            plan = ShardPlan(shards, f"{shards} of {asked} asked for, as it has no more rows")
-        plans[split.name] = plan
+        plans[split.name] = plan_shards(size, options.shards, rows=split.rows)
     return PackPlan(options, stated, kinds, {s.name: s.rows for s in splits}, plans)
 
 

@@ -82,7 +82,7 @@ _UNITS: dict[str, Callable[[pa.DataType], bool]] = {
     "duration": types.is_duration,
 }
 _HOLDS: dict[FeatureKind, tuple[Callable[[pa.DataType], bool], ...]] = {
-    FeatureKind.INT: (types.is_boolean, types.is_integer, types.is_temporal),
+    FeatureKind.INT: (types.is_boolean, types.is_integer, *_UNITS.values()),
     FeatureKind.FLOAT: (types.is_floating, types.is_decimal),
     FeatureKind.BYTES: (
         types.is_string,
@@ -212,7 +212,8 @@ def _microseconds(array: pa.Array) -> tuple[pa.Array, Faults]:
     large = (numbers > limit) | (numbers < -limit) if factor > 1 else np.zeros(len(array), np.bool_)
     missing = array.is_null().to_numpy(zero_copy_only=False)
     faults = {
-        row: beyond_int64(f"{numbers[row]} {unit} in microseconds")
+        row: f"{numbers[row]} {unit} is beyond int64 in microseconds (292,000 years); correct it, "
+        "or write the column as whole numbers"
         for row in np.flatnonzero(large & ~missing).tolist()
     }
     scaled = np.where(large, 0, numbers) * factor // divisor

@@ -4,16 +4,19 @@ A piece is a range of rows, of which only the groups that it touches are read. C
 the files themselves. Nested columns other than lists of plain values are rejected by name.
 """
 
+import glob
 import hashlib
 import logging
+import os
 import re
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import takewhile
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -29,7 +32,8 @@ from penstock.components.files.content import (
     open_data,
     open_unchanged,
 )
-from penstock.components.files.listing import list_files
+from penstock.components.files.listing import identity, list_files
+from penstock.components.files.remote import is_remote, normal_address
 from penstock.components.files.retry import is_transient, wait_or_give_up, waits
 from penstock.components.files.sniff import not_text
 from penstock.components.sources.arrow_values import (
@@ -177,7 +181,7 @@ class ColumnarSource(FileSource[FileT]):
             for batch in _faults_named(batches, file.path, piece):
                 begin = max(0, piece.start - row)
                 part = batch.slice(begin, max(0, piece.end - row - begin))
-                row_bytes = batch.nbytes // max(1, batch.num_rows)
+                row_bytes = sum(map(_value_bytes, batch.columns)) // max(1, batch.num_rows)
                 step = _rows_at_once(part)
                 for at in range(0, part.num_rows, step):
                     some = _with_partitions(part.slice(at, step), file)
@@ -218,6 +222,13 @@ def as_features(
 
     table, faults = convert_columns(columns, convert)
     return batch_without(faults, table, place, first_row + 1, partial(_row_json, batch))
+
+
+def _value_bytes(array: pa.Array) -> int:
+    """Returns the bytes of the values, without a dictionary that all rows share."""
+    if pa.types.is_dictionary(array.type):
+        return array.indices.nbytes
+    return _value_bytes(array.flatten()) if pa.types.is_list(array.type) else array.nbytes
 
 
 def _rows_at_once(batch: pa.RecordBatch) -> int:
@@ -341,7 +352,8 @@ def open_columnar(
 
 def _add_partitions(files: Sequence[FileT], inputs: Sequence[str]) -> list[FileT]:
     """Adds the columns of folders `column=value` below an input: INT if all values are, or text."""
-    found = [_partitions(file.path, inputs) for file in files]
+    root = _shared_root(inputs, {identity(file.path) for file in files})
+    found = [_partitions(identity(file.path), root) for file in files]
     texts: dict[str, set[str | None]] = {}
     for values in found:
         for name, text in values.items():
@@ -366,10 +378,24 @@ def _is_int64(text: str) -> bool:
     return bool(_INTEGER.fullmatch(text)) and -(2**63) <= int(text) < 2**63
 
 
-def _partitions(path: str, inputs: Sequence[str]) -> dict[str, str | None]:
-    root = next((one for one in inputs if path.startswith(one.rstrip("/") + "/")), None)
-    below = path[len(root.rstrip("/")) + 1 :] if root else ""
-    pairs = [folder.partition("=") for folder in below.split("/")[:-1]]
+def _shared_root(inputs: Sequence[str], files: Collection[str]) -> list[str]:
+    """Returns the folders that all inputs share, of a glob those before its first wildcard."""
+    folders = []
+    for one in inputs:
+        place = normal_address(one) if is_remote(one) else os.path.abspath(one)
+        parts = place.rstrip("/").split("/")
+        if place in files:
+            parts.pop()
+        elif glob.has_magic(place):
+            parts = parts[: next(at for at, part in enumerate(parts) if glob.has_magic(part))]
+        folders.append(parts)
+    # Not strict: the shortest decides.
+    shared = takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))
+    return [names[0] for names in shared]
+
+
+def _partitions(path: str, root: Sequence[str]) -> dict[str, str | None]:
+    pairs = [folder.partition("=") for folder in path.split("/")[len(root) : -1]]
     return {
         unquote(name): None if value == _NULL_PARTITION else unquote(value)
         for name, equals, value in pairs

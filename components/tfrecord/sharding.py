@@ -72,10 +72,11 @@ def plan_shards(estimated_bytes: int, options: ShardOptions, *, rows: int) -> Sh
 
     `estimated_bytes` is the uncompressed size of the largest split's records.
     """
-    if options.shards is not None:
-        if options.shards > max(rows, 1):
-            raise UsageError(f"{options.shards} shards asked for, but there are {rows} rows")
-        return ShardPlan(options.shards, f"{options.shards} as asked for")
+    asked, most = options.shards, max(rows, 1)
+    if asked is not None and asked > most:
+        return ShardPlan(most, f"{most} of {asked} asked for, as there are no more rows")
+    if asked is not None:
+        return ShardPlan(asked, f"{asked} as asked for")
     by_size = math.ceil(estimated_bytes / TARGET_SHARD_BYTES)
     by_hosts = min(
         SHARDS_PER_HOST * options.reading_hosts,
@@ -84,7 +85,7 @@ def plan_shards(estimated_bytes: int, options: ShardOptions, *, rows: int) -> Sh
     shards = max(by_size, by_hosts, READER_PARALLELISM)
     mebibytes = estimated_bytes / MIB
     if shards > rows:
-        shards = max(rows, 1)
+        shards = most
         why = f"one for each of {rows} rows"
     elif shards == READER_PARALLELISM:
         why = f"the reader interleaves {READER_PARALLELISM} files"

@@ -73,8 +73,14 @@ def _report(
         f"+ {account.quarantined:,} quarantined + {account.blank:,} blank, in {seconds:.1f} s"
     )
     for name, rows in account.written.items():
+        shards = manifest.splits[name]
+        empty = sum(not shard.rows for shard in shards)
         if not rows:
             out.print(f"split {name!r} has no rows")
+        elif empty:
+            out.print(
+                f"split {name!r}: {empty} of its {len(shards)} shards are empty, as it has few rows"
+            )
     if manifest.packed:
         show_columns(out, manifest, output)
     if manifest.parquet:

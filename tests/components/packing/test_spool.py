@@ -112,4 +112,4 @@ def test_more_shards_than_rows_of_a_split_give_one_a_row(tmp_path, rows):
     assert two.splits == one.splits
     assert [len(shards) for shards in one.splits.values()] == [3, 1]
     assert one.account.written == {"train": rows, "eval": 0}
-    assert "eval: 1 of 3 asked for, as it has no more rows" in one.plan
+    assert "eval: 1 of 3 asked for, as there are no more rows" in one.plan

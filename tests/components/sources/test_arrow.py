@@ -5,6 +5,7 @@ import pytest
 from pyarrow import feather, orc
 
 from penstock.components.errors import DataError
+from penstock.components.sources import batches, columnar
 from penstock.components.sources.arrow import Arrow
 from penstock.components.sources.open import open_source
 from penstock.components.sources.orc import Orc
@@ -75,6 +76,21 @@ def test_dictionaries_of_an_arrow_file_are_decoded(tmp_path):
     assert [r for b in source.read(run) for r in b.table.column(0).to_pylist()] == [
         b"a", b"b", b"a", None
     ]  # fmt: skip
+
+
+def test_a_large_dictionary_leaves_batches_large(tmp_path, monkeypatch):
+    for module in (batches, columnar):
+        monkeypatch.setattr(module, "MAX_BATCH_BYTES", 64 * 1024)
+    texts = [f"{at:010}" for at in range(20_000)]
+    words = pa.DictionaryArray.from_arrays(pa.array(range(5000)), texts)
+    lists = pa.ListArray.from_arrays(pa.array(range(5001), pa.int32()), words)
+    feather.write_feather(pa.table({"word": words, "words": lists}), str(tmp_path / "a.feather"))
+    source = open_source(str(tmp_path / "a.feather"))
+    read = [batch.table for batch in source.read(source.cut(1)[0])]
+    assert [row["words"] for table in read for row in table.to_pylist()] == [
+        [text.encode()] for text in texts[:5000]
+    ]
+    assert len(read) < 10
 
 
 def test_a_value_that_does_not_fit_is_rejected_by_row(tmp_path):

@@ -72,3 +72,7 @@ def test_fixed_size_binary_keeps_its_bytes():
     column = Column("x", FeatureKind.BYTES)
     part, _ = to_feature(pa.array(ids, pa.binary(16)).slice(5, 9), column, "reject")
     assert part.to_pylist() == ids[5:14]
+
+
+def test_intervals_of_months_fit_no_feature():
+    assert feature_type(pa.month_day_nano_interval()) is None

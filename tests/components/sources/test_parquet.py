@@ -125,7 +125,8 @@ def test_timestamps_beyond_int64_in_microseconds_reject_their_row(write, read_ou
     out = read_out(open_source(path))
     assert out.rows == [[1000]]
     assert out.rejected[0].reason == (
-        "1152921504606846976 ms in microseconds is beyond int64; as BYTES it would be kept"
+        "1152921504606846976 ms is beyond int64 in microseconds (292,000 years); correct it, or "
+        "write the column as whole numbers"
     )
     assert b"1152921504606846976" in out.rejected[0].raw
 

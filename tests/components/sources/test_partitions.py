@@ -53,6 +53,31 @@ def test_partitions_that_arrow_writes_are_columns(trips, parts):
     ]
 
 
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        ["trips/year=*/*/*.parquet"],
+        ["trips/**/*.parquet"],
+        ["trips/year=2023", "trips/year=2024"],
+        ["trips/year=2023/city=Graz", "trips/year=2023/city=a%2Fb c", "trips/year=2024"],
+        ["trips/year=2023/*/*.parquet", "trips/year=2024/*/*.parquet"],
+    ],
+)
+def test_partitions_of_globs_and_several_inputs_are_columns(trips, monkeypatch, inputs):
+    monkeypatch.chdir(trips.parent)
+    source = open_source(inputs)
+    assert [column.name for column in source.columns] == ["fare", "year", "city"]
+    rows = sorted(read(source), key=lambda row: row["fare"])
+    assert [row["year"] for row in rows] == [2023, 2023, 2024, 2024]
+    assert [row["city"] for row in rows] == [b"Graz", b"a/b c", None, b"Graz"]
+
+
+def test_folders_above_the_first_wildcard_are_no_columns(trips, monkeypatch):
+    monkeypatch.chdir(trips.parent)
+    source = open_source("trips/year=2023/*/*.parquet")
+    assert [column.name for column in source.columns] == ["fare", "city"]
+
+
 def test_a_schema_may_name_partitions_alone(trips, tmp_path):
     (tmp_path / "schema.pbtxt").write_text('feature { name: "year" type: INT }')
     options = Parquet(schema_file=str(tmp_path / "schema.pbtxt"), extra_columns="drop")

@@ -137,6 +137,15 @@ def test_a_tab_and_a_split_without_rows(tmp_path):
     assert [c.name for c in read_manifest(tmp_path / "out").columns] == ["id", "name"]
 
 
+def test_empty_shards_of_a_small_split_are_named(tmp_path):
+    (tmp_path / "a.csv").write_text("id\n" + "".join(f"{at}\n" for at in range(9)))
+    result = ingest(tmp_path / "a.csv", tmp_path / "out", "--kind", "csv", "--shards", "9")
+    assert result.exit_code == 0
+    written = read_manifest(tmp_path / "out").account.written
+    for name, rows in written.items():
+        assert f"split '{name}': {9 - rows} of its 9 shards are empty" in result.stdout
+
+
 @pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, 1), (signal.SIGINT, 2)])
