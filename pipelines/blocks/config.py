@@ -7,6 +7,7 @@ class Config(TableConfig):
 """
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from penstock.components.engine.options import EngineOptions
 from penstock.components.errors import UsageError
@@ -130,7 +131,8 @@ class PipelineConfig:
             `.keras` file, whose shapes must agree; None begins at random.
         serving: Requests that a model must answer before it is pushed.
         kserve: KServe service that gets a pushed model as its next revision.
-        must_beat_baseline: Whether a model no better than the best constant stops the run.
+        must_beat: Baseline that a model must be better than on the evaluation rows, or the run
+            stops: the best constant, a linear model or boosted trees; None compares only.
         model_card: Facts about the model that only its authors know, for the report.
     """
 
@@ -146,7 +148,7 @@ class PipelineConfig:
     start_from: str | None = None
     serving: ServingOptions = field(default_factory=ServingOptions)
     kserve: KServeOptions = field(default_factory=KServeOptions)
-    must_beat_baseline: bool = True
+    must_beat: Literal["constant", "linear", "trees"] | None = "constant"
     model_card: ModelCard = field(default_factory=ModelCard)
 
     def __post_init__(self) -> None:

@@ -225,7 +225,7 @@ def _training_options(config: PipelineConfig) -> dict[str, Any]:
     """Returns the options of the Trainer as JSON values."""
     names = ("train", "track", "input", "augment", "model")
     options: dict[str, Any] = {n: asdict(getattr(config, n)) for n in names if hasattr(config, n)}
-    options["must_beat_baseline"] = config.must_beat_baseline
+    options["must_beat"] = config.must_beat
     base = None if config.start_from == _BLESSED else config.start_from
     # The digest makes a training with other weights at the same path another training.
     digest = weights_digest(base) if base else ""

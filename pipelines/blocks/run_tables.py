@@ -114,7 +114,9 @@ def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> Non
     join_workers()
     fn_args, targets = data.fn_args, data.targets
     inputs = data.train_input, data.eval_input
-    trained = train_and_compare(fn_args, targets, build_model, *inputs, seed=data.reading.seed)
+    trained = train_and_compare(
+        fn_args, targets, build_model, *inputs, seed=data.reading.seed, is_table=True
+    )
     if trained is None:
         return
     raw = data.transform.raw_feature_spec()

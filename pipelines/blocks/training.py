@@ -5,9 +5,10 @@ themselves, so it is the hardest constant to beat.
 """
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import keras
@@ -23,12 +24,21 @@ from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.loop import Trained, train
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.pipelines.blocks.label_facts import LabelTally
+from penstock.pipelines.blocks.baselines import MAX_ROWS, cross_validated, predict_baselines
+from penstock.pipelines.blocks.label_facts import label_facts
 from penstock.pipelines.blocks.target import Target
-from penstock.pipelines.runs.baseline import BASELINE_NAME, Beaten
+from penstock.pipelines.runs.baseline import (
+    BASELINE_NAME,
+    CONSTANT,
+    LINEAR,
+    TREES,
+    Beaten,
+    Rival,
+)
 
 # The comparison is accurate to well below a percent; more rows would cost a second evaluation.
 _MAX_ROWS = 200_000
+_MAX_FOLDED_ROWS = 2_000
 _LEAST = 1e-7  # Keras clips probabilities there
 
 
@@ -40,8 +50,9 @@ def train_and_compare(
     eval_input: Input,
     *,
     seed: int | None,
+    is_table: bool = False,
 ) -> Trained | None:
-    """Trains a model as `custom_config` says and compares it with the best constant.
+    """Trains a model as `custom_config` says and compares it with simpler ones.
 
     Returns None on a worker that is not the chief.
     """
@@ -70,63 +81,77 @@ def train_and_compare(
     )
     if not trained.is_chief:
         return None
-    compared = compare_with_baseline(trained.model, eval_input.eval(), targets)
+    compared = compare_with_baseline(
+        trained.model, eval_input.eval(), targets, train_input.eval() if is_table else None
+    )
     write_baseline(fn_args.model_run_dir, compared)
-    if config["must_beat_baseline"]:
-        require_beaten(compared)
+    for one in compared:
+        if not one.beats(LINEAR):
+            print(f"caution: the model does not beat a linear one ({one})")
+    if config["must_beat"]:
+        require_beaten(compared, config["must_beat"])
     return trained
 
 
 def compare_with_baseline(
-    model: keras.Model, eval_data: tf.data.Dataset, targets: Sequence[Target]
+    model: keras.Model,
+    eval_data: tf.data.Dataset,
+    targets: Sequence[Target],
+    train_data: tf.data.Dataset | None = None,
 ) -> list[Beaten]:
-    """Compares a model with each target's best constant in one pass over `(features, label)`."""
-    tallies = {target.label: LabelTally(target) for target in targets}
-    losses = dict.fromkeys(tallies, 0.0)
-    rows = 0
+    """Compares a model with each target's best constant in one pass over `(features, label)`.
+
+    Also with a linear model and boosted trees, if there are `train_data` to fit them on.
+    """
     predict = tf.function(lambda features: model(features, training=False), autograph=False)
-    for features, label in eval_data:
-        outputs = predict(features)
-        for target in targets:
-            y = _of(label, target, targets).numpy().reshape(-1)
-            tallies[target.label].add(y)
-            losses[target.label] += _loss(target, y, _of(outputs, target, targets).numpy())
-        rows += len(y)
-        if rows >= _MAX_ROWS:
-            break
-    return [_beaten(t, tallies[t.label], losses[t.label] / rows) for t in targets]
+    tested = _gather(eval_data, targets, _MAX_ROWS, predict, keep=train_data is not None)
+    fitted = _gather(train_data, targets, MAX_ROWS) if train_data is not None else None
+    return [_compared(target, targets, tested, fitted) for target in targets]
 
 
-def write_baseline(model_run_dir: str, compared: Sequence[Beaten]) -> None:
-    with tf.io.gfile.GFile(os.path.join(model_run_dir, BASELINE_NAME), "w") as file:
-        file.write(json.dumps([asdict(one) for one in compared], indent=1))
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of a split as arrays by name; labels and outputs by the label's name."""
+
+    features: dict[str, np.ndarray]
+    labels: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
 
 
-def require_beaten(compared: Sequence[Beaten]) -> None:
-    failed = [str(one) for one in compared if not one.is_beaten]
-    if failed:
-        raise DataError(
-            f"the model is no better than a constant ({'; '.join(failed)}); train longer, give it "
-            "other features, or set must_beat_baseline=false"
+def _gather(
+    data: tf.data.Dataset,
+    targets: Sequence[Target],
+    most: int,
+    predict: Callable[[Any], Any] | None = None,
+    *,
+    keep: bool = True,
+) -> _Rows:
+    """Reads up to `most` rows, with a model's outputs for them; without `keep` no features."""
+    parts: tuple[dict[str, list[np.ndarray]], ...] = ({}, {}, {})
+    rows = 0
+    for features, label in data:
+        outputs = predict(features) if predict else {}
+        found = (
+            {n: v for n, v in features.items() if keep and isinstance(v, tf.Tensor)},
+            {t.label: tf.reshape(_of(label, t, targets), [-1]) for t in targets},
+            {t.label: _of(outputs, t, targets) for t in targets} if predict else {},
         )
+        for part, values in zip(parts, found, strict=True):
+            for name, value in values.items():
+                part.setdefault(name, []).append(value.numpy())
+        rows += len(found[1][targets[0].label])
+        if rows >= most:
+            break
+    return _Rows(*({n: np.concatenate(v) for n, v in part.items()} for part in parts))
 
 
-def _of(values: Any, target: Target, targets: Sequence[Target]) -> tf.Tensor:
-    return values[target.label] if isinstance(values, Mapping) and len(targets) > 1 else values
-
-
-def _loss(target: Target, y: np.ndarray, p: np.ndarray) -> float:
-    p = p.astype(np.float64)
-    if target.task == "regression":
-        return float(((p.reshape(-1) - y) ** 2).sum())
-    if target.task == "binary":
-        p = np.stack([1 - p.reshape(-1), p.reshape(-1)], axis=1)
-    chosen = p[np.arange(len(y)), y.astype(np.int64)]
-    return float(-np.log(np.clip(chosen, _LEAST, 1)).sum())
-
-
-def _beaten(target: Target, tally: LabelTally, loss: float) -> Beaten:
-    facts = tally.facts()
+def _compared(
+    target: Target, targets: Sequence[Target], tested: _Rows, fitted: _Rows | None
+) -> Beaten:
+    y = tested.labels[target.label]
+    facts = label_facts([y], target)
+    losses = _losses(target, y, tested.outputs[target.label])
+    rivals = _rivals(target, losses, tested, fitted) if fitted else ()
     if target.task == "regression":
         metric, constant = "mean squared error", f"{facts.mean:.4g}"
     else:
@@ -134,6 +159,62 @@ def _beaten(target: Target, tally: LabelTally, loss: float) -> Beaten:
         share = facts.class_counts[most] / facts.rows
         metric, constant = "cross-entropy", f"{target.classes[most]!r} with {share:.3f}"
     return Beaten(
-        target.name, metric, loss, facts.baseline_loss, constant, facts.rows, target.label,
-        target.classes,
+        target.name, metric, float(losses.mean()), facts.baseline_loss, constant, facts.rows,
+        target.label, target.classes, rivals,
     )  # fmt: skip
+
+
+def _rivals(target: Target, losses: np.ndarray, tested: _Rows, fitted: _Rows) -> tuple[Rival, ...]:
+    """Returns the other models' losses beside the model's, which has one for each tested row."""
+    y = tested.labels[target.label]
+    predicted = predict_baselines(
+        fitted.features, fitted.labels[target.label], tested.features, target
+    )
+    folds: dict[str, list[np.ndarray]] = {name: [] for name in predicted}
+    if len(y) + len(fitted.labels[target.label]) < _MAX_FOLDED_ROWS:
+        both = {n: np.concatenate([v, tested.features[n]]) for n, v in fitted.features.items()}
+        labels = np.concatenate([fitted.labels[target.label], y])
+        for rows, answers in cross_validated(both, labels, target):
+            for name, values in answers.items():
+                folds[name].append(_losses(target, labels[rows], values))
+    rivals = []
+    for name, values in predicted.items():
+        own = _losses(target, y, values)
+        mean, error = _mean(np.concatenate(folds[name])) if folds[name] else (None, None)
+        rivals.append(Rival(name, float(own.mean()), _mean(own - losses)[1], mean, error))
+    return tuple(rivals)
+
+
+def _mean(values: np.ndarray) -> tuple[float, float]:
+    """Returns the mean and its standard error."""
+    return float(values.mean()), float(values.std() / math.sqrt(len(values)))
+
+
+def write_baseline(model_run_dir: str, compared: Sequence[Beaten]) -> None:
+    with tf.io.gfile.GFile(os.path.join(model_run_dir, BASELINE_NAME), "w") as file:
+        file.write(json.dumps([asdict(one) for one in compared], indent=1))
+
+
+def require_beaten(compared: Sequence[Beaten], must_beat: str) -> None:
+    """Raises a DataError with all losses if a model is no better than a baseline."""
+    failed = [str(one) for one in compared if not one.beats(must_beat)]
+    if failed:
+        what = {LINEAR: "a linear model", TREES: "boosted trees"}.get(must_beat, "a constant")
+        raise DataError(
+            f"the model is no better than {what} ({'; '.join(failed)}); train longer, give it "
+            f"other features, or set must_beat={'null' if must_beat == CONSTANT else CONSTANT}"
+        )
+
+
+def _of(values: Any, target: Target, targets: Sequence[Target]) -> tf.Tensor:
+    return values[target.label] if isinstance(values, Mapping) and len(targets) > 1 else values
+
+
+def _losses(target: Target, y: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Returns the loss of each row; `p` is as of the model, or float64 [rows, classes]."""
+    p = p.astype(np.float64)
+    if target.task == "regression":
+        return (p.reshape(-1) - y) ** 2
+    if p.shape[1] == 1:
+        p = np.concatenate([1 - p, p], axis=1)
+    return -np.log(np.clip(p[np.arange(len(y)), y.astype(np.int64)], _LEAST, 1))

@@ -10,28 +10,68 @@ from penstock.components.plain import from_record
 BASELINE_NAME = "baseline.json"
 
 
+CONSTANT, LINEAR, TREES = "constant", "linear", "trees"
+_NOISE_ERRORS = 2
+
+
 @dataclass(frozen=True)
-class Beaten:
-    """Comparison of a model with the best constant by `metric` (less is better)."""
+class Rival:
+    """A linear model or boosted trees, fitted on the training rows, on the rows of a comparison."""
 
-    target: str
-    metric: str
-    model: float
-    baseline: float
-    constant: str
-    rows: int
-    label: str = ""  # its name after the Transform
-    classes: tuple[str, ...] = ()  # names by number; empty for a regression
-
-    @property
-    def is_beaten(self) -> bool:
-        """Whether the model is better than the constant."""
-        return self.model < self.baseline
+    name: str
+    loss: float
+    # Standard error of the difference to the model's loss over the rows.
+    error: float
+    # Loss over five folds of all rows, and its standard error; None for more than 2,000 rows.
+    folds: float | None = None
+    folds_error: float | None = None
 
     def __str__(self) -> str:
+        if self.folds is None:
+            return f"{self.name} {self.loss:.4g}"
+        return f"{self.name} {self.loss:.4g} ({self.folds:.3g} ± {self.folds_error:.1g} in folds)"
+
+
+@dataclass(frozen=True)
+class Beaten:
+    """Comparison of a model with the best constant on the same rows, and with other models."""
+
+    target: str
+    # `cross-entropy` or `mean squared error`; less is better.
+    metric: str
+    model: float
+    # Metric of the best constant.
+    baseline: float
+    # The best constant, in words.
+    constant: str
+    rows: int
+    # Name of the transformed label.
+    label: str = ""
+    # Names by number; empty for a regression.
+    classes: tuple[str, ...] = ()
+    # Empty for images, or if there is nothing to fit.
+    rivals: tuple[Rival, ...] = ()
+
+    def beats(self, name: str) -> bool:
+        """Whether the model's loss is below a baseline's; true if there is no such baseline."""
+        losses = {CONSTANT: self.baseline, **{rival.name: rival.loss for rival in self.rivals}}
+        return name not in losses or self.model < losses[name]
+
+    @property
+    def standing(self) -> str:
+        """Where the model stands by two standard errors: ahead of, beside or behind its rivals."""
+        found: dict[str, list[str]] = {}
+        for rival in self.rivals:
+            distance, noise = rival.loss - self.model, _NOISE_ERRORS * rival.error
+            where = "beside" if abs(distance) <= noise else "ahead of" if distance > 0 else "behind"
+            found.setdefault(where, []).append(rival.name)
+        return ", ".join(f"{where} {' and '.join(names)}" for where, names in found.items())
+
+    def __str__(self) -> str:
+        rivals = "".join(f"; {rival}" for rival in self.rivals)
         return (
             f"{self.target}: {self.metric} {self.model:.4g}, "
-            f"{self.baseline:.4g} by always saying {self.constant}"
+            f"{self.baseline:.4g} by always saying {self.constant}{rivals}"
         )
 
 

@@ -34,6 +34,8 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
         _print_training(out, summary.training, summary.bottleneck or "")
     for beaten in summary.baseline:
         out.print(f"baseline    {beaten}")
+        if beaten.standing:
+            out.print(f"            the model is {beaten.standing}")
     if summary.evaluation:
         _print_evaluation(out, summary.evaluation)
     _print_model(out, summary)

@@ -70,7 +70,7 @@ def small_taxi(tmp_path_factory, taxi_csv):
     sets = (
         f"data={data}", "train.max_steps=40", "train.steps_per_epoch=20",
         "evaluation.thresholds.BinaryAccuracy=0", "evaluation.thresholds.AUC=0",
-        "must_beat_baseline=false",
+        "must_beat=null",
     )  # fmt: skip
     assignments = [part for text in sets for part in ("--set", text)]
     return lambda root, *more: ("run", "taxi", "--root", root, *assignments, *more)

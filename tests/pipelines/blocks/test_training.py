@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -35,17 +36,17 @@ def test_good_model_beats_the_class_shares():
     assert compared.baseline == pytest.approx(0.5623351)
     assert compared.constant == "'no' with 0.750"
     assert compared.rows == 4
-    require_beaten([compared])
+    require_beaten([compared], "constant")
 
 
 def test_model_that_predicts_the_mean_is_refused():
     values = np.array([[1.0], [2.0], [3.0], [6.0]], np.float32)
     compared = compare_with_baseline(model_of(lambda x: 3 + 0 * x), data(values), [PRICE])
     with pytest.raises(DataError) as caught:
-        require_beaten(compared)
+        require_beaten(compared, "constant")
     assert str(caught.value) == (
         "the model is no better than a constant (price: mean squared error 3.5, 3.5 by always "
-        "saying 3); train longer, give it other features, or set must_beat_baseline=false"
+        "saying 3); train longer, give it other features, or set must_beat=null"
     )
 
 
@@ -63,10 +64,34 @@ def test_compare_with_baseline_several_targets(tmp_path):
         "price_xf": np.array([[0.0], [0.0], [0.0], [2.0]]),
     }
     compared = compare_with_baseline(keras.Model({"x": x}, outputs), data(labels), [colour, PRICE])
-    assert [one.is_beaten for one in compared] == [True, True]
+    assert [one.beats("constant") for one in compared] == [True, True]
     write_baseline(str(tmp_path), compared)
     written = json.loads((tmp_path / "baseline.json").read_text())
     assert [(one["target"], one["metric"]) for one in written] == [
         ("colour", "cross-entropy"),
         ("price", "mean squared error"),
     ]
+
+
+def rows_of(x, y):
+    return tf.data.Dataset.from_tensor_slices(({"numbers": x[:, :1], "codes": y * 0}, y)).batch(64)
+
+
+def test_comparison_fits_linear_model_and_trees_on_the_training_rows():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (900, 1)).astype(np.float32)
+    y = (np.abs(x) > 0.5).astype(np.int64)  # no line divides it, two cuts do
+    model = keras.Sequential([keras.Input((1,), name="numbers"), keras.layers.Rescaling(0, 0.5)])
+    named = keras.Model({"numbers": model.inputs[0]}, model.outputs[0])
+    [compared] = compare_with_baseline(
+        named, rows_of(x[600:], y[600:]), [LEFT], rows_of(x[:600], y[:600])
+    )
+    linear, trees = compared.rivals
+    assert (linear.name, trees.name) == ("linear", "trees")
+    assert 0.65 < linear.loss < 0.75
+    assert trees.loss < 0.15
+    assert trees.folds == pytest.approx(trees.loss, abs=0.1)
+    assert compared.standing == "beside linear, behind trees"
+    with pytest.raises(DataError, match="no better than boosted trees"):
+        require_beaten([compared], "trees")
+    require_beaten([replace(compared, model=0.0)], "trees")
