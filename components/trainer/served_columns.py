@@ -1,6 +1,7 @@
 """Signature of a model that takes columns: its name, column names and missing values."""
 
 import keyword
+import re
 from collections.abc import Iterable
 
 from penstock.components.errors import UsageError
@@ -9,6 +10,14 @@ SERVE_COLUMNS = "serve_columns"
 SERVE_IMAGES = "serve_images"
 MISSING_INT = -(2**63)
 """A whole number that is missing: JSON and tensors of integers know no null."""
+
+
+def class_names_node(output: str) -> str:
+    """Returns the name of the graph's node with an output's class names; `output` may be empty.
+
+    A response could carry them only once a row, so readers of the model take them from its graph.
+    """
+    return f"class_names.{re.sub(r'[^A-Za-z0-9_]', '.', output)}"
 
 
 def column_name(feature: str) -> str:

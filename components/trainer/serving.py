@@ -7,7 +7,7 @@ regression the value.
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,11 @@ from penstock.components.tfrecord.feature_spec import FeatureSpec
 from penstock.components.trainer.export import Signature, TransformGraph
 from penstock.components.trainer.input.parsing import padded
 from penstock.components.trainer.model_setup import input_names
-from penstock.components.trainer.served_columns import MISSING_INT, features_by_column_name
+from penstock.components.trainer.served_columns import (
+    MISSING_INT,
+    class_names_node,
+    features_by_column_name,
+)
 
 _MISSING = {tf.int64: MISSING_INT, tf.float32: float("nan"), tf.string: ""}
 
@@ -132,11 +136,12 @@ def _answer(output: tf.Tensor, served: Served) -> dict[str, tf.Tensor]:
         return {f"{prefix}value": tf.reshape(output, [-1])}
     if output.shape[-1] == 1:
         output = tf.concat([1 - output, output], axis=1)
-    return {f"{prefix}{name}": value for name, value in named(output, served.classes).items()}
+    return {f"{prefix}{name}": value for name, value in named(output, served).items()}
 
 
-def named(probabilities: tf.Tensor, classes: Sequence[str]) -> dict[str, tf.Tensor]:
+def named(probabilities: tf.Tensor, served: Served) -> dict[str, tf.Tensor]:
     """Returns `probabilities` [N, classes], and `label` int64 [N] and `text` [N] of the highest."""
     label = tf.argmax(probabilities, axis=-1)
-    text = tf.gather(tf.constant(list(classes), tf.string), label)
+    names = tf.constant(list(served.classes), tf.string, name=class_names_node(served.name))
+    text = tf.gather(names, label)
     return {"probabilities": probabilities, "label": label, "text": text}

@@ -8,6 +8,7 @@ import typer
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.cli.option_flags import AllowMutableTag
+from penstock.pipelines.kubeflow.compiled_file import check_image
 
 
 def command(
@@ -30,10 +31,9 @@ def command(
     """
     if (tag is None) == (out is None):
         raise UsageError("give either --tag, to build the image, or --out, to write its folder")
-    from penstock.pipelines.cli.work.image import build_image, write_context
-    from penstock.pipelines.kubeflow.compiled_file import check_image
-
     check_image(base, allow_mutable_tag)
+    from penstock.pipelines.cli.work.image import build_image, write_context
+
     if out is not None:
         write_context(package, base, out)
         typer.echo(f"{out}: next: docker build --tag NAME {quote(str(out))}")

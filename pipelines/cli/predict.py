@@ -29,7 +29,7 @@ def command(
 
     Rows are read with the checks of an ingest: a column of the model that is missing, or a value
     that does not fit it, stops with one line. The file has the rows and, for each, `prediction`;
-    of classes as text, with its `probability` and the `probabilities` of all.
+    of classes as text, with its `probability` and the `probabilities` of all by name.
 
     Example: penstock predict runs customers.csv --out predictions.parquet
     """

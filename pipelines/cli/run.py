@@ -11,8 +11,15 @@ import typer
 
 from penstock.components.errors import DataError
 from penstock.pipelines.cli.option_flags import Assignments, Config
+from penstock.pipelines.cli.predict import require_place
 from penstock.pipelines.config.overrides import load_overrides
-from penstock.pipelines.config.registry import HERE, PIPELINES, PipelineFactory, find_pipeline
+from penstock.pipelines.config.registry import (
+    HERE,
+    PIPELINES,
+    PipelineFactory,
+    find_pipeline,
+    peek_config,
+)
 from penstock.pipelines.terminal.failures import NodeFailedError
 from penstock.pipelines.terminal.noise import Noise, noise_to_log
 from penstock.pipelines.terminal.progress import Progress, make_progress
@@ -70,6 +77,10 @@ def run_quietly(
     quiet: bool = False,
 ) -> "RunSummary":
     """Run a pipeline with its progress on stderr and what its nodes print in a log."""
+    config = peek_config(name, changes)
+    data = getattr(config, "data", None)
+    if isinstance(data, str) and "{" not in data:  # {SPAN} and the like are found by the node
+        require_place(data)
     with (
         noise_to_log() as noise,
         make_progress(

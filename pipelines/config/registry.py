@@ -46,6 +46,7 @@ class PipelineFactory:
 def find_pipeline(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
     """Finds and configures a pipeline: of `PIPELINES`, `package.module:function` or `HERE`."""
     path = pipeline_path(name)
+    peek_config(path, changes)  # finds wrong options before TFX is imported, which takes 7 s
     create = _load(path)
     config = _default_config(create, path)
     if config is not None:

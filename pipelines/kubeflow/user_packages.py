@@ -5,11 +5,12 @@ import importlib.util
 import re
 from functools import cache
 from pathlib import Path
-
-from tfx.proto.orchestration import pipeline_pb2
+from typing import TYPE_CHECKING
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.kubeflow.refusals import node_texts
+
+if TYPE_CHECKING:
+    from tfx.proto.orchestration import pipeline_pb2
 
 # Fields of the IR that name code: an executor's class, `run_fn`, `preprocessing_fn`.
 _CODE = re.compile(r"(^|\.)(class_path|\w*_fn)$")
@@ -26,8 +27,10 @@ def find_package(dotted: str) -> Path:
     return path.parent if spec.submodule_search_locations else path
 
 
-def needed_packages(ir: pipeline_pb2.Pipeline) -> list[str]:
+def needed_packages(ir: "pipeline_pb2.Pipeline") -> list[str]:
     """Returns the packages, sorted, whose code the nodes name and Penstock does not require."""
+    from penstock.pipelines.kubeflow.refusals import node_texts  # imports TFX
+
     named = {
         text.value.partition(".")[0]
         for text in node_texts(ir)

@@ -1,21 +1,30 @@
-"""A pushed model: found, opened, and asked batch by batch through one of its signatures."""
+"""A pushed model: found, opened, and run batch by batch through one of its signatures."""
 
 import os
+import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.files.remote import is_remote
 from penstock.components.tfrecord.feature_kind import FeatureKind
-from penstock.components.trainer.served_columns import SERVE_COLUMNS, SERVE_IMAGES
+from penstock.components.trainer.served_columns import (
+    SERVE_COLUMNS,
+    SERVE_IMAGES,
+    class_names_node,
+)
 
 _SAVED_MODEL = "saved_model.pb"
-_KINDS = {tf.int64: FeatureKind.INT, tf.float32: FeatureKind.FLOAT, tf.string: FeatureKind.BYTES}
+_KINDS = {"int64": FeatureKind.INT, "float32": FeatureKind.FLOAT, "string": FeatureKind.BYTES}
+_LOCAL = SimpleNamespace(exists=os.path.exists, isdir=os.path.isdir, listdir=os.listdir)
+# Each field of a struct is a column of the Parquet file.
+_MOST_NAMED_CLASSES = 100
 
 
 @dataclass(frozen=True)
@@ -23,7 +32,7 @@ class PushedModel:
     """A SavedModel with a signature of columns or of images.
 
     Attributes:
-        columns: The kind of each column that the signature takes, by its name there.
+        columns: Kind of each column that the signature takes, by its name there.
         lists: Those of them that take lists.
     """
 
@@ -31,6 +40,7 @@ class PushedModel:
     signature: str
     columns: Mapping[str, FeatureKind]
     lists: frozenset[str]
+    _class_names: Mapping[str, Sequence[str]]  # by name of the graph's node
     _function: Any = field(repr=False)
     _module: Any = field(repr=False)  # keeps the variables alive
 
@@ -39,15 +49,11 @@ class PushedModel:
         return self.signature == SERVE_IMAGES
 
     def predict(self, columns: Mapping[str, Any]) -> dict[str, pa.Array]:
-        """The predictions of a batch.
+        """Returns the predictions of a batch of tensors [rows], of lists [rows, longest].
 
-        Args:
-            columns: Tensors [rows], of lists [rows, longest], by the signature's names; all.
-
-        Returns:
-            For a target with classes `prediction`, the most probable in words, its `probability`,
-            and `probabilities`, a list with one for each class; for a value `prediction`. Several
-            targets have their name before: `price/prediction`.
+        For a target with classes `prediction`, the name of the most probable, its `probability`,
+        and `probabilities`, a struct by class name; for a value `prediction`. Several targets have
+        their name before: `price/prediction`.
         """
         outputs = {name: value.numpy() for name, value in self._function(**columns).items()}
         found: dict[str, pa.Array] = {}
@@ -60,18 +66,28 @@ class PushedModel:
                 found[f"{prefix}prediction"] = pa.array(texts, pa.string())
             elif part == "probabilities":
                 found[f"{prefix}probability"] = pa.array(value.max(axis=1))
-                flat = pa.array(np.ascontiguousarray(value).reshape(-1))
-                found[f"{prefix}probabilities"] = pa.FixedSizeListArray.from_arrays(
-                    flat, value.shape[1]
-                )
+                names = self._class_names.get(class_names_node(prefix.removesuffix("/")), ())
+                found[f"{prefix}probabilities"] = _by_class(value, names)
         return dict(sorted(found.items()))
 
 
+def _by_class(probabilities: np.ndarray, names: Sequence[str]) -> pa.Array:
+    """Returns [rows, classes] as structs, as lists of models with many or without known names."""
+    classes = probabilities.shape[1]
+    if len(names) == classes <= _MOST_NAMED_CLASSES:
+        columns = [pa.array(np.ascontiguousarray(column)) for column in probabilities.T]
+        return pa.StructArray.from_arrays(columns, names=list(names))
+    flat = pa.array(np.ascontiguousarray(probabilities).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, classes)
+
+
 def open_model(place: str) -> PushedModel:
-    """Open a pushed model."""
-    path = place
+    """Opens a pushed model, the newest of a folder of versions, or that of the root of runs."""
+    path = place if is_remote(place) else _find(place, _LOCAL)
+    import tensorflow as tf  # takes 3 s, for which a wrong path need not wait
+
     try:
-        path = _find(place)
+        path = _find(place, tf.io.gfile) if is_remote(place) else path
         module = tf.saved_model.load(path)
     except (OSError, tf.errors.OpError, ValueError) as error:
         said = getattr(error, "message", error)
@@ -80,25 +96,40 @@ def open_model(place: str) -> PushedModel:
         if signature in module.signatures:
             function = module.signatures[signature]
             specs = function.structured_input_signature[1]
-            kinds = {name: _KINDS[spec.dtype] for name, spec in specs.items()}
+            kinds = {name: _KINDS[s.dtype.name] for name, s in specs.items()}
             lists = frozenset(name for name, spec in specs.items() if spec.shape.rank > 1)
-            return PushedModel(path, signature, kinds, lists, function, module)
+            names = _class_names(function.graph)
+            return PushedModel(path, signature, kinds, lists, names, function, module)
     raise UsageError(
         f"{path}: the model has no signature {SERVE_COLUMNS} or {SERVE_IMAGES}, it has "
         f"{', '.join(module.signatures) or 'none'}; export it by train_tables or train_images, or "
-        "give export(signatures=...)"
+        "give export_model(signatures=...)"
     )
 
 
-def _find(place: str) -> str:
-    for folder in (place, os.path.join(place, "serving_model")):
-        if tf.io.gfile.exists(os.path.join(folder, _SAVED_MODEL)):
+def _class_names(graph: Any) -> dict[str, list[str]]:
+    """Returns the class names that `serving.named` left in the graph, by name of their node."""
+    import tensorflow as tf
+
+    nodes = (node for one in graph.as_graph_def().library.function for node in one.node_def)
+    return {
+        node.name: [
+            name.decode(errors="replace") for name in tf.make_ndarray(node.attr["value"].tensor)
+        ]
+        for node in nodes
+        if node.op == "Const" and node.name.startswith(class_names_node(""))
+    }
+
+
+def _find(place: str, files: Any) -> str:
+    for folder in (place, posixpath.join(place, "serving_model")):
+        if files.exists(posixpath.join(folder, _SAVED_MODEL)):
             return folder
-        if tf.io.gfile.isdir(folder):
-            names = [name.rstrip("/") for name in tf.io.gfile.listdir(folder)]
+        if files.isdir(folder):
+            names = [name.rstrip("/") for name in files.listdir(folder)]
             versions = sorted((name for name in names if name.isdigit()), key=int)
             if versions:
-                return os.path.join(folder, versions[-1])
+                return posixpath.join(folder, versions[-1])
     raise DataError(
         f"{place}: no model; expected a folder with {_SAVED_MODEL}, one of pushed versions, or "
         "the root of runs that pushed one"

@@ -10,11 +10,11 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -34,7 +34,6 @@ from penstock.components.trainer.served_columns import (
 from penstock.pipelines.prediction.model import PushedModel, open_model
 
 _MISSING = {FeatureKind.INT: MISSING_INT, FeatureKind.FLOAT: float("nan"), FeatureKind.BYTES: b""}
-_DTYPES = {FeatureKind.INT: tf.int64, FeatureKind.FLOAT: tf.float32, FeatureKind.BYTES: tf.string}
 # Rows of one call of the model.
 _BATCH_ROWS, _BATCH_IMAGES = 4096, 64
 
@@ -173,8 +172,10 @@ def _refuse(batch: Batch) -> None:
         raise DataError(str(batch.rejected[0]))
 
 
-def _tensor(column: pa.ChunkedArray, kind: FeatureKind, *, is_list: bool = False) -> tf.Tensor:
-    """[rows], of lists [rows, longest], with what stands for a missing value in place of nulls."""
+def _tensor(column: pa.ChunkedArray, kind: FeatureKind, *, is_list: bool = False) -> Any:
+    """Returns a tensor [rows], of lists [rows, longest]; nulls become what stands for missing."""
+    import tensorflow as tf
+
     if pa.types.is_list(column.type):
         lists = column.combine_chunks()
         lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
@@ -185,7 +186,7 @@ def _tensor(column: pa.ChunkedArray, kind: FeatureKind, *, is_list: bool = False
     filled = pc.fill_null(column, _MISSING[kind])
     if kind is FeatureKind.BYTES:
         return tf.constant(filled.to_pylist(), tf.string)
-    return tf.constant(filled.to_numpy(), _DTYPES[kind])
+    return tf.constant(filled.to_numpy(), tf.int64 if kind is FeatureKind.INT else tf.float32)
 
 
 def _texts(rows: pa.Table) -> pa.Table:

@@ -12,7 +12,7 @@ from penstock.components.trainer.input.image_decode import decode_whole
 from penstock.components.trainer.input.image_storage import StoredImages
 from penstock.components.trainer.input.images import IMAGE, Stored
 from penstock.components.trainer.input.options import ImageInputOptions
-from penstock.components.trainer.serving import named
+from penstock.components.trainer.serving import Served, named
 
 
 def decode_features(stored: Stored, options: ImageInputOptions) -> Prepare:
@@ -54,7 +54,7 @@ def serve_images(
     def serve(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
         images = _decoded({names.ENCODED: encoded}, StoredImages(), options)
         probabilities = model({IMAGE: images}, training=False)
-        return named(tf.cast(probabilities, tf.float32), class_texts)
+        return named(tf.cast(probabilities, tf.float32), Served(classes=tuple(class_texts)))
 
     return serve
 

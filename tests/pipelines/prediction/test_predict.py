@@ -51,7 +51,7 @@ def test_the_rows_come_back_with_predictions(tmp_path, runs):
     data = rows_of(tmp_path, "a1,20,1.5,pro", "b2,,,", "c3,70,2,basic")
     assert predict(str(runs), data, out) == 3
     table = pq.read_table(out)
-    probabilities = pytest.approx([0.8, 0.2])
+    probabilities = {"no": pytest.approx(0.8), "yes": pytest.approx(0.2)}
     assert table.to_pylist()[0] == {
         **{"id": "a1", "age": 20, "monthly fee": 1.5, "plan": "pro"},
         **{"prediction": "no", "probability": pytest.approx(0.8), "probabilities": probabilities},

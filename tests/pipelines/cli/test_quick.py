@@ -1,0 +1,109 @@
+"""Commands that answer at once: they end without importing what takes seconds."""
+
+import subprocess
+import sys
+
+import pytest
+import typer
+from row_files import example, write_shards
+
+from penstock.pipelines.cli.main import app
+
+_HEAVY = ("tensorflow", "tfx", "tensorflow_model_analysis", "apache_beam", "keras", "kfp")
+# Each command runs in a fork of a process that has imported the command line alone.
+_SCRIPT = f"""
+import io, os, shlex, sys
+from contextlib import redirect_stderr, redirect_stdout
+from penstock.pipelines.cli.main import main
+
+for line in sys.stdin:
+    if os.fork():
+        os.wait()
+        continue
+    sys.argv = ["penstock", *shlex.split(line)]
+    said = io.StringIO()
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(said):
+            main()
+    except SystemExit as end:
+        heavy = [name for name in {_HEAVY} if sys.modules.get(name)]
+        print(end.code, heavy, said.getvalue().strip() or "-", sep="; ", flush=True)
+    os._exit(0)
+"""
+
+
+@pytest.fixture
+def answers(tmp_path, runs):
+    """Runs commands in a folder with data, a folder and the metadata of a run."""
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n3,4\n")
+    (tmp_path / "folder").mkdir()
+    runs.node("run-1", "Trainer", outputs=[runs.artifact("Model", tmp_path / "folder")])
+    write_shards(tmp_path / "shards", [example(a=[1])], shards=1)
+
+    def run(*commands):
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _SCRIPT],
+            input="\n".join(commands),
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=True,
+        )
+        return done.stdout.splitlines()
+
+    return run
+
+
+def every_command(group, words=""):
+    """The words of all commands, the hidden too."""
+    yield words
+    for name, command in getattr(group, "commands", {}).items():
+        yield from every_command(command, f"{words} {name}".strip())
+
+
+# Each with a word of what it says, and its exit code.
+ANSWERS = {
+    "bogus": (2, "no such command 'bogus'"),
+    "runs list": (1, "name the folder of a run"),
+    "runs list .": (0, "-"),
+    "runs show .": (0, "-"),
+    "inspect shards": (0, "-"),
+    "verify shards": (0, "-"),
+    "inspect nowhere": (1, "no such file"),
+    "verify nowhere": (1, "no such file"),
+    "ingest nowhere out": (1, "no such file"),
+    "ingest table.csv out --shards none": (2, "expected a whole number"),
+    "pack nowhere out": (1, "no such folder"),
+    "export nowhere out --to parquet": (1, "no such folder"),
+    "init new --data nowhere --target a": (2, "no such file"),
+    "init new --data table.csv --target c": (2, "'c'"),
+    "init folder --data table.csv --target a": (2, "folder"),
+    "run nowhere": (2, "no pipeline 'nowhere'"),
+    "run nowhere:create": (2, "no module 'nowhere'"),
+    "run taxi --set trian.max_steps=3": (2, "did you mean 'train'?"),
+    "run taxi --set train.max_steps=few": (2, "train.max_steps"),
+    "run digits --set train.max_step=3": (2, "did you mean 'max_steps'?"),
+    "run taxi --set data=nowhere": (1, "nowhere: no such file"),
+    "run taxi --config nowhere": (2, "nowhere: no such file"),
+    "compile taxi --image a:b --out c.yaml": (2, "by digest"),
+    "image folder --base a:b --out c": (2, "by digest"),
+    "predict nowhere table.csv": (1, "nowhere: no such file"),
+    "predict folder nowhere": (1, "nowhere: no such file"),
+    "predict folder table.csv": (1, "no model"),
+    "predict folder table.csv --out p.csv": (2, ".parquet"),
+    "report nowhere --root folder": (1, "nowhere"),
+}
+
+
+def test_help_imports_nothing_heavy(answers):
+    commands = [*every_command(typer.main.get_command(app)), "ingest --kind images"]
+    assert len(commands) > 20
+    given = answers(*(f"{command} --help" for command in commands))
+    assert dict(zip(commands, given, strict=True)) == dict.fromkeys(commands, "0; []; -")
+
+
+def test_short_answers_and_wrong_words_import_nothing_heavy(answers):
+    given = answers(*ANSWERS)
+    for command, (code, word), answer in zip(ANSWERS, ANSWERS.values(), given, strict=True):
+        assert answer.startswith(f"{code}; []; "), (command, answer)
+        assert word in answer, (command, answer)
