@@ -109,7 +109,11 @@ def plan_input(source: Source, splits: SplitOptions, options: IngestOptions) -> 
     if source.rejected_by_scan and options.on_bad_row == "strict":
         raise strict_error(source.rejected_by_scan[0])
     estimate = int(_record_bytes(source) * source.rows * splits.largest_share)
-    return PlannedInput(source, splits, plan_shards(estimate, options.shards, rows=source.rows))
+    plan = plan_shards(estimate, options.shards, rows=source.rows)
+    if plan.shards > source.most_parts:
+        most = max(1, source.most_parts)
+        plan = ShardPlan(most, f"{most}, one for each compressed file, which cannot be cut")
+    return PlannedInput(source, splits, plan)
 
 
 def write_inputs(

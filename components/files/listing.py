@@ -36,7 +36,8 @@ _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 _PARTITIONED = ("parquet", "arrow", "orc", None)
 # Files that are looked at for advice; a folder may have millions.
 _MAX_LOOKED_AT = 1000
-_COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
+# Endings of compressed files, after that of their kind.
+COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
 _STRAY = re.compile(
     r"^[._]|^thumbs\.db$|^readme\b|^license\b|\.(crc|md|tmp|_copying_|swp|bak|pbtxt|json|ya?ml)$|~$",
     re.I,
@@ -139,8 +140,7 @@ def _by_extension(listing: Listing, kind: str | None) -> Listing:
     """Keeps the files with a suffix of the kind, if there are any."""
     groups = (EXTENSIONS.get(kind, ()),) if kind else EXTENSIONS.values()
     known = tuple(extension for group in groups for extension in group)
-    # Compressed data are refused by content, not ignored.
-    plain = {path: _COMPRESSED.sub("", path.lower()) for path in listing.files}
+    plain = {path: COMPRESSED.sub("", path.lower()) for path in listing.files}
     files = tuple(path for path in listing.files if plain[path].endswith(known))
     if not files:
         return listing

@@ -3,7 +3,7 @@
 PARQUET_MAGIC = b"PAR1"
 
 _MAGIC = (
-    (b"\x1f\x8b", "gzip", "decompress it first (gunzip): compressed text cannot be read in parts"),
+    (b"\x1f\x8b", "gzip", "decompress it first (gunzip)"),
     (b"PK\x03\x04", "a zip archive or an Excel workbook", "unpack it, or export it as CSV"),
     (b"BZh9", "bzip2", "decompress it first (bunzip2)"),
     (b"\xfd7zXZ\x00", "xz", "decompress it first (unxz)"),
@@ -40,6 +40,7 @@ _MAGIC = (
     (b"\xfe\xff", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
 )
 
+_TAR_AT = 257
 # ASCII in UTF-16 has a NUL in every second byte; real text of other scripts still has many.
 _UTF16_NUL_SHARE = 0.4
 # Kinds of tables that their first bytes tell.
@@ -81,6 +82,8 @@ def not_plain_text(head: bytes) -> str | None:
 
 
 def _container(head: bytes) -> str | None:
+    if head[_TAR_AT : _TAR_AT + 5] == b"ustar":
+        return "looks like a tar archive; unpack it"
     for magic, name, advice in _MAGIC:
         if head.startswith(magic) and not _is_word(magic, head):
             return f"looks like {name}; {advice}"

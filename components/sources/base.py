@@ -115,6 +115,11 @@ class Source(ABC):
     notes: tuple[str, ...] = ()  # Choices that a user should know of, one line each.
     has_sequences: bool = False  # Whether the records are SequenceExamples.
 
+    @property
+    def most_parts(self) -> int:
+        """Largest number of runs that are not empty."""
+        return self.rows
+
     @abstractmethod
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """Returns `parts` contiguous runs of about equal size, in order; some may be empty."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import open_data
-from penstock.components.files.listing import EXTENSIONS, list_files
+from penstock.components.files.listing import COMPRESSED, EXTENSIONS, list_files
 from penstock.components.files.sniff import kind_by_magic
 from penstock.components.sources.base import Source
 from penstock.components.sources.kinds import as_options_of, find_kind
@@ -49,8 +49,9 @@ def _kind_of(files: Sequence[str]) -> str:
 
 
 def _kind_of_file(path: str) -> str:
+    name = COMPRESSED.sub("", path.lower())
     for kind, extensions in EXTENSIONS.items():
-        if path.lower().endswith(extensions):
+        if name.endswith(extensions):
             return kind
     with open_data(path) as file:
         return kind_by_magic(file.read(_SNIFFED_BYTES)) or "csv"

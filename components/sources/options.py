@@ -78,6 +78,7 @@ class Csv(ColumnOptions):
             None takes a comma, or for a first row without one the most frequent of `;`, tab, `|`.
         column_names: Names of a CSV's columns if its files have no header; None takes the first
             row as the header.
+        comment: Text with which lines above the header begin that are skipped, as `#`.
         null_tokens: Texts that mean "no value" in CSV columns of numbers, compared without the
             spaces around them.
         text_null_tokens: Texts that mean "no value" in CSV columns of text, compared exactly
@@ -90,6 +91,7 @@ class Csv(ColumnOptions):
     kind: str | None = "csv"
     delimiter: str | None = None
     column_names: tuple[str, ...] | None = None
+    comment: str | None = None
     null_tokens: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NULL", "null", "None", "?")
     text_null_tokens: tuple[str, ...] = ("",)
     sample_rows: int = 10_000

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.files.content import EMPTY_ADVICE, open_data
+from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.files.listing import Listing
 from penstock.components.files.sniff import not_plain_text
 from penstock.components.sources.base import Batch, Column, RejectedRow, Source
@@ -20,6 +20,7 @@ from penstock.components.sources.files import map_files
 from penstock.components.sources.options import check_fields
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.text.blocks import RowBlock, RowPlace, too_long
+from penstock.components.sources.text.codec import read_head
 from penstock.components.sources.text.lines import LineSplitter, line_header
 from penstock.components.sources.text.scan import TextFile, scan_files
 from penstock.components.sources.text.source import TextSource
@@ -213,8 +214,7 @@ def _check_lines_of(file: TextFile, options: Text) -> None:
         what = "holds only blank lines" if file.content.size else "is empty (0 bytes)"
         raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
     if file.rows == 1:
-        with open_data(file.path) as stream:
-            start = stream.read(MIB)
+        start, _ = read_head(file.path, MIB)
         if b"\r" in start.rstrip() and b"\n" not in start:
             raise DataError(
                 f"{file.path}: its lines end in CR alone, as on classic Mac OS; convert it: "

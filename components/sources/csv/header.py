@@ -1,15 +1,17 @@
 """The first row of a CSV file: the names of its columns, checked."""
 
+import re
 from collections import Counter
 from collections.abc import Collection
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import file_size, file_state, open_data
+from penstock.components.files.content import look
 from penstock.components.files.sniff import not_text
 from penstock.components.sources.csv.splitter import CsvSplitter
 from penstock.components.sources.options import Csv
 from penstock.components.sources.schema import shown
 from penstock.components.sources.text.blocks import count_line_ends
+from penstock.components.sources.text.codec import read_head
 from penstock.components.sources.text.scan import Header
 from penstock.components.sources.tokens import is_plain_number
 
@@ -25,19 +27,22 @@ def read_header(
     path: str, splitter: CsvSplitter, options: Csv, known_names: Collection[str]
 ) -> Header:
     """Reads and checks a header; a number in `known_names` may be a column's name."""
-    with open_data(path) as file:
-        size, state = file_size(file), file_state(file)
-        head = file.read(_HEAD_BYTES)
+    size, state = look(path)
+    head, is_compressed = read_head(path, _HEAD_BYTES)
+    is_whole = len(head) < _HEAD_BYTES
     if looks_like := not_text(head):
         raise DataError(f"{path}: {looks_like}")
     start = len(BOM) if head.startswith(BOM) else 0
+    if options.comment:
+        start = _after_comments(head, start, options.comment.encode())
+    line = 1 + count_line_ends(head[:start])
     if options.column_names is not None:
-        return Header(path, options.column_names, start, 1, size, state)
+        return Header(path, options.column_names, start, line, size, state, is_compressed)
     while head.startswith((b"\n", b"\r"), start):
         start += 1
-    if start == len(head) == size:
-        return Header(path, (), size, 1, size, state)
-    row = splitter.first_row(head[start:], last=len(head) == size)
+    if start == len(head) and is_whole:
+        return Header(path, (), start, 1, size, state, is_compressed)
+    row = splitter.first_row(head[start:], last=is_whole)
     line = 1 + count_line_ends(head[:start])
     if row is None or row.broken_at is not None:
         raise DataError(
@@ -53,8 +58,8 @@ def read_header(
         ) from error
     if len(names) == 1 and names[0].startswith("#") and names[0] not in known_names:
         raise DataError(
-            f"{path}: line {line}: a comment ({names[0][:80]!r}), expected the header; remove the "
-            "lines above the header"
+            f"{path}: line {line}: a comment ({names[0][:80]!r}), expected the header; set "
+            "`comment` to '#' to skip such lines above it"
         )
     if not any(name.strip() for name in names):
         raise DataError(f"{path}: line {line}: blank, expected the header, names of columns")
@@ -65,13 +70,25 @@ def read_header(
         raise DataError(
             f"{path}: one column, no delimiter found: say --kind text for lines, or --kind csv"
         )
-    return Header(path, names, start + len(row.data), line + row.lines, size, state)
+    data_start, first_line = start + len(row.data), line + row.lines
+    return Header(path, names, data_start, first_line, size, state, is_compressed)
 
 
-def find_delimiter(path: str) -> str:
+def _after_comments(head: bytes, start: int, comment: bytes) -> int:
+    """Returns the start of the first line that is neither blank nor a comment."""
+    line = re.compile(rb"[\r\n]+|" + re.escape(comment) + rb"[^\r\n]*(\r\n|[\r\n]|\Z)")
+    while found := line.match(head, start):
+        start = found.end()
+    return start
+
+
+def find_delimiter(path: str, comment: str | None) -> str:
     """Returns a comma, or the most frequent other delimiter of a first row without one."""
-    with open_data(path) as file:
-        row = file.read(_HEAD_BYTES).lstrip(b"\r\n").split(b"\n", 1)[0]
+    head, _ = read_head(path, _HEAD_BYTES)
+    head = head.removeprefix(BOM)
+    if comment:
+        head = head[_after_comments(head, 0, comment.encode()) :]
+    row = head.lstrip(b"\r\n").split(b"\n", 1)[0]
     if b"," in row:
         return ","
     return max(_DELIMITERS, key=lambda one: row.count(one.encode()))

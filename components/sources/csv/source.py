@@ -68,7 +68,7 @@ def open_csv(inputs: Sequence[str], options: Csv, spread: Spread = here) -> CsvS
     """Checks, scans and types files of delimited text."""
     listing = list_files(inputs, "csv")
     if options.delimiter is None:
-        options = replace(options, delimiter=find_delimiter(listing.files[0]))
+        options = replace(options, delimiter=find_delimiter(listing.files[0], options.comment))
     splitter = _splitter(options, SCAN_BLOCK_BYTES)
     schema = read_schema(options.schema_file)
     known = {column.name for column in schema}

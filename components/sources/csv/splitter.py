@@ -23,6 +23,7 @@ from penstock.components.sources.text.blocks import (
     count_line_ends,
     count_lines,
     first_window,
+    has_ended,
     line_ends,
     read_exactly,
     too_long,
@@ -66,6 +67,8 @@ class CsvSplitter(Splitter):
         window = first_window(offset, cell, self._block_bytes)
         while offset < end:
             buffer += read_exactly(stream, min(window, end - offset) - len(buffer), path)
+            if has_ended(stream):
+                end = offset + len(buffer)
             last = offset + len(buffer) == end
             block, odd = self._split_by_parity(buffer, offset, last=last)
             blocks = [block] if block.rows else []
@@ -180,6 +183,8 @@ class CsvSplitter(Splitter):
 def _skip_line(stream: Readable, start: int, end: int, path: str) -> tuple[int, bytes]:
     while start < end:
         part = read_exactly(stream, min(_SKIPPED_BYTES, end - start), path)
+        if has_ended(stream):
+            end = start + len(part)
         if part.endswith(b"\r") and start + len(part) < end:
             part += read_exactly(stream, 1, path)  # The second half of CRLF.
         if match := _LINE_END.search(part):

@@ -114,7 +114,8 @@ class Splitter(ABC):
     ) -> Iterator[RowBlock]:
         """Yields the rows of a file from byte `start`, at which `stream` stands, to `end`.
 
-        Both are starts of rows, or `end` is the end of the file. The rows that begin in a `cell` of
+        Both are starts of rows, or `end` is the end of the file, or beyond it if not known (see
+        `has_ended`). The rows that begin in a `cell` of
         so many bytes, if given, are yielded before much is read of the next cell.
         """
 
@@ -131,14 +132,22 @@ class Splitter(ABC):
 
 
 def read_exactly(stream: Readable, size: int, path: str) -> bytes:
-    """Returns the next `size` bytes, none if negative; DataError if the file ends before."""
+    """Returns the next `size` bytes, none if negative; DataError if the file ends before.
+
+    Of a stream whose end is not known, `has_ended` tells whether it has ended.
+    """
     data = stream.read(max(0, size))
-    if len(data) < size:
+    if len(data) < size and not has_ended(stream):
         raise DataError(
             f"{path}: ended {size - len(data)} bytes early; it was changed while it was read, "
             "start again when it is complete"
         )
     return data
+
+
+def has_ended(stream: Readable) -> bool:
+    """Returns whether a stream whose end is not known (`TextStream`) was read to it."""
+    return getattr(stream, "at_end", False)
 
 
 def too_long(place: RowPlace, data: bytes, max_row_bytes: int) -> RejectedRow:

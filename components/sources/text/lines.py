@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import file_size, file_state, open_data
+from penstock.components.files.content import look
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.text.blocks import (
     KEPT_BYTES,
@@ -16,9 +16,11 @@ from penstock.components.sources.text.blocks import (
     RowPlace,
     Splitter,
     first_window,
+    has_ended,
     read_exactly,
     too_long,
 )
+from penstock.components.sources.text.codec import read_head
 from penstock.components.sources.text.scan import Header
 from penstock.components.tfrecord.compression import Readable
 from penstock.components.tfrecord.sharding import MIB
@@ -33,13 +35,12 @@ def line_header(path: str, check_head: Callable[[bytes], str | None]) -> Header:
 
     `check_head` returns the fault of the file's first bytes, if any, for a DataError.
     """
-    with open_data(path) as file:
-        size, state = file_size(file), file_state(file)
-        head = file.read(_SNIFFED_BYTES)
+    size, state = look(path)
+    head, is_compressed = read_head(path, _SNIFFED_BYTES)
     if problem := check_head(head):
         raise DataError(f"{path}: {problem}")
     start = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
-    return Header(path, (), start, 1, size, state)
+    return Header(path, (), start, 1, size, state, is_compressed)
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class LineSplitter(Splitter):
         window = first_window(offset, cell, min(_BLOCK_BYTES, most))
         while offset < end:
             buffer += read_exactly(stream, min(window, end - offset) - len(buffer), path)
+            if has_ended(stream):
+                end = offset + len(buffer)
             is_last = offset + len(buffer) == end
             whole = len(buffer) if is_last else buffer.rfind(b"\n") + 1
             if not whole and len(buffer) < most:
@@ -95,6 +98,8 @@ class LineSplitter(Splitter):
 def _skip_line(stream: Readable, start: int, end: int, path: str) -> tuple[int, bytes]:
     while start < end:
         part = read_exactly(stream, min(_BLOCK_BYTES, end - start), path)
+        if has_ended(stream):
+            end = start + len(part)
         if size := part.find(b"\n") + 1:
             return start + size, part[size:]
         start += len(part)

@@ -6,6 +6,7 @@ of the file costs 24 bytes of result: a row start with its row and line number.
 """
 
 import pickle
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,12 +24,16 @@ from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.files import ScannedFile
 from penstock.components.sources.spread import Spread
 from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter
+from penstock.components.sources.text.codec import TextStream
+from penstock.components.tfrecord.compression import Readable
 
 # Rejected rows that a scan keeps: enough to show, and bounded.
 MAX_SCAN_REJECTED = 100
 # Least number of rows sampled from the beginning of each file and from each later cell (of 8 MiB:
 # about 1 row in 500, at a tenth of the scan's own cost).
 MIN_SAMPLED_ROWS = 64
+# End of the text of a compressed file, until it was read.
+_UNKNOWN = sys.maxsize
 
 
 class Header(NamedTuple):
@@ -40,6 +45,7 @@ class Header(NamedTuple):
     first_line: int
     size: int
     state: int
+    is_compressed: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,14 +53,17 @@ class TextFile(ScannedFile):
     """A scanned file of rows of text."""
 
     names: tuple[str, ...]  # Names of its columns, in its order, if it has any.
-    data_start: int  # First byte after the header.
+    data_start: int  # First byte of the text after the header.
+    data_end: int
+    is_compressed: bool
     has_data: bool  # Whether any row is not blank.
+    # int64 [blocks + 1, 3]: byte, row and line of row starts, ascending; the last is the end.
     checkpoints: np.ndarray
 
     @property
     def units(self) -> int:
         """Bytes of data."""
-        return self.content.size - self.data_start
+        return self.data_end - self.data_start
 
     def for_reading(self, start: int, end: int) -> "TextFile":
         """Returns the file without its checkpoints, which only cutting takes."""
@@ -82,7 +91,7 @@ class Sampler(ABC, Generic[SampleT]):
         """Returns the number of rows to sample from those that begin in a cell."""
         rows = self.sample_rows // self.files
         if cell != header.data_start // cells.CELL_BYTES:
-            rows = rows * cells.CELL_BYTES // header.size
+            rows = min(rows, rows * cells.CELL_BYTES // header.size)
         return max(MIN_SAMPLED_ROWS, rows)
 
     @abstractmethod
@@ -155,14 +164,19 @@ def _scan_from(
 ) -> ScannedRange:
     (header, part, _), size = task, cells.CELL_BYTES
     file.seek(part.start)
-    stream = CellStream(file, part.start, part.end)
+    hashed = CellStream(file, part.start, part.end)
+    stream: Readable = hashed
+    if header.is_compressed:
+        stream, part, end = TextStream(hashed, part.path), part._replace(end=_UNKNOWN), _UNKNOWN
+    else:
+        end = header.size
     for at in range(part.start, min(start, part.end), size):
         stream.read(min(at + size, start, part.end) - at)
     found = ScannedRange(start, start)
     sample, cell, wanted = sampler.new_sample() if sampler else None, -1, 0
-    blocks = splitter.split(stream, start, header.size, part.path, cell=size)
-    while found.end < part.end:
-        for block in next(blocks).by_cell(size):
+    blocks = splitter.split(stream, start, end, part.path, cell=size)
+    while found.end < part.end and (blocks_read := next(blocks, None)):
+        for block in blocks_read.by_cell(size):
             if block.offset >= part.end:
                 break
             if block.offset // size != cell:
@@ -176,7 +190,7 @@ def _scan_from(
                 sampler.add(head, header, sample)
             found.add(block, part.path, splitter)
     found.sample = pickle.dumps(sample)
-    found.digests = stream.digests()
+    found.digests = hashed.digests()
     return found
 
 
@@ -190,7 +204,7 @@ def scan_files(
     tasks = [
         RangeTask(header, part, None if part.start else header.data_start)
         for header in headers
-        for part in byte_ranges(header.path, header.size)
+        for part in _parts(header)
     ]
     scan = partial(scan_range, splitter=splitter, sampler=sampler)
     found = zip(tasks, spread(scan, tasks, sum(header.size for header in headers)), strict=True)
@@ -203,6 +217,12 @@ def scan_files(
             if sample:
                 sample.merge(pickle.loads(one.sample))
     return files, rejected[:MAX_SCAN_REJECTED], sample
+
+
+def _parts(header: Header) -> list[ByteRange]:
+    if header.is_compressed:
+        return [ByteRange(header.path, 0, header.size)]
+    return byte_ranges(header.path, header.size)
 
 
 def _join_ranges(
@@ -227,6 +247,8 @@ def _join_ranges(
         path=header.path,
         names=header.names,
         data_start=header.data_start,
+        data_end=byte,
+        is_compressed=header.is_compressed,
         rows=row - 1,
         has_data=any(found.has_data for found in ranges),
         content=scanned_content(header.path, (header.size, header.state), digests),

@@ -10,13 +10,26 @@ from penstock.components.files.content import open_data, open_unchanged
 from penstock.components.sources.base import Batch, Piece
 from penstock.components.sources.batches import empty_batch
 from penstock.components.sources.files import SNAP_SHARE, FileSource, RowStart
-from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter
+from penstock.components.sources.text.blocks import (
+    RowBlock,
+    RowPlace,
+    Splitter,
+    read_exactly,
+)
+from penstock.components.sources.text.codec import TextStream
 from penstock.components.sources.text.scan import TextFile
+from penstock.components.tfrecord.compression import Readable
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TextSource(FileSource[TextFile]):
     """Files of rows of text. Kinds differ in their `splitter` and their `batches`."""
+
+    @property
+    def most_parts(self) -> int:
+        """Number of files if all are compressed, else of rows."""
+        files = self.scanned.values()
+        return len(files) if all(file.is_compressed for file in files) else self.rows
 
     @property
     @abstractmethod
@@ -31,8 +44,10 @@ class TextSource(FileSource[TextFile]):
         """Returns the first row that starts at byte `at` of the data or after it, or the end.
 
         A checkpoint close enough is taken instead, without reading. Otherwise rows are searched
-        from the checkpoint before, or from `before`.
+        from the checkpoint before, or from `before`. A compressed file is not cut.
         """
+        if file.is_compressed:
+            return RowStart(*map(int, file.checkpoints[-1 if at else 0]))
         byte, checkpoints = file.data_start + at, file.checkpoints
         after = int(np.searchsorted(checkpoints[:, 0], byte, side="right"))
         near = [RowStart(*map(int, one)) for one in checkpoints[after - 1 : after + 1]]
@@ -59,8 +74,13 @@ class TextSource(FileSource[TextFile]):
     def read_piece(self, file: TextFile, piece: Piece) -> Iterator[Batch]:
         """Yields the rows of a byte range."""
         splitter, row, line = self.splitter, piece.first_row, piece.first_line
-        with open_unchanged(file.path, file.content) as stream:
-            stream.seek(piece.start)
+        with open_unchanged(file.path, file.content) as opened:
+            stream: Readable = opened
+            if file.is_compressed:
+                stream = TextStream(opened, file.path)
+                read_exactly(stream, piece.start, file.path)
+            else:
+                opened.seek(piece.start)
             for block in splitter.split(stream, piece.start, piece.end, file.path):
                 place = RowPlace(file.path, row, line)
                 if block.broken_at is None:

@@ -1,5 +1,6 @@
 """Objects of a real S3 server, over HTTP on loopback, through a proxy that fails on demand."""
 
+import gzip
 import os
 import pickle
 import urllib.request
@@ -47,6 +48,22 @@ def test_folders_globs_and_files(s3, read_out, pattern, names):
     assert list(source.files) == [f"s3://bucket/d/{name}" for name in names]
     copy = pickle.loads(pickle.dumps(source))
     assert len(read_out(copy, parts=3).rows) == 1000 * len(names)
+
+
+def test_compressed_text_and_partitions(s3, read_out, tmp_path):
+    s3.put_object(Bucket="bucket", Key="a.csv.gz", Body=gzip.compress(CSV))
+    source = open_source("s3://bucket/a.csv.gz")
+    assert [row[0] for row in read_out(source, parts=3).rows] == list(range(1000))
+    s3.put_object(Bucket="bucket", Key="a.csv.gz", Body=gzip.compress(CSV)[:-9])
+    assert "a.csv.gz: its compressed data are" in data_error(
+        lambda: open_source("s3://bucket/a.csv.gz")
+    )
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "x.parquet")
+    for year in (2023, 2024):
+        key = f"trips/year={year}/x.parquet"
+        s3.put_object(Bucket="bucket", Key=key, Body=(tmp_path / "x.parquet").read_bytes())
+    source = open_source("s3a://bucket/trips/year=*/*.parquet")
+    assert read_out(source).rows == [[1, 2023], [1, 2024]]
 
 
 def test_parquet_and_what_is_wrong_are_named_by_their_address(s3, read_out, tmp_path):

@@ -1,6 +1,5 @@
 """Every kind of damaged delimited text: what comes out, and what the error says."""
 
-import gzip
 import importlib.util
 import logging
 import pickle
@@ -308,11 +307,7 @@ def test_nothing_but_empty_files_has_no_columns(write):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (
-            gzip.compress(b"a,b\n1,2\n", mtime=0),
-            "looks like gzip; decompress it first (gunzip): compressed text cannot be read in "
-            "parts",
-        ),
+        (b"a.csv".ljust(257, b"\0") + b"ustar", "looks like a tar archive; unpack it"),
         (b"PK\x03\x04rest", "looks like a zip archive or an Excel workbook; unpack it, or export "
          "it as CSV"),
         (b"PAR1rest", "looks like Parquet; name it .parquet, or say `kind='parquet'`"),
@@ -360,7 +355,8 @@ def test_what_is_not_text_is_named_by_its_looks(write, content, message):
         (" ", "blank, expected the header, names of columns"),
         (
             "# made by hand",
-            "a comment ('# made by hand'), expected the header; remove the lines above the header",
+            "a comment ('# made by hand'), expected the header; set `comment` to '#' to skip such "
+            "lines above it",
         ),
         ("a,,c, ", "blank name of column 2, 4 of 4; name it in the header"),
         (

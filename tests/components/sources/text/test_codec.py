@@ -1,0 +1,148 @@
+"""Compressed text: the rows of the plain files, by line, in one task a file."""
+
+import bz2
+import gzip
+import json
+import lzma
+
+import pyarrow as pa
+import pytest
+
+from penstock.components.errors import DataError
+from penstock.components.example_gen.ingest import IngestInput, IngestOptions, ingest
+from penstock.components.files import cells
+from penstock.components.sources.open import open_source
+from penstock.components.sources.options import Csv, Table
+from penstock.components.sources.plain_text import Text
+from penstock.components.tfrecord.sharding import ShardOptions
+
+
+def zstd(data):
+    return pa.compress(data, codec="zstd", asbytes=True)
+
+
+CODECS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": zstd}
+ROWS = 3000
+CSV = b"id,text\n" + b"".join(
+    b'%d,"line %d\nof it, %s"\n' % (i, i, b"x" * (i % 300)) for i in range(ROWS)
+)
+JSON = b"".join(json.dumps({"id": i, "text": "y" * (i % 99)}).encode() + b"\n" for i in range(ROWS))
+
+
+def rows(source, parts=1):
+    runs = [source.part(run) for run in source.cut(parts)]
+    batches = [batch for part, run in runs for batch in part.read(run)]
+    assert sum(batch.rows_read for batch in batches) == source.rows
+    return [row for batch in batches for row in batch.table.to_pylist()]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(
+    ("name", "data", "options"),
+    [("a.csv", CSV, Table()), ("a.jsonl", JSON, Table()), ("a.txt", JSON, Text())],
+    ids=["csv", "jsonl", "text"],
+)
+def test_compressed_text_has_the_rows_of_the_plain(
+    tmp_path, monkeypatch, codec, name, data, options
+):
+    monkeypatch.setattr(cells, "CELL_BYTES", 100_000)
+    (tmp_path / name).write_bytes(data)
+    plain = open_source(str(tmp_path / name), options)
+    path = tmp_path / f"{name}.{codec}"
+    path.write_bytes(CODECS[codec](data))
+    source = open_source(str(path), options)
+    assert (source.kind, source.columns, source.rows) == (plain.kind, plain.columns, plain.rows)
+    expected = [
+        {**row, **({"filename": path.name.encode()} if name == "a.txt" else {})}
+        for row in rows(plain)
+    ]
+    assert rows(source, 3) == expected
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_members_one_after_another_are_one_text(tmp_path, codec):
+    compress, path = CODECS[codec], tmp_path / f"a.csv.{codec}"
+    path.write_bytes(compress(CSV[:1000]) + compress(CSV[1000:]))
+    assert [row["id"] for row in rows(open_source(str(path)))] == list(range(ROWS))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("share", [0.1, 0.6, 0.999])
+def test_a_cut_file_is_named(tmp_path, codec, share):
+    whole, path = CODECS[codec](CSV), tmp_path / f"a.csv.{codec}"
+    path.write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(DataError, match=r"a\.csv\.\w+: its compressed data are damaged or cut"):
+        open_source(str(path))
+
+
+def test_a_bad_row_is_named_by_its_line_in_the_text(tmp_path):
+    text = b"a\n" + b"1\n" * 3000 + b"x\n" + b"2\n" * 3000
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text))
+    source = open_source(str(tmp_path / "a.csv.gz"), Csv())
+    [rejected] = [one for batch in source.read(source.cut(1)[0]) for one in batch.rejected]
+    assert (rejected.line, rejected.row, rejected.raw) == (3002, 3001, b"x")
+
+
+@pytest.mark.parametrize("last", [b"", b"\n"])
+@pytest.mark.parametrize("long", [b"", b'"' + b"z" * 5000])
+def test_the_end_of_a_text_is_found_whatever_is_there(tmp_path, last, long):
+    text = b"a,b\n1,2\n3,4" + (b"\n5," + long if long else b"") + last
+    (tmp_path / "a.csv").write_bytes(text)
+    (tmp_path / "a.csv.bz2").write_bytes(bz2.compress(text))
+    found = []
+    for name in ("a.csv", "a.csv.bz2"):
+        source = open_source(str(tmp_path / name), Csv(max_row_bytes=1000))
+        [run] = source.cut(1)
+        read = [(b.table.to_pylist(), [r.reason for r in b.rejected]) for b in source.read(run)]
+        found.append((source.rows, read))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("text", [b"", b"a,b", b"a,b\n", b"\n\n"])
+def test_a_text_without_rows_is_refused(tmp_path, text):
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text))
+    with pytest.raises(DataError, match=r"a\.csv\.gz: (has a header|holds only blank)"):
+        open_source(str(tmp_path / "a.csv.gz"))
+
+
+def test_a_compressed_file_makes_one_shard(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv.gz").write_bytes(gzip.compress(CSV))
+    plans = []
+    manifest = ingest(
+        [IngestInput([str(tmp_path / "a.csv.gz"), str(tmp_path / "b.csv.gz")])],
+        tmp_path / "out",
+        IngestOptions(shards=ShardOptions(shards=5)),
+        on_planned=lambda planned: plans.append(planned.plan.reason),
+    )
+    assert plans == ["2, one for each compressed file, which cannot be cut"]
+    assert manifest.account.read == 2 * ROWS
+    assert all(shard.rows > ROWS / 9 for shard in manifest.shards)
+
+
+def test_a_compressed_file_that_changed_is_not_read(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"a\n1\n2\n", mtime=0))
+    source = open_source(str(path), Csv())
+    path.write_bytes(gzip.compress(b"a\n1\n3\n", mtime=0))
+    with pytest.raises(DataError, match="was changed"):
+        rows(source)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("names", [None, ("a", "b")])
+def test_comments_above_the_header_are_skipped(tmp_path, end, names):
+    lines = [
+        b"\xef\xbb\xbf# made by a tool, of us",
+        b"",
+        b"#x",
+        *([] if names else [b"a;b"]),
+        *[b"1;2"] * 3,
+        b"#;4",
+    ]
+    (tmp_path / "a.csv").write_bytes(end.join(lines))
+    source = open_source(str(tmp_path / "a.csv"), Csv(comment="#", column_names=names))
+    assert source.rows == 4
+    [batch] = source.read(source.cut(1)[0])
+    assert batch.table.to_pylist() == [{"a": 1, "b": 2}] * 3
+    assert [(row.line, row.raw) for row in batch.rejected] == [(len(lines), b"#;4")]
