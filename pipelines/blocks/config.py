@@ -134,6 +134,8 @@ class PipelineConfig:
         must_beat: Baseline that a model must be better than on the evaluation rows, or the run
             stops: the best constant, a linear model or boosted trees; None compares only.
         model_card: Facts about the model that only its authors know, for the report.
+        parameters: Options that a run on Kubeflow may change, by dotted name; empty for the data,
+            the training's steps, batch size and learning rate, and the evaluation's thresholds.
     """
 
     root: str = "runs"
@@ -150,6 +152,7 @@ class PipelineConfig:
     kserve: KServeOptions = field(default_factory=KServeOptions)
     must_beat: Literal["constant", "linear", "trees"] | None = "constant"
     model_card: ModelCard = field(default_factory=ModelCard)
+    parameters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.last_spans < 1:

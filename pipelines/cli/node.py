@@ -1,7 +1,8 @@
-"""`penstock node`: runs one node of a TFX pipeline; the work of one container."""
+"""`penstock node`: runs nodes of a TFX pipeline; the work of one container."""
 
 import json
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -10,7 +11,9 @@ from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER, s
 
 
 def command(
-    node_id: Annotated[str, typer.Argument(metavar="NODE", help="Id of the node.")],
+    node_ids: Annotated[
+        list[str], typer.Argument(metavar="NODE...", help="Ids of the nodes, in their order.")
+    ],
     run_id: Annotated[str, typer.Option(help="Id of the run, the same for all of its nodes.")],
     metadata: Annotated[
         str,
@@ -24,6 +27,12 @@ def command(
     ],
     inline_ir: Annotated[
         str | None, typer.Option(hidden=True, help="The IR, to write there before it is read.")
+    ] = None,
+    recipe: Annotated[
+        str | None, typer.Option(hidden=True, help="Builds the IR if an option is changed, JSON.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(hidden=True, help="NAME=VALUE of the pipeline's config.")
     ] = None,
     parameter: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Runtime parameter; repeatable.")
@@ -43,10 +52,10 @@ def command(
         str | None, typer.Option(hidden=True, help="KFP's executor input, JSON.")
     ] = None,
 ) -> None:
-    """Run one node of a TFX pipeline.
+    """Run one node of a TFX pipeline, or several after each other.
 
     Exit 0: done, served from the cache, or skipped by its condition. Exit 1: failed or stopped;
-    a retry with the same run id starts it from scratch.
+    a retry with the same run id starts the failed node from scratch.
 
     Example: penstock node StatisticsGen --ir taxi.pb --run-id r1 --metadata metadata.sqlite
     """
@@ -56,35 +65,60 @@ def command(
     from penstock.pipelines.kubeflow.light_launcher import load_tensorflow, without_tensorflow
 
     with without_tensorflow():
-        from penstock.pipelines.kubeflow.ir import read_ir, write_ir
+        from penstock.pipelines.kubeflow.ir import find_node, read_ir, write_ir
         from penstock.pipelines.kubeflow.node import launch_node
 
     if "://" in ir:
         load_tensorflow()
     if inline_ir is not None:
-        write_ir(inline_ir, ir)
+        write_ir(_with_options(inline_ir, recipe, option or []), ir)
     pipeline = read_ir(ir)
     if span_from:
         from penstock.pipelines.kubeflow.spans import read_spans_from
 
-        read_spans_from(pipeline, node_id, span_from)
-    result = launch_node(
-        pipeline,
-        node_id,
-        run_id=run_id,
-        store=store,
-        parameters=parameters,
-        pipeline_root=pipeline_root,
-        worker_job=json.loads(worker_job) if worker_job else None,
-    )
+        read_spans_from(pipeline, node_ids[0], span_from)
+    made: dict[tuple[str, str], Sequence[Any]] = {}
+    for node_id in node_ids:
+        result = launch_node(
+            pipeline,
+            node_id,
+            run_id=run_id,
+            store=store,
+            parameters=parameters,
+            pipeline_root=pipeline_root,
+            worker_job=json.loads(worker_job) if worker_job else None,
+        )
+        for key in sorted(find_node(pipeline, node_id).outputs.outputs):
+            made[node_id, key] = result.outputs.get(key, ())
+        typer.echo(f"{node_id}: {result.state.value}")
+        for key, artifacts in result.outputs.items():
+            for artifact in artifacts:
+                typer.echo(f"{key}: {artifact.uri}")
     if kfp_executor_input is not None:
         from penstock.pipelines.kubeflow.outputs import write_kubeflow_outputs
 
-        write_kubeflow_outputs(kfp_executor_input, result.outputs)
-    typer.echo(f"{node_id}: {result.state.value}")
-    for key, artifacts in result.outputs.items():
-        for artifact in artifacts:
-            typer.echo(f"{key}: {artifact.uri}")
+        write_kubeflow_outputs(kfp_executor_input, made)
+
+
+def _with_options(inline_ir: str, recipe: str | None, options: Sequence[str]) -> str:
+    """Returns the carried definition, or one built here if options of the run are not its own."""
+    if recipe is None:
+        return inline_ir
+    from penstock.pipelines.kubeflow.light_launcher import load_tensorflow, without_tensorflow
+
+    with without_tensorflow():
+        from penstock.pipelines.kubeflow.ir import decode, encode
+        from penstock.pipelines.kubeflow.recipe import Recipe, check_same_graph
+
+    made = Recipe.from_text(recipe)
+    changed = made.changed(options)
+    if not changed:
+        return inline_ir
+    load_tensorflow()
+    built = made.build(changed)
+    check_same_graph(built, decode(inline_ir), list(changed))
+    typer.echo("options of this run: " + ", ".join(f"{n}={v}" for n, v in changed.items()))
+    return encode(built)
 
 
 def _name_and_value(text: str) -> tuple[str, str]:

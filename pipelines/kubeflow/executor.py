@@ -62,14 +62,17 @@ class ExecutorInput:
         """Writes the value of an output parameter."""
         write_text(self.outputs["parameters"][name]["outputFile"], text)
 
-    def write_metrics(self, name: str, values: Mapping[str, float]) -> None:
-        """Writes the values of an output of type Metrics, as its metadata."""
-        metrics = self._output(name)
-        # KFP shows an artifact only if its file exists.
-        write_text(local_path(metrics["uri"]), "")
-        shown = {"name": metrics.get("name", ""), "uri": metrics["uri"], "metadata": dict(values)}
-        answer = {"artifacts": {name: {"artifacts": [shown]}}}
-        write_text(self.outputs["outputFile"], json.dumps(answer))
+    def write_metadata(self, metadata: Mapping[str, Mapping[str, Any]]) -> None:
+        """Writes the metadata of output artifacts by name; the content is the entry `uri`."""
+        answer = {}
+        for name, values in metadata.items():
+            output = self._output(name)
+            # KFP shows an artifact only if its file exists.
+            write_text(local_path(output["uri"]), str(values.get("uri", "")))
+            shown = {"name": output.get("name", ""), "uri": output["uri"], "metadata": values}
+            answer[name] = {"artifacts": [shown]}
+        if answer:
+            write_text(self.outputs["outputFile"], json.dumps({"artifacts": answer}))
 
     def _output(self, name: str) -> Mapping[str, Any]:
         artifact: Mapping[str, Any] = self.outputs["artifacts"][name]["artifacts"][0]

@@ -1,16 +1,17 @@
 """Maps names of TFX one to one to names that Kubeflow and Kubernetes accept."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 # KFP and Argo add a prefix and a suffix; the whole must stay below Kubernetes' 63 characters.
 _MAX_TASK_CHARS = 40
 _MAX_PIPELINE_CHARS = 63
 # KFP's name of the outermost graph.
 _RESERVED_TASKS = ("root",)
-# Inputs and outputs of tasks besides the user's parameters, see `pipeline_yaml` and `outputs`.
+# Inputs and outputs of tasks besides the user's, see `pipeline_yaml` and `outputs`.
 SPAN_FROM_NAME = "span_from"
-_RESERVED_PARAMETERS = ("run_id", SPAN_FROM_NAME, "metrics", "model_uri", "html")
+_RESERVED = ("run_id", SPAN_FROM_NAME, "metrics", "html")
+_MAX_PARAMETER_CHARS = 60
 
 
 def task_names(node_ids: Iterable[str]) -> dict[str, str]:
@@ -18,10 +19,35 @@ def task_names(node_ids: Iterable[str]) -> dict[str, str]:
     return _unique({i: _task_name(i) for i in node_ids}, _RESERVED_TASKS, "-", _MAX_TASK_CHARS)
 
 
-def parameter_names(names: Iterable[str]) -> dict[str, str]:
-    """Returns a parameter name of `[a-z0-9_]` for each name of a runtime parameter."""
+def parameter_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
+    """Returns a parameter name of `[a-z0-9_]` for each name of a parameter."""
     wanted = {name: _parameter_name(name) for name in names}
-    return _unique(wanted, _RESERVED_PARAMETERS, "_", 60)
+    return _unique(wanted, (*_RESERVED, *taken), "_", _MAX_PARAMETER_CHARS)
+
+
+def artifact_names(outputs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Returns a name for each (node id, output key) of a task: the key.
+
+    If the task runs several nodes, the node's name comes before it.
+    """
+    pairs = list(outputs)
+    one_node = len({node_id for node_id, _ in pairs}) < 2
+    return _names({pair: pair[1] if one_node else "_".join(pair) for pair in pairs}, ())
+
+
+def input_names(
+    outputs: Iterable[tuple[str, str]], taken: Iterable[str]
+) -> dict[tuple[str, str], str]:
+    """Returns the name under which a task reads each (node id, output key) of other tasks."""
+    return _names({pair: "_".join(pair) for pair in outputs}, taken)
+
+
+def _names(
+    wanted: Mapping[tuple[str, str], str], taken: Iterable[str]
+) -> dict[tuple[str, str], str]:
+    plain = {"\0".join(pair): _parameter_name(name) for pair, name in wanted.items()}
+    names = _unique(plain, (*_RESERVED, *taken), "_", _MAX_PARAMETER_CHARS)
+    return {pair: names["\0".join(pair)] for pair in wanted}
 
 
 def pipeline_name(name: str) -> str:
@@ -36,7 +62,7 @@ def _task_name(node_id: str) -> str:
 
 
 def _parameter_name(name: str) -> str:
-    text = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+    text = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:_MAX_PARAMETER_CHARS]
     return text if text[:1].isalpha() else f"p_{text}"
 
 

@@ -1,46 +1,91 @@
-"""Views of a node in Kubeflow's UI: metrics, the model's address, tables of the data.
+"""Outputs of a node in Kubeflow: metrics, tables of the data, and an artifact per TFX artifact.
 
-In: KFP's executor input and the node's TFX artifacts. Out: the files that the input names. The
-artifacts themselves stay where TFX put them.
+In: KFP's executor input and the node's TFX artifacts. Out: the files that the input names. TFX's
+artifacts stay where TFX put them: KFP's have their address and their facts, for its graph, lineage
+and comparison. KFP's launcher cannot hold an artifact at a path, only in its own store.
 """
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from penstock.components.errors import DataError
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, read_manifest
 from penstock.pipelines.kubeflow.executor import ExecutorInput, write_text
+from penstock.pipelines.kubeflow.names import artifact_names
 
 View = TypeVar("View")
-METRICS, MODEL_URI, HTML = "metrics", "model_uri", "html"
+METRICS, HTML, _FACTS = "metrics", "html", "facts"
 # View of each type of TFX artifact.
 VIEWS = {
-    "Model": MODEL_URI,
-    "PushedModel": MODEL_URI,
     "ModelRun": METRICS,
     "ModelEvaluation": METRICS,
     "ExampleStatistics": HTML,
     "ExampleAnomalies": HTML,
 }
+_KINDS = {
+    **dict.fromkeys(("Examples", "PackedExamples"), "Dataset"),
+    **dict.fromkeys(("Model", "PushedModel"), "Model"),
+}
+# Properties of TFX artifacts that say nothing to a reader, and the longest text that does.
+_INTERNAL = ("state", "tfx_version", "name", "is_external")
+_MAX_CHARS = 200
 
 
-def write_kubeflow_outputs(executor_input: str, artifacts: Mapping[str, Iterable[Any]]) -> None:
-    """Writes the outputs that KFP expects of a task; a skipped node has no artifacts.
+def artifact_kind(type_name: str) -> str:
+    """Returns KFP's type for a type of TFX artifact: Dataset, Model or Artifact."""
+    return _KINDS.get(type_name, "Artifact")
 
-    A view that cannot be made is reported on stderr and left empty: the node's work is done and
-    published, and a retry would not change it.
+
+def write_kubeflow_outputs(
+    executor_input: str, made: Mapping[tuple[str, str], Iterable[Any]]
+) -> None:
+    """Writes the outputs that KFP expects of a task, from TFX artifacts by (node id, output key).
+
+    A skipped node has none. A view that cannot be made is reported on stderr and left empty: the
+    node's work is done and published, and a retry would not change it.
     """
     task = ExecutorInput.parse(executor_input)
-    found = [artifact for group in artifacts.values() for artifact in group]
-    views = {*task.outputs.get("parameters", {}), *task.outputs.get("artifacts", {})}
-    if MODEL_URI in views:
-        models = [a.uri for a in found if VIEWS.get(a.type_name) == MODEL_URI]
-        task.write_parameter(MODEL_URI, "\n".join(models))
-    if HTML in views:
+    wanted = task.outputs.get("artifacts", {})
+    groups = {pair: list(group) for pair, group in made.items()}
+    found = [artifact for group in groups.values() for artifact in group]
+    metadata = {
+        name: _facts(groups[pair])
+        for pair, name in artifact_names(groups).items()
+        if name in wanted
+    }
+    if HTML in wanted:
         write_text(task.output_path(HTML), _page(found))
-    if METRICS in views:
-        task.write_metrics(METRICS, _metrics(found))
+    if METRICS in wanted:
+        metadata[METRICS] = _metrics(found)
+    task.write_metadata(metadata)
+
+
+def _facts(artifacts: Sequence[Any]) -> dict[str, Any]:
+    """Returns address, rows, metrics and properties of TFX artifacts of one output."""
+    facts: dict[str, Any] = {}
+    for artifact in artifacts[:1]:
+        found = artifact.mlmd_artifact
+        for name, value in [*found.properties.items(), *found.custom_properties.items()]:
+            plain = getattr(value, value.WhichOneof("value") or "string_value")
+            if isinstance(plain, int | float | str) and len(str(plain)) <= _MAX_CHARS:
+                facts[name] = plain
+        for one in _views(_FACTS, [artifact], _facts_of):
+            facts.update(one)
+    kept = {n: v for n, v in facts.items() if n not in _INTERNAL and v == v and v != ""}
+    return {**kept, "uri": "\n".join(artifact.uri for artifact in artifacts)}
+
+
+def _facts_of(artifact: Any) -> Mapping[str, Any]:
+    if VIEWS.get(artifact.type_name) == METRICS:
+        return _metrics_of(artifact)
+    if not Path(artifact.uri, MANIFEST_NAME).exists():
+        return {}
+    account = read_manifest(artifact.uri).account
+    written = {f"rows_{split}": rows for split, rows in account.written.items()}
+    return {"rows_read": account.read, "rows_quarantined": account.quarantined, **written}
 
 
 def _metrics(artifacts: Iterable[Any]) -> dict[str, float]:
@@ -87,7 +132,7 @@ def _page(artifacts: Iterable[Any]) -> str:
 def _views(view: str, artifacts: Iterable[Any], make: Callable[[Any], View]) -> Iterator[View]:
     """Yields the view of each artifact that has one, unless making it fails."""
     for artifact in artifacts:
-        if VIEWS.get(artifact.type_name) == view:
+        if view in (VIEWS.get(artifact.type_name), _FACTS):
             try:
                 yield make(artifact)
             except Exception as error:

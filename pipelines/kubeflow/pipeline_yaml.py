@@ -1,4 +1,4 @@
-"""Kubeflow Pipelines v2 YAML from a plan and a placement: one container task a node.
+"""Kubeflow Pipelines v2 YAML from a plan and a placement.
 
 Each task runs `penstock node`, so drivers, resolvers, conditions and the cache are TFX's own.
 KFP adds the order, the retries and the place, and its own cache stays off. Its run id is TFX's.
@@ -6,10 +6,9 @@ The definition of the pipeline is an argument of the first tasks, which write it
 root; all tasks read it there.
 """
 
-import hashlib
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,9 @@ from kfp import components, dsl
 from penstock.components.errors import UsageError
 from penstock.components.files.commit import attempt_file
 from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
-from penstock.pipelines.kubeflow.outputs import HTML, METRICS, MODEL_URI
+from penstock.pipelines.kubeflow.outputs import HTML, METRICS
 from penstock.pipelines.kubeflow.placement import Placement
-from penstock.pipelines.kubeflow.plan import SPAN_FROM, Plan, Task
+from penstock.pipelines.kubeflow.plan import SPAN_FROM, Parameter, Plan, Task
 from penstock.pipelines.kubeflow.pod import MYSQL_TLS, place, set_retry_budgets, worker_job
 
 # Argo fails a run whose workflow takes more than 1 MiB, in which each text of an argument stands
@@ -31,11 +30,7 @@ from penstock.pipelines.kubeflow.pod import MYSQL_TLS, place, set_retry_budgets,
 _MAX_IR_CHARS = 64_000
 # KFP's launcher replaces it by JSON: the task's inputs, and the files of its outputs.
 EXECUTOR_INPUT = "{{$}}"
-_VIEW_TYPES = {
-    METRICS: dsl.Output[dsl.Metrics],
-    MODEL_URI: dsl.OutputPath(str),
-    HTML: dsl.Output[dsl.HTML],
-}
+_VIEW_TYPES = {METRICS: dsl.Output[dsl.Metrics], HTML: dsl.Output[dsl.HTML]}
 
 
 def write_kubeflow(
@@ -44,7 +39,7 @@ def write_kubeflow(
     """Compiles a plan to a YAML file, which appears whole or not at all."""
     check_image(image, allow_mutable_tag)
     check_yaml(out)
-    placement.check_nodes(task.node_id for task in plan.tasks)
+    placement.check_nodes(node_id for task in plan.tasks for node_id in task.node_ids)
     if len(plan.ir) > _MAX_IR_CHARS:
         raise UsageError(
             f"the definition of {plan.name} takes {len(plan.ir):,} characters compressed, and a "
@@ -68,29 +63,30 @@ def _write(documents: Sequence[Mapping[str, Any]], out: Path) -> None:
 
 def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
     writers = _definition_writers(plan)
+    every = (*plan.parameters, *plan.options)
 
     def build(*channels: Any) -> None:
-        values = {p.name: value for p, value in zip(plan.parameters, channels, strict=True)}
+        values = {p.kfp_name: value for p, value in zip(every, channels, strict=True)}
         made: dict[str, dsl.PipelineTask] = {}
         for task in plan.tasks:
-            definition = _definition(task, plan, placement, writes=task.name in writers)
-            arguments = _arguments(task, plan, image, placement)
-            step = _component(task, image, _command(task, placement), arguments, definition)(
+            writes = task.name in writers
+            step = _component(task, plan, image, placement, writes=writes)(
                 run_id=dsl.PIPELINE_JOB_ID_PLACEHOLDER,
-                **{parameter.kfp_name: values[parameter.name] for parameter in task.parameters},
+                **{p.kfp_name: values[p.kfp_name] for p in _parameters(task, plan, writes)},
+                **{one.name: made[one.source].outputs[one.made] for one in task.inputs},
             )
-            step.set_display_name(task.node_id)
+            step.set_display_name(task.title)
             # TFX's cache knows the content of the data and the blessed model, KFP's does not.
             step.set_caching_options(False)
             place(step, task, placement)
-            waits_for = task.upstream or (() if task.name in writers else writers)
+            waits_for = task.upstream or (() if writes else writers)
             made[task.name] = step.after(*(made[name] for name in waits_for))
 
     _set_signature(
         build,
         plan.name,
-        {parameter.kfp_name: parameter.kind for parameter in plan.parameters},
-        {p.kfp_name: p.default for p in plan.parameters if p.default is not None},
+        {parameter.kfp_name: parameter.kind for parameter in every},
+        {p.kfp_name: p.default for p in every if p.default is not None},
     )
     return dsl.pipeline(name=plan.name)(build)
 
@@ -101,10 +97,8 @@ def _definition_writers(plan: Plan) -> Sequence[str]:
     return first if len(first) * len(plan.ir) <= _MAX_IR_CHARS else first[:1]
 
 
-def _definition(task: Task, plan: Plan, placement: Placement, *, writes: bool) -> Iterable[str]:
-    digest = hashlib.sha256(plan.ir.encode()).hexdigest()
-    file = f"{placement.root_of(plan.name)}/definitions/{digest[:32]}.xz"
-    return ("--ir", file, *(("--inline-ir", plan.ir) if writes else ()))
+def _parameters(task: Task, plan: Plan, writes: bool) -> tuple[Parameter, ...]:
+    return (*task.parameters, *(plan.options if writes else ()))
 
 
 def _arguments(task: Task, plan: Plan, image: str, placement: Placement) -> list[str]:
@@ -112,7 +106,7 @@ def _arguments(task: Task, plan: Plan, image: str, placement: Placement) -> list
     if placement.metadata_mysql is not None:
         tls = MYSQL_TLS if placement.mysql_secret.tls_name else None
         store = replace(placement.metadata_mysql, tls=tls).address
-    arguments = [task.node_id, "--pipeline-root", placement.root_of(plan.name)]
+    arguments = [*task.node_ids, "--pipeline-root", placement.root_of(plan.name)]
     arguments += ["--metadata", store]
     if placement.has_workers(task.node_id, task.component):
         arguments += ["--worker-job", json.dumps(worker_job(placement, task.node_id, image))]
@@ -126,25 +120,32 @@ def _command(task: Task, placement: Placement) -> list[str]:
     return [*timeout, "penstock", "node"]
 
 
-def _component(
-    task: Task, image: str, command: list[str], arguments: list[str], definition: Iterable[str]
-) -> Any:
-    inputs = {"run_id": str, **{p.kfp_name: p.kind for p in task.parameters}}
+def _component(task: Task, plan: Plan, image: str, placement: Placement, *, writes: bool) -> Any:
+    parameters = _parameters(task, plan, writes)
+    inputs = {"run_id": str, **{p.kfp_name: p.kind for p in parameters}}
 
     def container(*placeholders: Any) -> dsl.ContainerSpec:
         run_id, *values = placeholders[: len(inputs)]
         given = ["--run-id", run_id]
-        for parameter, value in zip(task.parameters, values, strict=True):
+        for parameter, value in zip(parameters, values, strict=True):
             if parameter is SPAN_FROM:
                 given += ["--span-from", value]
             else:
-                given += ["--parameter", f"{parameter.name}={value}"]
-        outputs = ["--kfp-executor-input", EXECUTOR_INPUT] if task.views else []
+                flag = "--option" if parameter in plan.options else "--parameter"
+                given += [flag, f"{parameter.name}={value}"]
+        outputs = ["--kfp-executor-input", EXECUTOR_INPUT] if task.views or task.outputs else []
         # The definition comes last, because it is long and not for reading.
-        args = [*arguments, *given, *outputs, *definition]
-        return dsl.ContainerSpec(image=image, command=command, args=args)
+        definition = ["--ir", f"{placement.root_of(plan.name)}/definitions/{run_id}.xz"]
+        if writes:
+            definition += [*(("--recipe", plan.recipe) if plan.options else ())]
+            definition += ["--inline-ir", plan.ir]
+        args = [*_arguments(task, plan, image, placement), *given, *outputs, *definition]
+        return dsl.ContainerSpec(image=image, command=_command(task, placement), args=args)
 
-    _set_signature(container, task.name, {**inputs, **{v: _VIEW_TYPES[v] for v in task.views}}, {})
+    artifacts = {one.name: dsl.Input[getattr(dsl, one.kind)] for one in task.inputs}
+    made = {name: dsl.Output[getattr(dsl, kind)] for name, kind in task.outputs}
+    views = {view: _VIEW_TYPES[view] for view in task.views}
+    _set_signature(container, task.name, {**inputs, **artifacts, **made, **views}, {})
     return dsl.container_component(container)
 
 

@@ -51,6 +51,8 @@ class Placement:
         gpu: Accelerators of the Trainer; None trains on CPUs.
         workers: Number of pods that train together, by Kubeflow's Training Operator, each with the
             Trainer's resources; with 1 the Trainer trains by itself.
+        fuse: Whether light nodes that follow each other (schema, validators, gates; evaluation,
+            checks, push) share a pod; nodes that `nodes` or `gpu.nodes` name have one of their own.
         retry: Retries of failed nodes.
         run_as_user: User and group id of the containers, that of the image; not 0.
         affinity: Requirements, all of them, for the Kubernetes nodes of every pod.
@@ -72,6 +74,7 @@ class Placement:
     nodes: dict = field(default_factory=dict)
     gpu: Gpu | None = None
     workers: int = 1
+    fuse: bool = True
     retry: Retry = field(default_factory=Retry)
     run_as_user: int = 65532
     affinity: tuple[Affinity, ...] = ()
@@ -116,10 +119,14 @@ class Placement:
         """Returns whether several pods do the work of a node."""
         return self.workers > 1 and (self.gpu or Gpu()).is_for(node_id, component)
 
+    def alone(self) -> tuple[str, ...]:
+        """Returns the nodes that must have a pod of their own."""
+        return (*self.nodes, *(self.gpu.nodes if self.gpu else ()))
+
     def check_nodes(self, node_ids: Iterable[str]) -> None:
         """Raises UsageError if the placement names a node that the pipeline lacks."""
         known = list(node_ids)
-        for name in (*self.nodes, *(self.gpu.nodes if self.gpu else ())):
+        for name in self.alone():
             if name not in known:
                 raise UsageError(
                     f"the placement names node {name!r}, which the pipeline does not have; "

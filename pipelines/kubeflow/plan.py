@@ -5,7 +5,9 @@ In: a `tfx.dsl.Pipeline` or its IR. Out: a `Plan`, with no TFX type in it.
 
 import json
 import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeAlias
 
 from tfx.orchestration.pipeline import Pipeline
 from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
@@ -14,11 +16,14 @@ from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.names import (
     SPAN_FROM_NAME,
+    artifact_names,
+    input_names,
     parameter_names,
     pipeline_name,
     task_names,
 )
-from penstock.pipelines.kubeflow.outputs import VIEWS
+from penstock.pipelines.kubeflow.outputs import VIEWS, artifact_kind
+from penstock.pipelines.kubeflow.recipe import Recipe, option_kind
 from penstock.pipelines.kubeflow.refusals import check_no_secrets
 from penstock.pipelines.kubeflow.spans import reads_files
 from penstock.pipelines.kubeflow.user_packages import needed_packages
@@ -28,60 +33,123 @@ _EMBEDDED_PARAMETER = re.compile(r'"__class__\\*": \\*"RuntimeParameter')
 _INFRA_VALIDATOR = ".infra_validator.component.InfraValidator"
 # The operator that ForEach, and `ops.Unnest` without it, compile to.
 _UNNEST = "tfx.internal.Unnest"
+# Nodes that read no more than statistics, metadata or one split: a pod of its own costs them more
+# than their work, about 15 s against 1 s from the cache.
+_LIGHT = {
+    *("SchemaGen", "ImportSchemaGen", "CuratedSchema", "ExampleValidator"),
+    *("ValidationGate", "ImageGate", "Importer", "Resolver"),
+    *("Evaluator", "BatchEvaluator", "ServingCheck", "Pusher", "KServePush"),
+}
+Node: TypeAlias = pipeline_pb2.PipelineNode
 _CONTAINER_SPEC = executable_spec_pb2.ContainerExecutableSpec.DESCRIPTOR
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """Runtime parameter of the pipeline; one without a default must be given."""
+    """Parameter of a run: a runtime parameter of TFX, or an option of the pipeline's config."""
 
     name: str
     kfp_name: str
-    kind: type
-    default: int | float | str | None
+    kind: type  # int, float, str, bool, dict or list
+    default: Any  # None: it must be given
 
 
 # Address that a run reads its data from, in place of the compiled one; see `spans`.
 SPAN_FROM = Parameter("{span_from}", SPAN_FROM_NAME, str, "")
 
 
+class Input(NamedTuple):
+    """Artifact that a task reads: output `made` of task `source`."""
+
+    name: str
+    source: str
+    made: str
+    kind: str
+
+
 @dataclass(frozen=True)
 class Task:
-    """Node as a container task: `views` are its outputs in KFP's UI, `upstream` task names."""
+    """Container task that runs one node, or several light ones after each other."""
 
-    node_id: str
-    name: str
-    component: str
+    node_ids: tuple[str, ...]
+    name: str  # in Kubeflow, `[a-z0-9-]`
+    component: str  # dotted path of the only node's class or function; "" for several nodes
     parameters: tuple[Parameter, ...]
-    upstream: tuple[str, ...]
-    views: tuple[str, ...]
+    upstream: tuple[str, ...]  # names of tasks
+    views: tuple[str, ...]  # of `outputs.VIEWS`
+    outputs: tuple[tuple[str, str], ...]  # name and kind, see `outputs.artifact_kind`
+    inputs: tuple[Input, ...]
+
+    @property
+    def node_id(self) -> str:
+        """Id of the first node; light nodes that share a task have the default resources."""
+        return self.node_ids[0]
+
+    @property
+    def title(self) -> str:
+        """Name of the task in Kubeflow's UI."""
+        return ", ".join(self.node_ids)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Tasks in topological order, and the user's own packages that the image must have."""
+    """Tasks in topological order, and the user's own packages that the image must have.
+
+    `recipe` builds the definition again in a run whose `options` are not the compiled ones.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
     tasks: tuple[Task, ...]
     packages: tuple[str, ...]
     ir: str
+    options: tuple[Parameter, ...] = ()
+    recipe: str = ""
 
 
 def plan_pipeline(pipeline: Pipeline) -> Plan:
-    """Plans the tasks of a pipeline; see `plan_ir`."""
+    """Plans the tasks of a pipeline, one per node; see `plan_ir`."""
     return plan_ir(irs.compile_ir(pipeline))
 
 
-def plan_ir(ir: pipeline_pb2.Pipeline) -> Plan:
-    """Plans the tasks of a pipeline's IR."""
+def plan_ir(
+    ir: pipeline_pb2.Pipeline,
+    *,
+    fuse: bool = False,
+    alone: Collection[str] = (),
+    recipe: Recipe | None = None,
+) -> Plan:
+    """Plans the tasks of a pipeline's IR.
+
+    With `fuse`, connected light nodes share a task, except those in `alone`.
+    """
     check_no_secrets(ir)
     nodes = irs.nodes(ir)
-    names = task_names(node.node_info.id for node in nodes)
-    parameters = _parameters(ir)
-    tasks = [_task(ir, node, names, parameters) for node in nodes]
+    for node in nodes:
+        _check_runs_in_container(ir, node)
+    ordered = group_nodes(nodes, alone) if fuse else [[node] for node in nodes]
+    titles = [_title(group) for group in ordered]
+    names = task_names(titles)
+    artifacts = [artifact_names(outputs_of(group)) for group in ordered]
+    options = recipe.options if recipe else {}
+    kfp_names = parameter_names(
+        [*irs.runtime_parameters(ir), *options],
+        {name for found in artifacts for name in found.values()},
+    )
+    parameters = _parameters(ir, kfp_names)
+    made = _Made(
+        tasks={n.node_info.id: names[t] for t, g in zip(titles, ordered, strict=True) for n in g},
+        parameters=kfp_names.values(),
+        artifacts={pair: name for found in artifacts for pair, name in found.items()},
+        kinds={
+            (node.node_info.id, key): artifact_kind(output.artifact_spec.type.name)
+            for node in nodes
+            for key, output in node.outputs.outputs.items()
+        },
+    )
+    tasks = [_task(group, made, parameters) for group in ordered]
     every = tuple(parameters.values())
-    readers = [i for i, node in enumerate(nodes) if reads_files(node)]
+    readers = [i for i, group in enumerate(ordered) if any(reads_files(node) for node in group)]
     if len(readers) == 1:
         [i] = readers
         tasks[i] = replace(tasks[i], parameters=(*tasks[i].parameters, SPAN_FROM))
@@ -92,12 +160,98 @@ def plan_ir(ir: pipeline_pb2.Pipeline) -> Plan:
         tasks=tuple(tasks),
         packages=tuple(needed_packages(ir)),
         ir=irs.encode(ir),
+        options=tuple(
+            Parameter(name, kfp_names[name], option_kind(value), value)
+            for name, value in options.items()
+        ),
+        recipe=recipe.to_text() if recipe else "",
     )
 
 
-def _parameters(ir: pipeline_pb2.Pipeline) -> dict[str, Parameter]:
-    found = irs.runtime_parameters(ir)
-    kfp_names = parameter_names(found)
+class _Made(NamedTuple):
+    """Names of tasks by node, of parameters, of artifacts by node and output key, and kinds."""
+
+    tasks: Mapping[str, str]
+    parameters: Collection[str]
+    artifacts: Mapping[tuple[str, str], str]
+    kinds: Mapping[tuple[str, str], str]
+
+
+def group_nodes(nodes: Sequence[Node], alone: Collection[str]) -> list[list[Node]]:
+    """Groups nodes to tasks, in topological order of the tasks.
+
+    Of nodes whose upstream nodes are done, all others come before light ones, so those meet in one
+    group. A light node that only light ones wait for comes with its first neighbour, or last.
+    """
+    waiting = {node.node_info.id: node for node in nodes}
+    groups: list[list[Node]] = []
+    while waiting:
+        heavy = [node for node in _ready(waiting) if not _is_light(node, alone)]
+        found = [[node] for node in heavy] or _light_groups(waiting, alone)
+        groups += found
+        for group in found:
+            for node in group:
+                del waiting[node.node_info.id]
+    return groups
+
+
+def _light_groups(nodes: Mapping[str, Node], alone: Collection[str]) -> list[list[Node]]:
+    """Returns groups of light nodes that can run now; nodes of a group are connected."""
+    waiting = dict(nodes)
+    heavy = [node for node in waiting.values() if not _is_light(node, alone)]
+    needed = _ancestors(heavy, waiting) if heavy else set(waiting)
+    groups: list[list[Node]] = []
+    taken = True
+    while taken:
+        taken = False
+        for node in _ready(waiting):
+            near = [group for group in groups if _upstream_of(node) & _ids(group)]
+            if _is_light(node, alone) and (near or node.node_info.id in needed):
+                groups = [group for group in groups if group not in near]
+                groups.append([*(one for group in near for one in group), node])
+                del waiting[node.node_info.id]
+                taken = True
+    return groups
+
+
+def _ancestors(nodes: Sequence[Node], known: Mapping[str, Node]) -> set[str]:
+    found: set[str] = set()
+    ahead = [*nodes]
+    while ahead:
+        for one in _upstream_of(ahead.pop()) & known.keys() - found:
+            found.add(one)
+            ahead.append(known[one])
+    return found
+
+
+def _ready(waiting: Mapping[str, Node]) -> list[Node]:
+    return [node for node in waiting.values() if not _upstream_of(node) & waiting.keys()]
+
+
+def _is_light(node: Node, alone: Collection[str]) -> bool:
+    component = node.node_info.type.name.rpartition(".")[2]
+    return component in _LIGHT and node.node_info.id not in alone
+
+
+def _upstream_of(node: Node) -> set[str]:
+    return set(node.upstream_nodes)
+
+
+def _ids(group: Sequence[Node]) -> set[str]:
+    return {node.node_info.id for node in group}
+
+
+def _title(group: Sequence[Node]) -> str:
+    first, last = group[0].node_info.id, group[-1].node_info.id
+    return first if len(group) == 1 else f"{first} to {last}"
+
+
+def outputs_of(group: Sequence[Node]) -> list[tuple[str, str]]:
+    """Returns (node id, output key) of all outputs of a task, in an order that any process has."""
+    return [(node.node_info.id, key) for node in group for key in sorted(node.outputs.outputs)]
+
+
+def _parameters(ir: pipeline_pb2.Pipeline, kfp_names: Mapping[str, str]) -> dict[str, Parameter]:
     return {
         name: Parameter(
             name=name,
@@ -105,7 +259,7 @@ def _parameters(ir: pipeline_pb2.Pipeline) -> dict[str, Parameter]:
             kind=_KINDS[pipeline_pb2.RuntimeParameter.Type.Name(parameter.type)],
             default=_default(parameter),
         )
-        for name, parameter in found.items()
+        for name, parameter in irs.runtime_parameters(ir).items()
     }
 
 
@@ -117,22 +271,34 @@ def _default(parameter: pipeline_pb2.RuntimeParameter) -> int | float | str | No
     return value
 
 
-def _task(
-    ir: pipeline_pb2.Pipeline,
-    node: pipeline_pb2.PipelineNode,
-    names: dict[str, str],
-    parameters: dict[str, Parameter],
-) -> Task:
-    node_id = node.node_info.id
-    _check_runs_in_container(ir, node)
-    made = {output.artifact_spec.type.name for output in node.outputs.outputs.values()}
+def _task(group: Sequence[Node], made: _Made, parameters: Mapping[str, Parameter]) -> Task:
+    ids = tuple(node.node_info.id for node in group)
+    types = {o.artifact_spec.type.name for node in group for o in node.outputs.outputs.values()}
+    used = {name for node in group for name in irs.runtime_parameters(node)}
+    upstream = [made.tasks[one] for node in group for one in node.upstream_nodes if one not in ids]
+    read = {
+        (channel.producer_node_query.id, channel.output_key)
+        for node in group
+        for one in node.inputs.inputs.values()
+        for channel in one.channels
+        if channel.producer_node_query.id not in ids
+    }
+    # Resolvers have no outputs of their own.
+    read &= made.artifacts.keys()
+    outputs = tuple((made.artifacts[pair], made.kinds[pair]) for pair in outputs_of(group))
+    given = input_names(sorted(read), [*(name for name, _ in outputs), *made.parameters])
     return Task(
-        node_id=node_id,
-        name=names[node_id],
-        component=node.node_info.type.name,
-        parameters=tuple(parameters[name] for name in irs.runtime_parameters(node)),
-        upstream=tuple(names[upstream] for upstream in node.upstream_nodes),
-        views=tuple(sorted({VIEWS[kind] for kind in made & VIEWS.keys()})),
+        node_ids=ids,
+        name=made.tasks[ids[0]],
+        component=group[0].node_info.type.name if len(group) == 1 else "",
+        parameters=tuple(parameters[name] for name in sorted(used)),
+        upstream=tuple(dict.fromkeys(upstream)),
+        views=tuple(sorted({VIEWS[kind] for kind in types & VIEWS.keys()})),
+        outputs=outputs,
+        inputs=tuple(
+            Input(name, made.tasks[pair[0]], made.artifacts[pair], made.kinds[pair])
+            for pair, name in given.items()
+        ),
     )
 
 

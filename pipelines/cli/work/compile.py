@@ -4,8 +4,8 @@ Files of installed packages are looked up in the image, the pipeline's root beco
 and paths that only this machine has are rejected.
 """
 
-import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,14 @@ from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.pipelines.config.registry import PIPELINES, find_pipeline, pipeline_path
 from penstock.pipelines.kubeflow.compiled_file import needs_kubeflow
-from penstock.pipelines.kubeflow.ir import compile_ir
 from penstock.pipelines.kubeflow.names import pipeline_name
 from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import Plan, plan_ir
 from penstock.pipelines.kubeflow.proto_texts import change_texts
+from penstock.pipelines.kubeflow.recipe import ROOT, Recipe, build_ir, run_options
 from penstock.pipelines.kubeflow.refusals import check_paths
 from penstock.pipelines.kubeflow.user_packages import find_package
-
-_ROOT = "root"
 
 
 def compile_pipeline(
@@ -40,11 +38,11 @@ def compile_pipeline(
     """
     with needs_kubeflow():
         from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
-    ir = _compile(name, changes, placement)
+    recipe, ir = _compile(name, changes, placement)
     own = _own_packages(name)
     change_texts(ir, lambda text: mark_packages(text, own))
     check_paths(ir, placement)
-    plan = plan_ir(ir)
+    plan = plan_ir(ir, fuse=placement.fuse, alone=placement.alone(), recipe=recipe)
     write_kubeflow(plan, out, image=image, placement=placement, allow_mutable_tag=allow_mutable_tag)
     return plan
 
@@ -61,15 +59,15 @@ def compile_component(name: str, out: Path, *, image: str, allow_mutable_tag: bo
     write_component(name, out, image=image, allow_mutable_tag=allow_mutable_tag)
 
 
-def _compile(name: str, changes: Mapping[str, Any], placement: Placement) -> pipeline_pb2.Pipeline:
+def _compile(
+    name: str, changes: Mapping[str, Any], placement: Placement
+) -> tuple[Recipe, pipeline_pb2.Pipeline]:
     factory = find_pipeline(name, changes)
-    if not hasattr(factory.config, _ROOT):
-        return compile_ir(factory.make())
-    # TFX creates the folder of the metadata store while the pipeline is built, but this machine may
-    # not have the containers' paths: so it is built with a temporary root, which is replaced.
-    with tempfile.TemporaryDirectory(prefix="penstock-compile-") as stand_in:
-        ir = compile_ir(find_pipeline(name, {**changes, _ROOT: stand_in}).make())
-    root = str(changes.get(_ROOT) or placement.root_of(pipeline_name(ir.pipeline_info.id)))
-    placement.check_on_volume(_ROOT, root)
+    recipe = Recipe(pipeline_path(name), changes, options=run_options(factory.config))
+    ir, stand_in = build_ir(factory, {})
+    if not hasattr(factory.config, ROOT):
+        return recipe, ir
+    root = str(changes.get(ROOT) or placement.root_of(pipeline_name(ir.pipeline_info.id)))
+    placement.check_on_volume(ROOT, root)
     change_texts(ir, lambda text: text.replace(stand_in, root))
-    return ir
+    return replace(recipe, root=root), ir

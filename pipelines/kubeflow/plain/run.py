@@ -64,7 +64,7 @@ def _ingest(task: ExecutorInput) -> None:
         "rows_quarantined": account.quarantined,
         "shards": len(manifest.shards),
     }
-    task.write_metrics("metrics", figures)
+    task.write_metadata({"metrics": figures})
 
 
 def _validate(task: ExecutorInput) -> None:
@@ -91,7 +91,7 @@ def _validate(task: ExecutorInput) -> None:
     )
     task.write_parameter("fit", "false" if validation.problems else "true")
     figures = {**_by_split(validation.rows), "problems": len(validation.problems)}
-    task.write_metrics("metrics", figures)
+    task.write_metadata({"metrics": figures})
     if given.get("stop_if_unfit", True):
         validation.raise_problems()
     for problem in validation.problems:
@@ -117,7 +117,7 @@ def _pack(task: ExecutorInput) -> None:
     workers = given.get("workers", 1)
     manifest = pack(str(examples), output, options, stated=stated, engine=workers, overwrite=True)
     figures = {**_by_split(manifest.account.written), "shards": len(manifest.shards)}
-    task.write_metrics("metrics", figures)
+    task.write_metadata({"metrics": figures})
 
 
 COMPONENTS = {"ingest": _ingest, "validate": _validate, "pack": _pack}

@@ -135,9 +135,9 @@ def test_runs_a_pipeline_node_by_node(nodes):
     (pushed,) = (nodes.root / "pipeline/make_numbers/pushed").glob("*/saved_model")
     assert pushed.read_text().split() == ["0.0", "0.5", "1.0", "1.5", "2.0", "2.5", "3.0"]
 
-    shown = nodes.root / "kfp" / "model_uri"
-    wanted = {"outputs": {"parameters": {"model_uri": {"outputFile": str(shown)}}}}
-    more += ("--kfp-executor-input", json.dumps(wanted))
+    shown = nodes.root / "kfp" / "pushed"
+    wanted = _executor_input(nodes.root / "kfp", "pushed", "model", "numbers", "total", "result")
+    more += ("--kfp-executor-input", wanted)
     third = [nodes.run(node, "r3", *more) for node in NODES]
 
     assert [done.stdout.splitlines()[0] for done in third] == [
@@ -213,9 +213,6 @@ def test_runs_a_compiled_file_as_kubeflow_would(nodes, pipeline):
     write_kubeflow(plan_pipeline(pipeline), file, image=IMAGE, placement=placement)
     spec = next(yaml.safe_load_all(file.read_text()))
     values = {"run_id": "kfp", "how_many": "8", "scale": "1.5", "note": "a=b"}
-    model_uri = {"outputFile": str(nodes.root / "model_uri")}
-    executor_input = json.dumps({"outputs": {"parameters": {"model_uri": model_uri}}})
-
     done = []
     waiting = dict(spec["root"]["dag"]["tasks"])
     while waiting:
@@ -223,7 +220,9 @@ def test_runs_a_compiled_file_as_kubeflow_would(nodes, pipeline):
             n for n in waiting if not set(waiting[n].get("dependentTasks", [])) & {*waiting}
         )
         container = spec["deploymentSpec"]["executors"][f"exec-{name}"]["container"]
-        arguments = [text.replace("{{$}}", executor_input) for text in container["args"]]
+        outputs = spec["components"][f"comp-{name}"].get("outputDefinitions", {})
+        wanted = _executor_input(nodes.root / "kfp" / name, *outputs.get("artifacts", {}))
+        arguments = [text.replace("{{$}}", wanted) for text in container["args"]]
         for key, value in values.items():
             placeholder = f"{{{{$.inputs.parameters['{key}']}}}}"
             arguments = [text.replace(placeholder, value) for text in arguments]
@@ -236,7 +235,9 @@ def test_runs_a_compiled_file_as_kubeflow_would(nodes, pipeline):
     ]
     (pushed,) = (nodes.root / "runs/small-pipeline/make_numbers/pushed").glob("*/saved_model")
     assert pushed.read_text().split() == [str(i * 1.5) for i in range(8)]
-    assert (nodes.root / "model_uri").read_text() == str(pushed.parent)
+    kept = json.loads((nodes.root / "kfp/make-numbers-2/executor_output.json").read_text())
+    [shown] = kept["artifacts"]["pushed"]["artifacts"]
+    assert shown["metadata"]["uri"] == str(pushed.parent)
 
 
 @pytest.mark.faults
@@ -297,6 +298,15 @@ def test_wrong_use_is_exit_code_2(nodes, node, more, text):
 
     assert wrong.returncode == 2
     assert text in wrong.stderr.splitlines()[-1]
+
+
+def _executor_input(folder, *artifacts):
+    """Returns what KFP's launcher puts into the arguments of a task with these outputs."""
+    outputs = {
+        name: {"artifacts": [{"name": name, "uri": str(folder / name)}]} for name in artifacts
+    }
+    file = str(folder / "executor_output.json")
+    return json.dumps({"outputs": {"artifacts": outputs, "outputFile": file}})
 
 
 def _wait_for(file):

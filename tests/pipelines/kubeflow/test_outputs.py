@@ -4,12 +4,15 @@ import pytest
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 from tfx.types.standard_artifacts import (
     ExampleAnomalies,
+    Examples,
     ExampleStatistics,
     Model,
+    ModelBlessing,
     ModelEvaluation,
     ModelRun,
 )
 
+from penstock.components.tfrecord.manifest import Manifest, RowAccount, Shard, write_manifest
 from penstock.components.trainer.record import (
     EpochRecord,
     TrainingRecord,
@@ -23,12 +26,11 @@ def wanted(tmp_path):
     """What KFP's launcher puts into the arguments."""
     artifacts = {
         name: {"artifacts": [{"name": name, "uri": str(tmp_path / "kfp" / name)}]}
-        for name in ("metrics", "html")
+        for name in ("metrics", "html", "model", "examples", "blessing")
     }
     return {
         "inputs": {},
         "outputs": {
-            "parameters": {"model_uri": {"outputFile": str(tmp_path / "kfp/model_uri")}},
             "artifacts": artifacts,
             "outputFile": str(tmp_path / "kfp/executor_output.json"),
         },
@@ -62,25 +64,73 @@ def _trained(path):
     return model_run
 
 
-def _metadata(folder):
+def _metadata(folder, name="metrics"):
     answer = json.loads((folder / "kfp/executor_output.json").read_text())
-    (metrics,) = answer["artifacts"]["metrics"]["artifacts"]
-    assert metrics["uri"] == str(folder / "kfp/metrics")
-    return metrics["metadata"]
+    (shown,) = answer["artifacts"][name]["artifacts"]
+    assert shown["uri"] == str(folder / "kfp" / name)  # its own, which KFP's launcher can store
+    return shown["metadata"]
+
+
+def _write(wanted, made):
+    """Writes the outputs of one node, by key."""
+    write_kubeflow_outputs(json.dumps(wanted), {("Node", k): one for k, one in made.items()})
 
 
 def test_shows_the_model_and_the_metrics_of_a_training(wanted, tmp_path):
     model = _artifact(Model, tmp_path / "model")
     model_run = _trained(tmp_path / "run")
-    write_kubeflow_outputs(json.dumps(wanted), {"model": [model], "model_run": [model_run]})
+    _write(wanted, {"model": [model], "model_run": [model_run]})
 
-    assert (tmp_path / "kfp/model_uri").read_text() == str(tmp_path / "model")
+    assert (tmp_path / "kfp/model").read_text() == str(tmp_path / "model")
+    assert _metadata(tmp_path, "model") == {"uri": str(tmp_path / "model")}
     assert _metadata(tmp_path) == {"loss": 0.5, "examples_per_second": 100.0}  # no NaN
+
+
+def test_rows_and_properties_of_artifacts_are_their_metadata(wanted, tmp_path):
+    examples = _artifact(Examples, tmp_path / "examples", '["train"]')
+    examples.set_int_custom_property("span", 7)
+    examples.set_string_custom_property("long", "x" * 1000)
+    account = RowAccount(read=100, written={"train": 90, "eval": 9}, quarantined=1)
+    shards = {
+        split: [Shard(f"Split-{split}/data.gz", rows, 0, "0" * 64)]
+        for split, rows in account.written.items()
+    }
+    manifest = Manifest(shards, (), "", "csv", "", 1, account)
+    write_manifest(tmp_path / "examples", manifest)
+    blessing = _artifact(ModelBlessing, tmp_path / "blessing")
+    blessing.set_int_custom_property("blessed", 1)
+    _write(wanted, {"examples": [examples], "blessing": [blessing]})
+
+    assert _metadata(tmp_path, "examples") == {
+        "uri": str(tmp_path / "examples"),
+        "split_names": '["train"]',
+        "span": 7,
+        "rows_read": 100,
+        "rows_train": 90,
+        "rows_eval": 9,
+        "rows_quarantined": 1,
+    }
+    assert _metadata(tmp_path, "blessing")["blessed"] == 1
+
+
+def test_artifacts_of_several_nodes_have_the_nodes_names(wanted, tmp_path):
+    wanted["outputs"]["artifacts"] = {
+        f"{node}_blessing": {"artifacts": [{"uri": str(tmp_path / f"kfp/{node}_blessing")}]}
+        for node in ("evaluator", "servingcheck")
+    }
+    made = {
+        ("Evaluator", "blessing"): [_artifact(ModelBlessing, tmp_path / "a")],
+        ("ServingCheck", "blessing"): [],
+    }
+    write_kubeflow_outputs(json.dumps(wanted), made)
+
+    assert _metadata(tmp_path, "evaluator_blessing") == {"uri": str(tmp_path / "a")}
+    assert _metadata(tmp_path, "servingcheck_blessing") == {"uri": ""}
 
 
 def test_a_training_without_our_record_has_no_metrics(wanted, tmp_path, capsys):
     model_run = _artifact(ModelRun, tmp_path / "run")
-    write_kubeflow_outputs(json.dumps(wanted), {"model_run": [model_run]})
+    _write(wanted, {"model_run": [model_run]})
 
     assert _metadata(tmp_path) == {}
     assert capsys.readouterr().err == ""
@@ -88,7 +138,7 @@ def test_a_training_without_our_record_has_no_metrics(wanted, tmp_path, capsys):
 
 def test_view_that_fails_is_reported_and_left_empty(wanted, tmp_path, capsys):
     evaluation = _artifact(ModelEvaluation, tmp_path / "evaluation")
-    write_kubeflow_outputs(json.dumps(wanted), {"evaluation": [evaluation]})
+    _write(wanted, {"evaluation": [evaluation]})
 
     assert _metadata(tmp_path) == {}
     err = capsys.readouterr().err
@@ -110,7 +160,7 @@ def test_shows_statistics_as_a_table(wanted, tmp_path):
     content = statistics.SerializeToString()
     (tmp_path / "statistics/Split-train/FeatureStats.pb").write_bytes(content)
 
-    write_kubeflow_outputs(json.dumps(wanted), {"statistics": [artifact]})
+    _write(wanted, {"statistics": [artifact]})
 
     page = (tmp_path / "kfp/html").read_text()
     assert "2 features; 1,200 rows of train." in page
@@ -129,7 +179,7 @@ def test_shows_anomalies_as_a_table(wanted, tmp_path):
     content = anomalies.SerializeToString()
     (tmp_path / "anomalies/Split-eval/SchemaDiff.pb").write_bytes(content)
 
-    write_kubeflow_outputs(json.dumps(wanted), {"anomalies": [artifact]})
+    _write(wanted, {"anomalies": [artifact]})
 
     page = (tmp_path / "kfp/html").read_text()
     assert '<th scope="row">company</th><td>eval</td>' in page
@@ -137,16 +187,14 @@ def test_shows_anomalies_as_a_table(wanted, tmp_path):
 
 
 def test_skipped_node_writes_all_outputs_of_kfp(wanted, tmp_path):
-    write_kubeflow_outputs(json.dumps(wanted), {})
+    _write(wanted, {"model": []})
 
-    assert (tmp_path / "kfp/model_uri").read_text() == ""
+    assert (tmp_path / "kfp/model").read_text() == ""
     assert "Nothing was made: the node was skipped." in (tmp_path / "kfp/html").read_text()
     assert _metadata(tmp_path) == {}
 
 
 def test_only_requested_outputs_are_written(tmp_path):
-    write_kubeflow_outputs(
-        json.dumps({"inputs": {}}), {"model": [_artifact(Model, tmp_path / "m")]}
-    )
+    _write({"inputs": {}}, {"model": [_artifact(Model, tmp_path / "m")]})
 
     assert [path.name for path in tmp_path.iterdir()] == ["m"]

@@ -1,6 +1,5 @@
 import json
 import random
-import re
 from pathlib import Path
 
 import pytest
@@ -86,6 +85,9 @@ def test_task_runs_its_node_with_kfps_run_id(small_plan, tmp_path):
     assert container["image"] == IMAGE
     assert container["command"] == ["penstock", "node"]
     (*arguments, definition) = container["args"]
+    view = arguments.index("--kfp-executor-input")
+    assert arguments[view + 1] == "{{$}}"
+    del arguments[view : view + 2]
     assert arguments == [
         "make.numbers",
         *("--pipeline-root", "/penstock/runs/small-pipeline"),
@@ -96,7 +98,8 @@ def test_task_runs_its_node_with_kfps_run_id(small_plan, tmp_path):
         *("--parameter", "scale={{$.inputs.parameters['scale']}}"),
         "--ir",
     ]
-    assert re.fullmatch(r"/penstock/runs/small-pipeline/definitions/[0-9a-f]{32}\.xz", definition)
+    run_id = "{{$.inputs.parameters['run_id']}}"
+    assert definition == f"/penstock/runs/small-pipeline/definitions/{run_id}.xz"
     inputs = spec["root"]["dag"]["tasks"]["make-numbers"]["inputs"]["parameters"]
     assert inputs["run_id"] == {"runtimeValue": {"constant": "{{$.pipeline_job_uuid}}"}}
     assert inputs["how_many"] == {"componentInputParameter": "how_many"}
@@ -228,16 +231,42 @@ def test_default_retry_budget_allows_long_trainings(small_plan, tmp_path):
         }
 
 
-def test_a_trainer_shows_the_address_of_its_model(small_plan, tmp_path):
+def _artifacts(definitions):
+    found = definitions.get("artifacts", {})
+    return {name: one["artifactType"]["schemaTitle"] for name, one in found.items()}
+
+
+def test_artifacts_of_tfx_are_inputs_and_outputs_of_tasks(small_plan, tmp_path):
     spec, _ = _compiled(small_plan, tmp_path)
 
-    outputs = {name: c.get("outputDefinitions") for name, c in spec["components"].items()}
-    assert outputs == {
-        "comp-import-schema-v1": None,
-        "comp-last-schema": None,
-        "comp-make-numbers": None,
-        "comp-trainer": {"parameters": {"model_uri": {"parameterType": "STRING"}}},
-        "comp-make-numbers-2": {"parameters": {"model_uri": {"parameterType": "STRING"}}},
+    made = {n: _artifacts(c.get("outputDefinitions", {})) for n, c in spec["components"].items()}
+    assert made == {
+        "comp-import-schema-v1": {"result": "system.Artifact"},
+        "comp-last-schema": {},
+        "comp-make-numbers": {"numbers": "system.Dataset", "total": "system.Artifact"},
+        "comp-trainer": {"model": "system.Model"},
+        "comp-make-numbers-2": {"pushed": "system.Model"},
+    }
+    read = {
+        name: {
+            one: (
+                given["taskOutputArtifact"]["producerTask"],
+                given["taskOutputArtifact"]["outputArtifactKey"],
+            )
+            for one, given in task["inputs"].get("artifacts", {}).items()
+        }
+        for name, task in spec["root"]["dag"]["tasks"].items()
+    }
+    assert read == {
+        "import-schema-v1": {},
+        "last-schema": {},
+        "make-numbers": {"import_schema_v1_result": ("import-schema-v1", "result")},
+        "trainer": {"make_numbers_numbers": ("make-numbers", "numbers")},
+        # The condition reads the total.
+        "make-numbers-2": {
+            "make_numbers_total": ("make-numbers", "total"),
+            "trainer_model": ("trainer", "model"),
+        },
     }
     args = spec["deploymentSpec"]["executors"]["exec-trainer"]["container"]["args"]
     assert args[-4:-1] == ["--kfp-executor-input", "{{$}}", "--ir"]
@@ -255,12 +284,9 @@ def test_statistics_are_shown_as_html_and_a_training_as_metrics(tmp_path):
     pipeline = Pipeline("p", "/r", components=[examples, statistics, trainer])
     spec, _ = _compiled(plan_pipeline(pipeline), tmp_path)
 
-    shown = {
-        name: definition["artifactType"]["schemaTitle"]
-        for component in spec["components"].values()
-        for name, definition in component.get("outputDefinitions", {}).get("artifacts", {}).items()
-    }
-    assert shown == {"html": "system.HTML", "metrics": "system.Metrics"}
+    shown = {n: _artifacts(c.get("outputDefinitions", {})) for n, c in spec["components"].items()}
+    assert shown["comp-statisticsgen"]["html"] == "system.HTML"
+    assert shown["comp-trainer"]["metrics"] == "system.Metrics"
 
 
 def test_only_the_trainer_is_on_a_gpu(small_plan, tmp_path):

@@ -1,5 +1,7 @@
 """What cannot run as a container of its own is refused by name, before anything is compiled."""
 
+from random import Random
+
 import pytest
 from tfx.components import CsvExampleGen, InfraValidator, StatisticsGen
 from tfx.components.trainer.component import Trainer
@@ -14,7 +16,8 @@ from tfx.proto import infra_validator_pb2, trainer_pb2
 from tfx.types.standard_artifacts import Examples, Model
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.kubeflow.plan import plan_pipeline
+from penstock.pipelines.kubeflow import ir as irs
+from penstock.pipelines.kubeflow.plan import plan_ir, plan_pipeline
 
 
 @component
@@ -69,3 +72,65 @@ def test_runtime_parameter_within_a_value_is_refused():
 def test_secret_in_an_option_is_refused():
     with pytest.raises(UsageError, match=r"node 'tell', text: looks like the value of 'password'"):
         plan_pipeline(Pipeline("p", "/r", components=[tell(text="password=hunter22")]))
+
+
+def light(name, *upstream):
+    """Returns a node whose component is called as a light one."""
+    node = Importer(f"/{name}", Examples).with_id(name)
+    node.add_upstream_nodes(upstream)
+    return node
+
+
+def heavy(name, *upstream):
+    node = tell().with_id(name)
+    node.add_upstream_nodes(upstream)
+    return node
+
+
+def groups(*nodes, alone=()):
+    ir = irs.compile_ir(Pipeline("p", "/r", components=list(nodes)))
+    return [set(task.node_ids) for task in plan_ir(ir, fuse=True, alone=alone).tasks]
+
+
+def test_light_nodes_that_follow_each_other_share_a_task():
+    schema = light("schema")
+    data = heavy("data")
+    statistics = heavy("statistics", data)
+    validator = light("validator", schema, statistics)
+    gate = light("gate", validator)
+    trainer = heavy("trainer", gate)
+    evaluator = light("evaluator", light_baseline := light("baseline"), trainer)
+    pusher = light("pusher", evaluator)
+    nodes = (schema, data, statistics, validator, gate, trainer, light_baseline, evaluator, pusher)
+
+    assert groups(*nodes) == [
+        {"data"},
+        {"statistics"},
+        {"schema", "validator", "gate"},
+        {"trainer"},
+        {"baseline", "evaluator", "pusher"},
+    ]
+    apart = groups(*nodes, alone=["validator", "evaluator"])
+    assert [len(group) for group in apart] == [1] * 9
+
+
+def test_light_nodes_without_an_edge_between_them_stay_apart():
+    first, second = heavy("first"), heavy("second")
+    nodes = [first, second, light("a", first), light("b", second)]
+    assert groups(*nodes) == [{"first"}, {"second"}, {"a"}, {"b"}]
+
+
+def test_tasks_come_after_all_tasks_that_their_nodes_need():
+    """Random graphs: a shared task must not wait for itself by way of another."""
+    random = Random(0)
+    for _ in range(20):
+        nodes = []
+        for i in range(12):
+            kind = light if random.random() < 0.6 else heavy
+            nodes.append(kind(f"n{i}", *(n for n in nodes if random.random() < 0.2)))
+        ir = irs.compile_ir(Pipeline("p", "/r", components=nodes))
+        done = set()
+        for task in plan_ir(ir, fuse=True).tasks:
+            assert set(task.upstream) <= done
+            done.add(task.name)
+        assert sum(len(task.node_ids) for task in plan_ir(ir, fuse=True).tasks) == len(nodes)
