@@ -11,6 +11,7 @@ PYTEST := pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-lo
 
 .PHONY: run test test-fast test-ci test-faults test-here check typecheck docs dist format setup clean
 .PHONY: base-image image image-gpu image-for-tests test-image test-containers
+.PHONY: audit cluster cluster-down conformance
 
 run: setup
 	$(BIN)/penstock run taxi
@@ -115,6 +116,23 @@ test-containers: setup $(KFP)/bin/kfp
 $(KFP)/bin/kfp:
 	python3 -m venv $(KFP)
 	$(KFP)/bin/pip install --quiet --upgrade "kfp>=2.14" docker
+
+# One real node of Kubernetes with Kubeflow Pipelines on this machine, and the checks on it; needs root,
+# Debian, Go and a Docker daemon: k8s/cluster/README.md.
+cluster:
+	k8s/cluster/up
+
+cluster-down:
+	k8s/cluster/down
+
+conformance:
+	python3 k8s/conformance --kubeconfig build/cluster/kubeconfig --image $(IMAGE)
+
+# Known vulnerabilities of what uv.lock pins for the image, by PyPI's advisories.
+audit: setup
+	$(BIN)/uv export --quiet --locked --no-dev --no-emit-project --no-hashes --all-extras \
+	    --output-file build/audit.txt
+	$(BIN)/uv tool run pip-audit --disable-pip --no-deps --requirement build/audit.txt
 
 clean:
 	rm -rf $(VENV) build runs

@@ -1,12 +1,11 @@
-"""MLMD's gRPC server in place of Google's image: its service over the C++ store of its Python wheel."""
+"""MLMD's gRPC server in place of Google's image, over the C++ store of its Python wheel."""
 
 import sys
 from concurrent import futures
 from typing import Any
 
 import grpc
-from ml_metadata import errors
-from ml_metadata.metadata_store import pywrap
+from ml_metadata.metadata_store.pywrap.metadata_store_extension import metadata_store as pywrap
 from ml_metadata.proto import metadata_store_pb2, metadata_store_service_pb2
 
 SERVICE = metadata_store_service_pb2.DESCRIPTOR.services_by_name["MetadataStoreService"]
@@ -26,7 +25,7 @@ def _handler(store: Any, name: str) -> grpc.RpcMethodHandler:
 
 
 def serve(host: str, user: str, password: str, port: int) -> None:
-    """Serves the MySQL database `metadb`, one request at a time, as the store is not thread-safe."""
+    """Serves the MySQL database `metadb`; one request at a time, the store is not thread-safe."""
     config = metadata_store_pb2.ConnectionConfig(
         mysql=metadata_store_pb2.MySQLDatabaseConfig(
             host=host, port=3306, database="metadb", user=user, password=password

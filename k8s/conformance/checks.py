@@ -1,0 +1,342 @@
+"""Checks of a cluster with Kubeflow Pipelines; each returns what it saw, or raises."""
+
+import json
+import time
+from collections.abc import Callable
+
+from cluster import REPOSITORY, Cluster, NotThereError, need, states
+
+_FEW_STEPS = ("--set", "train.max_steps=50")
+_STORE = "/penstock/metadata.sqlite"
+# As k8s/overlays/single-node has it, but without a retry, so that a failure is seen at once.
+_PLACEMENT = (REPOSITORY / "k8s/overlays/single-node/placement.yaml").read_text() + (
+    "retry: {times: 0}\n"
+)
+_TENANT = "penstock"  # the namespace that the overlays bring
+
+
+def overlays_are_accepted(cluster: Cluster) -> str:
+    """Every object of every overlay passes the API server's own validation and admission."""
+    seen, lacking = [], []
+    for folder in sorted((REPOSITORY / "k8s/overlays").iterdir()):
+        namespace = f"conformance-{folder.name}"
+        cluster.kubectl("create", "namespace", namespace)
+        try:
+            answer = cluster.kubectl(
+                *("apply", "--dry-run=server", "-f", "-"),
+                stdin=cluster.overlay(folder.name, namespace=namespace),
+                check=False,
+            )
+        finally:
+            cluster.kubectl("delete", "namespace", namespace, "--wait=false")
+        wrong = [line for line in answer.splitlines() if "error" in line.lower()]
+        missing = [line for line in wrong if "no matches for kind" in line]
+        need(wrong == missing, f"{folder.name}: {' '.join(wrong)[:400]}")
+        (lacking if missing else seen).append(folder.name)
+    return f"{', '.join(seen)}" + (
+        f"; but for kinds that this cluster lacks: {', '.join(lacking)}" if lacking else ""
+    )
+
+
+def restricted_and_quota_refuse(cluster: Cluster) -> str:
+    """The overlay `rwx` in a namespace of its own admits our pods and refuses what it should."""
+    cluster.apply(cluster.overlay("rwx", namespace=_TENANT))
+    safe = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    pods = {
+        "a pod of a run": (safe, {}, ""),
+        "as root": ({**safe, "runAsUser": 0, "runAsNonRoot": False}, {}, "violates PodSecurity"),
+        "privileged": (
+            {**safe, "privileged": True, "allowPrivilegeEscalation": True},
+            {},
+            "violates PodSecurity",
+        ),
+        "without seccomp": (
+            {**safe, "seccompProfile": {"type": "Unconfined"}},
+            {},
+            "violates PodSecurity",
+        ),
+        "with a GPU": (safe, {"limits": {"nvidia.com/gpu": "1"}}, "exceeded quota"),
+        "of 48 CPUs": (safe, {"limits": {"cpu": "48"}}, "maximum cpu usage"),
+    }
+    for name, (context, resources, refusal) in pods.items():
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "conformance"},
+            "spec": {
+                "containers": [
+                    {
+                        "name": "c",
+                        "image": cluster.image,
+                        "securityContext": context,
+                        "resources": resources,
+                    }
+                ]
+            },
+        }
+        answer = cluster.kubectl(
+            *("create", "--dry-run=server", "-n", _TENANT, "-f", "-"),
+            stdin=json.dumps(pod),
+            check=False,
+        )
+        expected = refusal or "created (server dry run)"
+        need(expected in answer, f"{name}: expected {expected!r}, got {answer.strip()[:300]}")
+    return f"admitted: {', '.join(n for n in pods if not pods[n][2])}; refused: " + ", ".join(
+        name for name in pods if pods[name][2]
+    )
+
+
+def accounts_may_only_what_they_need(cluster: Cluster) -> str:
+    """The accounts of the overlay `rwx` have the rights of their pods, and no other."""
+    runner = f"system:serviceaccount:{_TENANT}:penstock-runner"
+    own = f"system:serviceaccount:{_TENANT}:penstock"
+    allowed = [
+        (runner, "create", "workflowtaskresults.argoproj.io"),
+        (runner, "get", "pods"),
+        (runner, "get", "configmaps/kfp-launcher"),
+    ]
+    denied = [
+        (runner, "list", "secrets"),
+        (runner, "get", "secrets/penstock-mysql"),
+        (runner, "create", "pods"),
+        (runner, "delete", "persistentvolumeclaims"),
+        (own, "get", "pods"),
+        (own, "list", "secrets"),
+    ]
+    for answer, rights in (("yes", allowed), ("no", denied)):
+        for account, verb, what in rights:
+            said = cluster.kubectl(
+                "auth", "can-i", verb, what, "-n", _TENANT, "--as", account, check=False
+            )
+            need(said.split()[:1] == [answer], f"{account} {verb} {what}: {said.strip()}")
+    return f"{len(allowed)} rights given, {len(denied)} not"
+
+
+def volume_is_writable(cluster: Cluster) -> str:
+    """The overlay's own job writes and renames on the volume as uid 65532."""
+    name = "job/penstock-volume-check"
+    cluster.kubectl(
+        "wait", "--for=condition=complete", "--timeout=600s", "-n", cluster.namespace, name
+    )
+    return cluster.kubectl("logs", "-n", cluster.namespace, name).strip()
+
+
+def doctor(cluster: Cluster) -> str:
+    """`penstock doctor` finds nothing that would stop a run."""
+    text = cluster.in_pod(
+        *("penstock", "doctor", "--kubeflow", cluster.kfp, "--namespace", cluster.namespace),
+        *("--service-account", "penstock-runner"),
+    )
+    return f"{len(text.strip().splitlines())} lines, none that stops a run"
+
+
+def taxi_runs(cluster: Cluster) -> str:
+    """Taxi, compiled and submitted, until its model is pushed."""
+    file = cluster.compile("taxi", *_FEW_STEPS, placement=_PLACEMENT)
+    run, text = cluster.submit(file)
+    need("succeeded" in text, text[-600:])
+    ended = states(cluster.executions(_STORE))
+    need(set(ended.values()) <= {"COMPLETE", "CACHED"}, str(ended))
+    need("Pusher" in ended, f"no Pusher in {ended}")
+    return f"{len(ended)} nodes; run {run[:8]}"
+
+
+def taxi_again_is_cached(cluster: Cluster) -> str:
+    """The same file again takes every node's outputs from TFX's cache."""
+    file = cluster.compile("taxi", *_FEW_STEPS, placement=_PLACEMENT)
+    _, text = cluster.submit(file)
+    need("succeeded" in text, text[-600:])
+    ended = states(cluster.executions(_STORE))
+    cached = [node for node, state in ended.items() if state == "CACHED"]
+    need(len(cached) >= len(ended) - 1, str(ended))
+    return f"{len(cached)} of {len(ended)} nodes from the cache"
+
+
+def resolver_finds_the_blessed_model(cluster: Cluster) -> str:
+    """A further training is compared with the model that an earlier run pushed."""
+    file = cluster.compile("taxi", "--set", "train.max_steps=60", placement=_PLACEMENT)
+    _, text = cluster.submit(file)
+    need("succeeded" in text, text[-600:])
+    executions = cluster.executions(_STORE)
+    trained = [e for e in executions if e["node"] == "Trainer" and e["state"] == "COMPLETE"]
+    newest = [e for e in executions if e["run"] == executions[-1]["run"]]
+    (baseline,) = [e["inputs"]["baseline_model"] for e in newest if e["node"].endswith("Evaluator")]
+    need(baseline == trained[-2]["outputs"]["model"], f"compared with {baseline}")
+    return "the Evaluator's baseline is the model of the run before"
+
+
+def failing_node_says_why(cluster: Cluster) -> str:
+    """A bad cell fails the run; its line and column are in the client's output or KFP's run."""
+    bad = "/penstock/conformance/bad"
+    script = (
+        "import pathlib, sys, tfx; "
+        "data = pathlib.Path(tfx.__file__).parent / "
+        "'examples/chicago_taxi_pipeline/data/simple/data.csv'; "
+        "lines = data.read_text().splitlines()[:100]; "
+        "cells = lines[7].split(','); cells[lines[0].split(',').index('fare')] = 'free'; "
+        "lines[7] = ','.join(cells); to = pathlib.Path(sys.argv[1]); "
+        "to.mkdir(parents=True, exist_ok=True); (to / 'trips.csv').write_text('\\n'.join(lines))"
+    )
+    cluster.in_pod("python", "-W", "ignore", "-c", script, bad)
+    file = cluster.compile("taxi", "--set", f"data={bad}", placement=_PLACEMENT)
+    run, text = cluster.submit(file)
+    need("failed" in text, text[-600:])
+    need("ShardedExampleGen" in text, f"the failed node is not named: {text[-400:]}")
+    line = "line 8 (row 7), column 'fare'"
+    shown = [
+        where
+        for where, said in (
+            ("KFP's run", json.dumps(cluster.kfp_get(f"/apis/v2beta1/runs/{run}"))),
+            ("the output of penstock submit", text),
+            ("the pod's termination message", _termination_messages(cluster, run)),
+        )
+        if line in said
+    ]
+    need(shown, f"no {line!r} in KFP's run, submit's output or the pod's message")
+    return f"the line is in {' and '.join(shown)}"
+
+
+def _termination_messages(cluster: Cluster, run: str) -> str:
+    pods = cluster.objects("pods", "-l", f"pipeline/runid={run}")
+    return " ".join(
+        status["state"]["terminated"].get("message", "")
+        for pod in pods
+        for status in pod.get("status", {}).get("containerStatuses", [])
+        if "terminated" in status.get("state", {})
+    )
+
+
+def schedule_starts_its_own_run(cluster: Cluster) -> str:
+    """A schedule of each minute starts a run by itself, which succeeds."""
+    file = cluster.compile("taxi", *_FEW_STEPS, placement=_PLACEMENT)
+    host = ("--host", cluster.kfp)
+    cluster.in_pod(
+        *("penstock", "submit", file, *host, "--run-name", "conformance"),
+        *("--schedule", "* * * * *", "--service-account", "penstock-runner"),
+    )
+    listed = cluster.kfp_get("/apis/v2beta1/recurringruns?page_size=100")["recurringRuns"]
+    schedule = listed[-1]["recurring_run_id"]
+    try:
+        runs: list[dict] = []
+        _until(lambda: runs.extend(_runs_of(cluster, schedule)) or runs, minutes=10)
+    finally:
+        cluster.in_pod("penstock", "schedules", "delete", schedule, *host)
+    run = runs[0]["run_id"]
+
+    def state() -> str:
+        return cluster.kfp_get(f"/apis/v2beta1/runs/{run}").get("state", "")
+
+    _until(lambda: state() in ("SUCCEEDED", "FAILED"), minutes=30)
+    need(state() == "SUCCEEDED", f"its run ended as {state()}")
+    return f"run {run[:8]} of its own succeeded; the schedule was deleted"
+
+
+def _runs_of(cluster: Cluster, schedule: str) -> list[dict]:
+    runs = cluster.kfp_get("/apis/v2beta1/runs?page_size=100").get("runs", [])
+    return [run for run in runs if run.get("recurring_run_id") == schedule]
+
+
+def _until(true: Callable[[], object], *, minutes: int) -> None:
+    end = time.monotonic() + 60 * minutes
+    while not true():
+        need(time.monotonic() < end, f"not within {minutes} minutes")
+        time.sleep(5)
+
+
+def users_image_runs(cluster: Cluster, image: str, pipeline: str) -> str:
+    """A pipeline of a user's package, from the image that `penstock image` made."""
+    if not image:
+        raise NotThereError("no --own-image given")
+    compiled = cluster.kubectl(
+        *("run", "penstock-own", "-n", cluster.namespace, "--image", image, "--restart=Never"),
+        *("--rm", "-i", "--quiet", "--command", "--overrides", _harmless(cluster, image), "--"),
+        *("penstock", "compile", pipeline, "--image", image, "--out", "/dev/stdout"),
+    )
+    cluster.in_pod("sh", "-c", "cat >/tmp/own.yaml", stdin=compiled)
+    _, text = cluster.submit("/tmp/own.yaml")
+    need("succeeded" in text, text[-600:])
+    return f"{pipeline} of {image}"
+
+
+def _harmless(cluster: Cluster, image: str) -> str:
+    return json.dumps({"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 65532}}})
+
+
+def tfjob_trains(cluster: Cluster) -> str:
+    """Two workers of a TFJob train taxi's model."""
+    cluster.need_kind("tfjobs.kubeflow.org")
+    return _trains_with_workers(cluster, "")
+
+
+def jobset_trains(cluster: Cluster) -> str:
+    """Two workers of a JobSet train taxi's model."""
+    cluster.need_kind("jobsets.jobset.x-k8s.io")
+    placement = (REPOSITORY / "pipelines/kubeflow/placement.py").read_text().lower()
+    if "jobset" not in placement:
+        raise NotThereError("Penstock has no JobSet yet")
+    return _trains_with_workers(cluster, "worker_kind: JobSet\n")
+
+
+def _trains_with_workers(cluster: Cluster, more: str) -> str:
+    cluster.apply(
+        cluster.overlay("single-node", namespace=cluster.namespace, components=("workers",))
+    )
+    file = cluster.compile(
+        *("taxi", "--set", f"train.max_steps={int(time.time()) % 1000 + 100}"),
+        placement=_PLACEMENT + "workers: 2\n" + more,
+    )
+    _, text = cluster.submit(file)
+    need("succeeded" in text, text[-600:])
+    return "two workers, and the model was pushed"
+
+
+def profile_leaves_others_alone(cluster: Cluster) -> str:
+    """The overlay `profile`, into the namespace of KFP: a run with MariaDB; a neighbour goes on."""
+    secret = cluster.kubectl(
+        *("create", "secret", "generic", "penstock-mysql", "-n", cluster.namespace),
+        *("--from-literal=user=penstock", "--from-literal=password=some-words"),
+        *("--from-literal=root-password=other-words", "--dry-run=client", "-o", "yaml"),
+    )
+    cluster.apply(secret)
+    objects = cluster.overlay("profile", namespace=cluster.namespace)
+    for kind in ("ResourceQuota", "LimitRange", "kind: Namespace\n"):
+        need(kind not in objects, f"the overlay has a {kind}")
+    # The claim of the overlay before this one is bound already, and a claim's class never changes.
+    kept = [d for d in objects.split("\n---\n") if "kind: PersistentVolumeClaim" not in d]
+    claims = [d for d in objects.split("\n---\n") if "kind: PersistentVolumeClaim" in d]
+    cluster.apply("\n---\n".join([*kept, *(c for c in claims if "name: penstock\n" not in c)]))
+    cluster.kubectl(
+        *("rollout", "status", "--timeout=900s", "-n", cluster.namespace),
+        "statefulset/penstock-mysql",
+    )
+    placement = (REPOSITORY / "k8s/overlays/profile/placement.yaml").read_text()
+    file = cluster.compile(
+        "taxi", *_FEW_STEPS, placement=placement + _PLACEMENT + "pipeline_root: /penstock/profile\n"
+    )
+    _, text = cluster.submit(file)
+    need("succeeded" in text, text[-600:])
+    policies = cluster.objects("networkpolicies", "-l", "app.kubernetes.io/instance=penstock")
+    everywhere = [p["metadata"]["name"] for p in policies if not p["spec"]["podSelector"]]
+    need(not everywhere, f"policies that select every pod: {everywhere}")
+    return "taxi with MariaDB; no quota, limits or policy for pods of others"
+
+
+def kserve_gets_the_model(cluster: Cluster) -> str:
+    """A pushed model becomes a revision of an InferenceService."""
+    cluster.need_kind("inferenceservices.serving.kserve.io")
+    raise NotThereError("no check of it has been written: there has been no KServe to write it on")
+
+
+def store_of_another_kind(cluster: Cluster) -> str:
+    """KFP keeps artifacts at another S3 server, by `providers` of its kfp-launcher."""
+    config = cluster.objects("configmaps", "--field-selector", "metadata.name=kfp-launcher")
+    providers = config[0]["data"].get("providers") if config else None
+    if not providers:
+        raise NotThereError("kfp-launcher names no providers")
+    return providers.splitlines()[0]

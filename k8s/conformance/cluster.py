@@ -1,0 +1,193 @@
+"""A cluster by kubectl, and Penstock's commands in a pod of its image."""
+
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+_POD = "penstock-conformance"
+_RUN_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+
+
+class NotThereError(Exception):
+    """The cluster lacks what a check needs."""
+
+
+def need(true: object, message: str) -> None:
+    """Fails a check with a message unless a condition holds."""
+    if not true:
+        raise AssertionError(message)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster with Kubeflow Pipelines.
+
+    Attributes:
+        kubeconfig: File of kubectl's configuration; empty for kubectl's own default.
+        namespace: Namespace in which KFP starts the pods of runs.
+        kfp: Address of KFP's API as pods see it.
+        image: Penstock's image, as nodes pull it.
+    """
+
+    kubeconfig: str
+    namespace: str
+    kfp: str
+    image: str
+
+    def kubectl(self, *arguments: str, stdin: str = "", check: bool = True) -> str:
+        """Returns kubectl's output; AssertionError with its message if it fails."""
+        options = ["--kubeconfig", self.kubeconfig] if self.kubeconfig else []
+        done = subprocess.run(
+            ["kubectl", *options, *arguments], input=stdin, capture_output=True, text=True
+        )
+        if check:
+            need(done.returncode == 0, f"kubectl {arguments[0]}: {done.stderr.strip()[-500:]}")
+        return done.stdout if check else done.stdout + done.stderr
+
+    def objects(self, kind: str, *arguments: str) -> list[dict]:
+        """Returns objects of a kind, all of the namespace if no arguments choose."""
+        text = self.kubectl("get", kind, "-n", self.namespace, "-o", "json", *arguments)
+        return json.loads(text)["items"]
+
+    def need_kind(self, crd: str) -> None:
+        """Raises NotThereError if a custom resource is not installed."""
+        if "NotFound" in self.kubectl("get", "crd", crd, check=False):
+            raise NotThereError(f"no {crd}")
+
+    def overlay(self, name: str, *, namespace: str, components: tuple[str, ...] = ()) -> str:
+        """Returns the objects of an overlay with the image filled in, as a user's kustomization."""
+        image, _, tag = self.image.rpartition("@" if "@" in self.image else ":")
+        version = {"digest": tag} if "@" in self.image else {"newTag": tag}
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(REPOSITORY / "k8s", f"{folder}/k8s", ignore=_not_manifests)
+            Path(folder, "kustomization.yaml").write_text(
+                json.dumps(
+                    {
+                        "namespace": namespace,
+                        "resources": [f"k8s/overlays/{name}"],
+                        "components": [f"k8s/components/{part}" for part in components],
+                        "images": [
+                            {"name": "registry.example/penstock", "newName": image, **version}
+                        ],
+                    }
+                )
+            )
+            return self.kubectl("kustomize", folder)
+
+    def apply(self, objects: str, *options: str) -> str:
+        return self.kubectl("apply", "-f", "-", *options, stdin=objects)
+
+    def start_pod(self) -> None:
+        """Starts the pod that runs Penstock's commands, with the volume of the runs."""
+        quiet = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        token = {"audience": "pipelines.kubeflow.org", "path": "token"}
+        volumes = {
+            "/penstock": {"persistentVolumeClaim": {"claimName": "penstock"}},
+            "/tmp": {"emptyDir": {}},
+            "/token": {"projected": {"sources": [{"serviceAccountToken": token}]}},
+        }
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": _POD, "labels": {"penstock/run": "true"}},
+            "spec": {
+                "serviceAccountName": "penstock-runner",
+                "restartPolicy": "Never",
+                "securityContext": {
+                    "runAsNonRoot": True,
+                    "runAsUser": 65532,
+                    "runAsGroup": 65532,
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
+                "containers": [
+                    {
+                        "name": "penstock",
+                        "image": self.image,
+                        "command": ["sleep", "infinity"],
+                        "env": [{"name": "PENSTOCK_KFP_TOKEN_FILE", "value": "/token/token"}],
+                        "securityContext": {**quiet, "readOnlyRootFilesystem": True},
+                        "volumeMounts": [
+                            {"name": f"v{number}", "mountPath": path}
+                            for number, path in enumerate(volumes)
+                        ],
+                    }
+                ],
+                "volumes": [
+                    {"name": f"v{number}", **volume}
+                    for number, volume in enumerate(volumes.values())
+                ],
+            },
+        }
+        self.stop_pod()
+        self.apply(json.dumps(pod), "-n", self.namespace)
+        self.kubectl(
+            *("wait", "--for=condition=Ready", "--timeout=600s", "-n", self.namespace),
+            f"pod/{_POD}",
+        )
+
+    def stop_pod(self) -> None:
+        self.kubectl("delete", "pod", _POD, "-n", self.namespace, "--ignore-not-found", "--now")
+
+    def in_pod(self, *command: str, stdin: str = "", check: bool = True) -> str:
+        """Returns what a command prints in the pod, errors too."""
+        text = self.kubectl(
+            *("exec", "-i", "-n", self.namespace, _POD, "--", "sh", "-c", 'exec "$@" 2>&1', "sh"),
+            *command,
+            stdin=stdin,
+            check=False,
+        )
+        failed = "command terminated with exit code" in text
+        if check:
+            need(not failed, f"{' '.join(command[:3])}: {text.strip()[-800:]}")
+        return text
+
+    def compile(self, pipeline: str, *options: str, placement: str, image: str = "") -> str:
+        """Compiles a pipeline in the pod and returns the name of the file there."""
+        self.in_pod("sh", "-c", "cat >/tmp/placement.yaml", stdin=placement)
+        self.in_pod(
+            *("penstock", "compile", pipeline, "--image", image or self.image, "--overwrite"),
+            *("--placement", "/tmp/placement.yaml", "--out", "/tmp/compiled.yaml", *options),
+            *([] if "@" in (image or self.image) else ["--allow-mutable-tag"]),
+        )
+        return "/tmp/compiled.yaml"
+
+    def submit(self, file: str, *options: str, wait: bool = True) -> tuple[str, str]:
+        """Submits a compiled file from the pod; returns the run's id and all that was printed."""
+        text = self.in_pod(
+            *("penstock", "submit", file, "--host", self.kfp, *options),
+            *("--service-account", "penstock-runner", *(["--wait"] if wait else [])),
+            check=False,
+        )
+        found = _RUN_ID.search(text)
+        need(found, f"penstock submit: {text.strip()[-500:]}")
+        return str(found and found[0]), text
+
+    def kfp_get(self, path: str) -> dict:
+        """Returns an answer of KFP's API."""
+        script = (
+            "import sys, urllib.request as r; q = r.Request(sys.argv[1]); "
+            "q.add_header('Authorization', 'Bearer ' + open('/token/token').read()); "
+            "print(r.urlopen(q, timeout=60).read().decode())"
+        )
+        return json.loads(self.in_pod("python", "-c", script, self.kfp + path))
+
+    def executions(self, store: str) -> list[dict]:
+        """Returns the executions of a metadata store, oldest first: node, run, state, inputs."""
+        script = (REPOSITORY / "tests/containers/print_executions.py").read_text()
+        text = self.in_pod("python", "-W", "ignore", "-", store, stdin=script)
+        return json.loads(text.strip().splitlines()[-1])
+
+
+def _not_manifests(_: str, names: list[str]) -> list[str]:
+    return [name for name in names if name in ("cluster", "conformance")]
+
+
+def states(executions: list[dict]) -> dict[str, str]:
+    """Returns the state of each node in the newest run of a store."""
+    newest = executions[-1]["run"]
+    return {e["node"]: e["state"] for e in executions if e["run"] == newest}
