@@ -126,7 +126,8 @@ cluster-down:
 	k8s/cluster/down
 
 conformance:
-	python3 k8s/conformance --kubeconfig build/cluster/kubeconfig --image $(IMAGE)
+	python3 k8s/conformance --kubeconfig build/cluster/kubeconfig --image $(IMAGE) \
+	    --mariadb penstock/mariadb:1
 
 # Known vulnerabilities of what uv.lock pins for the image, by PyPI's advisories.
 audit: setup

@@ -28,13 +28,14 @@ def main() -> int:
         default="http://ml-pipeline.kubeflow:8888",
         help="address of KFP's API as pods see it",
     )
+    parser.add_argument("--mariadb", default="docker.io/library/mariadb:11.4", help="its image")
     parser.add_argument("--own-image", default="", help="made by penstock image")
     parser.add_argument("--own-pipeline", default="mine.pipeline:create_pipeline")
     parser.add_argument("--only", nargs="*", default=[], metavar="CHECK", help="these checks")
     parser.add_argument("--out", type=Path, help="append the table to this file")
     args = parser.parse_args()
 
-    cluster = Cluster(args.kubeconfig, args.namespace, args.kfp, args.image)
+    cluster = Cluster(args.kubeconfig, args.namespace, args.kfp, args.image, args.mariadb)
     every: dict[str, Callable[[], str]] = {
         "overlays": lambda: checks.overlays_are_accepted(cluster),
         "restricted-and-quota": lambda: checks.restricted_and_quota_refuse(cluster),

@@ -32,12 +32,14 @@ class Cluster:
         namespace: Namespace in which KFP starts the pods of runs.
         kfp: Address of KFP's API as pods see it.
         image: Penstock's image, as nodes pull it.
+        mariadb: MariaDB's image, by tag or digest.
     """
 
     kubeconfig: str
     namespace: str
     kfp: str
     image: str
+    mariadb: str
 
     def kubectl(self, *arguments: str, stdin: str = "", check: bool = True) -> str:
         """Returns kubectl's output; AssertionError with its message if it fails."""
@@ -61,8 +63,6 @@ class Cluster:
 
     def overlay(self, name: str, *, namespace: str, components: tuple[str, ...] = ()) -> str:
         """Returns the objects of an overlay with the image filled in, as a user's kustomization."""
-        image, _, tag = self.image.rpartition("@" if "@" in self.image else ":")
-        version = {"digest": tag} if "@" in self.image else {"newTag": tag}
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(REPOSITORY / "k8s", f"{folder}/k8s", ignore=_not_manifests)
             Path(folder, "kustomization.yaml").write_text(
@@ -72,7 +72,8 @@ class Cluster:
                         "resources": [f"k8s/overlays/{name}"],
                         "components": [f"k8s/components/{part}" for part in components],
                         "images": [
-                            {"name": "registry.example/penstock", "newName": image, **version}
+                            _replace("registry.example/penstock", self.image),
+                            _replace("docker.io/library/mariadb", self.mariadb),
                         ],
                     }
                 )
@@ -181,6 +182,13 @@ class Cluster:
         script = (REPOSITORY / "tests/containers/print_executions.py").read_text()
         text = self.in_pod("python", "-W", "ignore", "-", store, stdin=script)
         return json.loads(text.strip().splitlines()[-1])
+
+
+def _replace(name: str, image: str) -> dict[str, str]:
+    """Returns kustomize's entry that gives an image another name and version."""
+    by_digest = "@" in image
+    new, _, version = image.rpartition("@" if by_digest else ":")
+    return {"name": name, "newName": new, "digest" if by_digest else "newTag": version}
 
 
 def _not_manifests(_: str, names: list[str]) -> list[str]:
